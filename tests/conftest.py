@@ -55,8 +55,11 @@ LONGEST = (
 
 @pytest.fixture(scope="session", autouse=True)
 def ready() -> None:
-    """What the workers of any test need is imported once, also if those of the first test need less."""
-    be_ready()
+    """What the workers of any test need is imported once, also if those of the first test need less.
+
+    Not for each mutant: mutmut would wait for the process that imports it."""
+    if "MUTANT_UNDER_TEST" not in os.environ:
+        be_ready()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

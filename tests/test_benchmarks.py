@@ -26,6 +26,7 @@ from benchmarks.training import SHAPES, Shape, Speed
 from emulator.commands.options import ExecutorName
 from emulator.lab.jobs import train
 from emulator.worlds.executors import Inline
+from tests.all_of import all_of
 
 
 def _engine_cost(fleet: int, own: float) -> Cost:
@@ -48,7 +49,7 @@ def test_the_bare_simulation_plays_the_device_rounds_that_it_is_divided_by(tmp_p
         bare_clock.play(file, cohort=4, rounds=3)
     events = [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert events.count("open") == events.count("close") == 3
-    assert all(events.count(f"{what}.{end}") == 4 * 3 for what in bare_clock.MEANS for end in ("start", "end"))
+    assert all_of(events.count(f"{what}.{end}") == 4 * 3 for what in bare_clock.MEANS for end in ("start", "end"))
     assert len(events) == 2 * 3 + 6 * 4 * 3
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from tests.all_of import all_of
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGES = ("algorithms", "devices", "emulator", "fedlapse", "network", "scenarios")
@@ -88,7 +90,7 @@ def test_the_citation_is_of_this_version_and_has_what_its_schema_requires():
     cited = YAML(typ="safe", pure=True).load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert cited["cff-version"] == "1.2.0"
     assert all(cited[key] for key in ("message", "title", "authors"))
-    assert all(author["name"] for author in cited["authors"])
+    assert all_of(author["name"] for author in cited["authors"])
     assert (cited["version"], cited["license"]) == (PROJECT["version"], PROJECT["license"])
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert cited["title"] in readme

@@ -23,6 +23,7 @@ from algorithms.fisher import prepared
 from algorithms.importance import CHUNK
 from algorithms.local import seeded
 from algorithms.models import build
+from tests.all_of import all_of
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
@@ -215,7 +216,7 @@ def test_rwalk_without_scores_is_ewc() -> None:
     walk = Fleet(AgentImportance(ROUGH, importance="rwalk", damping=float("inf")))
     for _ in range(3):
         ewc.play()
-        assert all(reply.numbers["score_share"] == 0.0 for reply in walk.play().values())
+        assert all_of(reply.numbers["score_share"] == 0.0 for reply in walk.play().values())
         assert all(same_bits(ewc.state[kind], walk.state[kind]) for kind in ("weights", "fisher"))
 
 
@@ -369,7 +370,7 @@ def test_what_nobody_uses_does_not_travel(options: dict[str, object], down: int,
 def test_devices_keep_nothing() -> None:
     fleet = Fleet(AgentImportance(ROUGH, importance="rwalk"))
     for _ in range(2):
-        assert all((reply.memory, reply.if_counted) == ({}, {}) for reply in fleet.play().values())
+        assert all_of((reply.memory, reply.if_counted) == ({}, {}) for reply in fleet.play().values())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -415,13 +416,13 @@ def test_importance_that_an_encoding_made_negative_counts_as_none() -> None:
         for name, reply in replies.items()
     }
     state = fleet.algorithm.combine(fleet.state, broken, fleet.server())
-    assert all(value.min() >= 0 for value in state["fisher"].values())
+    assert all_of(value.min() >= 0 for value in state["fisher"].values())
     down = fleet.down() | {"fisher": broken["a"].upload["fisher"]}
     penalty = fleet.algorithm.penalty(down, fleet.device("a"))
     assert penalty is not None
-    assert all(value.min() >= 0 for value in penalty.importance.values())  # type: ignore[union-attr]
+    assert all_of(value.min() >= 0 for value in penalty.importance.values())  # type: ignore[union-attr]
     answer = fleet.algorithm.train(down, fleet.device("a"))
-    assert all(value.min() >= 0 for value in answer.upload["fisher"].values())
+    assert all_of(value.min() >= 0 for value in answer.upload["fisher"].values())
 
 
 @pytest.mark.parametrize("importance", ["ewc", "rwalk"])

@@ -18,6 +18,7 @@ from torch import Tensor
 from algorithms.aggregation import BLOCK, InPlace, importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Reply
 from emulator.lab.codec import encode, unread
+from tests.all_of import all_of
 
 FINITE: dict[str, Any] = {"allow_nan": False, "allow_infinity": False}
 
@@ -208,7 +209,7 @@ def changed(replies: dict[str, Reply], kind: str, change: Callable[[str, str, Te
 def test_identical_models_stay_that_model_whatever_the_importance(replies: dict[str, Reply]) -> None:
     one = replies["a"].upload["weights"]
     mean = importance_weighted_mean(changed(replies, "weights", lambda _, name, __: one[name]), "fisher")
-    assert all(torch.equal(mean[name], one[name]) for name in one)
+    assert all_of(torch.equal(mean[name], one[name]) for name in one)
 
 
 @pytest.mark.slow
@@ -230,7 +231,7 @@ def test_the_scale_of_a_device_s_importance_in_a_layer_does_not_matter(
     # powers of 2 change no digit, so not even the last bit may differ
     scaled = changed(replies, "fisher", lambda d, n, value: value * (2.0**power if (d, n) == (device, layer) else 1.0))
     mean, again = importance_weighted_mean(replies, "fisher"), importance_weighted_mean(scaled, "fisher")
-    assert all(torch.equal(mean[name], again[name]) for name in mean)
+    assert all_of(torch.equal(mean[name], again[name]) for name in mean)
 
 
 @pytest.mark.slow
@@ -271,7 +272,7 @@ def test_a_coordinate_that_matters_to_one_device_alone_takes_its_value(replies: 
 def test_what_matters_to_no_device_is_counted_by_examples(replies: dict[str, Reply]) -> None:
     dead = changed(replies, "fisher", lambda _, __, value: torch.cat([torch.zeros(3), value[3:]]))
     mean, by_examples = importance_weighted_mean(dead, "fisher"), weighted_mean(replies)
-    assert all(torch.equal(mean[name][:3], value[:3]) for name, value in by_examples.items())
+    assert all_of(torch.equal(mean[name][:3], value[:3]) for name, value in by_examples.items())
 
 
 @pytest.mark.slow
@@ -281,7 +282,7 @@ def test_arrival_leaves_no_trace_in_a_mean_by_importance(replies: dict[str, Repl
     random.shuffle(names)
     mean = importance_weighted_mean(replies, "fisher")
     again = importance_weighted_mean({name: replies[name] for name in names}, "fisher")
-    assert all(torch.equal(mean[name], again[name]) for name in mean)
+    assert all_of(torch.equal(mean[name], again[name]) for name in mean)
 
 
 def test_negative_importance_counts_as_none() -> None:

@@ -20,6 +20,7 @@ from algorithms.cost import Meter
 from algorithms.fedavg import FedAvg
 from algorithms.local import seeded, sgd
 from network.wire.payload import encode
+from tests.all_of import all_of
 
 NAMES = ("a", "b", "c", "d", "e")
 PER_CYCLE = 4
@@ -171,7 +172,7 @@ def test_what_the_minimal_upload_leaves_out_the_server_knows(variant: str) -> No
 
 def test_all_variants_differ_once_something_is_retrained() -> None:
     ends = [trail(continual(variant))[-1]["body.weight"] for variant in ("baseline", "alg0", "alg1", "alg2")]
-    assert not any(torch.equal(a, b) for k, a in enumerate(ends) for b in ends[k + 1 :])
+    assert all_of(not torch.equal(a, b) for k, a in enumerate(ends) for b in ends[k + 1 :])
 
 
 # ---- what stays equal, and what stays at home
@@ -203,8 +204,8 @@ def test_after_cycle_0_no_byte_of_a_personal_parameter_is_on_any_link(upload: An
         for message in (round.down, *(reply.upload for reply in round.replies.values())):
             sent = encode({kind: {n: t.numpy() for n, t in m.items()} for kind, m in message.items()})
             assert b"softmax" not in sent
-            assert not any(value in sent for value in kept)
-    assert all(round.down["weights"].keys() >= PERSONAL for round in fleet.rounds[:PER_CYCLE])  # global until then
+            assert all_of(value not in sent for value in kept)
+    assert all_of(round.down["weights"].keys() >= PERSONAL for round in fleet.rounds[:PER_CYCLE])  # global until then
 
 
 def test_personal_parts_live_on_from_cycle_to_cycle_and_the_servers_rests() -> None:
@@ -224,7 +225,7 @@ def test_personal_parts_live_on_from_cycle_to_cycle_and_the_servers_rests() -> N
 
 def test_a_reply_tells_the_whole_model() -> None:
     for round in Fleet(continual("alg2")).play(2 * PER_CYCLE).rounds:
-        assert all(shapes(reply.model) == shapes(round.before) for reply in round.replies.values())
+        assert all_of(shapes(reply.model) == shapes(round.before) for reply in round.replies.values())
 
 
 def test_a_device_that_was_never_asked_before_gets_the_model_to_retrain() -> None:
@@ -239,7 +240,7 @@ def test_a_device_that_was_never_reached_begins_with_zeros_and_is_counted() -> N
     fleet = Fleet(continual("alg2", training=replace(DRIFT, momentum=0.0, weight_decay=0.0)))
     fleet.play(PER_CYCLE, absent="e").play(PER_CYCLE - 1, absent="abcd").play()
     *_, trained, retrained = fleet.rounds
-    assert not any(value.any() for value in personal(trained.replies["e"].model).values())
+    assert all_of(not value.any() for value in personal(trained.replies["e"].model).values())
     assert trained.replies["e"].numbers == {"without_personal": 1.0}
     # A softmax of zeros sends no gradient down: what it uploads is what it got, but for BatchNorm's statistics.
     for name in ("body.weight", "body.bias", "norm.weight"):

@@ -6,6 +6,7 @@ from torch import nn
 
 from algorithms.dropout import keys, mask
 from algorithms.local import seeded
+from tests.all_of import all_of
 
 # Of its first numbers from 1234567, as Rosetta Code has them for this generator.
 FIRST = (
@@ -71,4 +72,4 @@ def test_keys_are_the_same_at_once_and_one_by_one():
 def test_a_stack_makes_each_devices_own():
     layer, many, x = nn.Dropout2d(0.4), torch.tensor([5, -6, 7]), torch.ones(3, 2, 5, 4, 4)
     found = torch.vmap(lambda x, key: mask(layer, x, key))(x, many)
-    assert all(map(torch.equal, found, [mask(layer, one, key) for one, key in zip(x, many, strict=True)]))
+    assert all_of(map(torch.equal, found, [mask(layer, one, key) for one, key in zip(x, many, strict=True)]))

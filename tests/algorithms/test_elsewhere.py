@@ -17,6 +17,7 @@ from algorithms.keeptrace import keep_trace
 from algorithms.local import Quadratic, Sgd, seeded
 from algorithms.placebo import replaced
 from algorithms.stack import together
+from tests.all_of import all_of
 
 TRAINING = Training(epochs=2, batch=4, lr=0.1, momentum=0.9, weight_decay=0.01)
 META = "meta"
@@ -70,15 +71,15 @@ def test_a_device_trains_there():
 
 def test_a_stack_trains_there():
     tasks = [task(6), task(9), task(1)]
-    assert all(map(there, stack_sgd.sgd(tasks)))
-    assert all(loss.device.type == META for each in tasks for loss in each.losses)
+    assert all_of(map(there, stack_sgd.sgd(tasks)))
+    assert all_of(loss.device.type == META for each in tasks for loss in each.losses)
 
 
 @pytest.mark.parametrize("kind", ["abs", "sq", "true", "mas", "batch_squared"])
 def test_importance_is_computed_there(kind):
     devices = [party(5), party(3)]
     found = together([estimating(each, each.model.state_dict(), kind, batch=2) for each in devices])
-    assert all(map(there, found))
+    assert all_of(map(there, found))
 
 
 @pytest.mark.parametrize("placebo", ["shuffled", "mean"])

@@ -24,6 +24,7 @@ from algorithms.importance import importance
 from algorithms.local import seeded
 from algorithms.models import cross_entropy
 from network.wire.payload import encode
+from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -124,7 +125,7 @@ def test_estimated_every_round_all_fallbacks_are_one(kind: str) -> None:
             for names in ("ab", "bc"):
                 fleet.play(names)
             found.append(fleet.state["weights"])
-    assert all(same_bits(found[0], other) for other in found[1:])
+    assert all_of(same_bits(found[0], other) for other in found[1:])
 
 
 @pytest.mark.slow
@@ -136,7 +137,7 @@ def test_the_kinds_are_not_one_another(kind: str) -> None:
         for names in ("ab", "bc"):
             fleet.play(names)
         finals[each] = fleet.state["weights"]
-    assert all(not same_bits(finals[kind], finals[other]) for other in finals if other != kind)
+    assert all_of(not same_bits(finals[kind], finals[other]) for other in finals if other != kind)
 
 
 def test_none_is_fedavg_in_the_rounds_between() -> None:
@@ -312,7 +313,7 @@ def test_si_begins_with_nothing_so_round_0_is_fedavg(fallback: str) -> None:
     fleet, plain = Fleet(fedcl(importance="si", fallback=fallback, strength=50.0)), Fleet(FedAvg(ROUGH))
     sent = fleet.play("ab")["a"][0]["importance"]
     plain.play("ab")
-    assert all(not value.any() for value in sent.values())
+    assert all_of(not value.any() for value in sent.values())
     assert same_bits(fleet.state["weights"], plain.state["weights"])
 
 
@@ -332,7 +333,7 @@ def test_si_follows_every_round_and_sends_in_its_own() -> None:
     sent = fleet.play("ab")["a"][0]["importance"]
     for name, omega in scored(path, thetas[0], thetas[3], 0.01).items():
         torch.testing.assert_close(sent[name], omega, rtol=1e-3, atol=1e-6)
-    assert all(value.max() > 0 and value.min() == 0 for value in sent.values() if value.numel() > 20)
+    assert all_of(value.max() > 0 and value.min() == 0 for value in sent.values() if value.numel() > 20)
 
 
 # ---- what is told
@@ -399,7 +400,7 @@ def test_batch_normalisation_goes_through(kind: str, fallback: str) -> None:
         fleet.play(names)
     assert fleet.state["weights"].keys() == model.state_dict().keys()
     assert int(fleet.state["weights"]["1.num_batches_tracked"]) == 18  # 3 rounds of 2 epochs of ceil(20 / 8)
-    assert all(value.isfinite().all() for value in fleet.state["weights"].values())
+    assert all_of(value.isfinite().all() for value in fleet.state["weights"].values())
 
 
 # ---- what it costs

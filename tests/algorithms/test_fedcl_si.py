@@ -12,6 +12,7 @@ from algorithms.algorithm import Load, Party, Tensors
 from algorithms.cost import Meter
 from algorithms.fedcl_si import begun, extended, scored, slope, walked, work
 from algorithms.models import build, cross_entropy
+from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -98,8 +99,8 @@ def test_it_begins_with_nothing_at_the_weights_that_are_trained() -> None:
     weights = values(party.model)
     state = begun(weights, party.model)
     assert list(state["start"]) == list(state["path"]) == ["3.weight", "3.bias"]
-    assert all(torch.equal(state["start"][name], weights[name]) for name in state["start"])
-    assert all(not value.any() for value in scored(state["path"], state["start"], weights, 1e-3).values())
+    assert all_of(torch.equal(state["start"][name], weights[name]) for name in state["start"])
+    assert all_of(not value.any() for value in scored(state["path"], state["start"], weights, 1e-3).values())
 
 
 def test_the_slope_is_that_of_the_mean_over_all_examples_whatever_the_chunks() -> None:

@@ -19,6 +19,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import Curvature
 from algorithms.local import Pull, seeded
+from tests.all_of import all_of
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
@@ -334,7 +335,7 @@ def test_a_lone_device_feels_no_penalty_at_all(dtype: torch.dtype) -> None:
         plain.play("a", "a")
         penalty = lone.algorithm.penalty(lone.down(), lone.device("a"))
         assert isinstance(penalty, Curvature)
-        assert not any(value.any() for part in (penalty.importance, penalty.target) for value in part.values())
+        assert all_of(not value.any() for part in (penalty.importance, penalty.target) for value in part.values())
         assert penalty.clamped == 0  # u = v = 0 by subtraction, not because less than 0 counts as 0
         for name, value in lone.state["weights"].items():
             grad = torch.zeros_like(value)

@@ -15,6 +15,7 @@ from algorithms.algorithm import Party, Tensors, Training
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import strongest
 from algorithms.importance import importance
+from tests.all_of import all_of
 
 SUMS = ("fisher", "fisher_theta")
 ROUGH = Training(epochs=2, batch=4, lr=0.1, momentum=0.5)
@@ -25,8 +26,8 @@ ROUGH = Training(epochs=2, batch=4, lr=0.1, momentum=0.5)
 def test_the_strongest_are_those_of_the_whole_model() -> None:
     fisher = {"w": torch.tensor([[0.1, 0.7], [0.0, 0.4]]), "b": torch.tensor([0.5, 0.2])}
     expected = {"w": torch.tensor([[0.0, 0.7], [0.0, 0.4]]), "b": torch.tensor([0.5, 0.0])}
-    assert all(torch.equal(strongest(fisher, 0.5)[name], value) for name, value in expected.items())
-    assert all(torch.equal(strongest(fisher, 0.41)[name], value) for name, value in expected.items())  # 2.46: 3
+    assert all_of(torch.equal(strongest(fisher, 0.5)[name], value) for name, value in expected.items())
+    assert all_of(torch.equal(strongest(fisher, 0.41)[name], value) for name, value in expected.items())  # 2.46: 3
     assert strongest(fisher, 1.0) is fisher
 
 
@@ -53,7 +54,7 @@ def test_v_is_cut_where_u_is(curved: Any, upload: Any) -> None:
     there = held(reply.upload["fisher"])
     assert sum(int(part.sum()) for part in there.values()) == 6  # of 23
     for kind in SUMS:
-        assert all(torch.equal(part, there[name]) for name, part in held(fleet.state[kind]).items())
+        assert all_of(torch.equal(part, there[name]) for name, part in held(fleet.state[kind]).items())
 
 
 def test_what_is_cut_has_no_bits(curved: Any) -> None:
@@ -112,7 +113,7 @@ def test_each_fisher_is_that_of_the_trained_model(curved: Any, fisher: Any, kind
     device: Party = fleet.party("b")
     device.model.load_state_dict(reply.upload["weights"])
     expected = importance(device.model, device.loss, device.x, device.y, kind, seed=device.seed, batch=4)
-    assert all(torch.equal(value, expected[name]) for name, value in reply.upload["fisher"].items())
+    assert all_of(torch.equal(value, expected[name]) for name, value in reply.upload["fisher"].items())
 
 
 def test_the_fishers_differ(curved: Any) -> None:
@@ -120,7 +121,7 @@ def test_the_fishers_differ(curved: Any) -> None:
     for fisher in ("empirical", "exact", "sampled", "batch_squared"):
         (reply,) = curved(FedCurv(ROUGH, fisher=fisher)).play("b").values()
         found.append(torch.cat([value.flatten() for value in reply.upload["fisher"].values()]))
-    assert all(not torch.allclose(a, b, rtol=1e-3) for a, b in pairwise(found))
+    assert all_of(not torch.allclose(a, b, rtol=1e-3) for a, b in pairwise(found))
 
 
 # ---- what is refused

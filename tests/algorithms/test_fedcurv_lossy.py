@@ -23,6 +23,7 @@ from algorithms.fedcurv_penalty import changed, of_others, recentred, strongest,
 from algorithms.local import Pull
 from emulator.lab.codec import ERROR, Outbox, unread
 from network.wire.payload import decoded
+from tests.all_of import all_of
 
 SUMS = ("fisher", "fisher_theta")
 ROUGH = Training(epochs=2, batch=4, lr=0.1, momentum=0.5)
@@ -135,7 +136,7 @@ def test_sums_that_lose_on_their_way_down_would_make_the_penalty_concave(curved:
     assert below > 0
     penalty = fleet.algorithm.penalty(down, fleet.party("a"))
     assert penalty.clamped == below
-    assert all(bool((value >= 0).all()) for value in penalty.importance.values())
+    assert all_of(bool((value >= 0).all()) for value in penalty.importance.values())
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -165,7 +166,7 @@ def test_through_the_outbox_a_device_keeps_what_the_server_decodes_and_its_weigh
         (reply,) = fleet.play("a").values()
         arrived, errors = unread(outbox.packed(reply.upload).data, broadcast), outbox.errors
         for kind, tensors in reply.upload.items():
-            assert all(torch.equal(arrived[kind][name], value) for name, value in tensors.items())
+            assert all_of(torch.equal(arrived[kind][name], value) for name, value in tensors.items())
         for name, value in reply.model.items():
             gone = value - broadcast[name] + missed.get(name, 0.0)
             lost = gone - (arrived["weights"][name] - broadcast[name])
@@ -356,7 +357,7 @@ def test_an_own_part_as_computed_would_make_the_penalty_concave(code: str, least
         sums = {kind: {"w": value["w"]} for kind, value in upload.items()}
         assert of_others(1.0, sums, own, None).clamped == 0
         clamped.append(of_others(1.0, sums, term({"w": a}, {"w": c}, None), None).clamped / N)
-    assert all(least <= share <= most for share in clamped)
+    assert all_of(least <= share <= most for share in clamped)
 
 
 def unless_model(code: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

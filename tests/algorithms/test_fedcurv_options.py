@@ -15,6 +15,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import strongest
 from algorithms.importance import importance
+from tests.all_of import all_of
 
 SUMS = ("fisher", "fisher_theta")
 ROUGH = Training(epochs=2, batch=4, lr=0.1, momentum=0.5)
@@ -124,9 +125,9 @@ def test_a_lone_device_feels_nothing_to_the_bit(curved: Any, options: dict[str, 
         plain.play("a")
         grads = felt(lone, "a", near(lone.state))
         assert grads is not None
-        assert not any(grad.any() for grad in grads.values())
+        assert all_of(not grad.any() for grad in grads.values())
         assert lone.algorithm.penalty(lone.down(), lone.party("a")).clamped == 0  # by subtraction, not by the clamp
-        assert all(torch.equal(value, plain.state["weights"][name]) for name, value in lone.state["weights"].items())
+        assert all_of(torch.equal(value, plain.state["weights"][name]) for name, value in lone.state["weights"].items())
 
 
 @every
@@ -135,7 +136,7 @@ def test_without_strength_every_option_is_fedavg_bit_for_bit(curved: Any, option
     for asked in ("abc", "bde", "ace"):
         curv.play(asked)
         plain.play(asked)
-    assert all(torch.equal(value, plain.state["weights"][name]) for name, value in curv.state["weights"].items())
+    assert all_of(torch.equal(value, plain.state["weights"][name]) for name, value in curv.state["weights"].items())
 
 
 @every
@@ -147,7 +148,7 @@ def test_the_order_of_arrival_leaves_no_trace(curved: Any, options: dict[str, An
     server = replace(fleet.party("server"), round=1)
     other = fleet.algorithm.combine(before, dict(reversed(replies.items())), server)
     assert other.keys() == fleet.state.keys()
-    assert all(torch.equal(other[kind][name], t) for kind, part in fleet.state.items() for name, t in part.items())
+    assert all_of(torch.equal(other[kind][name], t) for kind, part in fleet.state.items() for name, t in part.items())
 
 
 @every
@@ -220,7 +221,7 @@ def test_where_all_always_answer_lean_sums_are_plain_sums_bit_for_bit(curved: An
             fleet.play("abcde")
     counted, last = (fleet.state for fleet in fleets)
     for kind in ("weights", *SUMS):
-        assert all(torch.equal(counted[kind][name], value) for name, value in last[kind].items())
+        assert all_of(torch.equal(counted[kind][name], value) for name, value in last[kind].items())
     assert last.keys() == {"weights", *SUMS, "formed"}
 
 
@@ -274,7 +275,7 @@ def test_a_failed_round_keeps_the_sums_of_the_round_before_and_their_own_parts(c
         grads, at = felt(fleet, device, near(fleet.state)), near(fleet.state)
         expected = explicit(fleet, device, at)
         assert grads is not None
-        assert all(torch.allclose(grads[name], expected[name], rtol=0, atol=1e-12) for name in at)
+        assert all_of(torch.allclose(grads[name], expected[name], rtol=0, atol=1e-12) for name in at)
 
 
 def test_an_own_part_that_is_not_in_the_sums_must_not_be_subtracted(curved: Any) -> None:
@@ -298,7 +299,7 @@ def test_the_part_of_a_device_that_left_is_dropped_after_max_age_rounds(curved: 
         kept.append("of a" in fleet.state)
     assert kept == [True, True, False]
     only = fleet.uploads["b"]["fisher"]
-    assert all(torch.equal(value, only[name].double()) for name, value in fleet.state["fisher"].items())
+    assert all_of(torch.equal(value, only[name].double()) for name, value in fleet.state["fisher"].items())
 
 
 # ---- where θ is counted from
@@ -338,7 +339,7 @@ def test_auto_is_centred_where_the_encoding_loses(curved: Any, upload: Any) -> N
             auto.play(asked)
             plain.play(asked)
         for kind in ("weights", *SUMS):
-            assert all(torch.equal(auto.state[kind][name], value) for name, value in plain.state[kind].items())
+            assert all_of(torch.equal(auto.state[kind][name], value) for name, value in plain.state[kind].items())
 
 
 @pytest.mark.parametrize(

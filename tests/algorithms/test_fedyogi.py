@@ -15,6 +15,7 @@ from algorithms.fedadam import FedAdam
 from algorithms.fedavg import FedAvg
 from algorithms.fedyogi import FedYogi
 from tests.algorithms.test_pseudogradient import TRAINING, line, one, party, played
+from tests.all_of import all_of
 
 TAU = 2.0**-10  # a power of two: its square and its sums are exact
 LARGE = 2.0**40
@@ -99,7 +100,7 @@ def test_with_a_large_tau_it_is_fedavg_bit_for_bit(dtype: torch.dtype) -> None:
         for algorithm in (FedYogi(TRAINING, **options), FedAdam(TRAINING, **options), FedAvg(TRAINING))
     )
     for mine, mean in zip(yogi, plain, strict=True):
-        assert all(torch.equal(mine[name], value) for name, value in mean.items())
+        assert all_of(torch.equal(mine[name], value) for name, value in mean.items())
     assert not torch.equal(adam[-1]["0.weight"], plain[-1]["0.weight"])
 
 

@@ -12,6 +12,7 @@ from algorithms import importance as module
 from algorithms.algorithm import Loss, Tensors
 from algorithms.importance import Kind, importance
 from algorithms.models import build, cross_entropy, input_shape
+from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -127,7 +128,7 @@ def test_it_is_the_mean_over_single_gradients(
     x, y = examples(input_shape(name), 12, dtype)
     found = importance(model, cross_entropy, x, y, kind)
     assert chosen() == "fast"
-    assert all(value.dtype == dtype for value in found.values())
+    assert all_of(value.dtype == dtype for value in found.values())
     assert_near(found, one_by_one(model.double(), cross_entropy, x.double(), y, kind), LIMITS[dtype])
 
 
@@ -279,8 +280,8 @@ def test_the_callers_model_is_left_as_it_was(extra: list[nn.Module]) -> None:
     assert [part.training for part in model] == [False, *[True] * (len(model) - 1)]
     assert torch.equal(model[2].weight.grad, torch.ones_like(model[2].weight))
     assert model[0].weight.grad is None
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert not any(part._forward_hooks for part in model.modules())
+    assert all_of(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all_of(not part._forward_hooks for part in model.modules())
 
 
 @pytest.mark.parametrize(

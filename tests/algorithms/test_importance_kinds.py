@@ -17,6 +17,7 @@ from algorithms.estimation import estimation
 from algorithms.importance import MEANING, Kind, importance
 from algorithms.labels import drawn
 from algorithms.models import build, cross_entropy
+from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -125,7 +126,7 @@ def test_labels_make_no_difference(kind: Kind) -> None:
     x, y = examples(12)
     found = importance(deep(), cross_entropy, x, y, kind, seed=4)
     other = importance(deep(), cross_entropy, x, (y + 1) % CLASSES, kind, seed=4)
-    assert all(torch.equal(found[name], other[name]) for name in found)
+    assert all_of(torch.equal(found[name], other[name]) for name in found)
 
 
 @pytest.mark.parametrize("kind", ["abs", "sq", "batch_squared", "tensor_scalar"])
@@ -170,7 +171,7 @@ def test_drawn_labels_follow_from_the_seed_alone() -> None:
     state = torch.default_generator.get_state()
     again = importance(model, cross_entropy, x, y, "sampled", seed=1)
     assert torch.equal(torch.default_generator.get_state(), state)
-    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert all_of(torch.equal(first[name], again[name]) for name in first)
     assert off(importance(model, cross_entropy, x, y, "sampled", seed=2), first) > 0.01
 
 
@@ -285,7 +286,7 @@ def test_the_authors_scalar_is_one_number_for_each_parameter() -> None:
     x, y = torch.randn(5, 1, 8, 8), torch.arange(5)
     found = importance(model, cross_entropy, x, y, "tensor_scalar")
     assert list(found) == [name for name, _ in model.named_parameters()]
-    assert all(value.shape == () and value.dtype == torch.float32 for value in found.values())
+    assert all_of(value.shape == () and value.dtype == torch.float32 for value in found.values())
 
 
 def test_the_exact_sum_needs_one_label_per_example() -> None:

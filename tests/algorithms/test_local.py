@@ -14,6 +14,7 @@ from algorithms.algorithm import Party, Tensors, Training
 from algorithms.importance import importance
 from algorithms.local import Quadratic, batches, leverage, pull, seeded, sgd, single_values, steps
 from emulator.results.leverage import warnings
+from tests.all_of import all_of
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
@@ -231,7 +232,7 @@ def test_training_leaves_the_download_and_its_own_result_alone() -> None:
     kept = {name: value.clone() for name, value in first.items()}
     sgd(device(model), first, ROUGH)
     assert same_bits(first, kept)
-    assert not any(value.requires_grad for value in first.values())
+    assert all_of(not value.requires_grad for value in first.values())
 
 
 def test_the_trained_model_is_left_in_the_usual_layout_without_gradients() -> None:

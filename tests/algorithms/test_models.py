@@ -21,6 +21,7 @@ from algorithms.models import (
     mnist_cnn,
     takes,
 )
+from tests.all_of import all_of
 
 SIZES = {  # docs/design/algorithms.md §2; digits-cnn by hand: (9*32+32) + (32*9*64+64) + (256*128+128) + (128*10+10)
     "cifar-cnn": 1_756_426,
@@ -79,7 +80,7 @@ def test_a_text_model_gives_a_logit_for_each_token_at_each_position(name: str, l
 
 def test_the_usual_number_of_classes_may_be_said() -> None:
     said, usual = build("mnist-cnn", 3, 10), build("mnist-cnn", 3)
-    assert all(torch.equal(a, b) for a, b in zip(said.parameters(), usual.parameters(), strict=True))
+    assert all_of(torch.equal(a, b) for a, b in zip(said.parameters(), usual.parameters(), strict=True))
 
 
 def test_less_than_one_class_is_refused() -> None:

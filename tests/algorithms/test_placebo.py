@@ -19,6 +19,7 @@ from algorithms.importance import importance
 from algorithms.local import seeded
 from algorithms.models import cross_entropy
 from algorithms.placebo import replaced
+from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
 
@@ -52,9 +53,9 @@ def same_bits(a: Tensors, b: Tensors) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def placed_alike(found: Tensors, wanted: Tensors) -> dict[str, bool]:
-    """Of each tensor with 10 values or more, which a shuffle hardly ever leaves as they are."""
-    return {name: torch.equal(found[name], value) for name, value in wanted.items() if value.numel() >= 10}
+def placed_otherwise(found: Tensors, wanted: Tensors) -> bool:
+    """Whether each tensor with 10 values or more is, which a shuffle hardly ever leaves as it is."""
+    return all_of(not torch.equal(found[name], value) for name, value in wanted.items() if value.numel() >= 10)
 
 
 def is_placebo(found: Tensors, true: Tensors, placebo: str, rel: float = 0.0) -> None:
@@ -67,7 +68,7 @@ def is_placebo(found: Tensors, true: Tensors, placebo: str, rel: float = 0.0) ->
         else:
             ordered = [each.flatten().sort().values for each in (found[name], value)]
             torch.testing.assert_close(*ordered, rtol=rel, atol=rel * float(value.abs().max()))
-    assert not any(placed_alike(found, true).values())
+    assert placed_otherwise(found, true)
 
 
 class Fleet:
@@ -141,10 +142,10 @@ def test_where_values_lie_in_memory_does_not_matter() -> None:
 
 def test_one_seed_and_round_have_one_order_and_others_have_others() -> None:
     orders = {at: replaced(some(), "shuffled", *at) for at in ((5, 0), (5, 1), (6, 0), (6, 1))}
-    assert all(same_bits(replaced(some(), "shuffled", *at), found) for at, found in orders.items())
+    assert all_of(same_bits(replaced(some(), "shuffled", *at), found) for at, found in orders.items())
     for at, found in orders.items():
         for other in orders.keys() - {at}:
-            assert not any(placed_alike(found, orders[other]).values())
+            assert placed_otherwise(found, orders[other])
 
 
 def test_every_order_comes_as_often_as_any_other() -> None:
@@ -152,7 +153,7 @@ def test_every_order_comes_as_often_as_any_other() -> None:
     value = torch.tensor([1.0, 2.0, 3.0])
     seen = Counter(tuple(replaced({"a": value}, "shuffled", seed, 0)["a"].tolist()) for seed in range(1200))
     assert len(seen) == 6
-    assert all(135 < count < 265 for count in seen.values())
+    assert all_of(135 < count < 265 for count in seen.values())
 
 
 def test_tensors_of_one_size_are_not_shuffled_alike() -> None:

@@ -9,6 +9,7 @@ from algorithms.algorithm import Party, Training
 from algorithms.local import Sgd, seeded
 from algorithms.stack_sgd import sgd
 from algorithms.uga import UGA
+from tests.all_of import all_of
 
 
 def net():
@@ -51,9 +52,9 @@ def test_a_stack_and_the_loop_agree_in_bf16():
     """To its rounding; the masks are the same, as another dropout would be farther away than this."""
     alone = [task(n, "bf16").alone() for n in (9, 6, 1)]
     together = sgd([task(n, "bf16") for n in (9, 6, 1)])
-    assert all(far(one, other) < 0.05 for one, other in zip(alone, together, strict=True))
+    assert all_of(far(one, other) < 0.05 for one, other in zip(alone, together, strict=True))
     plain = sgd([task(n, "float32") for n in (9, 6, 1)])
-    assert all(far(one, other) > 1e-5 for one, other in zip(plain, together, strict=True))
+    assert all_of(far(one, other) > 1e-5 for one, other in zip(plain, together, strict=True))
 
 
 def test_tf32_is_allowed_within_training_only():

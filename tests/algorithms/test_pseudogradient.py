@@ -15,6 +15,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedavgm import FedAvgM
 from algorithms.fedyogi import FedYogi
 from algorithms.models import cross_entropy
+from tests.all_of import all_of
 
 TRAINING = Training(epochs=1, batch=4, lr=0.1)
 
@@ -67,7 +68,7 @@ def one() -> tuple[nn.Module, Message]:
 
 def test_they_are_algorithms() -> None:
     algorithms: list[Algorithm] = [FedAvgM(TRAINING), FedAdam(TRAINING), FedYogi(TRAINING)]
-    assert all(algorithm.training is TRAINING for algorithm in algorithms)
+    assert all_of(algorithm.training is TRAINING for algorithm in algorithms)
 
 
 # ---- FedAvgM
@@ -77,12 +78,12 @@ def test_they_are_algorithms() -> None:
 def test_without_momentum_it_is_fedavg_bit_for_bit(dtype: torch.dtype) -> None:
     momentum, plain = (played(a, 3, dtype) for a in (FedAvgM(TRAINING, beta=0.0), FedAvg(TRAINING)))
     for with_momentum, without in zip(momentum, plain, strict=True):
-        assert all(torch.equal(with_momentum["weights"][name], value) for name, value in without["weights"].items())
+        assert all_of(torch.equal(with_momentum["weights"][name], value) for name, value in without["weights"].items())
 
 
 def test_its_first_round_is_fedavg_s_whatever_the_momentum() -> None:
     momentum, plain = (played(a, 1)[1]["weights"] for a in (FedAvgM(TRAINING), FedAvg(TRAINING)))
-    assert all(torch.equal(momentum[name], value) for name, value in plain.items())
+    assert all_of(torch.equal(momentum[name], value) for name, value in plain.items())
 
 
 def test_momentum_by_hand() -> None:

@@ -15,7 +15,9 @@ from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
 from algorithms.local import Quadratic, pull, seeded
+from algorithms.stack_batches import stacked
 from scenarios.builders import plugins
+from tests.all_of import all_of
 
 ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_decay=0.01)
 PLAIN = replace(ROUGH, momentum=0.0, weight_decay=0.0)
@@ -130,7 +132,7 @@ def test_without_strength_a_stack_is_fedavgs_to_the_bit(key: str, still: dict[st
         plain = stack.train(FedAvg(ROUGH), downloads, devices)
         for reply, wanted in zip(found, plain, strict=True):
             weights = reply.upload["weights"]
-            assert all(torch.equal(weights[name], value) for name, value in wanted.upload["weights"].items())
+            assert all_of(torch.equal(weights[name], value) for name, value in wanted.upload["weights"].items())
 
 
 @dataclass(frozen=True)
@@ -235,11 +237,19 @@ def test_parameters_that_the_loss_does_not_reach_are_left_to_the_penalty(kind: t
         same(reply, kind(ROUGH).train(down, device))
 
 
+def test_what_some_devices_share_is_theirs_alone() -> None:
+    """One tensor for all is not copied; where one device has another, each row is that device's own."""
+    shared, own = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    assert stacked([shared, shared]).untyped_storage().data_ptr() == shared.untyped_storage().data_ptr()
+    for values in ([shared, shared, own], [shared, own, shared], [own, shared, shared]):
+        assert stacked(values).tolist() == [value.tolist() for value in values]
+
+
 def test_what_a_stack_is_given_stays_as_it_is() -> None:
     ((downloads, devices),) = played(FedAvg(ROUGH), rounds=1)
     before = {name: value.clone() for name, value in downloads[0]["weights"].items()}
     stack.train(FedAvg(ROUGH), [downloads[0]] * len(devices), devices)
-    assert all(torch.equal(downloads[0]["weights"][name], value) for name, value in before.items())
+    assert all_of(torch.equal(downloads[0]["weights"][name], value) for name, value in before.items())
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from algorithms import stack, stack_graph, stack_step
 from algorithms.stack_model import StackModel
 from scenarios.builders import plugins
 from tests.algorithms.test_stack import OPTIONS, ROUGH, SHARDS, net, played, same
+from tests.all_of import all_of
 
 EXACT = replace(ROUGH, lr=0.125, lr_decay=0.5)  # a graph's rate is float32
 
@@ -59,7 +60,7 @@ def test_what_a_round_has_given_stays_as_it_is_in_the_next():
     before = [{name: value.clone() for name, value in reply.upload["weights"].items()} for reply in replies]
     stack.train(algorithm, *second)
     for reply, values in zip(replies, before, strict=True):
-        assert all(torch.equal(value, values[name]) for name, value in reply.upload["weights"].items())
+        assert all_of(torch.equal(value, values[name]) for name, value in reply.upload["weights"].items())
 
 
 def test_only_so_many_sorts_are_kept(graphs):

@@ -15,6 +15,7 @@ from algorithms.fedmeta import FedMeta
 from algorithms.importance import Kind, importance
 from algorithms.models import cross_entropy
 from algorithms.uga import UGA
+from tests.all_of import all_of
 
 TRAINING = Training(epochs=3, batch=4, lr=0.1, momentum=0.5)
 
@@ -51,7 +52,7 @@ def test_keep_trace_takes_their_gradient_to_be_0(options: dict[str, float]) -> N
     found, without = (
         algorithm.train({"weights": weights(spare)}, party(spare)).upload["gradient"] for spare in (True, False)
     )
-    assert all(torch.equal(found[name], value) for name, value in without.items())
+    assert all_of(torch.equal(found[name], value) for name, value in without.items())
     assert all(not found[name].any() for name in ("spare.weight", "spare.bias"))
 
 
@@ -65,7 +66,7 @@ def test_fedmetas_step_leaves_them(clients: str, meta: str) -> None:
         server = replace(party(spare), name="server")
         models.append(algorithm.combine({"weights": weights(spare)}, {"a": reply}, server)["weights"])
     found, without = models
-    assert all(torch.equal(found[name], value) for name, value in without.items())
+    assert all_of(torch.equal(found[name], value) for name, value in without.items())
     assert all(torch.equal(found[name], torch.ones_like(found[name])) for name in ("spare.weight", "spare.bias"))
 
 
@@ -76,7 +77,7 @@ def test_they_have_no_importance(kind: Kind) -> None:
         for net in (party(True), party(False))
         if net.model.load_state_dict(weights("spare" in dict(net.model.named_children())))
     )
-    assert all(torch.allclose(found[name], value, rtol=1e-5) for name, value in without.items())
+    assert all_of(torch.allclose(found[name], value, rtol=1e-5) for name, value in without.items())
     assert all(not found[name].any() for name in ("spare.weight", "spare.bias"))
 
 

@@ -14,6 +14,7 @@ from emulator.live.server import Live
 from emulator.live.watching import Watching
 from emulator.record.run import Run
 from scenarios.load import build
+from tests.all_of import all_of
 from tests.emulator.results.played import row
 
 playwright = pytest.importorskip("playwright.sync_api", reason="NO BROWSER TEST: playwright is not installed")
@@ -68,7 +69,7 @@ def test_lines_grow_and_the_page_ends_as_the_report(tmp_path: Path) -> None:
         page.wait_for_function("document.title === 'the report'")
         ending.join()
         assert heard == []
-        assert all(url.startswith((serving.url, "data:")) for url in asked)
+        assert all_of(url.startswith((serving.url, "data:")) for url in asked)
         browser.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.__main__ import app
+from tests.all_of import all_of
 
 playwright = pytest.importorskip("playwright.sync_api", reason="NO BROWSER TEST: playwright is not installed")
 
@@ -130,7 +131,7 @@ def test_what_goes_down_and_what_goes_up_differ_in_hatching(quickstart, visit):
     (down,), (up,) = fills("seconds", "part: download"), fills("seconds", "part: upload")
     turned = [view.locator(re.search(r"#hatch\d+", one)[0]).get_attribute("patternTransform") for one in (down, up)]
     assert turned == ["rotate(45)", "rotate(-45)"]
-    assert not any("hatch" in fill for fill in fills("times", "fed"))
+    assert all_of("hatch" not in fill for fill in fills("times", "fed"))
 
 
 def test_text_is_light_on_dark_and_dark_on_light(quickstart, visit):
@@ -172,7 +173,7 @@ def test_a_click_on_a_round_goes_there_on_the_timeline_and_a_double_click_back(q
 
 def test_the_keyboard_chooses_a_round_and_a_run(quickstart, visit):
     view, heard = visit(quickstart)
-    before, all_of = span(view), bars(view)
+    before, all_bars = span(view), bars(view)
     assert view.locator("#chosen").inner_text() == "fedavg, seed 1: all rounds"
     view.locator("#round").focus()
     view.keyboard.press("ArrowRight")
@@ -181,7 +182,7 @@ def test_the_keyboard_chooses_a_round_and_a_run(quickstart, visit):
     view.locator("#run").select_option(label="fedcurv, seed 2")
     assert view.locator("#chosen").inner_text() == "fedcurv, seed 2: all rounds"
     assert span(view) != before  # another run, to another end
-    assert bars(view) != all_of
+    assert bars(view) != all_bars
     assert view.locator("#t-rates").inner_text() == "Rates of links, fedcurv, seed 2"
     assert heard == []
 

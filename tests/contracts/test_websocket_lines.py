@@ -24,6 +24,7 @@ from emulator.lab.store import stored
 from emulator.worlds.interface import Lost, Parcel
 from emulator.worlds.sockets import RealSignal
 from network.wire import envelope, payload
+from tests.all_of import all_of
 from tests.contracts.lines import BODY, LARGEST, OTHER, PATIENT, SOON, STORE, Stage, Way, body_of, down, outcome, up
 
 GOOD = envelope.pack(up(0).header, OTHER)
@@ -275,7 +276,7 @@ def test_every_device_has_a_token_of_its_own_in_every_run(play: Stage) -> None:
 
     tokens = {*play(main), *play(main)}
     assert len(tokens) == 4
-    assert all(len(token) >= 43 for token in tokens)  # 256 bits in base64
+    assert all_of(len(token) >= 43 for token in tokens)  # 256 bits in base64
 
 
 @pytest.mark.parametrize("method", ["get", "post", "delete"])

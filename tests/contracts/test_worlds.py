@@ -14,6 +14,7 @@ import pytest
 from emulator.worlds.interface import Cancelled, Late, Lost, World
 from emulator.worlds.sockets import GRACE, SocketWorld
 from emulator.worlds.virtual import VirtualWorld
+from tests.all_of import all_of
 
 SPEEDUP = 500.0  # modelled seconds in one real second
 SLACK = 5000.0  # modelled seconds that a busy machine may be late: ten real ones
@@ -129,7 +130,7 @@ def test_the_clock_begins_at_zero_and_shows_what_was_slept(play: Theatre) -> Non
             times.append(world.now())
         return times
 
-    assert all(map(play.is_time, play(main), [0.0, 2.0, 2.0, 5.5]))
+    assert all_of(map(play.is_time, play(main), [0.0, 2.0, 2.0, 5.5]))
 
 
 def test_equal_sleeps_end_in_the_order_in_which_they_began(play: Theatre) -> None:
@@ -205,7 +206,7 @@ def test_if_one_raises_all_others_are_cancelled_at_that_instant(play: Theatre) -
     play(main)
     assert [name for name, _, _ in log] == ["a", "b", "c"]
     assert max(began for _, began, _ in log) < min(ended for _, _, ended in log)
-    assert all(play.is_time(began, 2.0) for _, began, _ in log)
+    assert all_of(play.is_time(began, 2.0) for _, began, _ in log)
 
 
 def test_of_two_that_raise_together_over_sockets_none_is_complained_of_later() -> None:
@@ -447,7 +448,7 @@ def test_a_signal_reaches_all_who_wait_in_their_order(play: Theatre) -> None:
 
     play(main)
     assert [entry[:2] for entry in log] == [(0, "value"), (1, "value"), (2, "value")]
-    assert all(play.is_time(when, 2.0) for _, _, when in log)
+    assert all_of(play.is_time(when, 2.0) for _, _, when in log)
 
 
 def test_a_signal_that_was_set_before_does_not_make_one_wait(play: Theatre) -> None:
@@ -526,7 +527,7 @@ def test_calls_come_in_the_order_of_their_times(play: Theatre) -> None:
 
     play(main)
     assert [name for name, _ in log] == ["a", "b", "c"]
-    assert all(play.is_time(when, time) for (_, when), time in zip(log, (10.0, 20.0, 30.0), strict=True))
+    assert all_of(play.is_time(when, time) for (_, when), time in zip(log, (10.0, 20.0, 30.0), strict=True))
 
 
 def test_calls_at_one_time_come_in_the_order_in_which_they_were_made(play: Theatre) -> None:

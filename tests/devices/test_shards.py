@@ -7,6 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from devices import shards
+from tests.all_of import all_of
 
 SEEDS = st.integers(0, 2**32)
 LABELS = st.lists(st.integers(0, 6), min_size=1, max_size=120).map(np.array)
@@ -38,7 +39,7 @@ def assert_partition(parts: list[np.ndarray], n: int, devices: int) -> None:
     assert len(np.unique(together)) == len(together)
     assert together.min() >= 0
     assert together.max() < n
-    assert all((np.diff(part) > 0).all() for part in parts)
+    assert all_of((np.diff(part) > 0).all() for part in parts)
 
 
 @given(LABELS, st.integers(1, 30), SEEDS)
@@ -167,7 +168,7 @@ def test_uneven_sizes_share_out_what_even_ones_do_and_leave_nobody_without(split
     together = np.concatenate(parts)
     assert len(np.unique(together)) == len(together) == n // devices * devices
     assert min(len(part) for part in parts) >= 1
-    assert all((np.diff(part) > 0).all() for part in parts)
+    assert all_of((np.diff(part) > 0).all() for part in parts)
     if not sigma:
         assert {len(part) for part in parts} == {n // devices}
 

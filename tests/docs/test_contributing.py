@@ -5,6 +5,8 @@ import tomllib
 from itertools import pairwise
 from pathlib import Path
 
+from tests.all_of import all_of
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MAP, GLOSSARY = (
@@ -37,7 +39,7 @@ def test_the_map_has_the_order_of_the_import_contracts():
         layers = [[f"{folder}/{name.strip()}/" for name in re.split("[|:]", layer)] for layer in contract["layers"]]
         places = [[mapped.index(name) for name in layer if name in mapped] for layer in layers]
         known = [layer for layer in places if layer]
-        assert all(max(above) < min(below) for above, below in pairwise(known)), folder
+        assert all_of(max(above) < min(below) for above, below in pairwise(known)), folder
     assert len(ordered) == 3
 
 

@@ -12,6 +12,7 @@ import pytest
 from typer.main import get_command
 
 from emulator.__main__ import COMMANDS, app
+from tests.all_of import all_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -89,7 +90,7 @@ def test_the_notebook_is_committed_without_what_came_out():
     cells = json.loads(text("notebook.ipynb"))["cells"]
     ran = [cell for cell in cells if cell["cell_type"] == "code"]
     assert len(ran) > 5
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in ran)
+    assert all_of(cell["outputs"] == [] and cell["execution_count"] is None for cell in ran)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from devices.device import profiles
 from devices.thermal import COLD
+from tests.all_of import all_of
 
 pytestmark = pytest.mark.slow
 
@@ -102,7 +103,7 @@ def test_by_default_both_are_lost(play, plain):
     for off in ([[0.125, 0.5]], [[plain[0] + plain[1] / 2, 5.0]]):
         run = play(fleet=alone(off), rounds={"max": 1})
         assert (run.rounds[0]["lost"], run.rounds[0]["counted"]) == (1, 0)
-        assert not any("then" in line for line in run.events)
+        assert all_of("then" not in line for line in run.events)
 
 
 def test_a_policy_for_transfers_does_not_keep_work_nor_the_other_way_round(play, plain):
@@ -255,7 +256,7 @@ def test_jitter_is_a_factor_of_each_device_and_round_and_the_same_each_time(play
     assert factors() == first
     assert factors(seed=2) != first
     unlike = {key: math.log(value) / math.log(first[key]) for key, value in factors(cv=0.001).items()}
-    assert all(abs(value) < 0.1 for value in unlike.values())
+    assert all_of(abs(value) < 0.1 for value in unlike.values())
 
 
 @pytest.mark.parametrize("transfers", ["lose", "resume", "restart"])

@@ -6,6 +6,8 @@ bytes, both read from the record.  At 8 Mbit/s a byte takes 1 µs.
 
 import pytest
 
+from tests.all_of import all_of
+
 pytestmark = pytest.mark.slow
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
@@ -64,7 +66,7 @@ def test_the_server_s_importance_is_charged_before_the_first_byte_goes_down(play
     assert [line["round"] for line in asked] == [0]
     done = run.of("server.end", what="request")[0]["t"]
     assert done == pytest.approx(sum(asked[0]["seconds"].values()), rel=1e-12)
-    assert all(line["t"] == done for line in run.of("down.start", round=0))
+    assert all_of(line["t"] == done for line in run.of("down.start", round=0))
     assert run.rounds[0]["critical"]["server_s"]["omega"] == pytest.approx(done, rel=1e-12)
 
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.all_of import all_of
+
 pytestmark = pytest.mark.slow
 
 QUICK = ("quickstart", "--seed", "1", "--rounds", "3")
@@ -169,7 +171,7 @@ def test_papers_are_found_by_a_text(told):
     assert "papers/fedcurv-search-e10" in page
     found, every = (json.loads(told("papers", *text, "--format", "json")) for text in (("lstm",), ()))
     assert 0 < len(found) < len(every)
-    assert all("lstm" in str((one["name"], one["says"], one["algorithms"])).lower() for one in found)
+    assert all_of("lstm" in str((one["name"], one["says"], one["algorithms"])).lower() for one in found)
 
 
 def test_scenarios_tells_what_each_teaches_and_how_to_run_it(told):

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 
 from devices.data.babble import babble
 from emulator.record.seal import seal_results
+from tests.all_of import all_of
 from tests.conftest import SMALL, merged
 
 pytestmark = pytest.mark.slow
@@ -155,7 +156,7 @@ def test_a_round_computes_in_proportion_to_the_examples_of_its_slice(run: Any) -
 def test_all_slices_at_once_without_cycles(run: Any) -> None:
     rows = run(PROBE, **at(TURNING, per_cycle=0, max=2)).rounds
     assert [row["numbers"]["examples"] for row in rows] == [8 + 12 + 16] * 2
-    assert all("cycle" not in row["numbers"] and "forgetting" not in row["numbers"] for row in rows)
+    assert all_of("cycle" not in row["numbers"] and "forgetting" not in row["numbers"] for row in rows)
 
 
 # ---- when
@@ -244,8 +245,8 @@ def test_next_is_the_same_model_on_the_slice_to_come_and_absent_in_the_last(rows
         assert row["numbers"]["next_accuracy"] == pytest.approx(accuracy, abs=1e-12)
         assert row["numbers"]["next_perplexity"] == pytest.approx(perplexity, rel=1e-5)
     following = ("next_accuracy", "next_perplexity", "personalised_next", "personalised_next_perplexity")
-    assert all(name in row["numbers"] for row in rows[:4] for name in following)
-    assert all(name not in row["numbers"] for row in rows[4:] for name in following)
+    assert all_of(name in row["numbers"] for row in rows[:4] for name in following)
+    assert all_of(name not in row["numbers"] for row in rows[4:] for name in following)
 
 
 def test_forgetting_is_what_the_best_model_of_an_earlier_slice_knew_more(rows: Any, models: Any, data: Any) -> None:

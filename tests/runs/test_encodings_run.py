@@ -27,6 +27,7 @@ from emulator.record.record import read_lines
 from emulator.record.run import Run
 from emulator.worlds.executors import Inline, Processes
 from scenarios.load import build
+from tests.all_of import all_of
 from tests.conftest import audit_run
 
 pytestmark = pytest.mark.slow
@@ -264,9 +265,9 @@ def test_a_lossy_fisher_never_makes_the_penalty_concave(run: Any, fisher: str, u
     up = {"weights": "float16", "fisher": fisher, **({"fisher_theta": fisher} if upload == "paper" else {})}
     played = run({"fedcurv": {"upload": upload, "encoding": {"up": up}}})
     clamped = [row["numbers"]["clamped"] for row in played.rounds[1:]]
-    assert all(0 <= count <= SIZE for count in clamped)
+    assert all_of(0 <= count <= SIZE for count in clamped)
     shares = [row["numbers"]["penalty_share"] for row in played.rounds[1:]]
-    assert all(0 <= share < 1 for share in shares)  # a concave penalty would be below 0
+    assert all_of(0 <= share < 1 for share in shares)  # a concave penalty would be below 0
 
 
 @pytest.mark.parametrize("options", [{"upload": "lean"}, {"participation": "last_round"}], ids=str)
@@ -276,7 +277,7 @@ def test_where_whole_fisher_diagonals_are_added_up_nothing_is_clamped(run: Any, 
     The paper's upload sends changes, whose roundings may leave a part of the sums a hair below 0: seldom.
     """
     assert [row["numbers"]["clamped"] for row in run({"fedcurv": options}).rounds[1:]] == [0.0] * (ROUNDS - 1)
-    assert all(row["numbers"]["clamped"] < 0.01 * SIZE for row in run("fedcurv").rounds[1:])
+    assert all_of(row["numbers"]["clamped"] < 0.01 * SIZE for row in run("fedcurv").rounds[1:])
 
 
 def test_seeds_of_encodings_are_named_by_device_and_round() -> None:

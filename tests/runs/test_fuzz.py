@@ -30,6 +30,7 @@ from devices.data.digits import digits
 from emulator.commands.check import check
 from emulator.commands.options import Format
 from scenarios.describe import json_schema
+from tests.all_of import all_of
 
 pytestmark = pytest.mark.slow
 
@@ -157,7 +158,7 @@ class Range:
         assert lines[0].startswith("fedlapse: ")
         assert lines[0].removeprefix("fedlapse: ").strip()
         assert len(lines) <= LINES
-        assert all(len(line) <= COLUMNS and line.isprintable() for line in lines), message
+        assert all_of(len(line) <= COLUMNS and line.isprintable() for line in lines), message
         assert not re.search(r"Traceback|<class|object at 0x|recursion|pydantic", message), message
 
 

@@ -21,6 +21,7 @@ from emulator.record.run import Run
 from emulator.worlds.executors import Inline
 from scenarios.builders import plugins
 from scenarios.load import build
+from tests.all_of import all_of
 from tests.conftest import audit_run
 
 pytestmark = pytest.mark.slow
@@ -176,5 +177,5 @@ def test_algorithm_2_of_continual_learning_reaches_85_percent_personalised(
     played = play({"continual": {"variant": "alg2", "personal": "fc2.*"}}, **changes)
     ends = [played.rounds[19], played.rounds[39]]
     assert [row["counted"] for row in ends] == [20, 20]
-    assert all(row["personalised_participants"] >= REACHED for row in ends)
+    assert all_of(row["personalised_participants"] >= REACHED for row in ends)
     assert ends[1]["initial"] < REACHED - 0.05

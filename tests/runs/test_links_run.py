@@ -21,6 +21,7 @@ from emulator.replay.script import read_script
 from emulator.worlds.executors import Processes
 from network.links.synth import presets
 from scenarios.load import build, dump
+from tests.all_of import all_of
 from tests.conftest import SMALL, audit_run, merged
 from tests.runs.lateness import with_lateness
 
@@ -252,7 +253,7 @@ def test_a_run_on_any_links_obeys_the_laws(tmp_path_factory, one, other, network
         for line in read_lines(folder / "fedavg-s1" / "events.jsonl")
         if line["event"] in ("down.start", "up.start")
     ]
-    assert all(line.get("wire", 10**9) >= sum(line["bytes"].values()) for line in starts)
+    assert all_of(line.get("wire", 10**9) >= sum(line["bytes"].values()) for line in starts)
 
 
 def test_a_resolved_scenario_with_all_kinds_of_links_reads_back_as_the_same(traced):

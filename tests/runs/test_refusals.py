@@ -18,6 +18,7 @@ from emulator.record.run import RUN
 from emulator.replay.replayer import Replayer
 from emulator.replay.script import read_script
 from scenarios.load import recorded
+from tests.all_of import all_of
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +108,7 @@ def test_the_others_go_on(run: Any) -> None:
     for row in played.rounds:
         shares = {key: row[key] for key in ("asked", "counted", "late", "lost", "refused", "failed")}
         assert shares == {"asked": 4, "counted": 2, "late": 0, "lost": 0, "refused": 2, "failed": False}
-    assert all(sorted(line["counted"]) == ["phone-mid-0", "phone-mid-1"] for line in played.of("close"))
+    assert all_of(sorted(line["counted"]) == ["phone-mid-0", "phone-mid-1"] for line in played.of("close"))
     assert len({line["model"] for line in played.of("open")}) == 3
     assert played.outcome.failure is None
 
@@ -117,8 +118,8 @@ def test_a_refusal_computes_nothing_and_sends_no_tensor(run: Any) -> None:
     assert {line["device"] for line in played.of("compute.start")} == {"phone-mid-0", "phone-mid-1"}
     sent = [line["bytes"] for line in played.of("up.start") if line["device"].startswith("pi-4")]
     assert len(sent) == 2 * 3
-    assert all(sizes.keys() == {"frame"} for sizes in sent)
-    assert all(row["wasted_bytes"] > 2 * SIZE for row in played.rounds)  # what had gone down to them
+    assert all_of(sizes.keys() == {"frame"} for sizes in sent)
+    assert all_of(row["wasted_bytes"] > 2 * SIZE for row in played.rounds)  # what had gone down to them
 
 
 def test_enough_memory_changes_nothing(run: Any) -> None:
@@ -193,7 +194,7 @@ def test_a_reply_that_is_not_finite_is_refused_counted_and_named(run: Any) -> No
     assert [row["refused"] for row in played.rounds] == [1] * 3
     assert [row["counted"] for row in played.rounds] == [3] * 3
     assert {(line["device"], line["kind"]) for line in played.of("refused")} == {("pi-4-1", "values")}
-    assert all("not finite" in line["why"] and "'weights'" in line["why"] for line in played.of("refused"))
+    assert all_of("not finite" in line["why"] and "'weights'" in line["why"] for line in played.of("refused"))
     assert played.outcome.failure is None
 
 
@@ -209,4 +210,4 @@ def test_and_its_training_and_its_bytes_are_charged(run: Any) -> None:
     played, plain = run({"algorithm": "own_broken:Broken"}), run()
     assert [row["bytes"] for row in played.rounds] == [row["bytes"] for row in plain.rounds]
     assert played.rounds[0]["flops"] == pytest.approx(plain.rounds[0]["flops"])
-    assert all(row["wasted_bytes"] > 2 * SIZE for row in played.rounds)
+    assert all_of(row["wasted_bytes"] > 2 * SIZE for row in played.rounds)

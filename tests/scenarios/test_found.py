@@ -12,6 +12,7 @@ from emulator.forecast.plan import forecast_of
 from scenarios.builders import machines, parts
 from scenarios.load import build, load, parse
 from scenarios.text.faults import LONGEST, BadScenario
+from tests.all_of import all_of
 from tests.conftest import SMALL, merged
 
 GOOD = """\
@@ -93,7 +94,7 @@ def test_what_a_terminal_would_obey_is_written_out(words):
         refused("- 1", name=words),
         refused(changes=[f"model={json.dumps(words)}"]),
     ):
-        assert all(line.isprintable() for line in said.split("\n"))
+        assert all_of(line.isprintable() for line in said.split("\n"))
         assert words not in said
 
 
@@ -110,7 +111,7 @@ def test_what_a_terminal_would_obey_is_written_out(words):
 )
 def test_long_words_make_no_long_message(changes):
     said = refused(changes=changes)
-    assert all(len(line) <= LONGEST for line in said.split("\n"))
+    assert all_of(len(line) <= LONGEST for line in said.split("\n"))
     assert " [...] " in said
     assert said.startswith(changes[0][:20])
 

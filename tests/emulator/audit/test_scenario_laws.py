@@ -13,6 +13,7 @@ import pytest
 
 from emulator.audit import expected
 from emulator.audit.audit import Audit, audit
+from tests.all_of import all_of
 from tests.emulator.audit.straggling import HOST, LINK, SCENARIO, WORK, B, Body, declare, events, rows, write
 from tests.emulator.audit.test_audit import CHANGES, changed, numbers
 
@@ -67,7 +68,7 @@ def drawing(watts: list[float]) -> Lines:
 def test_watts_that_are_wrong_throughout_are_found(verdict: Judge, watts: list[float]) -> None:
     faults = verdict(told=drawing(watts)).faults
     assert [fault[:16] for fault in faults] == ["scenario: row 0:", "scenario: row 3:"]
-    assert all("[1.0, 4.0, 2.0]" in fault for fault in faults)
+    assert all_of("[1.0, 4.0, 2.0]" in fault for fault in faults)
 
 
 def test_watts_of_a_device_whose_profile_has_none_are_found(verdict: Judge) -> None:

@@ -9,6 +9,7 @@ import pytest
 from devices.device import profiles, read_profiles
 from devices.profiles import NAMED
 from emulator.commands.devices import COMPUTING, FURTHER
+from tests.all_of import all_of
 
 MINE = """name,quantity,value,unit,source,date
 mine,speed,2.5,GFLOP/s,measured: by me,2026-11-21
@@ -41,7 +42,7 @@ def test_ones_own_profile_is_listed_with_its_numbers_and_who_says_them(fedlapse,
     assert rows[1] == ["mine", "-", "/", "-", "/", "~1.25", "-", "-", "-", "-"]
     said = " ".join(done.stdout.split())
     assert "mine: speed, memory: measured: by me; memory bandwidth, overhead: assumed; power radio: assumed: as" in said
-    assert not any(f"{name}: " in said for name in profiles())  # `devices NAME` says that of those
+    assert all_of(f"{name}: " not in said for name in profiles())  # `devices NAME` says that of those
 
 
 def test_as_json_each_number_has_unit_and_source(fedlapse, mine):

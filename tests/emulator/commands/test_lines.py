@@ -11,6 +11,7 @@ import termios
 import pytest
 
 from emulator.commands.lines import _toned, busy, for_terminal, say, wrapped
+from tests.all_of import all_of
 
 VERDICT = (
     "accuracy 0.9 was reached by fedcl in 4.3 min, 5.5 min (2 of 2 seeds; 61 % of it compute), by fedcurv in 12.3 min."
@@ -20,7 +21,7 @@ VERDICT = (
 def test_a_line_is_broken_between_words_and_loses_none() -> None:
     lines = wrapped(VERDICT, 40).split("\n")
     assert len(lines) > 2
-    assert all(len(line) <= 40 for line in lines)
+    assert all_of(len(line) <= 40 for line in lines)
     assert " ".join(line.strip() for line in lines) == VERDICT
 
 
@@ -36,7 +37,7 @@ def test_a_path_is_never_broken() -> None:
 def test_a_command_is_never_broken_so_that_it_can_be_copied() -> None:
     hint = "Which of two is first: `fedlapse map runs/farm-0001 -a fedavg -a fedcurv`."
     assert "`fedlapse map runs/farm-0001 -a fedavg -a fedcurv`" in wrapped(hint, 60)
-    assert all(len(line) <= 60 for line in wrapped(hint, 60).split("\n"))
+    assert all_of(len(line) <= 60 for line in wrapped(hint, 60).split("\n"))
 
 
 def test_a_terminal_gets_lines_of_its_width(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from emulator.lab.store import NOTHING
 from emulator.ledger.stores import Memory
 from emulator.record.run import Run
 from scenarios.load import build
+from tests.all_of import all_of
 from tests.conftest import SMALL
 
 RUN = Run("fedavg", 1)
@@ -109,8 +110,8 @@ def test_an_algorithm_that_changes_it_on_its_way_is_asked(lab: Lab) -> None:
     model = decode(store.get(start(mine, store, RUN).weights))["weights"]
     sent, _, after = a_round(mine, store)
     new = decode(store.get(after.weights))["weights"]
-    assert all((sent["weights"][name] == -value).all() for name, value in model.items())
-    assert all((new[name] == 2 * value).all() for name, value in model.items())
+    assert all_of((sent["weights"][name] == -value).all() for name, value in model.items())
+    assert all_of((new[name] == 2 * value).all() for name, value in model.items())
 
 
 @pytest.mark.slow

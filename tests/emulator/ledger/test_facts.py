@@ -77,6 +77,16 @@ def test_a_fact_survives_reopening(tmp_path: Path) -> None:
     facts.close()
 
 
+def test_a_fact_that_is_used_outlives_those_that_are_not(tmp_path: Path) -> None:
+    filled(tmp_path / "facts.sqlite")
+    _execute(tmp_path / "facts.sqlite", "UPDATE facts SET day = 0")  # used last in 1970
+    facts = Facts(tmp_path / "facts.sqlite", Told())
+    assert facts.get(FACTS[1].key) == FACTS[1]
+    facts.drop(before=1)
+    assert [facts.get(fact.key) for fact in FACTS] == [None, FACTS[1], None]
+    facts.close()
+
+
 def test_a_key_that_is_known_keeps_its_first_fact(tmp_path: Path) -> None:
     filled(tmp_path / "facts.sqlite")
     facts = Facts(tmp_path / "facts.sqlite", Told())

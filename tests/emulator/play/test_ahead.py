@@ -25,6 +25,7 @@ from emulator.worlds import virtual
 from emulator.worlds.executors import Inline
 from emulator.worlds.shared import Shared, Waiter
 from scenarios.load import build
+from tests.all_of import all_of
 from tests.conftest import SMALL, digests, merged
 from tests.runs.nets import DENSE
 
@@ -226,7 +227,7 @@ def test_what_had_begun_of_the_next_round_is_kept_where_a_run_is_interrupted(tmp
     assert pool.order[-3:] == ["train_stack", "row", "export"]
     made = [trained for stack in outcome.begun if isinstance(stack, list) for trained in stack]
     assert len(made) == 4  # of five devices one trains by itself
-    assert all(pool.store.get(trained.upload.ref) for trained in made)
+    assert all_of(pool.store.get(trained.upload.ref) for trained in made)
 
 
 # ---- the executor

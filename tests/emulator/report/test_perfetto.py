@@ -12,6 +12,7 @@ import pytest
 
 from emulator.report.perfetto import perfetto
 from emulator.results.results import read
+from tests.all_of import all_of
 from tests.emulator.report.test_report import RUNS, written
 
 
@@ -77,4 +78,4 @@ def test_durations_of_a_run_sum_to_its_record(play):
     assert sums["server"] == pytest.approx(sum(sum(row["critical"]["server_s"].values()) for row in run.rounds))
     for track in threads.values():  # none begins before the one before it has ended
         ordered = sorted(track, key=lambda each: each["ts"])
-        assert all(one["ts"] + one["dur"] <= other["ts"] + 1e-3 for one, other in pairwise(ordered))
+        assert all_of(one["ts"] + one["dur"] <= other["ts"] + 1e-3 for one, other in pairwise(ordered))

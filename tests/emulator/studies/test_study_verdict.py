@@ -18,6 +18,7 @@ from emulator.studies.verdict import LINES, short, verdict
 from emulator.studies.words import role
 from scenarios.schema.hardware import Presence
 from scenarios.schema.scenario import Scenario
+from tests.all_of import all_of
 from tests.emulator.studies.made import TARGET, answer, place, run, runs_of, scenario
 
 PLACEBOS = "the placebos' times, as multiples of the originals'"
@@ -132,7 +133,7 @@ def test_a_control_is_called_one():
     assert any(
         line.startswith("fedcl takes 1.35 [1.30, 1.39] times as long as fedcurv (a control) to") for line in told
     )
-    assert not any("fedcurv 1.11" in line for line in told)  # it is not ranked
+    assert all_of("fedcurv 1.11" not in line for line in told)  # it is not ranked
 
 
 def test_shares_of_the_map_and_of_traces():
@@ -304,7 +305,7 @@ def test_below_5_seeds_there_are_values_only():
         "Restricted mean times to test accuracy 0.8 on the study's own links: fedavg 40.0 s (3 of"
     )
     assert told[2] == "By these means, fedcl takes 1.34 times as long as fedcurv."
-    assert not any("[" in line or "decided" in line for line in told)
+    assert all_of(not ("[" in line or "decided" in line) for line in told)
 
 
 def test_where_a_seed_did_not_get_there_the_horizon_is_told():
@@ -327,7 +328,7 @@ def test_never_more_than_ten_lines_each_a_sentence():
     pairs = [["fedcl", "fedcurv"], ["fedcurv", "fedcl"], ["fedcl-shuffled", "fedcurv"]]
     told = verdict(replace(made, scenario=scenario(5, **{**ROLES, "pairs": pairs})))
     assert len(told) == LINES
-    assert all((line.endswith(".") and line[0].isupper()) or line.startswith("fed") for line in told)
+    assert all_of((line.endswith(".") and line[0].isupper()) or line.startswith("fed") for line in told)
     assert told == verdict(replace(made, scenario=scenario(5, **{**ROLES, "pairs": pairs})))
     assert told[-1].endswith("remain undecided, and 1 time could not be replayed.")
 
@@ -380,7 +381,7 @@ def test_the_page_names_everything():
     assert "placebo of fedcl" in page
     assert "](figures/ratios.png)" in page
     assert "figures/map.png" not in page
-    assert all(line in page for line in verdict(made))
+    assert all_of(line in page for line in verdict(made))
     assert page == markdown(with_placebo(7), {"ratios": "figures/ratios.png"})
 
 

@@ -17,6 +17,7 @@ from emulator.trackers.tracker import Meter, hyperparams
 from emulator.trackers.tracking import Tracking
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
+from tests.all_of import all_of
 
 RUN = Run("prox", 7)
 SCENARIO = build(
@@ -75,7 +76,7 @@ def test_settings_have_the_names_that_changes_on_the_command_line_have() -> None
     assert (said["algorithm.key"], said["algorithm.mu"], said["seed"]) == ("fedprox", 0.5, 7)
     assert (said["training.lr"], said["training.epochs"]) == (0.3, 2)
     assert json.loads(said["fleet"])[0]["profile"] == "pi-4"
-    assert all(isinstance(value, str | int | float | bool) for value in said.values())
+    assert all_of(isinstance(value, str | int | float | bool) for value in said.values())
 
 
 def test_csv(tmp_path: Path) -> None:

@@ -168,6 +168,21 @@ def test_a_job_that_fails_fails_alone(short: Batches, pool: Pool, where: int) ->
             assert future.result(timeout=0) == 2 * number
 
 
+@pytest.mark.parametrize(("where", "following"), [(0, [*range(1, 10), 40]), (4, [-1, *range(5, 10), *range(40, 44)])])
+def test_what_a_failed_batch_leaves_is_sent_next_and_in_its_order(
+    short: Batches, pool: Pool, where: int, following: list[int]
+) -> None:
+    """Ten jobs make a batch: those that are left come before those that have not been sent, of which 40 is the first.
+    One that fails as the first is done; another one is done again."""
+    for k in range(AHEAD * WORKERS):
+        short.submit(double, [k])
+    for k in range(100):
+        short.submit(double, [-1 if k == where else k])
+    for _ in range(AHEAD * WORKERS + 1):
+        pool.work(seconds=LONGEST / 10.5)
+    assert [args[0] for _, args in pool.sent[-1][0]] == following
+
+
 def test_when_a_worker_was_killed_all_learn_of_it(short: Batches, pool: Pool) -> None:
     futures = [short.submit(double, [k]) for k in range(AHEAD * WORKERS + 4)]
     dead = BrokenProcessPool("killed")

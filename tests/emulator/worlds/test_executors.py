@@ -28,6 +28,7 @@ from emulator.worlds.crew import executor
 from emulator.worlds.executors import SWITCH, Inline, Processes, Switching
 from emulator.worlds.virtual import VirtualWorld
 from network.wire import payload
+from tests.all_of import all_of
 
 
 def lab() -> Lab:
@@ -140,7 +141,7 @@ def test_jobs_of_a_run_in_virtual_time_are_never_in_a_thread() -> None:  # trap 
         found: list[Any] = await world.run(main(world))
         return found
 
-    assert all(main_thread for _, main_thread, _, _ in asyncio.run(conducted()))
+    assert all_of(main_thread for _, main_thread, _, _ in asyncio.run(conducted()))
 
 
 # --- trap 7: what is decoded ------------------------------------------------------------------------------------

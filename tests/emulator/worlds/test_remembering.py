@@ -199,6 +199,19 @@ def test_a_kept_state_spares_what_it_rests_on(opened: Opened) -> None:
     assert inner.done == ["combine", "evaluate"]
 
 
+def test_every_third_state_is_kept_and_at_the_end_the_last(opened: Opened) -> None:
+    """The third, sixth, ninth: of each chain that must be done again, two rounds at most lie before what is kept."""
+    pool, _ = opened(keep_states=3)
+    states = [played(pool, rounds) for rounds in range(1, 9)]
+
+    def kept() -> list[int]:
+        return [n for n, state in enumerate(states, 1) if (opened.folder / "kept" / state.message.digest).exists()]
+
+    assert kept() == [3, 6]
+    pool.settle()
+    assert kept() == [3, 6, 8]
+
+
 def test_a_model_that_was_written_is_kept_also_if_the_command_is_killed(opened: Opened) -> None:
     """Else whoever resumes would do each run that has ended anew, to write its model again."""
     first, _ = opened()

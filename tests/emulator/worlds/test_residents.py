@@ -22,6 +22,7 @@ from emulator.worlds.executors import Inline, Threaded
 from emulator.worlds.residents import Residents
 from network.wire import payload
 from scenarios.load import build
+from tests.all_of import all_of
 from tests.conftest import SMALL, merged
 
 HERE = "cpu:0"
@@ -70,7 +71,7 @@ def test_the_models_are_the_same_to_the_bit(lab, label):
     assert found == wanted
     assert [each.upload.sizes for each in stay] == [each.upload.sizes for each in plain]
     assert [each.upload.ref.nbytes for each in stay] == [each.upload.ref.nbytes for each in plain]
-    assert all(each.upload.ref.digest.startswith(OTHERWISE) for each in stay)
+    assert all_of(each.upload.ref.digest.startswith(OTHERWISE) for each in stay)
     assert len({each.upload.ref.digest for each in stay}) == len(stay)
 
 
@@ -168,7 +169,7 @@ def test_a_new_model_is_there_before_anybody_reads_it(lab, monkeypatch):
     monkeypatch.setattr(gpu, "decode", None)
     for found in (gpu.brought(there, store, state.weights), gpu.own(there, store, state.weights)):
         assert found.keys() == wanted.keys()
-        assert all(torch.equal(found["weights"][name], value) for name, value in wanted["weights"].items())
+        assert all_of(torch.equal(found["weights"][name], value) for name, value in wanted["weights"].items())
 
 
 def test_it_stops_at_once_and_leaves_nothing(lab):
@@ -177,7 +178,7 @@ def test_it_stops_at_once_and_leaves_nothing(lab):
     there.stop()
     there.__exit__(None, None, None)
     assert sys.getswitchinterval() == interval
-    assert not any(scratch.path.exists() for scratch in there.scratch)
+    assert all_of(not scratch.path.exists() for scratch in there.scratch)
 
 
 def test_a_message_reads_as_what_it_was_made_of():
@@ -230,7 +231,7 @@ def test_the_sums_are_those_of_whole_numbers():
     factors = [[int(number) for number in factor] for factor in flat._factors(4, "cpu")]
     wanted = [sum(f * int(b) for f, b in zip(factor, row.view(torch.int32), strict=True)) % 2**64 for factor in factors]
     assert [int(number) % 2**64 for number in flat._digests([row])[0]] == wanted
-    assert all(number % 2 for factor in factors for number in factor)
+    assert all_of(number % 2 for factor in factors for number in factor)
 
 
 @pytest.fixture
@@ -383,7 +384,7 @@ def test_over_sockets_uploads_are_bytes_under_their_own_names(lab):
     with executor(there, 0) as made:
         assert not isinstance(made, Threaded)
         _, done = rounds(there, made, "fedavg", 1)
-        assert not any(each.upload.ref.digest.startswith(OTHERWISE) for each in done)
+        assert all_of(not each.upload.ref.digest.startswith(OTHERWISE) for each in done)
 
 
 def test_the_servers_examples_are_its_own(lab):

@@ -267,7 +267,7 @@ def comes(rate: Rate, t: float, count: int) -> None:
     times, values = rate.ahead(t, count)
 
     assert len(times) <= count
-    assert all(a < b for a, b in pairwise([t, *times.tolist()]))
+    assert sorted({t, *times.tolist()}) == [t, *times.tolist()]
     assert values.tolist() == [rate.at(time) for time in times.tolist()]
     edges = [t, *times.tolist(), *([times[-1] + 10 if len(times) else t + 10] if len(times) < count else [])]
     for since, until in pairwise(edges):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from network.links.synth import Preset, named, presets, read_presets, synth
+from tests.all_of import all_of
 
 SIGMAS = 4.5  # of the sampling error: 1 in 150,000 for each check, and the seeds are fixed
 TWO = Preset("two", rates=(1e6, 5e6), weights=(0.3, 0.7), dwell=10.0, sigma=0.0, noise=0.0)
@@ -154,7 +155,7 @@ def test_every_number_of_a_preset_has_a_source() -> None:
         assert {"rates_mbit_s", "shares", "dwell_s", "sigma", "noise_s", "up_ratio", "latency_ms"} <= set(
             preset.sources
         )
-        assert all(preset.sources.values())
+        assert all_of(preset.sources.values())
         assert preset.stands_for
     assert named("satellite-leo").sources["rates_mbit_s"] == "assumed"
 

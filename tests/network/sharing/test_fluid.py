@@ -16,6 +16,7 @@ from network.links.rate import Constant
 from network.sharing.flow import Flow, Link
 from network.sharing.fluid import Fluid
 from network.sharing.hierarchy import Hierarchy
+from tests.all_of import all_of
 
 MB = 1e6  # bytes
 
@@ -438,4 +439,4 @@ def test_flows_whose_own_links_just_fill_a_shared_one_are_bounded_by_their_own(n
     for flow in flows:
         shared.enter(flow, 0.0)
     assert set(shared.rates(0.0).values()) == {MB}
-    assert all(flow.capped for flow in flows)
+    assert all_of(flow.capped for flow in flows)

@@ -52,8 +52,8 @@ def ends(
     for t, number in sorted(moments):
         play(windows, t, found)
         if number < 0:
-            open_now = [name for name in range(len(sent)) if (salt, name) in windows._ways]
-            assert all(windows.carried(t, (salt, name)) <= flights[name].wire for name in open_now)
+            for name, flight in enumerate(flights):
+                assert (salt, name) not in windows._ways or windows.carried(t, (salt, name)) <= flight.wire
             continue
         each, flight = sent[number], flights[number]
         flow = (salt, number), flight.wire, flight.cap(t), flight.weight, each.via, each.own, each.up, flight.sending

@@ -18,6 +18,7 @@ from network.links.trace import Trace
 from network.sharing.flow import Shared
 from network.sharing.fluid import Fluid
 from network.windows.windows import Windows
+from tests.all_of import all_of
 from tests.network.windows.links import FAST, MSS, SEGMENT, Sent, ends, one, wire
 
 MB, KB = 1_000_000, 1_000
@@ -317,7 +318,7 @@ def test_a_trace_that_never_changes_is_a_constant() -> None:
 def test_nothing_arrives_during_an_outage() -> None:
     gap = Trace(np.array([0.0, 1.0, 3.0, 100.0]), np.array([1e6, 0.0, 1e6]), "down", "capacity")
     found = ends([Sent(700 * KB), Sent(700 * KB)], gap, 1e5)
-    assert not any(1.0 < end < 3.0 for end in found)
+    assert all_of(not (1.0 < end < 3.0) for end in found)
     assert max(found) >= 2.0 + 2 * wire(700 * KB) / 1e6
 
 

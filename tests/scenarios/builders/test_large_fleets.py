@@ -29,6 +29,7 @@ from scenarios.builders.machines import fleet, machine
 from scenarios.builders.roster import EACH, MANY, SOME, Made, Roster, all_names, sample
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
+from tests.all_of import all_of
 from tests.conftest import SMALL, audit_run, merged
 
 RATE = {"lognormal": {"median": 10, "sigma": 0.5}}
@@ -86,7 +87,7 @@ def test_a_roster_has_the_names_and_places_of_counting_one_after_the_other(kinds
     roster, known = Roster(tuple(kinds)), counted_out(kinds)
     assert list(roster) == sorted(name for name, _ in known)
     assert len(roster) == len(known)
-    assert all(roster.place(name) == place for name, place in known)
+    assert all_of(roster.place(name) == place for name, place in known)
 
 
 @pytest.mark.parametrize("name", ["pi-4-3", "pi-4-03", "pi-4--1", "pi-4-", "pi-4", "pi-0", "pi-4-²", "", "pi-4-1 "])
@@ -105,7 +106,7 @@ def test_all_stand_for_a_small_fleet_and_some_of_each_kind_for_a_large_one():
     kinds = Counter(name.rpartition("-")[0] for name in chosen)
     assert kinds == {"a": 700, "b": 299, "rare": 1, "single": 1}
     assert len(set(chosen)) == len(chosen) <= SOME + 4
-    assert all(name in roster for name in chosen)
+    assert all_of(name in roster for name in chosen)
     places = np.array([int(name[2:]) for name in chosen if name.startswith("a-")])
     assert set(np.diff(places)) == {100}
 
@@ -175,7 +176,7 @@ def test_in_a_large_fleet_devices_draw_when_they_are_asked_and_in_any_order():
     for part in ("train", "validation", "tests"):
         first = {name: forth[part][name] for name in asked}
         for name in reversed(asked):
-            assert all(np.array_equal(a, b) for a, b in zip(first[name], back[part][name], strict=True))
+            assert all_of(np.array_equal(a, b) for a, b in zip(first[name], back[part][name], strict=True))
     other = split(NAMES, seed=2)
     assert not np.array_equal(forth["train"]["pi-00007"][0], other["train"]["pi-00007"][0])
 
@@ -271,7 +272,7 @@ def test_a_fleet_that_may_be_off_is_looked_through_and_remembered(made):
     server = Server(Mock(), lab, Run("fedavg", 1), Mock(), Mock(), Mock(), Mock())
     assert not server.always_on
     for _ in range(2):
-        assert all(lab.fleet[name].presence.on(0.0) for name in lab.names)
+        assert all_of(lab.fleet[name].presence.on(0.0) for name in lab.names)
     assert made["devices"] == EACH + 1
 
 
@@ -292,9 +293,9 @@ def test_of_a_large_fleet_any_of_those_on_line_and_idle_are_as_likely_to_be_aske
     busy = ["on-007", "on-992"]
     server.stragglers.update(dict.fromkeys(busy))
     cohorts = [ask(number) for number in range(100)]
-    assert all(len(set(names)) == 20 and list(names) == sorted(names) for names in cohorts)
+    assert all_of(len(set(names)) == 20 and list(names) == sorted(names) for names in cohorts)
     asked = [name for names in cohorts for name in names]
-    assert all(name.startswith("on-") and name not in busy for name in asked)
+    assert all_of(name.startswith("on-") and name not in busy for name in asked)
     parts = np.bincount([int(name[3:]) // 100 for name in asked], minlength=10)
     assert ((parts - 200) ** 2 / 200).sum() < 27.9  # of chi squared with 9 degrees, 0.1 % are above
     assert cohorts == [ask(number) for number in range(100)]

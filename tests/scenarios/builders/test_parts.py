@@ -11,6 +11,7 @@ from scenarios.builders.drawing import generator
 from scenarios.builders.machines import fleet, machine
 from scenarios.builders.parts import check_model, dataset
 from scenarios.load import BadScenario, build
+from tests.all_of import all_of
 from tests.conftest import SMALL, merged
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 16, "latency_ms": 10}
@@ -73,7 +74,7 @@ def test_a_device_keeps_what_it_drew_when_others_join():
     draw = {"uniform": {"low": 1, "high": 2}}
     few, _ = made(group(speed_gflop_s=draw, count=2))
     many, _ = made(group(speed_gflop_s=draw, count=9))
-    assert all(many[name] == device for name, device in few.items())
+    assert all_of(many[name] == device for name, device in few.items())
 
 
 def drawn(amount, devices=400):

@@ -9,6 +9,7 @@ from devices.data.digits import digits
 from scenarios.builders import parts
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
+from tests.all_of import all_of
 from tests.conftest import SMALL, merged
 
 NAMES = [f"pi-{number}" for number in range(8)]
@@ -43,7 +44,7 @@ def test_a_text_s_devices_may_differ_in_size_too():
 def test_a_draw_may_give_two_devices_the_same_example_and_none_twice():
     made = split({"split": {"kind": "draw", "each": 900}, "validation": 0})
     held = [own for (own,) in made["train"].values()]
-    assert all(len(np.unique(own)) == 900 for own in held)
+    assert all_of(len(np.unique(own)) == 900 for own in held)
     assert np.intersect1d(held[0], held[1]).size > 0
 
 

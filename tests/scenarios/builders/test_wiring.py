@@ -12,6 +12,7 @@ from network.links.trace import Trace
 from network.sharing.flow import Shared
 from scenarios.builders import machines, wiring
 from scenarios.load import BadScenario, build, parse
+from tests.all_of import all_of
 from tests.conftest import merged
 
 PLAIN = {"name": "t", "fleet": [{"profile": "pi-4", "link": {"up_mbit_s": 8, "down_mbit_s": 16}}]}
@@ -72,7 +73,7 @@ def test_draws_differ_from_device_to_device_and_are_the_same_each_time():
     said = {"up_mbit_s": {"uniform": {"low": 1, "high": 9}}, "down_mbit_s": 8, "latency_ms": {"choice": [10, 20]}}
     rates = [link.up for link in links(said, 12)]
     assert len(set(rates)) == 12
-    assert all(1e6 / 8 <= rate <= 9e6 / 8 for rate in rates)
+    assert all_of(1e6 / 8 <= rate <= 9e6 / 8 for rate in rates)
     assert {link.latency for link in links(said, 12)} == {0.01, 0.02}
     assert [link.up for link in links(said, 12)] == rates
     assert [link.up for link in links(said, 12, fleet_seed=7)] != rates
@@ -258,7 +259,7 @@ def test_as_many_uplinks_as_downlinks_go_in_pairs(here):
     said = {"trace": {"down": ["d1.csv", "d2.csv", "d3.csv"], "up": ["u1.csv", "u2.csv", "u3.csv"]}}
     made = links(said, 20)
     assert {link.down.peak for link in made} == {125e3, 250e3, 375e3}
-    assert all(link.up.peak == link.down.peak for link in made)
+    assert all_of(link.up.peak == link.down.peak for link in made)
 
 
 def test_a_damaged_file_in_a_folder_is_told_and_not_passed_over(here):
