@@ -28,7 +28,7 @@ OWN: dict[str, Body] = {
 }
 TRAINING = {"training": {"momentum": 0.5}}
 READERS: dict[str, tuple[str, ...]] = {
-    "report": ("report", "OUT", "--png"),
+    "report": ("report", "OUT"),
     "markdown": ("report", "OUT", "--format", "markdown"),
     "json": ("report", "OUT", "--format", "json"),
     "perfetto": ("report", "OUT", "--perfetto", "trace.json"),
