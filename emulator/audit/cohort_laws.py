@@ -1,7 +1,7 @@
 """The law of whom a round asks: of the devices online and idle as many as the scenario says, as the seed draws them.
 
 An algorithm may have a rule of its own instead, by what run.json says: of that a record shows only among whom it chose.
-The draw is made here again, as docs/design/record.md §3 describes it.  Pure.
+The draw is made here again, as docs/design/record.md §2 describes it.  Pure.
 """
 
 from __future__ import annotations
