@@ -56,6 +56,7 @@ COMMANDS = (
     calibrate,
     schema,
 )
+READERS = ("report", "export", "audit", "diff")  # a folder of others' results must not bring code of its own
 
 
 def _say_version(wanted: bool) -> None:
@@ -69,8 +70,10 @@ Version = Annotated[
 ]
 
 
-def _options(version: Version = False) -> None:
+def _options(context: typer.Context, version: Version = False) -> None:  # noqa: ARG001  its callback does it
     """Those of fedlapse itself."""
+    if context.invoked_subcommand not in READERS:
+        sys.path.append(str(Path.cwd()))  # a scenario may name an algorithm of one's own, which lies here
 
 
 app = typer.Typer(
@@ -101,7 +104,6 @@ def main() -> None:
     try:
         with ending():
             clear()
-            sys.path.append(str(Path.cwd()))  # a scenario may name an algorithm of one's own, which lies here
             app()
     finally:
         hear_no_more()

@@ -15,13 +15,13 @@ from typing import Any
 from devices.device import Device
 from emulator.record.folders import REPLAY
 from emulator.record.record import read_lines
-from emulator.record.run import read_run
+from emulator.record.run import Facts, read_facts, read_run
 from emulator.record.work import Works
 from network.files import unique
 from network.links.link import Link
 from scenarios.builders import machines
 from scenarios.load import recorded
-from scenarios.schema.rounds import Rounds
+from scenarios.schema.rounds import Evaluate, Rounds
 
 DRAW = ("fedlapse", "numpy")  # another version may make another fleet of a scenario
 
@@ -31,14 +31,22 @@ class Declared:
     """A run as its scenario declares it."""
 
     rounds: Rounds
+    evaluate: Evaluate
     needed: int  # replies that close a round
+    always_on: bool  # whether no group of devices ever goes offline
     devices: Mapping[str, Device]
     links: Mapping[str, Link]
     server: Device
     server_link: Link
     works: Works  # what was to be computed, as the record says
     seed: int  # of the run
+    facts: Facts | None  # what run.json says of the algorithm; None: there is none
     virtual: bool  # time is computed, so things happen when they are due; else they may be late, never early
+
+    @property
+    def asked(self) -> int:
+        """How many devices a round asks, if as many are online and idle."""
+        return self.rounds.ask or self.needed
 
     @property
     def finish(self) -> bool:
@@ -55,11 +63,14 @@ def declared(folder: Path) -> Declared:
     scenario = recorded(out)
     return Declared(
         scenario.rounds,
+        scenario.evaluate,
         scenario.needed,
+        machines.always_on(scenario),
         *machines.unseen(scenario),
         *machines.server(scenario),
         works_of(folder),
         read_run(folder).seed,
+        read_facts(folder),
         host.get("world") == "virtual",
     )
 

@@ -3,6 +3,7 @@
     rules      of the close, and of what becomes of what an absence cuts
     presence   devices go off and come back when it is due
     watts      are those of the profile
+    cohort_laws.py, evaluation_laws.py: whom a round asks, and when models are evaluated
     work_laws.py, transfer_laws.py: what work costs on a machine, and transfers on a link
 
 In virtual time things happen when they are due; over sockets never before.  Pure.
@@ -15,15 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from devices.device import UNKNOWN
 from devices.presence import Availability
-from emulator.audit import transfer_laws, work_laws
+from emulator.audit import cohort_laws, evaluation_laws, transfer_laws, work_laws
+from emulator.audit.evaluation_laws import is_enough
 from emulator.audit.event_laws import Timeline
 from emulator.audit.expected import Declared
 from emulator.audit.format import Row
 from emulator.audit.stragglers import over
 from emulator.audit.timeline import PHASES, Round, Visit
 from emulator.audit.whole_record import Fault, slack
-from emulator.record.targets import Target, pending, reached
-from scenarios.schema.rounds import Rounds
 
 
 def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
@@ -34,23 +34,17 @@ def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Itera
         return
     for place, row in enumerate(rows):
         yield from (f"scenario: row {place}: {what}" for what in _watts(declared, row["watts"]))
+    yield from (f"scenario: row {place}: {what}" for place, what in evaluation_laws.faults(declared, rows))
     for law, line, what in _of_events(declared, timeline, len(rows)):
         yield f"{law}: {line.where}: {what}"
 
 
 def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
     """A run that nobody stopped plays all rounds, or up to the one that reaches `stop_at` or ends after `until_s`."""
-    if rows and not (_is_enough(declared.rounds, rows) and not _is_enough(declared.rounds, rows[:-1])):
-        early = declared.rounds.stop_at or declared.rounds.until_s
-        due = f"{declared.rounds.max} at most" if early else declared.rounds.max
+    rules = declared.rounds
+    if rows and not (is_enough(rules, rows) and not is_enough(rules, rows[:-1])):
+        due = f"{rules.max} at most" if rules.stop_at or rules.until_s else rules.max
         yield f"scenario: {len(rows)} rounds were played; the scenario says {due}"
-
-
-def _is_enough(rules: Rounds, rows: Sequence[Row]) -> bool:
-    stop, until = rules.stop_at, rules.until_s
-    held = any(pending(rows, Target.of(each)) for each in rules.targets)
-    late = bool(until and rows and rows[-1]["time_s"] >= until) and not held
-    return len(rows) == rules.max or late or bool(stop and reached(rows, Target.of(stop)))
 
 
 def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator[Fault]:
@@ -61,6 +55,7 @@ def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator
         for name, visit in round.visits.items():
             yield from _policies(declared, name, visit)
             yield from _presence(declared, name, visit, round, now)
+    yield from cohort_laws.faults(declared, rounds)
     yield from work_laws.faults(declared, rounds, written)
     yield from transfer_laws.faults(declared, rounds)
 
@@ -122,8 +117,6 @@ def _presence(
 ) -> Iterator[Fault]:
     """It goes off and comes back when the scenario says so."""
     presence, t = declared.devices[name].presence, round.open.t
-    if declared.virtual and not presence.on(t):
-        yield "scenario", round.open, f"asks {name!r}, which is offline"
     for away in visit.away:
         for line in away.lines:
             t = _next(presence, line.event, t)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
+from emulator.commands.errors import FAILED, told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
 
 if TYPE_CHECKING:
     from emulator.audit.audit import Audit
+
+UNJUDGED = 4
 
 
 def audit(
@@ -24,17 +26,27 @@ def audit(
         list[Path],
         typer.Argument(metavar="RUN", help="Folders of runs (LABEL-sSEED), or folders that hold several."),
     ],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit code 4 if no law is broken, but not all could be judged.")
+    ] = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Checks whether records are whole and obey the laws of all runs and of their scenario; exit code 1 if not."""
+    """Checks whether records are whole and obey the laws of all runs and of their scenario; exit code 1 if not.
+
+    What could not be judged is said on stderr; with --strict the exit code is then 4.
+    """
     with told_in_one_line(ValueError):
         audited = {folder: each for path in runs for folder, each in _audited(path)}
-    _reservations(audited)
+    reserved = list(_reservations(audited))
+    for line in reserved:
+        say(f"fedlapse: {line}", err=True)
     if format == Format.json:
         typer.echo(json.dumps({str(folder): asdict(each) for folder, each in audited.items()}, indent=1))
     else:
         _print(audited)
-    raise typer.Exit(1 if any(each.faults for each in audited.values()) else 0)
+    if any(each.faults for each in audited.values()):
+        raise typer.Exit(FAILED)
+    raise typer.Exit(UNJUDGED if strict and reserved else 0)
 
 
 def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
@@ -62,15 +74,14 @@ def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
     yield from audited.items()
 
 
-def _reservations(audited: Mapping[Path, Audit]) -> None:
-    """What was not judged, on stderr."""
+def _reservations(audited: Mapping[Path, Audit]) -> Iterator[str]:
+    """Sentences on what was not judged."""
     from emulator.record.seal import NO_SEAL
 
-    for line in _unjudged(audited):
-        say(f"fedlapse: {line}", err=True)
+    yield from _unjudged(audited)
     for folder, each in audited.items():
         if not each.sealed and not any(fault.startswith("seal: ") for fault in each.faults):
-            say(f"fedlapse: {folder}: {NO_SEAL}", err=True)
+            yield f"{folder}: {NO_SEAL}"
 
 
 def _unjudged(audited: Mapping[Path, Audit]) -> Iterator[str]:
@@ -81,7 +92,7 @@ def _unjudged(audited: Mapping[Path, Audit]) -> Iterator[str]:
     runs = [each.unjudged for folder, each in audited.items() if is_run(folder)]
     reasons = Counter(filter(None, runs))
     for why, number in reasons.items():
-        yield f"{number} of {counted(len(runs), 'run')} not judged by the laws of the scenario: {why}"
+        yield f"{number} of {counted(len(runs), 'run')} not judged by all laws of the scenario: {why}"
     for folder, each in audited.items():
         if each.unjudged and each.unjudged not in reasons:
             yield f"{folder} was not judged as a whole: {each.unjudged}"

@@ -55,6 +55,5 @@ class Conduct:
     def personalised(self, round: int) -> bool:
         """Whether every device is trained after this round for the metric `personalised`."""
         often, final = self.schedule.personalise_every, round + 1 == self.rules.max
-        if self.schedule.every == 0 or often is None:
-            return False
-        return final or (often > 0 and (round + 1) % often == 0)
+        due = final or bool(often and (round + 1) % often == 0)
+        return due and self.schedule.personalises

@@ -47,6 +47,11 @@ class Schedule:
     personalise_every: int | None = 0
     test: bool = True
 
+    @property
+    def personalises(self) -> bool:
+        """Whether `personalised` is known after the last round at least."""
+        return self.every > 0 and self.personalise_every is not None
+
 
 Trial = tuple[Callable[..., Any], Run, Ref, str, int, int]  # `evaluate`, and what it gets
 

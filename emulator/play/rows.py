@@ -61,7 +61,7 @@ class Diary:
         self.measured.append({"round": number, **values})
         enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
         enough = enough or self._late(play.stamp)
-        if enough and values["personalised"] is None and conduct.schedule.personalise_every is not None:
+        if enough and values["personalised"] is None and conduct.schedule.personalises:
             values["personalised"] = await self._personalised(play)
         self.unwritten.append((play, {**values, "numbers": further}))
         self.write_settled()

@@ -20,9 +20,12 @@ class Warned(NamedTuple):
     text: str
 
 
-def warnings(rows: Rows, momentum: float) -> Iterator[Warned]:
-    """What is wrong with a penalty in these rounds; a round is idle or too stiff, never both."""
-    bound = 2 * (1 + momentum)
+def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
+    """What is wrong with a penalty in these rounds; a round is idle or too stiff, never both.
+
+    `momentum`: SGD's; None if it is not known, which is below 1 in any case.
+    """
+    bound = 2 * (1 + (1.0 if momentum is None else momentum))
     pulled = [row for row in rows if "p99" in row["leverage"]]
     stiff = [row for row in pulled if row["leverage"]["step"] > bound]
     yield from _weak(pulled, bound)
@@ -83,9 +86,10 @@ def _idle(idle: Rows, alone: bool) -> str:
     return f"the penalty does nothing{meaning} (its leverage, 99th percentile: {most:.2g}; below {IDLE:g} no effect)"
 
 
-def _stiff(stiff: Rows, momentum: float, bound: float) -> str:
+def _stiff(stiff: Rows, momentum: float | None, bound: float) -> str:
     most = max(row["leverage"]["step"] for row in stiff)
+    which = "any momentum" if momentum is None else f"momentum {momentum:g}"
     return (
         f"the penalty is too strong for the learning rate, and training may diverge: learning rate x 2 x strength x "
-        f"largest importance is up to {most:.3g}; SGD with momentum {momentum:g} needs it below {bound:g}"
+        f"largest importance is up to {most:.3g}; SGD with {which} needs it below {bound:g}"
     )

@@ -20,6 +20,9 @@ from emulator.results.units import counted
 from scenarios.builders.machines import roster
 from scenarios.builders.plugins import training_of
 from scenarios.load import load
+from scenarios.schema.entries import Entry
+from scenarios.schema.known import algorithms as shipped
+from scenarios.schema.rounds import Training
 from scenarios.schema.scenario import Scenario
 
 Row = Mapping[str, Any]
@@ -129,9 +132,16 @@ def facts(scenario: Scenario) -> str:
     return " · ".join(parts)
 
 
-def momentum(scenario: Scenario) -> dict[str, float]:
-    """Of each algorithm, by label."""
-    return {entry.name: training_of(entry, scenario.training).momentum for entry in scenario.algorithms}
+def momentum(scenario: Scenario) -> dict[str, float | None]:
+    """Of each algorithm, by label; None if only code that is not fedlapse's knows it, as results run no such code."""
+    return {entry.name: _momentum(entry, scenario.training) for entry in scenario.algorithms}
+
+
+def _momentum(entry: Entry, shared: Training) -> float | None:
+    if entry.key in shipped() or not entry.options.get("preset"):
+        return training_of(entry, shared).momentum
+    own = entry.options.get("training") or {}
+    return Training.model_validate({**shared.model_dump(), **own}).momentum if "momentum" in own else None
 
 
 def classes(split: Mapping[str, Any] | None) -> int:

@@ -25,7 +25,7 @@ FEW = 5  # seeds; below it the range is shown, from it on the quartiles
 def summarise(
     runs: Mapping[str, Mapping[int, Rows]],
     targets: Sequence[Target],
-    momentum: Mapping[str, float],
+    momentum: Mapping[str, float | None],
     classes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The summary of {label: {seed: rows}}; the first label is the baseline.
@@ -94,7 +94,9 @@ def _finite(value: float) -> float | None:
     return None if value == inf else value
 
 
-def _label(seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float, classes: int) -> dict[str, Any]:
+def _label(
+    seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float | None, classes: int
+) -> dict[str, Any]:
     finals = [rows[-1] for rows in seeds.values() if rows]
     rounds = [row for rows in seeds.values() for row in rows]
     spent = [joules(rows) for rows in seeds.values()]

@@ -1,4 +1,5 @@
 """A record written by hand, and its scenario: `b-0` is away when its first round closes, and ends it two rounds later.
+Each round asks two devices, or all that are online and idle: `a-0`, and in the last round, as `a-0` is away, `b-0`.
 
 All links carry 100 bytes/s, all machines compute 1000 FLOP/s; of what `a-0` draws nobody knows.
 """
@@ -11,6 +12,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from emulator.record.run import RUN, Facts, Run, text_of
 from tests.emulator.audit.learnt import NOT_EVALUATED
 
 Body = dict[str, Any]
@@ -28,11 +30,12 @@ SCENARIO: Body = {
     "profiles": {"plain": BOARD, "metered": {**BOARD, "power_idle_w": 1, "power_compute_w": 4, "power_radio_w": 2}},
     "server": {"profile": "plain", "link": {"up_mbit_s": 1000, "down_mbit_s": 1000, "latency_ms": 0}},
     "fleet": [
-        {"name": "a", "profile": "plain", "link": LINK},
+        {"name": "a", "profile": "plain", "link": LINK, "presence": {"off": [[10.5, 14.0]]}},
         {"name": "b", "profile": "metered", "link": LINK, "presence": {"off": [[0.5, 4.0], [5.5, 6.0]]}},
     ],
 }
 HOST = {"world": "virtual", "versions": {}}
+DRAWN = Facts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
 WORK: list[Body] = [
     {"work": 0, "pieces": [["fit", 2000.0, 1, 0.0, 0.0, 0.0, 0.0]]},
     *({"device": name, "round": 0, "work": 0, "examples": 1, "held": 1} for name in (A, B)),
@@ -138,10 +141,11 @@ def rows() -> list[Body]:
     ]
 
 
-def write(out: Path, lines: list[Body], told: list[Body], work: list[Body] = WORK) -> Path:
+def write(out: Path, lines: list[Body], told: list[Body], work: list[Body] = WORK, facts: Facts = DRAWN) -> Path:
     """The files of the run, without its scenario; its folder."""
     folder = out / "fedavg-s1"
     folder.mkdir(exist_ok=True)
+    (folder / RUN).write_text(text_of(Run("fedavg", 1), facts))
     for name, bodies in (("events", lines), ("rounds", told), ("work", work)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(body) + "\n" for body in bodies))
     return folder

@@ -601,6 +601,11 @@ PLANTED: dict[str, tuple[str, Edit]] = {
     ),
     "the path waits less than nothing": ("rows", lambda _, r: r[1]["critical"].update(setup_s=3.0, wait_s=-0.5)),
     "the path is too long": ("rows", lambda _, r: r[1]["critical"].update(wait_s=2.6)),
+    "the path is too long by a few microseconds": ("rows", lambda _, r: r[1]["critical"].update(wait_s=2.500005)),
+    "the path computes a microsecond longer and waits less": (
+        "rows",
+        lambda _, r: r[1]["critical"].update(compute_s={"fit": 2.000001}, wait_s=2.499999),
+    ),
 }
 
 

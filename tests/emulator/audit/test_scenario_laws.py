@@ -187,7 +187,7 @@ def test_the_command_says_on_stderr_what_was_not_judged(fedlapse: Callable[..., 
         for folder in (tmp_path, tmp_path / "fedavg-s1")
     ]
     assert done.stderr.splitlines() == [
-        "fedlapse: 1 of 1 run not judged by the laws of the scenario: there is no scenario.yaml beside the run",
+        "fedlapse: 1 of 1 run not judged by all laws of the scenario: there is no scenario.yaml beside the run",
         *unsealed,
     ]
     declare(tmp_path)

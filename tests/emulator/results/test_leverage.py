@@ -22,7 +22,7 @@ def identity(mu: float, p99: float, share: float = 1.0) -> dict[str, Any]:
     return {**found, "leverage": {**found["leverage"], "mu": mu}, "numbers": {"identity": share}}
 
 
-def said(rows: Sequence[Mapping[str, Any]], momentum: float = 0.0) -> list[Warned]:
+def said(rows: Sequence[Mapping[str, Any]], momentum: float | None = 0.0) -> list[Warned]:
     return list(warnings(rows, momentum))
 
 
@@ -67,6 +67,14 @@ def test_no_round_is_both_idle_and_too_strong() -> None:
         ("idle", "in 1 of 2 round"),
         ("stiff", "in 1 of 2 round"),
     ]
+
+
+@pytest.mark.parametrize(("step", "stiff"), [(3.9, False), (4.1, True)])
+def test_where_the_momentum_is_not_known_only_what_no_momentum_can_bear_is_too_strong(step: float, stiff: bool) -> None:
+    """SGD with momentum m needs a step below 2 (1 + m), and m is below 1."""
+    warned = said([row(0.5, step=step)], momentum=None)
+    assert [each.kind for each in warned] == ["stiff"] * stiff
+    assert not stiff or "SGD with any momentum needs it below 4" in warned[0].text
 
 
 def test_rounds_without_a_penalty_are_not_counted() -> None:

@@ -1,0 +1,146 @@
+"""The law of whom a round asks: of the devices online and idle as many as the scenario says, as the seed draws them.
+
+An algorithm may have a rule of its own instead, by what run.json says: of that a record shows only among whom it chose.
+The draw is made here again, as docs/design/record.md §2 describes it.  Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from emulator.audit.expected import Declared
+from emulator.audit.stragglers import over
+from emulator.audit.timeline import Event, Round
+from emulator.audit.whole_record import Fault
+from emulator.record.run import Facts
+from scenarios.builders.roster import EACH, all_names
+
+
+def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
+    """Judges all rounds."""
+    asked_by: dict[str, Round] = {}
+    since = 0.0
+    for round in rounds.values():
+        for what in _asked(Opening(declared, round.open, since, asked_by)):
+            yield "scenario", round.open, what
+        asked_by |= dict.fromkeys(round.visits, round)
+        since = round.stamp.t if round.stamp else since
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a round finds as it opens.
+
+    A record does not tell all: what is due at the very instant of the opening may be over by then or not, and over
+    sockets also what came shortly before.  Then the answer to a question is None.
+    """
+
+    declared: Declared
+    line: Event
+    since: float  # when the round before it was over
+    asked_by: Mapping[str, Round]  # of each device that was asked before: the last round that did
+
+    def free(self, name: str) -> bool | None:
+        """Whether a device is online and idle."""
+        states = self._online(name), self._idle(name)
+        return False if False in states else None if None in states else True
+
+    def _online(self, name: str) -> bool | None:
+        presence = self.declared.devices[name].presence
+        if self.declared.virtual:
+            return presence.on(self.line.t)
+        if presence.on(self.since) and presence.next_off(self.since) > self.line.t:
+            return True
+        return None if presence.next_on(self.since) <= self.line.t else False
+
+    def _idle(self, name: str) -> bool | None:
+        before = self.asked_by.get(name)
+        if before is None or before.close is None or not self.declared.finish:
+            return True
+        visit = before.visits[name]
+        if not over(visit, self.line):
+            return False
+        if visit.last is None or visit.refused or name in before.counted:
+            return True
+        if self.declared.virtual:
+            unsure = visit.last.t == self.line.t or visit.last.event == "down.end"
+        else:
+            unsure = visit.last.number > before.close.number
+        return None if unsure else True
+
+    def choice(self, facts: Facts, doubted: bool) -> Sequence[str]:
+        """The devices among which the round chooses, sorted.  `doubted`: whether those in doubt count as free.
+
+        In a large fleet some of the devices that are free stand for all: the first in an order that is drawn, too.
+        """
+
+        def free(name: str) -> bool:
+            state = self.free(name)
+            return doubted if state is None else state
+
+        names = all_names(self.declared.devices)
+        if len(names) <= EACH or not facts.any_cohort_will_do:
+            return [name for name in names if free(name)]
+        if self.declared.always_on and all(map(free, self.asked_by)):
+            return names
+        order = np.random.default_rng(self.root).permutation(len(names))
+        return sorted(islice(filter(free, (names[place] for place in order)), self.declared.asked))
+
+    @property
+    def root(self) -> int:
+        """The seed of the round's draws."""
+        parts = [f"int:{self.declared.seed}", "str:cohort", f"int:{self.line.round}"]
+        coded = b"".join(len(part).to_bytes(4, "big") + part.encode() for part in parts)
+        return int.from_bytes(hashlib.sha256(coded).digest()[:8], "big") >> 1
+
+
+def _asked(opening: Opening) -> Iterator[str]:
+    facts, asked = opening.declared.facts, list(opening.line.body["asked"])
+    strange = [name for name in asked if opening.free(name) is False]  # who is busy breaks I7
+    if strange:
+        yield f"asks {strange[0]!r}, which is offline"
+    elif facts and facts.cohort == "drawn":
+        yield from _drawn(opening, facts, asked)
+    elif facts:
+        yield from _chosen(opening, facts, asked)
+
+
+def _drawn(opening: Opening, facts: Facts, asked: Sequence[str]) -> Iterator[str]:
+    if "idle" in opening.line.body:
+        yield "open has 'idle', but by run.json the algorithm has no rule of its own for whom it asks"
+    count, least = opening.declared.asked, opening.choice(facts, doubted=False)
+    due = _draw(least, count, opening.root)
+    if asked == due:
+        return
+    most = opening.choice(facts, doubted=True)
+    if not len(due) <= len(asked) <= min(count, len(most)):
+        there = f"{len(least)} to {len(most)}" if len(least) < len(most) else f"{len(least)}"
+        yield f"asks {len(asked)} devices; {there} are online and idle, of which the scenario asks {count} at most"
+    elif least == most:
+        said, drawn = next(pair for pair in zip(asked, due, strict=True) if pair[0] != pair[1])
+        yield f"asks {said!r} where the seed draws {drawn!r}"
+
+
+def _draw(names: Sequence[str], count: int, root: int) -> list[str]:
+    """`count` of the names, drawn without replacement, in their order; all if there are no more."""
+    if count >= len(names):
+        return list(names)
+    places = np.random.default_rng(root).choice(len(names), count, replace=False, shuffle=False)
+    return [names[place] for place in sorted(places)]
+
+
+def _chosen(opening: Opening, facts: Facts, asked: Sequence[str]) -> Iterator[str]:
+    """By a rule of the algorithm's own: at most as many as the scenario says, or all; among those whom `idle` names."""
+    count, said = opening.declared.asked, opening.line.body.get("idle")
+    least, most = (opening.choice(facts, doubted) for doubted in (False, True))
+    if not (1 <= len(asked) <= count or len(least) <= len(asked) <= len(most)):
+        yield f"asks {len(asked)} devices; it must be {count} at most, or all {len(most)} that are online and idle"
+    if said is None:
+        yield "open has no 'idle', but by run.json the algorithm has a rule of its own for whom it asks"
+    elif least == most and said != hashlib.sha256("\n".join(least).encode()).hexdigest()[:16]:
+        yield f"idle is {said}, but other devices are online and idle by the scenario"
