@@ -2,9 +2,9 @@
 
 Measured on torch's meta device, where tensors have shapes and no values, so a measurement takes milliseconds
 and the result depends on no machine.  FLOPs are those of matrix products and convolutions, a multiply-add
-counting as two; all other operations are charged through the floats that they move.  A recurrent layer counts
-as the steps that it consists of, each with its own matrix products; the one operation that a CPU may have for all
-of them would hide them from torch's counter of FLOPs.  What such a layer moves, and its overhead: operators.py.
+counting as two (flops.py); all other operations are charged through the floats that they move.  A recurrent layer
+counts as the steps that it consists of, each with its own matrix products; the one operation that a CPU may have
+for all of them would hide them from torch's counter of FLOPs.  What such a layer moves, and its overhead: operators.py.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Loss, Phase, matches
+from algorithms.flops import counter
 from algorithms.importance import alone, chunk_sums
 from algorithms.local import single_values
 from algorithms.operators import kinds, watched
@@ -212,14 +213,16 @@ class Meter:
         x = torch.empty(batch, *self.input_shape, dtype=self.dtype, device="meta")
         y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
         chosen = [] if order == "forward" else self._chosen(backward)
-        self.model.train(order not in ("each", "one"))
+        self.model.train(order not in ("each", "whole", "one"))
         with (
             single_values(self.model),
             watched(self.model, order) as seen,
-            FlopCounterMode(display=False) as flops,
+            counter() as flops,
             Moved(*(partial(_inside, names, flops) for names in (seen.fused, seen.layers))) as moved,
         ):
-            RUNS[order](self.model, self.loss, x, y, chosen)
+            ran = RUNS[order](self.model, self.loss, x, y, chosen)
+        if ran is False:  # what was tried is not charged
+            return self._run("whole", batch, backward)
         conv, recurrent = kinds(self.model, flops.get_flop_counts())
         started = seen.positions, moved.operators, moved.convolutions
         return Step(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
@@ -265,12 +268,16 @@ def _batch(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.P
     torch.autograd.grad(loss(model(x), y).mean(), chosen, allow_unused=True)
 
 
-def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    """Gradients of single examples, the way importance.py takes them."""
-    if chunk_sums(model, loss, x, y, "sq") is None:
-        _batch(model, loss, x, y, chosen)
-        for parameter in chosen:  # each one's own gradient is written, squared, and summed
-            torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
+def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> bool:
+    """Gradients of single examples by importance.py's fast path; whether there is one."""
+    return chunk_sums(model, loss, x, y, "sq") is not None
+
+
+def _whole(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    """The same without it: each example's gradient is written, squared, and summed."""
+    _batch(model, loss, x, y, chosen)
+    for parameter in chosen:
+        torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
 
 
 def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
@@ -289,10 +296,11 @@ def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.
         torch.autograd.grad(varying, chosen, grad_outputs=[torch.empty_like(g) for g in varying], allow_unused=True)
 
 
-RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], None]] = {
+RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], bool | None]] = {
     "forward": _forward,
     "batch": _batch,
     "each": _each,
+    "whole": _whole,
     "one": _one,
     "second": _second,
 }
