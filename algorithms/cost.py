@@ -9,7 +9,6 @@ for all of them would hide them from torch's counter of FLOPs.  What such a laye
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,13 +22,13 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Loss, Phase, matches
+from algorithms.copied import on_meta, shapes
 from algorithms.flops import counter
 from algorithms.importance import alone, chunk_sums
 from algorithms.local import single_values
 from algorithms.operators import kinds, watched
 from algorithms.step import Step
 from algorithms.turns import TURN
-from algorithms.uncompiled import without_compiler
 
 # Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
 # read once and every result written once, as happens once a model is larger than the cache.
@@ -109,7 +108,7 @@ class Meter:
         dtype: torch.dtype = torch.float32,
         target_shape: Sequence[int] = (),
     ) -> None:
-        self.model = _on_meta(model)
+        self.model = on_meta(model)
         self.trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.input_shape, self.target_shape = tuple(input_shape), tuple(target_shape)
         self.loss, self.dtype = loss, dtype
@@ -208,18 +207,18 @@ class Meter:
             return replace(counted, operators=3 * once.operators, convolutions=3 * once.convolutions)
         return counted
 
-    @without_compiler()
     def _run(self, order: str, batch: int, backward: str) -> Step:
-        x = torch.empty(batch, *self.input_shape, dtype=self.dtype, device="meta")
-        y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
         chosen = [] if order == "forward" else self._chosen(backward)
         self.model.train(order not in ("each", "whole", "one"))
         with (
+            shapes(),
             single_values(self.model),
             watched(self.model, order) as seen,
             counter() as flops,
             Moved(*(partial(_inside, names, flops) for names in (seen.fused, seen.layers))) as moved,
         ):
+            x = torch.empty(batch, *self.input_shape, dtype=self.dtype)
+            y = torch.empty(batch, *self.target_shape, dtype=torch.long)
             ran = RUNS[order](self.model, self.loss, x, y, chosen)
         if ran is False:  # what was tried is not charged
             return self._run("whole", batch, backward)
@@ -227,11 +226,11 @@ class Meter:
         started = seen.positions, moved.operators, moved.convolutions
         return Step(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
 
-    @without_compiler()
+    @shapes()
     @torch.no_grad()
     def _labels(self) -> int:
         self.model.eval()  # one example has no variance for a BatchNorm to train with
-        return int(self.model(torch.empty(1, *self.input_shape, dtype=self.dtype, device="meta")).shape[-1])
+        return int(self.model(torch.empty(1, *self.input_shape, dtype=self.dtype)).shape[-1])
 
     def _chosen(self, backward: str) -> list[nn.Parameter]:
         """The trainable parameters that `backward` matches; on our copy, the others then need no gradient."""
@@ -304,14 +303,3 @@ RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], 
     "one": _one,
     "second": _second,
 }
-
-
-def _on_meta(model: nn.Module) -> nn.Module:
-    """A copy of the model without values.  Parameters that are one stay one, which Module.to does not promise."""
-    known: dict[int, Any] = {}
-    for parameter in model.parameters():
-        empty = torch.empty_like(parameter, device="meta")
-        known[id(parameter)] = nn.Parameter(empty, requires_grad=parameter.requires_grad)
-    for buffer in model.buffers():
-        known[id(buffer)] = torch.empty_like(buffer, device="meta")
-    return copy.deepcopy(model, known)

@@ -9,7 +9,6 @@ gradient of a Linear layer is an outer product, so its squares are an outer prod
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -24,6 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from algorithms import course
 from algorithms.algorithm import Loss, Party, Tensors
+from algorithms.copied import copied
 from algorithms.course import Course
 from algorithms.labels import at_label, drawn, norm
 from algorithms.models import twice_differentiable
@@ -63,12 +63,12 @@ def importance(
     Raises ValueError for another kind, for no examples, for a loss that is not one number per example, for
     several labels per example ("true"), and for a model whose examples see each other.
     """
-    return course.alone(_mean(copy.deepcopy(model).eval(), loss, x, y, kind, seed, batch))
+    return course.alone(_mean(copied(model).eval(), loss, x, y, kind, seed, batch))
 
 
 def estimating(device: Party, weights: Tensors, kind: Kind, seed: int = 0, batch: int = 64) -> Course[Tensors]:
     """`importance` of a party's examples at these weights, as a course (course.py)."""
-    private = copy.deepcopy(device.model).eval()
+    private = copied(device.model).eval()
     private.load_state_dict(weights)
     return _mean(private, device.loss, device.x, device.y, kind, seed, batch)
 
