@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
@@ -263,8 +264,16 @@ def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Para
         loss(model(x), y)
 
 
+def _outputs(model: nn.Module, x: Tensor) -> Tensor:
+    """The model's, from views of its parameters: torch's tracker of modules fails where a module is called with a
+    parameter itself, as those of torch.nn.utils.parametrize are."""
+    weights = {name: parameter.view_as(parameter) for name, parameter in model.named_parameters()}
+    outputs: Tensor = functional_call(model, weights, (x,))
+    return outputs
+
+
 def _batch(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    torch.autograd.grad(loss(model(x), y).mean(), chosen, allow_unused=True)
+    torch.autograd.grad(loss(_outputs(model, x), y).mean(), chosen, allow_unused=True)
 
 
 def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> bool:
@@ -288,7 +297,7 @@ def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Par
 
 def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
     """A Hessian-vector product: a gradient that keeps its graph, and a backward through that."""
-    mean = loss(model(x), y).mean()
+    mean = loss(_outputs(model, x), y).mean()
     gradients = torch.autograd.grad(mean, chosen, create_graph=True, allow_unused=True)
     varying = [g for g in gradients if g is not None and g.requires_grad]  # others have no second derivative
     if varying:

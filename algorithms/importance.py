@@ -212,8 +212,11 @@ def layers_of(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _plain(model: nn.Module) -> bool:
-    """Whether every trainable parameter sits in a Linear or Conv2d layer of the kinds written out below."""
-    return all(
+    """Whether every trainable parameter sits in a Linear or Conv2d layer of the kinds written out below, as its weight
+    or its bias: weight_norm and spectral_norm leave others there."""
+    layers = layers_of(model).values()
+    parts = {part for layer in layers for part, _ in layer.named_parameters(recurse=False)}
+    return parts <= {"weight", "bias"} and all(
         type(layer) is nn.Linear
         or (
             type(layer) is nn.Conv2d
@@ -221,7 +224,7 @@ def _plain(model: nn.Module) -> bool:
             and layer.padding_mode == "zeros"
             and not isinstance(layer.padding, str)
         )
-        for layer in layers_of(model).values()
+        for layer in layers
     )
 
 

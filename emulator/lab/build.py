@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from emulator.lab import stacking
+from emulator.lab import single, stacking
 from emulator.lab.guarded import CAUGHT, Faulty, Guarded, Unmade
 from emulator.lab.lab import Lab, Split
 from emulator.lab.seeds import seed as derive
@@ -27,6 +27,7 @@ def lab_of(scenario: Scenario) -> Lab:
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
         splits[root] = Split(**parts.split(scenario, data, fleet, rng))
+    single.check(scenario, data, splits)
     algorithms: dict[str, Any] = {
         entry.name: Guarded(entry.name, _algorithm(entry, scenario)) for entry in scenario.algorithms
     }

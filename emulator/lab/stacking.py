@@ -59,17 +59,21 @@ def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
 
 def size(model: str, data: Dataset, batch: int, said: int | str = "auto") -> int:
     """How many devices train together, where a scenario says `auto` or a number."""
-    wanted = _that_pay(model, data.classes, batch) if said == "auto" else int(said)
+    wanted = _that_pay(model, data, batch) if said == "auto" else int(said)
     return wanted if wanted == 1 or _can_be_stacked(model, data) else 1
 
 
-def _that_pay(model: str, classes: int, batch: int) -> int:
+def _that_pay(model: str, data: Dataset, batch: int) -> int:
     """Only dense layers are known to: a convolution keeps a core busy by itself."""
-    module = models.build(model, 0, classes)
+    module = _built(model, data)
     layers = [layer for layer in module.modules() if any(True for _ in layer.parameters(recurse=False))]
     parameters = sum(parameter.numel() for parameter in module.parameters())
     small = parameters <= PARAMETERS and batch <= BATCH
     return MOST if small and all(type(layer) is nn.Linear for layer in layers) else 1
+
+
+def _built(model: str, data: Dataset) -> nn.Module:
+    return models.build(model, 0, data.classes, data.x.shape[1:], data.text)
 
 
 _tried: dict[tuple[Any, ...], bool] = {}
@@ -79,7 +83,7 @@ def _can_be_stacked(model: str, data: Dataset) -> bool:
     """Whether a trial on two devices with three examples gives what the loop gives."""
     key = (model, data.classes, data.x.shape[1:], data.y.shape[1:], data.x.dtype)
     if key not in _tried:
-        _tried[key] = _trial(models.build(model, 0, data.classes), data)
+        _tried[key] = _trial(_built(model, data), data)
     return _tried[key]
 
 

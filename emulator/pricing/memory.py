@@ -43,7 +43,7 @@ class Footprint:
 def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, kept: int) -> Footprint:
     """Of a device's half of a round: the declared work of `load`, and bytes of what comes down, goes up and is kept."""
     algorithm = lab.algorithms[label]
-    held, trained = _of_module(lab.model, lab.data.classes)
+    held, trained = _of_module(lab.model, lab.data.classes, lab.input_shape, lab.data.text)
     phases = [phase for phase in algorithm.device_work(load) if phase.kind != "forward" and _examples(phase)]
     try:
         activations = max((_kept(lab, phase) for phase in phases), default=0)
@@ -85,9 +85,9 @@ def _activations(lab: Lab, batch: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def _of_module(model: str, classes: int) -> tuple[int, int]:
+def _of_module(model: str, classes: int, shape: tuple[int, ...], text: bool) -> tuple[int, int]:
     """Bytes of its parameters and buffers, and of those parameters that are trained."""
-    module = models.build(model, 0, classes)
+    module = models.build(model, 0, classes, shape, text)
     trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
     return _bytes(module.state_dict().values()), _bytes(trained)
 
@@ -96,7 +96,7 @@ def _of_module(model: str, classes: int) -> tuple[int, int]:
 def _measured(
     model: str, classes: int, shape: tuple[int, ...], text: bool, targets: tuple[int, ...], batch: int
 ) -> int:
-    network = on_meta(models.build(model, 0, classes))
+    network = on_meta(models.build(model, 0, classes, shape, text))
     return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
 
 
