@@ -2,14 +2,13 @@
 
 Measured on torch's meta device, where tensors have shapes and no values, so a measurement takes milliseconds
 and the result depends on no machine.  FLOPs are those of matrix products and convolutions, a multiply-add
-counting as two; all other operations are charged through the floats that they move.  A recurrent layer counts
-as the steps that it consists of, each with its own matrix products; the one operation that a CPU may have for all
-of them would hide them from torch's counter of FLOPs.  What such a layer moves, and its overhead: operators.py.
+counting as two (flops.py); all other operations are charged through the floats that they move.  A recurrent layer
+counts as the steps that it consists of, each with its own matrix products; the one operation that a CPU may have
+for all of them would hide them from torch's counter of FLOPs.  What such a layer moves, and its overhead: operators.py.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,17 +17,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Loss, Phase, matches
+from algorithms.copied import on_meta, shapes
+from algorithms.flops import counter
 from algorithms.importance import alone, chunk_sums
 from algorithms.local import single_values
 from algorithms.operators import kinds, watched
 from algorithms.step import Step
 from algorithms.turns import TURN
-from algorithms.uncompiled import without_compiler
 
 # Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
 # read once and every result written once, as happens once a model is larger than the cache.
@@ -108,7 +109,7 @@ class Meter:
         dtype: torch.dtype = torch.float32,
         target_shape: Sequence[int] = (),
     ) -> None:
-        self.model = _on_meta(model)
+        self.model = on_meta(model)
         self.trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.input_shape, self.target_shape = tuple(input_shape), tuple(target_shape)
         self.loss, self.dtype = loss, dtype
@@ -207,28 +208,30 @@ class Meter:
             return replace(counted, operators=3 * once.operators, convolutions=3 * once.convolutions)
         return counted
 
-    @without_compiler()
     def _run(self, order: str, batch: int, backward: str) -> Step:
-        x = torch.empty(batch, *self.input_shape, dtype=self.dtype, device="meta")
-        y = torch.empty(batch, *self.target_shape, dtype=torch.long, device="meta")
         chosen = [] if order == "forward" else self._chosen(backward)
-        self.model.train(order not in ("each", "one"))
+        self.model.train(order not in ("each", "whole", "one"))
         with (
+            shapes(),
             single_values(self.model),
             watched(self.model, order) as seen,
-            FlopCounterMode(display=False) as flops,
+            counter() as flops,
             Moved(*(partial(_inside, names, flops) for names in (seen.fused, seen.layers))) as moved,
         ):
-            RUNS[order](self.model, self.loss, x, y, chosen)
+            x = torch.empty(batch, *self.input_shape, dtype=self.dtype)
+            y = torch.empty(batch, *self.target_shape, dtype=torch.long)
+            ran = RUNS[order](self.model, self.loss, x, y, chosen)
+        if ran is False:  # what was tried is not charged
+            return self._run("whole", batch, backward)
         conv, recurrent = kinds(self.model, flops.get_flop_counts())
         started = seen.positions, moved.operators, moved.convolutions
         return Step(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
 
-    @without_compiler()
+    @shapes()
     @torch.no_grad()
     def _labels(self) -> int:
         self.model.eval()  # one example has no variance for a BatchNorm to train with
-        return int(self.model(torch.empty(1, *self.input_shape, dtype=self.dtype, device="meta")).shape[-1])
+        return int(self.model(torch.empty(1, *self.input_shape, dtype=self.dtype)).shape[-1])
 
     def _chosen(self, backward: str) -> list[nn.Parameter]:
         """The trainable parameters that `backward` matches; on our copy, the others then need no gradient."""
@@ -261,16 +264,28 @@ def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Para
         loss(model(x), y)
 
 
+def _outputs(model: nn.Module, x: Tensor) -> Tensor:
+    """The model's, from views of its parameters: torch's tracker of modules fails where a module is called with a
+    parameter itself, as those of torch.nn.utils.parametrize are."""
+    weights = {name: parameter.view_as(parameter) for name, parameter in model.named_parameters()}
+    outputs: Tensor = functional_call(model, weights, (x,))
+    return outputs
+
+
 def _batch(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    torch.autograd.grad(loss(model(x), y).mean(), chosen, allow_unused=True)
+    torch.autograd.grad(loss(_outputs(model, x), y).mean(), chosen, allow_unused=True)
 
 
-def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    """Gradients of single examples, the way importance.py takes them."""
-    if chunk_sums(model, loss, x, y, "sq") is None:
-        _batch(model, loss, x, y, chosen)
-        for parameter in chosen:  # each one's own gradient is written, squared, and summed
-            torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
+def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> bool:
+    """Gradients of single examples by importance.py's fast path; whether there is one."""
+    return chunk_sums(model, loss, x, y, "sq") is not None
+
+
+def _whole(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    """The same without it: each example's gradient is written, squared, and summed."""
+    _batch(model, loss, x, y, chosen)
+    for parameter in chosen:
+        torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
 
 
 def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
@@ -282,28 +297,18 @@ def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Par
 
 def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
     """A Hessian-vector product: a gradient that keeps its graph, and a backward through that."""
-    mean = loss(model(x), y).mean()
+    mean = loss(_outputs(model, x), y).mean()
     gradients = torch.autograd.grad(mean, chosen, create_graph=True, allow_unused=True)
     varying = [g for g in gradients if g is not None and g.requires_grad]  # others have no second derivative
     if varying:
         torch.autograd.grad(varying, chosen, grad_outputs=[torch.empty_like(g) for g in varying], allow_unused=True)
 
 
-RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], None]] = {
+RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], bool | None]] = {
     "forward": _forward,
     "batch": _batch,
     "each": _each,
+    "whole": _whole,
     "one": _one,
     "second": _second,
 }
-
-
-def _on_meta(model: nn.Module) -> nn.Module:
-    """A copy of the model without values.  Parameters that are one stay one, which Module.to does not promise."""
-    known: dict[int, Any] = {}
-    for parameter in model.parameters():
-        empty = torch.empty_like(parameter, device="meta")
-        known[id(parameter)] = nn.Parameter(empty, requires_grad=parameter.requires_grad)
-    for buffer in model.buffers():
-        known[id(buffer)] = torch.empty_like(buffer, device="meta")
-    return copy.deepcopy(model, known)

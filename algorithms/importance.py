@@ -9,7 +9,6 @@ gradient of a Linear layer is an outer product, so its squares are an outer prod
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -24,6 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from algorithms import course
 from algorithms.algorithm import Loss, Party, Tensors
+from algorithms.copied import copied
 from algorithms.course import Course
 from algorithms.labels import at_label, drawn, norm
 from algorithms.models import twice_differentiable
@@ -63,12 +63,12 @@ def importance(
     Raises ValueError for another kind, for no examples, for a loss that is not one number per example, for
     several labels per example ("true"), and for a model whose examples see each other.
     """
-    return course.alone(_mean(copy.deepcopy(model).eval(), loss, x, y, kind, seed, batch))
+    return course.alone(_mean(copied(model).eval(), loss, x, y, kind, seed, batch))
 
 
 def estimating(device: Party, weights: Tensors, kind: Kind, seed: int = 0, batch: int = 64) -> Course[Tensors]:
     """`importance` of a party's examples at these weights, as a course (course.py)."""
-    private = copy.deepcopy(device.model).eval()
+    private = copied(device.model).eval()
     private.load_state_dict(weights)
     return _mean(private, device.loss, device.x, device.y, kind, seed, batch)
 
@@ -212,8 +212,11 @@ def layers_of(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _plain(model: nn.Module) -> bool:
-    """Whether every trainable parameter sits in a Linear or Conv2d layer of the kinds written out below."""
-    return all(
+    """Whether every trainable parameter sits in a Linear or Conv2d layer of the kinds written out below, as its weight
+    or its bias: weight_norm and spectral_norm leave others there."""
+    layers = layers_of(model).values()
+    parts = {part for layer in layers for part, _ in layer.named_parameters(recurse=False)}
+    return parts <= {"weight", "bias"} and all(
         type(layer) is nn.Linear
         or (
             type(layer) is nn.Conv2d
@@ -221,7 +224,7 @@ def _plain(model: nn.Module) -> bool:
             and layer.padding_mode == "zeros"
             and not isinstance(layer.padding, str)
         )
-        for layer in layers_of(model).values()
+        for layer in layers
     )
 
 

@@ -14,6 +14,7 @@ from pkgutil import resolve_name
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
 
 from algorithms.local import seeded
 from algorithms.turns import TURN
@@ -240,14 +241,17 @@ MODELS: dict[str, Design] = {
 }
 
 
-def build(name: str, seed: int, classes: int | None = None) -> nn.Module:
+def build(
+    name: str, seed: int, classes: int | None = None, shape: Sequence[int] | None = None, text: bool = False
+) -> nn.Module:
     """The network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
 
     It tells `classes` apart, or, None, its usual number: 10 kinds of image, 90 characters, 2,000 words.
     A name like `package.module:function` is a user's own: a function that returns the network; it gets `classes`
-    only if it has a parameter of that name.
-    Raises ValueError for an unknown name and for `classes` below 1, TypeError for a function that returns
-    something else.
+    only if it has a parameter of that name.  Lazy layers find the number of their inputs from examples of this shape,
+    int64 tokens (`text`) or else float32 numbers; None: the network has no such layers.
+    Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that no example reaches, TypeError
+    for a function that returns something else.
     """
     if classes is not None and classes < 1:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
@@ -256,9 +260,27 @@ def build(name: str, seed: int, classes: int | None = None) -> nn.Module:
     with TURN:  # it draws
         seeded(seed)
         network = make(**chosen)
-    if not isinstance(network, nn.Module):
-        raise TypeError(f"{name}() must return a torch.nn.Module, not {type(network).__name__}")
+        if not isinstance(network, nn.Module):
+            raise TypeError(f"{name}() must return a torch.nn.Module, not {type(network).__name__}")
+        if shape is not None and _lazy(network):
+            _sized(network, torch.zeros(2, *shape, dtype=torch.int64 if text else torch.float32))
     return network
+
+
+def _lazy(network: nn.Module) -> list[str]:
+    """Names of parameters and buffers that have no shape yet."""
+    named = (*network.named_parameters(), *network.named_buffers())
+    return [name for name, tensor in named if is_lazy(tensor)]
+
+
+@torch.no_grad()
+def _sized(network: nn.Module, examples: Tensor) -> None:
+    """Gives lazy layers their shapes, and draws their weights.  Their values do not depend on those of the examples."""
+    network.eval()  # no BatchNorm learns from these
+    network(examples)
+    network.train()
+    if lazy := _lazy(network):
+        raise ValueError(f"{', '.join(lazy)} has no shape, for no example reaches that lazy layer; remove it")
 
 
 def fits(name: str, shape: Sequence[int], tokens: bool) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,6 +12,7 @@ from torch.func import functional_call, vmap
 
 from algorithms import local, places, precision
 from algorithms.algorithm import Precision, Tensors
+from algorithms.copied import copied
 from algorithms.dropout import DROPOUTS, keys, mask, mask_on_cpu
 from algorithms.generators import spawned
 from algorithms.local import lay_out, seeded
@@ -26,7 +26,7 @@ def stack_model(model: nn.Module) -> StackModel:
     if not (places.elsewhere(next(model.parameters()).device) or takes_stacks(model)):
         return StackModel(model)
     if model not in _known:
-        _known[model] = StackModel(copy.deepcopy(model))  # who holds the key would never be let go
+        _known[model] = StackModel(copied(model))  # who holds the key would never be let go
     return _known[model]
 
 
@@ -57,7 +57,7 @@ class StackModel:
     def __init__(self, model: nn.Module) -> None:
         parameter = next(model.parameters())
         self.on_cpu = not places.elsewhere(parameter.device)
-        self.drawing = model if self.on_cpu else copy.deepcopy(model).to_empty(device="cpu")  # for the forms alone
+        self.drawing = model if self.on_cpu else copied(model).to_empty(device="cpu")  # for the forms alone
         self.given: list[Tensor] = []  # for the call under way: masks on the CPU, in the order of the layers; else keys
         self.ones: dict[torch.Size, list[tuple[nn.Module, Tensor]]] = {}  # by that of a batch: layers, inputs' form
         self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
@@ -68,7 +68,7 @@ class StackModel:
         """A copy in which some layers have another class: they keep their names, attributes and hooks."""
         if not any(map(self._instead, model.modules())):
             return model
-        model = copy.deepcopy(model)
+        model = copied(model)
         for layer in model.modules():
             if kind := self._instead(layer):
                 layer.__dict__.pop("forward", None)  # see dropout.counted

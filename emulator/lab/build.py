@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from emulator.lab import stacking
+from emulator.lab import single, stacking
 from emulator.lab.guarded import CAUGHT, Faulty, Guarded, Unmade
 from emulator.lab.lab import CPU, Lab, Split
 from emulator.lab.seeds import seed as derive
@@ -37,6 +37,7 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
         splits[root] = Split(**parts.split(scenario, data, fleet, rng))
+    single.check(scenario, data, splits)
     algorithms: dict[str, Any] = {
         entry.name: Guarded(entry.name, _algorithm(entry, scenario)) for entry in scenario.algorithms
     }

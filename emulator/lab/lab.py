@@ -87,7 +87,12 @@ class Lab:
 
     def network(self, seed: int) -> nn.Module:
         """The model, anew, with initial weights drawn from this seed."""
-        return _built(self.model, seed, self.data.classes)
+        return _built(self.model, seed, *self._form)
+
+    @property
+    def _form(self) -> tuple[int, tuple[int, ...], bool]:
+        """What the model is made for: classes, an example's shape, and whether it is text."""
+        return self.data.classes, self.input_shape, self.data.text
 
     def lossy(self, label: str) -> dict[str, str]:
         """Which kinds lose on the way, as {"up fisher": "bfloat16"}."""
@@ -97,7 +102,7 @@ class Lab:
     @property
     def module(self) -> nn.Module:
         """One that is shared in this process: whoever uses it loads its values first."""
-        return _module(self.model, self.data.classes, CPU)
+        return _module(self.model, *self._form, CPU)
 
     def upload_form(self, label: str, round: int) -> UploadForm:
         """What uploads of this round look like.  The form of the last round of each label is known."""
@@ -117,7 +122,7 @@ class Lab:
 
     def module_on(self, place: str) -> nn.Module:
         """The shared one there."""
-        return _module(self.model, self.data.classes, place)
+        return _module(self.model, *self._form, place)
 
     def examples(self, part: str, indices: ndarray, place: str = CPU) -> tuple[Tensor, Tensor]:
         """These examples and labels of the training set, or of the `test` set."""
@@ -210,8 +215,8 @@ class Lab:
 
 
 @lru_cache(maxsize=4)
-def _module(name: str, classes: int, place: str) -> nn.Module:
-    module = _built(name, 0, classes)
+def _module(name: str, classes: int, shape: tuple[int, ...], text: bool, place: str) -> nn.Module:
+    module = _built(name, 0, classes, shape, text)
     if place == CPU:
         return module
     from algorithms.dropout import counter_based
@@ -219,7 +224,7 @@ def _module(name: str, classes: int, place: str) -> nn.Module:
     return counter_based(module.to(place))
 
 
-def _built(name: str, seed: int, classes: int) -> nn.Module:
+def _built(name: str, seed: int, classes: int, shape: tuple[int, ...], text: bool) -> nn.Module:
     from algorithms import models  # which imports torch: a lab that is replayed has no model
 
-    return models.build(name, seed, classes)
+    return models.build(name, seed, classes, shape, text)

@@ -68,7 +68,7 @@ def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
 
 def size(model: str, data: Dataset, batch: int, said: int | str = "auto", place: str = CPU) -> int:
     """Devices that train together, for a `training.stack` of `auto` or of a number."""
-    wanted = _that_pay(model, data.classes, batch, place)[0] if said == "auto" else int(said)
+    wanted = _that_pay(_built(model, data), batch, place)[0] if said == "auto" else int(said)
     return wanted if wanted == 1 or not _obstacle(model, data) else 1
 
 
@@ -87,15 +87,18 @@ def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
         elif obstacle := _obstacle(scenario.model, lab.data):
             found[entry.name] = obstacle
         else:
-            found[entry.name] = _that_pay(scenario.model, lab.data.classes, training.batch, lab.on)[1]
+            found[entry.name] = _that_pay(_built(scenario.model, lab.data), training.batch, lab.on)[1]
     return found
 
 
-def _that_pay(model: str, classes: int, batch: int, place: str) -> tuple[int, str]:
+def _built(model: str, data: Dataset) -> nn.Module:
+    return models.build(model, 0, data.classes, data.x.shape[1:], data.text)
+
+
+def _that_pay(model: nn.Module, batch: int, place: str) -> tuple[int, str]:
     """Devices in a stack of `auto`, and for 1 the reason."""
-    module = models.build(model, 0, classes)
-    layers = [layer for layer in module.modules() if any(True for _ in layer.parameters(recurse=False))]
-    parameters = sum(parameter.numel() for parameter in module.parameters())
+    layers = [layer for layer in model.modules() if any(True for _ in layer.parameters(recurse=False))]
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     if place != CPU:
         if slow := [layer for layer in layers if isinstance(layer, nn.RNNBase | nn.RNNCellBase)]:
             return 1, f"stacks of {type(slow[0]).__name__} layers are not faster"
@@ -117,7 +120,7 @@ def _obstacle(model: str, data: Dataset) -> str:
     """Why the model cannot be stacked; "" if a trial on two devices with three examples gives what the loop gives."""
     key = (model, data.classes, data.x.shape[1:], data.y.shape[1:], data.x.dtype)
     if key not in _tried:
-        _tried[key] = _trial(models.build(model, 0, data.classes), data)
+        _tried[key] = _trial(_built(model, data), data)
     return _tried[key]
 
 

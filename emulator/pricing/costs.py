@@ -198,4 +198,4 @@ def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[in
     """The counts of a network on examples and targets of these shapes, shared by all runs of this process: to count
     takes longer than to play a round of a small scenario."""
     dtype = torch.int64 if text else torch.float32
-    return Meter(models.build(model, 0, classes), shape, models.cross_entropy, dtype, targets)
+    return Meter(models.build(model, 0, classes, shape, text), shape, models.cross_entropy, dtype, targets)

@@ -12,9 +12,10 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase
+from algorithms.copied import on_meta, shapes
 from algorithms.fedavg import FedAvg
-from algorithms.uncompiled import without_compiler
-from emulator.lab.guarded import unguarded
+from algorithms.local import single_values
+from emulator.lab.guarded import Faulty, unguarded
 from emulator.lab.lab import Lab
 
 FLOAT = 4  # bytes
@@ -42,8 +43,12 @@ class Footprint:
 def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, kept: int) -> Footprint:
     """Of a device's half of a round: the declared work of `load`, and bytes of what comes down, goes up and is kept."""
     algorithm = lab.algorithms[label]
-    held, trained = _of_module(lab.model, lab.data.classes)
+    held, trained = _of_module(lab.model, lab.data.classes, lab.input_shape, lab.data.text)
     phases = [phase for phase in algorithm.device_work(load) if phase.kind != "forward" and _examples(phase)]
+    try:
+        activations = max((_kept(lab, phase) for phase in phases), default=0)
+    except ValueError as error:  # torch's word about a pass through the model
+        raise Faulty(label, "", f"declares work whose memory cannot be told: {error}") from None
     return Footprint(
         parameters=held,
         gradients=trained,
@@ -52,7 +57,7 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
         uploaded=uploaded,
         kept=kept,
         further=round(FLOAT * algorithm.device_floats(load)),
-        activations=max((_kept(lab, phase) for phase in phases), default=0),
+        activations=activations,
     )
 
 
@@ -80,9 +85,9 @@ def _activations(lab: Lab, batch: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def _of_module(model: str, classes: int) -> tuple[int, int]:
+def _of_module(model: str, classes: int, shape: tuple[int, ...], text: bool) -> tuple[int, int]:
     """Bytes of its parameters and buffers, and of those parameters that are trained."""
-    module = models.build(model, 0, classes)
+    module = models.build(model, 0, classes, shape, text)
     trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
     return _bytes(module.state_dict().values()), _bytes(trained)
 
@@ -91,11 +96,11 @@ def _of_module(model: str, classes: int) -> tuple[int, int]:
 def _measured(
     model: str, classes: int, shape: tuple[int, ...], text: bool, targets: tuple[int, ...], batch: int
 ) -> int:
-    network = models.build(model, 0, classes).to("meta")
+    network = on_meta(models.build(model, 0, classes, shape, text))
     return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
 
 
-@without_compiler()
+@shapes()
 def activations(
     model: nn.Module,
     shape: Sequence[int],
@@ -107,8 +112,8 @@ def activations(
 
     The model is on the meta device, so that nothing is computed.  Memory that tensors share counts once.
     """
-    x = torch.empty(batch, *shape, dtype=dtype, device="meta")
-    y = torch.empty(batch, *targets, dtype=torch.long, device="meta")
+    x = torch.empty(batch, *shape, dtype=dtype)
+    y = torch.empty(batch, *targets, dtype=torch.long)
     own = {tensor.untyped_storage()._cdata for tensor in (*model.parameters(), *model.buffers())}
     kept = {x.untyped_storage()._cdata: _size(x)}
 
@@ -119,7 +124,7 @@ def activations(
         return tensor
 
     model.train()
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
+    with single_values(model), saved_tensors_hooks(keep, lambda tensor: tensor):
         loss = models.cross_entropy(model(x), y).mean()  # holds the graph, so that no memory is used twice
     total = sum(kept.values())
     del loss

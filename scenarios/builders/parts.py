@@ -46,7 +46,7 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
             f"{message}; {f'it must be {fitting}' if fitting else 'none that comes with fedlapse fits'}", MODEL
         )
     try:
-        module = models.build(name, 0, data.classes)
+        module = models.build(name, 0, data.classes, shape, data.text)
         with torch.no_grad():
             outputs = module(torch.from_numpy(data.x[:2]))  # (2, classes) or (2, positions, classes)
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps

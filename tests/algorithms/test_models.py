@@ -22,6 +22,7 @@ from algorithms.models import (
     takes,
 )
 from tests.all_of import all_of
+from tests.runs import nets
 
 SIZES = {  # docs/design/algorithms.md §2; digits-cnn by hand: (9*32+32) + (32*9*64+64) + (256*128+128) + (128*10+10)
     "cifar-cnn": 1_756_426,
@@ -189,3 +190,16 @@ def test_labels_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     for judge in (cross_entropy, hits):
         with pytest.raises(ValueError, match=r"outputs have shape .* and labels .*; they must be \(n, classes\)"):
             judge(torch.zeros(shape), y)
+
+
+def test_lazy_layers_get_the_weights_of_layers_whose_sizes_are_said() -> None:
+    found, wanted = (build(f"{nets.__name__}:{name}", 3, 10, (1, 8, 8)) for name in ("lazy", "said"))
+    assert [type(layer) for layer in found] == [type(layer) for layer in wanted]
+    assert found.state_dict().keys() == wanted.state_dict().keys()
+    assert all(torch.equal(value, wanted.state_dict()[name]) for name, value in found.state_dict().items())
+    assert all(layer.training for layer in found.modules())
+
+
+def test_a_lazy_layer_that_no_example_reaches_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"spare\.weight, spare\.bias has no shape, for no example reaches"):
+        build(f"{nets.__name__}:Unreached", 3, 10, (1, 8, 8))

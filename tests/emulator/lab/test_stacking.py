@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from algorithms import models
 from emulator.lab import stacking
 from emulator.lab.build import built
 from emulator.lab.lab import CPU
@@ -86,10 +87,9 @@ def test_on_a_gpu_auto_takes_what_can_be_stacked(model: str, said: int | str, si
     assert lab.stack == {"fedavg": size}
 
 
-def test_on_a_gpu_large_models_have_small_stacks_and_recurrent_ones_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert stacking._that_pay("lstm-tiny", 10, 10, GPU)[0] == 1
-    monkeypatch.setattr(stacking.models, "build", lambda *_: wide())
-    assert stacking._that_pay("wide", 10, 10, GPU)[0] == 3
+def test_on_a_gpu_large_models_have_small_stacks_and_recurrent_ones_none() -> None:
+    assert stacking._that_pay(models.build("lstm-tiny", 0, 80), 10, GPU)[0] == 1
+    assert stacking._that_pay(wide(), 10, GPU)[0] == 3
 
 
 def test_a_resolved_scenario_keeps_its_number_on_any_device() -> None:
@@ -121,7 +121,10 @@ def test_why_a_model_cannot_be_stacked(model: str, why: str) -> None:
 def test_why_auto_stacks_nothing_on_a_cpu() -> None:
     assert "speed up dense networks only, and the model has Conv2d" in whys("digits-cnn")["fedavg"]
     assert "up to batches of 64, and training.batch is 65" in whys(DENSE, batch=65)["fedavg"]
-    assert "up to 120,000 parameters, and the model has 159,010" in stacking._that_pay("mlp", 10, 10, CPU)[1]
+    assert (
+        "up to 120,000 parameters, and the model has 159,010"
+        in stacking._that_pay(models.build("mlp", 0, 10), 10, CPU)[1]
+    )
 
 
 def test_nothing_is_said_of_stacks_and_of_those_who_ask_for_none() -> None:

@@ -27,6 +27,14 @@ def test_the_digits_network_keeps_what_its_layers_need():
     assert activations(models.build("digits-cnn", 0).to("meta"), (1, 8, 8), batch=1) == expected
 
 
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_a_batch_normalisation_keeps_its_inputs_of_one_example_too(batch):
+    """Per example: 6 inputs, 3 outputs of the linear layer, 3 log-probabilities, the label; once: the labels' weight,
+    a mean and an inverse deviation of each channel."""
+    model = nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)).to("meta")
+    assert activations(model, (6,), batch) == batch * (24 + 12 + 12 + 8) + 4 + 2 * 12
+
+
 @pytest.mark.parametrize(("momentum", "buffer"), [(0, 0), (0.9, 212_008)])
 def test_parameters_gradients_and_momentum_are_of_the_model_s_size(momentum, buffer):
     lab = lab_of(build(merged(SMALL, {"training": {"momentum": momentum}})))
