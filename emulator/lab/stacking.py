@@ -87,7 +87,7 @@ def _trial(model: nn.Module, data: Dataset) -> bool:
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
     if weights.keys() != {name for name, _ in model.named_parameters()}:  # it has buffers, or weights with two names
         return False
-    x, y = torch.from_numpy(data.x[:3]), torch.from_numpy(data.y[:3])
+    x, y = torch.tensor(data.x[:3]), torch.tensor(data.y[:3])
     devices = [
         Party("", 2, model, models.cross_entropy, x[some], y[some], round=0, cycle=0, seed=seed)
         for seed, some in enumerate((slice(0, 2), slice(2, 3)))

@@ -48,7 +48,7 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
     try:
         module = models.build(name, 0, data.classes)
         with torch.no_grad():
-            outputs = module(torch.from_numpy(data.x[:2]))  # (2, classes) or (2, positions, classes)
+            outputs = module(torch.tensor(data.x[:2]))  # (2, classes) or (2, positions, classes)
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())
         raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {said}", MODEL) from None
