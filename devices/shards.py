@@ -86,6 +86,64 @@ def labelled(
     return [np.sort(blocks[mine].ravel()) for mine in dealt]
 
 
+def classes(
+    labels: NDArray[np.integer], devices: int, rng: Generator, each: int, sizes_sigma: float | None = None
+) -> list[Indices]:
+    """The *pathological* split of FedLab and NIID-Bench: `each` classes a device, and all examples of `labels` (n,).
+
+    A class has devices in proportion to its examples, which classes are drawn at random, and the examples of a class
+    are shared out evenly among its devices; with `sizes_sigma` in proportion to lognormal draws, as in `_sizes`.
+    So devices hold about equally many.  Raises ValueError unless each device can hold so many classes, each class is
+    on a device, and there are examples enough.  Source: Li et al. 2022 (NIID-Bench), section 4.1, #C = k.
+    """
+    _shard_size(labels, devices)
+    kinds, available = np.unique(labels, return_counts=True)
+    if not 1 <= each <= len(kinds):
+        raise ValueError(f"each device is to hold {each} of {len(kinds)} classes; it must be 1 to {len(kinds)}")
+    if each * devices < len(kinds):
+        raise ValueError(
+            f"{devices} devices with {each} classes each leave some of {len(kinds)} classes to nobody; each must be "
+            f"{-(-len(kinds) // devices)} at least"
+        )
+    most = np.minimum(available, devices)
+    if most.sum() < each * devices:
+        raise ValueError(
+            f"the classes have too few examples to be on {each * devices} places; each must be {most.sum() // devices} "
+            "at most"
+        )
+    held = _placed(_places(available, most, each * devices), devices, each, rng)  # (devices, classes)
+    logs = (sizes_sigma or 0.0) * rng.standard_normal(devices)
+    counts = np.zeros_like(held, dtype=np.int64)
+    for column, total in enumerate(available.tolist()):
+        owners = np.flatnonzero(held[:, column])
+        counts[owners, column] = _at_least_one(np.exp(logs[owners] - logs[owners].max()), total)
+    pools = [rng.permutation(np.flatnonzero(labels == kind)) for kind in kinds]
+    return _dealt(pools, counts)
+
+
+def _places(available: NDArray[np.int64], most: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """On how many devices each class is, `total` together: one at least, `most` at most, else in proportion."""
+    places = np.ones_like(available)
+    for _ in range(total - len(places)):  # each to whom a place brings the most examples (D'Hondt)
+        due = np.where(places < most, available / (places + 1), 0)
+        places[due.argmax()] += 1
+    return places
+
+
+def _placed(places: NDArray[np.int64], devices: int, each: int, rng: Generator) -> NDArray[np.bool_]:
+    """Which device holds which class (devices, classes): `each` a device, `places` of each class, drawn at random."""
+    held, left = np.zeros((devices, len(places)), bool), places.copy()
+    for done, number in enumerate(rng.permutation(devices)):
+        must = np.flatnonzero(left == devices - done)  # every device that is left needs them
+        free = np.flatnonzero((left > 0) & (left < devices - done))
+        more = each - len(must)
+        drawn = rng.choice(free, more, replace=False, p=left[free] / left[free].sum()) if more else free[:0]
+        mine = np.concatenate([must, drawn])
+        held[number, mine] = True
+        left[mine] -= 1
+    return held
+
+
 def _homogeneous(labels: NDArray[np.integer], order: Indices, pieces: int) -> NDArray[np.int64]:
     """At least `pieces` blocks (blocks, size) of one label each, as large as can be."""
     counts = np.unique(labels, return_counts=True)[1]

@@ -9,6 +9,7 @@
 Nothing heavy is imported before it is needed.
 """
 
+import devices.data.tv  # noqa: F401  a program may import torchvision beside a CPU-only torch, too
 from fedlapse.calls import check, compare, replay
 from fedlapse.errors import Error
 from fedlapse.loaded import Framed, Loaded, load

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from devices.data.mapped import Mapped
+
 UNLABELLED = -1  # a position of a sequence that has no label: padding
 
 
@@ -62,23 +64,22 @@ class Dataset:
     def put_away(self, folder: Path) -> dict[str, Any]:
         """Moves the arrays into files and maps them, so that all processes that map them have one copy in memory.
 
-        Returns what `taken_down` makes the same data set of: by field its value, or the Path of its array.
+        Those that are mapped already stay in their files.  Returns what `taken_down` makes the same data set of: by
+        field its value, or the place of its array.
         """
         shelf = {}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
-                file = folder / f"{field.name}.npy"
-                np.save(file, value)
-                object.__setattr__(self, field.name, _mapped(file))  # frozen: what it holds stays the same
-                value = file
+                value = Mapped.of(value) or _moved(value, folder / f"{field.name}.npy")
+                object.__setattr__(self, field.name, _mapped(value))  # frozen: what it holds stays the same
             shelf[field.name] = value
         return shelf
 
     @classmethod
     def taken_down(cls, shelf: Mapping[str, Any]) -> Dataset:
         """The data set that another process has put away."""
-        values: dict[str, Any] = {k: _mapped(v) if isinstance(v, Path) else v for k, v in shelf.items()}
+        values: dict[str, Any] = {k: _mapped(v) if isinstance(v, (Path, Mapped)) else v for k, v in shelf.items()}
         return cls(**values)
 
     def _check(self, part: str, x: NDArray[Any], y: NDArray[np.int64]) -> None:
@@ -125,6 +126,11 @@ class Dataset:
             )
 
 
-def _mapped(file: Path) -> NDArray[Any]:
+def _moved(array: NDArray[Any], file: Path) -> Path:
+    np.save(file, array)
+    return file
+
+
+def _mapped(place: Path | Mapped) -> NDArray[Any]:
     # "c": torch wants writable memory, and pages that nobody writes stay shared
-    return np.load(file, mmap_mode="c")  # type: ignore[no-any-return]
+    return place.array("c") if isinstance(place, Mapped) else np.load(place, mmap_mode="c")

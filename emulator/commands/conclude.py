@@ -40,6 +40,7 @@ class Ending:
     host: str  # host.json
     stopped: int = 0  # by this signal
     assumed: Sequence[str] = ()  # about links
+    doubts: Sequence[str] = ()  # about the data
 
     @property
     def interrupted(self) -> bool:
@@ -92,7 +93,8 @@ def added_up(out: Path, ending: Ending) -> Results:
     found = read(out)
     links = caveats(ending.assumed, [each.looped for each in ending.outcomes])
     short = [each.run.label for each in ending.cut_short]
-    return replace(found, summary=summed_up(found, ending.failures, links, ending.interrupted, short))
+    made = summed_up(found, ending.failures, links, ending.interrupted, short)
+    return replace(found, summary=made | ({"data": list(ending.doubts)} if ending.doubts else {}))
 
 
 def _sealed(out: Path) -> list[OSError]:

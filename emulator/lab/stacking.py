@@ -133,7 +133,7 @@ def _trial(model: nn.Module, data: Dataset) -> str:
     own = dict(model.named_parameters())
     for name in [name for name in parameters if name not in own]:
         return f"{name} is a tied weight"
-    x, y = torch.from_numpy(data.x[:3]), torch.from_numpy(data.y[:3])
+    x, y = torch.tensor(data.x[:3]), torch.tensor(data.y[:3])
     devices = [
         Party("", 2, model, models.cross_entropy, x[some], y[some], round=0, cycle=0, seed=seed)
         for seed, some in enumerate((slice(0, 2), slice(2, 3)))

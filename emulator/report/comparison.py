@@ -130,6 +130,7 @@ def _summary(
         **summary,
         "failures": {label: _failures(one, own) for label, (one, own) in origin.items()},
         "links": _links(sources),
+        "data": [f"{name}: {text}" for name, one in sources.items() for text in one.summary.get("data", ())],
         "network": _networks(results),
         "unmetered": _unmetered(results),
     }

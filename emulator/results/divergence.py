@@ -13,7 +13,8 @@ GROWTH = 1000.0  # times the first value; no run that learns comes near it
 CHANCE = 1.5  # times 1 / classes: what may be mistaken for chance
 LEARNED = 3.0  # times 1 / classes: what may not
 WORSE = 10.0  # times ln(classes), the cross-entropy of a guess: no model that is merely untrained has a loss above it
-PATIENCE = 5  # evaluated rounds after which an algorithm may be said to have learned nothing
+PATIENCE = 4  # evaluated rounds after which an algorithm may be said to have learned nothing
+WORSENED = 1.25  # times the first loss: so much worse no run that learns ends
 STEADY = 2.0  # of the server's step over local training's way: see algorithms.uga
 
 
@@ -76,7 +77,7 @@ def _divergence(rows: Rows, classes: int) -> str:
     losses = [row.get("loss") for row in rows]
     drifts = [row.get("numbers", {}).get("drift") for row in rows]
     growth = _growth("loss", losses) or _growth("drift", drifts)
-    return growth or _worse_than_a_guess(rows, classes)
+    return growth or _worse_than_a_guess(rows, classes) or _worsened(losses, classes)
 
 
 def _growth(name: str, values: Sequence[float | None]) -> str:
@@ -98,6 +99,17 @@ def _worse_than_a_guess(rows: Rows, classes: int) -> str:
     return f"the loss is {loss:.3g}, where a guess among {classes} classes has {guess:.2g}, and accuracy {accuracy:.2f}"
 
 
+def _worsened(losses: Sequence[float | None], classes: int) -> str:
+    """A loss that is at its worst at the end, above a guess's and well above the first; "" if it is not."""
+    known = [loss for loss in losses if loss is not None]
+    if classes < 2 or len(known) < PATIENCE:
+        return ""
+    first, last, guess = known[0], known[-1], log(classes)
+    if last < max(known) or last <= max(WORSENED * first, guess):
+        return ""
+    return f"the loss grew from {first:.2g} to {last:.2g}, where a guess among {classes} classes has {guess:.2g}"
+
+
 def _at_chance(rows: Rows, classes: int) -> str:
     """An accuracy that has fallen back to chance, or never left it; "" if neither is known."""
     known: Sequence[Any] = [row["accuracy"] for row in rows if row["accuracy"] is not None]
@@ -105,7 +117,7 @@ def _at_chance(rows: Rows, classes: int) -> str:
         return ""
     if max(known) >= LEARNED / classes:
         return f"accuracy fell from {max(known):.2f} back to {known[-1]:.2f}"
-    learned = len(known) <= PATIENCE or max(known) > CHANCE / classes
+    learned = len(known) < PATIENCE or max(known) > CHANCE / classes
     return "" if learned else f"accuracy is still {known[-1]:.2f} after {len(rows)} rounds"
 
 

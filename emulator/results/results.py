@@ -102,7 +102,7 @@ def _summary(
     chosen = settings(scenario)
     made["settings"] = [dict(zip(chosen.headings, row, strict=True)) for row in chosen.rows]
     made["how_sure"] = how_sure(scenario)
-    kept = ("digest", "sentence", "why", "hints", "expect", "interrupted", "failures", "links")
+    kept = ("digest", "sentence", "why", "hints", "expect", "interrupted", "failures", "links", "data")
     return {**made, **{key: said[key] for key in kept if key in said}}
 
 

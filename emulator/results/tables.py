@@ -221,9 +221,10 @@ def _percents(said: Mapping[str, Any], fates: Iterable[str]) -> list[str]:
 
 
 def warnings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) of penalties that are not what they seem, of divergence, and of links."""
+    """(label, text) of penalties that are not what they seem, of divergence, of links, and of the data."""
     found = [(label, each["text"]) for label, said in summary["labels"].items() for each in said["warnings"]]
-    return [*found, *(("links", text) for text in caveats.warnings(summary.get("links", {})))]
+    found += [("links", text) for text in caveats.warnings(summary.get("links", {}))]
+    return [*found, *(("data", text) for text in summary.get("data", ()))]
 
 
 def failures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 from network.files import Table, bad, figure, is_pickle, shown, table
 from network.traces.source import FASTEST, LONGEST, Source
+
+ROWS = "computation", "communication"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,12 @@ def is_capacity(entries: Table) -> bool:
     return isinstance(entry, dict) and {"computation", "communication"} <= entry.keys()
 
 
+def is_columns(source: Source) -> bool:
+    """Whether it is CSV with a client a column; a table whose first column is an index begins with a comma, too."""
+    rows = [row.partition(",")[0] for _, row in islice(source.rows(), 100)]
+    return bool(rows) and not rows[0] and set(ROWS) <= set(rows)
+
+
 def _capacity(name: str, client: str, entry: object) -> Capacity:
     if not isinstance(entry, dict) or not {"computation", "communication"} <= entry.keys():
         raise bad(name, None, f"client {shown(client)} is not a mapping with computation and communication")
@@ -52,7 +61,7 @@ def _capacity(name: str, client: str, entry: object) -> Capacity:
 
 def _columns(source: Source) -> tuple[Capacity, ...]:
     """`,1,2,...` and then rows `computation,...` and `communication,...`; further rows are not ours."""
-    names = "", "computation", "communication"
+    names = "", *ROWS
     rows = {head: (line, row) for line, row in source.rows() if (head := row.partition(",")[0]) in names}
     found = [(rows[name][0], rows[name][1].split(",")[1:]) if name in rows else None for name in names]
     if found[0] is None or found[1] is None or found[2] is None:

@@ -42,8 +42,8 @@ def _counted(source: Source) -> tuple[Ints, Ints]:
     Raises BadFile unless they are whole, sorted, and the last is positive, and as soon as they are far too many.
     """
     stamps, counts = array("q"), array("q")  # of neighbours that are equal, all but some are one
-    seen = 0
-    for block in source.blocks(1, "", 1, DIGITS):
+    (start, _), seen = source.start(), 0
+    for block in source.blocks(start, "", 1, DIGITS):
         some = block[:, 0]
         if not _rising(some, _last(stamps)):
             break
@@ -52,7 +52,7 @@ def _counted(source: Source) -> tuple[Ints, Ints]:
         counts.frombytes(np.diff(first, append=len(some)).astype(np.int64).tobytes())
         seen += len(some)
         _check_count(source, stamps)
-    for line, row in source.rows(1 + seen):
+    for line, row in source.rows(start + seen):
         stamp = _stamp(source, line, row, _last(stamps))
         if stamps and stamp == stamps[-1]:
             counts[-1] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,14 @@ import numpy as np
 
 from network.links.trace import Floats, Trace
 from network.traces.source import FASTEST, LONGEST, Source
+
+FAST = 20e9 / 8  # bytes/s: no device has a faster link, so that a rate above it is in another unit
+APART = 20.0  # mean time between two lines: chunks of video are some thousand ms apart, and no log has so many seconds
+SLOW = 100.0  # kbit/s that a session of Oboe reaches; constant rates in Mbit/s would come in pairs, too
+OTHER = re.compile(
+    r"\b(ms|msecs?|milliseconds?|us|µs|microseconds?|[kKGT]?bits?|[kKGT]?bps|[kKMGT]?B(?:ps|/s)|bytes?)\b"
+)
+WRITE = "write a csv with the header time_s,down_mbit_s, or name the format pensieve if they are"
 
 
 @dataclass(frozen=True)
@@ -46,14 +55,15 @@ def read_oboe(source: Source) -> Trace:
 def rows_of(source: Source, second: float, rate: float) -> Pairs:
     """The two columns; `second` and `rate` are the units in s and bytes/s, for the bounds.  Raises BadFile."""
     source.check_length()
-    table = source.table(1, "\t" if "\t" in source.text[:100] else " ", 2)
+    start, row = source.start()
+    table = source.table(start, "\t" if "\t" in row else " ", 2)
     tops = LONGEST / second, FASTEST / rate
     if not ((table >= 0).all() and (table <= tops).all() and (np.diff(table[:, 0]) >= 0).all()):
         table = table[:0]
     times, rates = (array("d", column.tobytes()) for column in table.T)
     del table  # of large files two copies are much
     last = times[-1] if times else -1.0
-    for line, row in source.rows(1 + len(times)):
+    for line, row in source.rows(start + len(times)):
         cells = row.split()
         if len(cells) != 2:
             raise source.bad(line, f"has {len(cells)} columns; a time and a rate are expected")
@@ -72,7 +82,19 @@ def trace_of(source: Source, pairs: Pairs, second: float, rate: float) -> Trace:
     if not len(lasting):
         raise source.bad(None, "all its times are equal; it needs two lines with different times")
     edges = np.append(pairs.times[:1], pairs.times[lasting + 1]) - pairs.times[0]
-    return source.trace(edges * second, pairs.rates[lasting + 1] * rate, "down", "achieved")
+    rates = pairs.rates[lasting + 1] * rate
+    return source.trace(edges * second, rates, "down", "achieved", remark=_remark(float(rates.max()), rate))
+
+
+def _remark(most: float, rate: float) -> str:
+    """That rates are probably in another unit than the format's."""
+    if most <= FAST:
+        return ""
+    unit, others = ("kbit/s", "bit/s") if rate < 1e6 / 8 else ("Mbit/s", "kbit/s or bit/s")
+    return (
+        f"its rates reach {most * 8 / 1e9:,.0f} Gbit/s, more than any device's link, as two columns without units are "
+        f"read as {unit}: are they {others}? A csv names its units (time_s,down_mbit_s)"
+    )
 
 
 def paired(pairs: Pairs) -> bool:
@@ -82,11 +104,32 @@ def paired(pairs: Pairs) -> bool:
 
 
 def sort_of(source: Source) -> Sequence[str]:
-    """Which of `pensieve`, `sigcomm21`, `oboe` two columns can be; several if their numbers do not tell."""
+    """Which of `pensieve`, `sigcomm21`, `oboe` two columns can be; several if their numbers do not tell.
+
+    Raises BadFile for times that look like ms beside Mbit/s, and for comments that name other units.
+    """
     pairs = rows_of(source, 1e-3, 1e3 / 8)
     steps = np.diff(pairs.times)
+    in_ms = bool(len(steps)) and bool(steps.mean() > APART or pairs.times[-1] > LONGEST)
     if paired(pairs):
-        # Chunks of video are some thousand ms apart; no log of seconds has a step of 20 s on average.
-        return ("oboe",) if steps.mean() > 20 else ("pensieve", "oboe")
+        if not in_ms:
+            return "pensieve", "oboe"
+        if pairs.rates.max() >= SLOW:
+            return ("oboe",)
+    if in_ms:
+        apart = f"its times are {steps.mean():.4g} apart on average, which looks like ms, beside rates like Mbit/s"
+        raise source.bad(None, f"{apart}: {WRITE} seconds", "format")
+    _check_comments(source)
     whole = bool((pairs.times % 1 == 0).all())
     return ("sigcomm21",) if whole and len(steps) and np.median(steps) == 1 else ("pensieve",)
+
+
+def _check_comments(source: Source) -> None:
+    """Raises BadFile for one above the columns that names another unit than s and Mbit/s."""
+    start, _ = source.start()
+    for line, row in source.rows():
+        if line >= start:
+            return
+        if other := OTHER.search(row):
+            read_as = f"the comment names {other[0]}, but two columns are read as s and Mbit/s"
+            raise source.bad(line, f"{read_as}: {WRITE} that", "format")

@@ -14,6 +14,11 @@ from network.traces.source import WIDEST, Source
 
 NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
 
+TABLE = (
+    "write a table with the header time_s,down_mbit_s, in s and Mbit/s: columns separated by commas, not semicolons or "
+    "tabs, decimals with a point, nothing in quotes"
+)
+
 
 @dataclass(frozen=True)
 class Format:
@@ -127,12 +132,12 @@ def _is_table(data: bytes) -> bool:
 
 
 def _of_text(source: Source) -> str:
-    line, row = next(((line, row) for line, row in source.rows() if not row.startswith("#")), (1, ""))
+    line, row = source.start()
     if row.partition(",")[0].strip() == "time_s":
         return "csv"
     if row.startswith("Timestamp,"):
         return "ucc"
-    if row.startswith(","):
+    if fedscale.is_columns(source):
         return "fedscale-capacity"
     if re.fullmatch(r"[-+]?\d+", row):
         return "mahimahi"
@@ -146,8 +151,10 @@ def _of_text(source: Source) -> str:
 
 def _hint(row: str) -> str:
     """What was probably meant, or all there is."""
-    if row.startswith("time_s;"):
-        return "; separate columns by commas, not semicolons, and write decimals with a point"
+    if re.match(r"(\"\"|'')?,", row):
+        return "; leave the index out, the column without a name (pandas: index=False), and " + TABLE
+    if re.search(r"[,;\t]|^\S+( +\S+){1,2}$", row):
+        return "; " + TABLE
     if re.fullmatch(NUMBER, row):
         return "; a Mahimahi file has a whole number of ms a line"
     return f": {', '.join([*FORMATS, *DEVICES])}"

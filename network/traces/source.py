@@ -31,8 +31,15 @@ class Source:
 
     @classmethod
     def of(cls, name: str, data: bytes) -> Source:
-        """Raises BadFile if the bytes are not text."""
-        return cls(name, decoded(name, data))
+        """Lines may end as they do on Unix, on Windows and on old Macs.  Raises BadFile if the bytes are not text."""
+        text = decoded(name, data)
+        if text.count("\r") > text.count("\r\n"):
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        return cls(name, text)
+
+    def start(self) -> tuple[int, str]:
+        """The first line that is no comment, stripped, with its number; (1, "") if there is none."""
+        return next(((line, row) for line, row in self.rows() if not row.startswith("#")), (1, ""))
 
     def rows(self, first: int = 1) -> Iterator[tuple[int, str]]:
         """Lines that are not blank, stripped, with their numbers, from the line `first` on; the first of all is 1.

@@ -28,17 +28,16 @@ def read(source: Source) -> Trace:
     PINGLOSS is of five pings, too coarse for a rate of loss, and is not read.  Raises BadFile.
     """
     source.check_length(COLUMNS)
-    rows = source.rows()
-    line, header = next(rows, (1, ""))
+    start, header = source.start()
     names = header.split(",")
     for name in NEEDED:
         if name not in names:
-            raise source.bad(line, f"there is no column {name}; a UCC log has {', '.join(NEEDED)}")
+            raise source.bad(start, f"there is no column {name}; a UCC log has {', '.join(NEEDED)}")
     stamp, rate, state = (names.index(name) for name in NEEDED)
     ping = names.index("PINGAVG") if "PINGAVG" in names else None
     times, rates, pings, held = array("d"), array("d"), array("d"), float("nan")
     pinged = array("q")  # the numbers of the rates next to a ping
-    for line, row in rows:
+    for line, row in source.rows(start + 1):
         cells = row.split(",")
         if len(cells) != len(names):
             raise source.bad(line, f"has {len(cells)} columns where the header has {len(names)}")

@@ -48,7 +48,7 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
     try:
         module = models.build(name, 0, data.classes, shape, data.text)
         with torch.no_grad():
-            outputs = module(torch.from_numpy(data.x[:2]))  # (2, classes) or (2, positions, classes)
+            outputs = module(torch.tensor(data.x[:2]))  # (2, classes) or (2, positions, classes)
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())
         raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {said}", MODEL) from None
@@ -150,7 +150,9 @@ def _held(
     """The owner of each device, if it is one, and the examples of each."""
     if said.kind == "natural":
         if data.owner is None:
-            raise ValueError(f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards or draw")
+            raise ValueError(
+                f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards, classes or draw"
+            )
         globs, least = said.owners or "*", said.least or LEAST_OWNED
         owners, found = shards.natural(data.owner[pool], data.owners, devices, rng, globs, least)
     else:
@@ -172,6 +174,8 @@ def _dealt(said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.rand
 def _by_label(said: Split, labels: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
     if said.kind == "dirichlet":
         return shards.dirichlet(labels, devices, said.alpha or math.nan, rng, said.sizes_sigma)
+    if said.kind == "classes":
+        return shards.classes(labels, devices, rng, said.each or 1, said.sizes_sigma)
     if said.kind == "shards":
         return shards.labelled(labels, devices, rng, said.each or 2, bool(said.pure))
     return shards.iid(labels, devices, rng, said.sizes_sigma)

@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+import devices.data.tv  # noqa: F401  what is imported here may import torchvision beside a CPU-only torch
 from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
 from scenarios.builders.slips import NO_OPTIONS, annotated, slips

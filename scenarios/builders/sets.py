@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from devices.data.dataset import Dataset
+from devices.data.finite import check_finite
 from scenarios.builders.plugins import Unknown, thing
 from scenarios.schema.scenario import Data
 from scenarios.text.faults import BadScenario, did_you_mean
@@ -34,9 +35,20 @@ OF_THE_DATA = ("root", "download")  # arguments of readers that have keys of the
 
 
 def dataset(said: Data) -> Dataset:
-    """The data that a scenario names.  Raises BadScenario where files are missing or damaged, or options are wrong."""
-    if ":" in said.set:
-        return _own(said.set, said.options)
+    """The data that a scenario names.
+
+    Raises BadScenario where files are missing or damaged, options are wrong, or a value is not finite.
+    """
+    made = _own(said.set, said.options) if ":" in said.set else _read(said)
+    try:
+        check_finite(made)
+    except ValueError as error:
+        raise BadScenario(str(error), SET) from None
+    return made
+
+
+def _read(said: Data) -> Dataset:
+    """One that comes with fedlapse."""
     reader = resolve_name(SETS[said.set])
     options = _options(said)
     if "root" in signature(reader).parameters:

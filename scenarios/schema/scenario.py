@@ -21,10 +21,11 @@ class Split(Part):
     """How the training set is divided among the devices, in equal shares unless the data have owners or `sizes_sigma`
     is given."""
 
-    kind: Literal["iid", "dirichlet", "shards", "natural", "draw"] = says(
+    kind: Literal["iid", "dirichlet", "shards", "classes", "natural", "draw"] = says(
         "Rule of the split. iid: at random. dirichlet: each device draws its class shares from Dir(alpha, ..., "
-        "alpha). shards: sorted by label, cut, and dealt (McMahan et al. 2017). natural: each device is one of "
-        "the data's owners, such as a writer. draw: each device draws its examples independently, so that devices "
+        "alpha). shards: sorted by label, cut, and dealt (McMahan et al. 2017). classes: each device has the same "
+        "number of classes, and all examples are dealt (other tools' pathological split). natural: each device is one "
+        "of the data's owners, such as a writer. draw: each device draws its examples independently, so that devices "
         "share some.",
         "dirichlet",
         default="iid",
@@ -33,7 +34,10 @@ class Split(Part):
         "Concentration of a dirichlet split: 0.1 is very uneven, 100 nearly even.", 0.5, default=None
     )
     each: Count | None = says(
-        "Shards per device in a shards split (2 by default), or examples per device in a draw split.", 2, default=None
+        "Shards per device in a shards split (2 by default), classes per device in a classes split, or examples per "
+        "device in a draw split.",
+        2,
+        default=None,
     )
     pure: bool | None = says(
         "Whether each shard of a shards split has a single label, as FedCurv's blocks have.", True, default=None
@@ -46,7 +50,7 @@ class Split(Part):
     )
     sizes_sigma: NotNegative | None = says(
         "Standard deviation of the logarithm of a device's number of examples, which is drawn from a lognormal "
-        "distribution in an iid or dirichlet split; all devices together have as many as without. 0 is equal.",
+        "distribution in an iid, dirichlet or classes split; all devices together have as many as without. 0 is equal.",
         0.7,
         default=None,
     )
@@ -57,13 +61,15 @@ class Split(Part):
             raise ValueError("a dirichlet split needs alpha, as {kind: dirichlet, alpha: 0.5}")
         if self.kind == "draw" and self.each is None:
             raise ValueError("a draw needs `each`, as {kind: draw, each: 50}")
+        if self.kind == "classes" and self.each is None:
+            raise ValueError("a classes split needs `each`, as {kind: classes, each: 2}")
         kinds = {
             "alpha": "dirichlet",
-            "each": "shards draw",
+            "each": "shards classes draw",
             "pure": "shards",
             "owners": "natural",
             "least": "natural",
-            "sizes_sigma": "iid dirichlet",
+            "sizes_sigma": "iid dirichlet classes",
         }
         for key, allowed in kinds.items():
             if getattr(self, key) is not None and self.kind not in allowed.split():

@@ -208,6 +208,77 @@ def test_equal_sizes_draw_what_they_always_drew(split, said):
     assert hashlib.sha256(b"|".join(part.tobytes() for part in split())).hexdigest()[:16] == said
 
 
+DEALS = [
+    (balanced(600), 20, 2),
+    (balanced(600), 7, 3),
+    (balanced(600), 13, 10),
+    (np.repeat([1, 4, 6], [90, 20, 3]), 5, 2),
+]
+
+
+@pytest.mark.parametrize(("labels", "devices", "each"), DEALS)
+@pytest.mark.parametrize("sigma", [None, 0.0, 1.0, 1e6])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_each_device_holds_so_many_classes_and_each_example_is_on_one_device(labels, devices, each, sigma, seed):
+    parts = shards.classes(labels, devices, rng(seed), each, sigma)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels)))
+    assert all((np.diff(part) > 0).all() for part in parts)
+    held = table(parts, labels)
+    assert ((held > 0).sum(axis=1) == each).all()
+
+
+@pytest.mark.parametrize(("labels", "devices", "each"), DEALS)
+def test_the_examples_of_a_class_are_shared_out_evenly(labels, devices, each):
+    for held in table(shards.classes(labels, devices, rng(), each), labels).T:
+        mine = held[held > 0]
+        assert mine.max(initial=0) - mine.min(initial=mine.max(initial=0)) <= 1
+
+
+def test_where_places_and_classes_divide_evenly_all_devices_hold_equally_many():
+    """20 devices with 2 classes each are 40 places, 4 of each of 10 classes, whose 60 examples are 15 for each."""
+    held = table(shards.classes(balanced(600), 20, rng(), 2), balanced(600))
+    assert set(held[held > 0].tolist()) == {15}
+    assert ((held > 0).sum(axis=0) == 4).all()
+
+
+def test_classes_have_places_in_proportion_to_their_examples():
+    """D'Hondt by hand, of 700 : 200 : 100 and 6 places, one each first: 350, 233, 175 are above 100 and 50."""
+    assert shards._places(np.array([700, 200, 100]), np.array([9, 9, 9]), 6).tolist() == [4, 1, 1]
+    assert shards._places(np.array([700, 200, 100]), np.array([3, 9, 9]), 6).tolist() == [3, 2, 1]
+
+
+def test_which_classes_meet_is_chance_and_follows_from_the_seed():
+    """Of 450 devices with 2 of 10 classes, each of the 45 pairs is due to 10, with a deviation of about 3.1."""
+    labels = balanced(4500)
+    parts = shards.classes(labels, 450, rng(), 2)
+    counts = np.unique([np.unique(labels[part]) for part in parts], axis=0, return_counts=True)[1]
+    assert len(counts) == 45
+    assert counts.max() < 10 + 5 * 3.1
+    again, other = (shards.classes(labels, 450, rng(seed), 2) for seed in (0, 1))
+    assert all((a == b).all() for a, b in zip(parts, again, strict=True))
+    assert any((a != b).any() for a, b in zip(parts, other, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("labels", "devices", "each", "said"),
+    [
+        (balanced(100), 20, 11, "each device is to hold 11 of 10 classes; it must be 1 to 10"),
+        (balanced(100), 20, 0, "each device is to hold 0 of 10 classes; it must be 1 to 10"),
+        (
+            balanced(100),
+            3,
+            2,
+            "3 devices with 2 classes each leave some of 10 classes to nobody; each must be 4 at least",
+        ),
+        (np.array([0] * 9 + [1]), 4, 2, "too few examples to be on 8 places; each must be 1 at most"),
+        (balanced(100), 101, 1, "devices is 101 for 100 examples"),
+    ],
+)
+def test_classes_that_cannot_be_dealt_are_refused(labels, devices, each, said):
+    with pytest.raises(ValueError, match=said):
+        shards.classes(labels, devices, rng(), each)
+
+
 def test_a_proxy_set_is_a_percentage_but_at_least_64_examples():
     assert len(shards.proxy(60_000, 0.01, rng())) == 600
     assert len(shards.proxy(1437, 0.01, rng())) == 64

@@ -39,12 +39,38 @@ def test_the_door_alone_costs_no_torch():
     assert run("import sys, devices.data.idx, devices.data.tv; print('torch' in sys.modules)") == "False"
 
 
-def test_another_failure_of_the_import_is_not_hidden(monkeypatch):
-    from devices.data import tv
+USERS = {
+    "an algorithm, a data set": "from scenarios.builders.plugins import thing; net = thing('mine:net')",
+    "a model": "from scenarios.builders import sets; from algorithms import models; net = models.build('mine:net', 0)",
+    "a program": "import fedlapse; from mine import net",
+    "what a worker unpickles": "import emulator.worlds.executors; from mine import net",
+}
 
-    def broken(name: str) -> None:
-        raise RuntimeError("something else")
 
-    monkeypatch.setattr(tv.importlib, "import_module", broken)
-    with pytest.raises(RuntimeError, match="something else"):
-        tv.datasets()
+@pytest.mark.slow
+@pytest.mark.parametrize("how", USERS.values(), ids=USERS.keys())
+def test_users_files_may_import_torchvision(how, tmp_path):
+    """Its networks are built of torch's layers alone."""
+    (tmp_path / "mine.py").write_text(
+        "from torchvision import models, transforms\ndef net(): return models.squeezenet1_1(num_classes=3)\n"
+    )
+    program = f"""
+import sys
+sys.path.append({str(tmp_path)!r})
+{how}
+import torch
+net = net if isinstance(net, torch.nn.Module) else net()
+print(tuple(net(torch.zeros(1, 3, 32, 32)).shape))
+"""
+    assert run(program) == "(1, 3)"
+
+
+@pytest.mark.slow
+def test_to_look_for_torchvision_imports_nothing():
+    """transformers asks whether it is there, by `find_spec`, long before anybody uses it."""
+    program = """
+import sys, fedlapse
+from importlib.util import find_spec
+print(find_spec("torchvision").name, "torch" in sys.modules)
+"""
+    assert run(program) == "torchvision False"

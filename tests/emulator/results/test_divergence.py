@@ -79,9 +79,26 @@ def test_an_accuracy_that_falls_back_to_chance_is_told() -> None:
 
 
 def test_an_accuracy_that_never_left_chance_is_told_after_some_rounds() -> None:
-    assert kinds(run([0.1] * 5)) == []
-    assert kinds(run([0.1] * 6)) == ["chance"]
-    assert kinds(run([*[0.1] * 5, 0.2])) == []
+    assert kinds(run([0.1] * 3)) == []
+    assert kinds(run([0.1] * 4)) == ["chance"]
+    assert kinds(run([*[0.1] * 3, 0.2])) == []
+
+
+@pytest.mark.parametrize(
+    ("losses", "told"),
+    [
+        ([2.4, 2.6, 2.9, 3.1], ["diverges"]),
+        ([2.4, 8.0, 5.0, 9.0], ["diverges"]),
+        ([2.4, 2.6, 2.9, 2.9], []),  # not a quarter above the first
+        ([2.4, 9.0, 5.0, 8.0], []),  # not at its worst
+        ([0.5, 0.9, 1.4, 2.2], []),  # not above a guess's, ln 10 = 2.303: it has learned, and overfits
+        ([0.5, 0.9, 1.4, 2.4], ["diverges"]),
+        ([2.4, 2.9, 3.1], []),  # too short to tell
+    ],
+)
+def test_a_loss_that_is_at_its_worst_at_the_end_of_a_short_run_is_told(losses: list[float], told: list[str]) -> None:
+    assert kinds(run([0.3] * len(losses), losses=losses)) == told
+    assert kinds(run([0.3] * len(losses), losses=losses), classes=0) == []  # not known
 
 
 def test_rounds_in_which_every_reply_was_refused_are_counted() -> None:

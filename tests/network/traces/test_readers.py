@@ -127,6 +127,51 @@ def test_what_two_columns_are_is_told_from_their_numbers(file) -> None:
     assert one(file("0 8\n1 8\n"), format="pensieve").mean == 1e6
 
 
+@pytest.mark.parametrize("above", ["# time_s Mbit/s\n", "\n# made in a train, 2019\n\n#\n"])
+def test_comments_may_stand_above_two_columns(file, above) -> None:
+    trace = one(file(above + "10.0\t99\n11.5\t8\n14\t16\n"))
+    assert (trace.edges.tolist(), trace.rates.tolist()) == ([0, 1.5, 4], [1e6, 2e6])
+
+
+@pytest.mark.parametrize("unit", ["ms", "kbit/s", "kbps", "Kbps", "MB/s", "bytes", "bit", "us", "Gbit/s"])
+def test_a_comment_that_names_another_unit_is_believed(file, unit) -> None:
+    path = file(f"# t, {unit}\n0.0 8\n1.5 8\n4.0 16\n")
+    with pytest.raises(BadFile, match=rf"line 1: the comment names {unit.split('/s')[0]}.*; *|.*time_s,down_mbit_s"):
+        recognise(path)
+    assert one(path, format="pensieve").rates.tolist() == [1e6, 2e6]  # who names the format knows them
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 5.1\n1000 5.3\n2000 4.9\n",
+        "1609459200000 5.1\n1609459200001 5.3\n1609459200002 5.2\n",
+        "0 5\n1000 5\n2000 5\n3000 5\n",  # pairs of equal rates, as Oboe's, which are hundreds of kbit/s
+    ],
+    ids=["steps of a second", "since 1970", "a constant rate"],
+)
+def test_times_in_ms_beside_mbits_are_not_taken_for_seconds(file, text) -> None:
+    with pytest.raises(BadFile, match="apart on average, which looks like ms, .*the header time_s,down_mbit_s") as told:
+        recognise(file(text))
+    assert told.value.lacks == "format"
+
+
+def test_minutes_between_two_lines_are_read_if_the_format_is_named(file) -> None:
+    trace = one(file("0 8\n300 8\n900 16\n"), format="pensieve")
+    assert (trace.period, trace.mean) == (900, pytest.approx((300 * 1e6 + 600 * 2e6) / 900))
+
+
+def test_a_rate_that_no_link_has_is_remarked_if_its_unit_is_not_in_the_file(file) -> None:
+    """20,000 Mbit/s are 20 Gbit/s, 20,000,000 kbit/s as well; a csv says its unit, whatever the number."""
+    fast, slow = "0 1\n1 20001\n2 5\n", "0 1\n1 20000\n2 5\n"
+    assert "reach 20 Gbit/s" in one(file(fast)).remark
+    assert "read as Mbit/s: are they kbit/s or bit/s?" in one(file(fast)).remark
+    assert not one(file(slow)).remark
+    assert "read as kbit/s: are they bit/s?" in one(file("0 4e7\n1000 4e7\n")).remark
+    assert not one(file("0 2e7\n1000 2e7\n")).remark
+    assert not one(file("time_s,down_mbit_s\n0,50000\n")).remark
+
+
 # --- UCC
 
 UCC = "Timestamp,NetworkMode,DL_bitrate,UL_bitrate,State,PINGAVG\n"
@@ -220,6 +265,45 @@ def test_what_describes_devices_is_no_trace_of_a_link(file) -> None:
     assert recognise(file('{"a": {"messages": ""}}')) == "flash-states"
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        ",time,1152,1197\n0,2021-01-01,5,6\n",
+        ",time_s,down_mbit_s\n0,0,5.1\n1,1,5.2\n",
+        '"",time_s,down_mbit_s\n"1",0,5.1\n',
+    ],
+)
+def test_a_table_with_an_index_is_not_fedscales(file, header) -> None:
+    with pytest.raises(BadFile, match="does not begin any known format; leave the index out.*time_s,down_mbit_s"):
+        recognise(file(header))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time_ms,down_mbit_s\n0,5\n",
+        "time_s\tdown_mbit_s\n0\t5\n",
+        "time_s;down_mbit_s\n0;5,1\n",
+        '"time_s","down_mbit_s"\n"0","5"\n',
+        "time rate\n0 5\n1 6\n",
+        "time_s Mbit/s\n0 5\n1 6\n",
+        "0,5.1\n1,5.3\n",
+        "0;5,1\n1;5,3\n",
+        "0 5 20\n1 6 20\n",
+    ],
+)
+def test_other_tables_are_refused_with_what_to_write(file, text) -> None:
+    said = r"line 1: .* does not begin any known format; write a table with the header time_s,down_mbit_s, in s and Mbi"
+    with pytest.raises(BadFile, match=said):
+        recognise(file(text))
+
+
+def test_comments_may_stand_above_any_format(file) -> None:
+    for format, (text, mean, seconds) in FILES.items():
+        trace = one(file("# from a train\n" + text, f"{format}.down"), direction="down")
+        assert (mbit(trace.mean), trace.period) == (pytest.approx(mean), pytest.approx(seconds))
+
+
 # --- what files look like that were not made by hand: byte-order marks, CRLF, blank lines, all columns of a log
 
 UCC_HEADER = (
@@ -243,7 +327,7 @@ FILES = {  # text, mean in Mbit/s and seconds, by hand
 
 @pytest.mark.parametrize("format", FILES)
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\n\n", "\r\r"])
 def test_a_file_is_read_as_it_comes(file, format, bom, end) -> None:
     text, mean, seconds = FILES[format]
     path = file(bom + text.replace("\n", end).encode(), "sample.down")

@@ -122,6 +122,11 @@ def waves():
     x = np.zeros((100, 1, 4, 4), np.float32)
     return Dataset("waves", x, np.arange(100) % 3, x[:10], np.arange(10) % 3, classes=3)
 
+def broken_reading():
+    data = waves()
+    data.x[5, 0, 2, 2] = np.nan
+    return data
+
 def tiny():
     return nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
 
@@ -166,3 +171,16 @@ def test_an_own_data_set_that_is_none_is_refused_in_one_line(own, data, message)
     with pytest.raises(BadScenario, match=message) as caught:
         dataset(said(data, "tiny"))
     assert "\n" not in str(caught.value)
+
+
+def test_a_nan_in_ones_own_data_is_told_at_load(own):
+    with pytest.raises(BadScenario, match=r"waves: x\[5, 0, 2, 2\] is nan, in example 5 of 100; all values must be"):
+        dataset(said("broken_reading", "tiny"))
+
+
+def test_a_nan_of_a_reader_that_comes_with_fedlapse_is_told(monkeypatch):
+    table = np.zeros((1797, 65))
+    table[:, 3] = np.inf
+    monkeypatch.setattr("devices.data.digits._table", lambda: table)
+    with pytest.raises(BadScenario, match=r"digits: x\[0, 0, 0, 3\] is inf, in example 0 of 1437"):
+        dataset(build(SMALL))

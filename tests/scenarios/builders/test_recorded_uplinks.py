@@ -48,3 +48,11 @@ def test_a_share_that_no_recording_needs_is_said_to_be_of_none(scenario):
 def test_files_that_are_passed_over_are_told(scenario):
     said = scenario({"lte.down": PAIR[0], "lte.up": PAIR[1], "README": "about\n", "lone.up": "1\n"})
     assert list(assumptions(said)) == ["g: left out of traces: README (unknown format), lone.up (an uplink)"]
+
+
+def test_a_rate_that_no_link_has_is_told(scenario):
+    """30 GB/s are 240 Gbit/s; the file has bit/s."""
+    said = scenario({"log": "0.5 2\n1.0 240000\n1.7 1\n"}, symmetric=True)
+    assert any(
+        told.startswith("g: its rates reach 240 Gbit/s, more than any device's link") for told in assumptions(said)
+    )

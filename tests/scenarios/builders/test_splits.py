@@ -25,6 +25,14 @@ def test_shards_give_each_device_few_labels():
     assert [len(np.unique(digits().y[held])) for (held,) in made["train"].values()] == [1] * 8
 
 
+@pytest.mark.parametrize("each", [2, 3])
+def test_classes_give_each_device_so_many_labels_and_all_examples(each):
+    made = split({"split": {"kind": "classes", "each": each}, "validation": 0})
+    held = [own for (own,) in made["train"].values()]
+    assert [len(np.unique(digits().y[own])) for own in held] == [each] * 8
+    np.testing.assert_array_equal(np.sort(np.concatenate(held)), np.arange(1437))
+
+
 @pytest.mark.parametrize("said", [{"kind": "iid"}, {"kind": "dirichlet", "alpha": 1.0}])
 def test_devices_of_different_sizes_can_all_train(said):
     made = split({"split": {**said, "sizes_sigma": 3}, "validation": 0.9})
@@ -93,6 +101,9 @@ def test_the_server_s_owners_are_devices_to_the_share_that_is_said(shared, overl
     [
         ({"split": {"kind": "natural"}}, digits, "digits has no owners for a natural split"),
         ({"split": {"kind": "shards"}}, babble, "has a label at each position"),
+        ({"split": {"kind": "classes", "each": 2}}, babble, "has a label at each position"),
+        ({"split": {"kind": "classes", "each": 11}}, digits, "to hold 11 of 10 classes; it must be 1 to 10"),
+        ({"split": {"kind": "classes", "each": 1}}, digits, "leave some of 10 classes to nobody; each must be 2 at"),
         ({"split": {"kind": "iid"}, "proxy": {"owners": 3}}, digits, "proxy.owners belongs to a natural split"),
         ({"split": {"kind": "draw", "each": 5000}}, digits, "each device is to draw 5000 of 1437"),
         ({"split": {"kind": "natural", "owners": "zzz*"}}, babble, "owners called 'zzz\\*'"),
@@ -108,10 +119,12 @@ def test_a_split_that_cannot_be_made_is_refused_in_one_line(data, dataset, said)
     ("split_said", "said"),
     [
         ({"kind": "draw"}, "a draw needs `each`"),
-        ({"kind": "iid", "each": 3}, "each belongs to a shards or draw split; this one is iid"),
+        ({"kind": "classes"}, "a classes split needs `each`"),
+        ({"kind": "classes", "each": 2, "pure": True}, "pure belongs to a shards split; this one is classes"),
+        ({"kind": "iid", "each": 3}, "each belongs to a shards or classes or draw split; this one is iid"),
         ({"kind": "shards", "alpha": 0.5}, "alpha belongs to a dirichlet split; this one is shards"),
-        ({"kind": "draw", "each": 9, "sizes_sigma": 1}, "sizes_sigma belongs to an iid or dirichlet split"),
-        ({"kind": "shards", "sizes_sigma": 0}, "sizes_sigma belongs to an iid or dirichlet split; this one is shards"),
+        ({"kind": "draw", "each": 9, "sizes_sigma": 1}, "sizes_sigma belongs to an iid or dirichlet or classes split"),
+        ({"kind": "shards", "sizes_sigma": 0}, "sizes_sigma belongs to .* split; this one is shards"),
         ({"kind": "iid", "sizes_sigma": -1}, "greater than or equal to 0"),
         ({"kind": "dirichlet", "alpha": 0.5, "owners": "x"}, "owners belongs to a natural split"),
     ],

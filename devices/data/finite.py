@@ -1,0 +1,38 @@
+"""Values that are no numbers: one of them spoils the model of each device that trains on it, and is hard to find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from devices.data.dataset import Dataset
+
+CHUNK = 1 << 22  # values that are looked at together: an array may be mapped, and larger than the memory
+
+
+def check_finite(data: Dataset) -> None:
+    """Raises ValueError, naming the array and the example, where a value is NaN or infinite."""
+    for part in ("x", "x_test"):
+        values: NDArray[Any] = getattr(data, part)
+        found = _not_finite(values)
+        if found is not None:
+            place = np.argwhere(~np.isfinite(values[found]))[0].tolist()
+            value = values[(found, *place)]
+            raise ValueError(
+                f"{data.name}: {part}[{', '.join(map(str, (found, *place)))}] is {value}, in example {found} of "
+                f"{len(values)}; all values must be finite"
+            )
+
+
+def _not_finite(values: NDArray[Any]) -> int | None:
+    """The first example with a value that is not finite, if there is one."""
+    if values.dtype.kind != "f":
+        return None
+    rows = max(1, CHUNK // max(1, values[:1].size))
+    for start in range(0, len(values), rows):
+        fine = np.isfinite(values[start : start + rows])
+        if not fine.all():
+            return start + int(np.argmin(fine.reshape(len(fine), -1).all(axis=1)))
+    return None

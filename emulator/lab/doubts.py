@@ -1,0 +1,54 @@
+"""What is odd about the data of a scenario and its split, told before training and with the results, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from devices.data.dataset import Dataset
+from emulator.lab.lab import Lab
+from scenarios.schema.scenario import Split
+
+NAMED = 5  # classes
+FITS = 0.05  # alpha: below it, devices of equal size seldom get what they draw
+EVENER = 1.25  # times the classes of Dir(alpha), from where on it is told
+
+
+def doubts(lab: Lab, split: Split) -> Iterator[str]:
+    """Of labels: one class alone, classes that are not tested, and a Dirichlet split that is evener than its law."""
+    data = lab.data
+    if data.text or data.y.ndim > 1 or not len(data.y):
+        return
+    trained, tested = (np.bincount(y, minlength=data.classes) > 0 for y in (data.y, data.y_test))
+    if trained.sum() == 1:
+        yield f"all training examples of {data.name} have the label {trained.argmax()}: there is nothing to tell apart"
+    missing = np.flatnonzero(trained & ~tested).tolist()
+    if missing and len(data.y_test):
+        named = ", ".join([*map(str, missing[:NAMED]), *(["..."] if len(missing) > NAMED else [])])
+        yield (
+            f"{len(missing)} of {trained.sum()} classes of {data.name} have no test example ({named}): accuracies do "
+            "not tell whether they are learned"
+        )
+    if split.kind == "dirichlet" and split.alpha and split.alpha < FITS:
+        yield from _evener(lab, data, split.alpha, int(trained.sum()))
+
+
+def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str]:
+    """Whether devices hold far more classes than Dir(alpha) has: 1 / E[sum of q^2] = (classes alpha + 1)/(alpha + 1).
+
+    Devices of equal size share what there is of each class.  Where few devices draw one class each, some classes are
+    drawn by too many and others by none; those who went short then share what nobody drew.
+    """
+    squares = []
+    for each in lab.splits.values():
+        for slices in each.train.values():
+            counts = np.bincount(data.y[np.concatenate(slices)], minlength=data.classes)
+            squares.append(float((counts**2).sum() / counts.sum() ** 2))
+    law, found = (classes * alpha + 1) / (alpha + 1), 1 / float(np.mean(squares))
+    if found > EVENER * law:
+        yield (
+            f"the split is evener than Dir({alpha:g}): a device holds {found:.1f} effective classes, where the law has "
+            f"{law:.1f}, because {len(lab.fleet)} devices share all examples of all classes; "
+            "split: {kind: classes, each: 1} gives each device one class"
+        )
