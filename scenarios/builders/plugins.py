@@ -23,6 +23,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
+from scenarios.builders import reads
 from scenarios.builders.slips import NO_OPTIONS, annotated, slips
 from scenarios.schema import rounds
 from scenarios.schema.entries import Encoding, Entry
@@ -85,6 +86,7 @@ def _missing(kind: Any) -> list[str]:
 
 def thing(path: str) -> Any:
     """The object at `package.module:name`.  Raises Unknown, also for whatever its import raises."""
+    reads.watch(path)
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
