@@ -150,7 +150,7 @@ def test_values_of_variables_are_not_kept(session, tmp_path, monkeypatch):
     one = session()
     one.seen[Read("variable", "OWN_TOKEN")] = None
     one.put(1)
-    rows = [one.facts.get(key) for key, _ in one.facts.keys()]
+    rows = [one.facts.get(key) for key, _ in list(one.facts.keys())]
     assert len(rows) == 3
     assert "OWN_TOKEN" in str(rows)
     assert "a-secret-of-mine" not in str(rows)
