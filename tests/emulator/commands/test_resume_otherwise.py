@@ -82,8 +82,8 @@ def test_a_model_that_has_changed_is_named_and_nothing_is_replaced(fedlapse, tmp
     done = resume(fedlapse)
     assert done.returncode == 2
     assert done.stderr == (
-        f"fedlapse: out/fedavg-s1/events.jsonl, line 1 (open round 0) comes out otherwise now: {name} has changed since "
-        "it was begun; nothing in the folder was replaced; `fedlapse resume --force out` replaces what comes out "
+        f"fedlapse: out/fedavg-s1/events.jsonl, line 1 (open round 0) comes out otherwise now: {name} has changed "
+        "since it was begun; nothing in the folder was replaced; `fedlapse resume --force out` replaces what comes out "
         "otherwise, and goes on\n"
     )
     assert content(broken_off) == before
