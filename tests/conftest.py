@@ -106,9 +106,9 @@ def results(out: Path, changes: Mapping[str, Any]) -> Path:
 def digests(out: Path) -> dict[str, str]:
     """SHA-256 of each file of OUT by its name, but for what belongs to the moment, and its lines in the seal.
 
-    Those are host.json, and the scenario as it was written, which a program does not have.
+    Those are host.json and code.json, and the scenario as it was written, which a program does not have.
     """
-    found, moment = {}, ("host.json", "given.yaml", "changes.json")
+    found, moment = {}, ("host.json", "code.json", "given.yaml", "changes.json")
     for path in sorted(out.rglob("*")):
         if path.is_file() and path.name not in moment:
             data = path.read_bytes()

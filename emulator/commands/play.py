@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from emulator.commands.code import code_text, or_go_on, why_otherwise
 from emulator.commands.compiling import compile_network
 from emulator.commands.conclude import REPORT, Ending, conclude
 from emulator.commands.errors import FAILED
@@ -38,10 +39,11 @@ from emulator.play.progress import Progress, about
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
 from emulator.play.watcher import Watcher, status_of
+from emulator.record.again import Otherwise
 from emulator.record.given import Given, keep
-from emulator.record.record import replace_file
+from emulator.record.record import FILES, Earlier, replace_file
 from emulator.record.run import Run
-from emulator.record.seal import SEAL
+from emulator.record.seal import CODE, SEAL
 from emulator.record.writing import told
 from emulator.results.results import targets
 from emulator.trackers.destination import Destination
@@ -215,7 +217,8 @@ def play_runs(
 ) -> Sitting:
     """Plays all runs over one pool.
 
-    Raises KeyboardInterrupt if they are stopped at once, and BrokenExecutor, Disagreed or OSError if all must end.
+    Raises BadScenario if one that was broken off comes out otherwise than its record, as far as that goes,
+    KeyboardInterrupt if they are stopped at once, and BrokenExecutor, Disagreed or OSError if all must end.
     """
     # The loop comes first: where too many files are open, Python cannot take back one that is half made.
     with asyncio.Runner() as loop, pool_of(scenario, lab, settings.ledger, workers, settings.keep_states) as pool:
@@ -229,6 +232,9 @@ def play_runs(
         except KeyboardInterrupt:
             pool.stop()
             raise
+        except Otherwise as error:
+            pool.stop()
+            raise BadScenario(f"{error}: {why_otherwise(out, session.code)}; {or_go_on(out)}") from None
         sitting = Sitting(session, outcomes, pool.tally if isinstance(pool, Remembering) else None)
         if isinstance(pool, Remembering):
             pool.broken_off = sitting.unfinished
@@ -251,8 +257,8 @@ def _make_ready(out: Path, scenario: Scenario, force: bool) -> None:
     """Clears the folder, unless it holds runs of this very scenario that were interrupted: these are resumed."""
     if why_not(out, dump(scenario)):
         clear(out, force)
-    else:
-        for seal in out.glob(f"*/{SEAL}"):  # the runs are written again from their beginnings
+    elif force:
+        for seal in out.glob(f"*/{SEAL}"):  # what comes out otherwise now is written anew
             seal.unlink()
 
 
@@ -330,10 +336,11 @@ class Session:
         self.progress.title = settings.title
         self.stopped = 0  # by this signal
         self.turn = asyncio.Semaphore(settings.at_once)
+        self.code = code_text(scenario, pool.keys.machine["numerics"] if isinstance(pool, Remembering) else None)
 
     async def play(self) -> list[Outcome]:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
-        replace_file(self.out / "split.json", _split(self.lab))
+        self._begin()
         if self.settings.world == "sockets":  # said from the beginning: what is broken off cannot be resumed
             replace_file(self.out / "host.json", host_text(0.0, [], self))
         with self.progress:
@@ -344,6 +351,16 @@ class Session:
             everything = asyncio.gather(*(tasks[run] for run in runs))
             with heard_by(asyncio.get_running_loop(), partial(self._stop, everything)):
                 return await everything
+
+    def _begin(self) -> None:
+        """Writes what stands beside the runs, and leaves it where they go on.  Raises Otherwise."""
+        split, goes_on = self.out / "split.json", any(self.out.glob(f"*/{FILES[0]}")) and not self.settings.force
+        text = _split(self.lab)
+        if not goes_on:
+            replace_file(self.out / CODE, self.code)
+        elif split.is_file() and split.read_text(encoding="utf-8") != text:
+            raise Otherwise(split)
+        replace_file(split, text)
 
     async def _run(self, run: Run) -> Outcome:
         async with self.turn:
@@ -368,7 +385,8 @@ class Session:
 
             speedup = self.settings.speedup
             return await run_sockets(self.lab, run, self.conduct, self.pool, where, self._going_on, tell, speedup)
-        return await run_virtual(self.lab, run, self.conduct, self.pool, where, self._going_on, tell)
+        earlier: Earlier = "cut" if self.settings.force else "compared"
+        return await run_virtual(self.lab, run, self.conduct, self.pool, where, self._going_on, tell, earlier)
 
     def _stop(self, everything: asyncio.Future[Any], number: int) -> None:
         if everything.done():

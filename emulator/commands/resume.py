@@ -17,6 +17,7 @@ from emulator.commands.options import (
     FormatOption,
     KeepStates,
     LedgerOption,
+    NoLedger,
     Quiet,
     RayAddress,
     Track,
@@ -36,7 +37,12 @@ def resume(
     device: DeviceOption = "cpu",
     executor: ExecutorOption = ExecutorName.processes,
     ray_address: RayAddress = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Go on although the record comes out otherwise now: it is replaced from there."),
+    ] = False,
     ledger: LedgerOption = None,
+    no_ledger: NoLedger = False,
     keep_states: KeepStates = KEEP_STATES,
     track: Track = None,
     quiet: Quiet = False,
@@ -45,7 +51,8 @@ def resume(
     """Goes on with runs that Ctrl-C, a kill, a full disk or a restart of the machine has broken off.
 
     The ledger gives what was computed before; only what was under way is computed again. The files end as if nothing
-    had happened (host.json aside). Exit codes as of `compare`.
+    had happened (host.json aside). If a model, data or this computer have changed so that the record comes out
+    otherwise, it stops and says so. Exit codes as of `compare`.
     """
     with told_in_one_line():
         from emulator.commands.folder import alone, why_not
@@ -68,14 +75,15 @@ def resume(
         with busy("starting"):
             from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
 
-        place = ledger_of(ledger)
+        place = ledger_of(ledger, no_ledger)
         settings = Settings(
             workers,
             out,
-            quiet=quiet,
-            format=format,
-            ledger=place,
-            keep_states=keep_states,
+            force,
+            quiet,
+            format,
+            place,
+            keep_states,
             device=device,
             cluster=cluster_of(executor, ray_address),
             track=trackers_of(track),

@@ -7,7 +7,7 @@ it: links, profiles, labels, paths, workers, the time of day.  Whatever jobs of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ from emulator.lab.scoring import test_shards
 from emulator.lab.seeds import seed as derive
 from emulator.lab.store import NOTHING, Ref
 from emulator.ledger.canonical import digest, name_of, packed, plain
-from emulator.ledger.sources import sources
+from emulator.ledger.sources import OURS, sources
 from emulator.record.run import Run
 from network.wire.form import FRAME
+from scenarios.builders import reads
 
 FORM = b"fedlapse-job-v1\0"
 
@@ -63,6 +64,11 @@ class Keys:
         if job not in PARTS:
             raise ValueError(f"{name_of(job)} has no key; these jobs have: {', '.join(map(name_of, PARTS))}")
         return {"job": job.__name__, **self.machine, **PARTS[job](self, *args)}
+
+    def own(self, job: Job, args: Sequence[Any]) -> bool:
+        """Whether a user's own code takes part in the job."""
+        run: Run = args[0]
+        return bool(_own_modules(self.lab, () if job is jobs.evaluate else (run.label,)))
 
     def note(self, result: Any) -> None:
         """Remembers of which kinds the messages in a job's result are.
@@ -219,6 +225,19 @@ def _options(algorithm: Algorithm, penalised: bool) -> Parts:
     if penalised or "penalty_options" not in vars(type(own)):
         return found
     return {name: value for name, value in found.items() if name not in algorithm.penalty_options}
+
+
+def watch_own(lab: Lab) -> None:
+    """Notes from now on what a user's own code reads that this lab's jobs call in this process."""
+    for module in _own_modules(lab, lab.algorithms):
+        reads.watch(module)
+
+
+def _own_modules(lab: Lab, labels: Iterable[str]) -> list[str]:
+    """Of a user's: that of the model, and those of these algorithms."""
+    kinds = {type(unguarded(lab.algorithms[label])).__module__ for label in labels}
+    model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
+    return sorted(model | {name for name in kinds if name.partition(".")[0] not in OURS})
 
 
 def sources_of(lab: Lab) -> Code:

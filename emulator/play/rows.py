@@ -77,6 +77,8 @@ class Diary:
         """Notes when somebody asks the run to stop before its last round."""
         going_on, last = self.going_on(), number + 1 == self.stage.conduct.rules.max
         self.outcome.interrupted = not (going_on or last)
+        if self.outcome.interrupted:
+            self.stage.record.stop()
         return going_on
 
     async def _personalised(self, play: Play) -> float | None:

@@ -20,7 +20,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
-from emulator.record.record import MODEL, Record, replace_file
+from emulator.record.record import MODEL, Earlier, Record, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import seal_run
 from emulator.record.writing import named
@@ -45,8 +45,9 @@ async def play(
     except Faulty as fault:
         outcome.blame(fault)
     diary.write_settled()
+    stage.record.finish()
     outcome.looped = stage.traffic.placed.loops.most(outcome.length)
-    if diary.state and stage.record.folder and not stage.record.unwritten:
+    if diary.state and stage.record.folder and not (stage.record.unwritten or stage.record.halted):
         try:
             await save_model(stage.record.folder, diary.state, stage.world)
         except OSError as error:
@@ -81,14 +82,16 @@ async def run_virtual(
     folder: Path | None,
     going_on: GoingOn = lambda: True,
     progress: Progress = lambda _run, _row: None,
+    earlier: Earlier = "replaced",
 ) -> Outcome:
     """Plays one run in virtual time and writes its record to `folder`, if there is one.
 
-    `going_on` is asked after each round; False ends the run.
+    `going_on` is asked after each round; False ends the run.  `earlier`: what becomes of a record that is there.
+    Raises Otherwise if it differs from that.
     """
     ahead = Ahead(executor) if executor.beside else None
     world, outcome = VirtualWorld(ahead or executor), Outcome(run)
-    stage = Stage(world, lab, run, conduct, Record(folder, world.now), Costs(lab, run.label, run.seed))
+    stage = Stage(world, lab, run, conduct, Record(folder, world.now, earlier), Costs(lab, run.label, run.seed))
     line = cache(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
     foresight = Foresight(ahead, stage) if ahead else None
     plan = foresight.plan if foresight else stage.plan

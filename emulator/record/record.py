@@ -29,10 +29,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO, Concatenate, ParamSpec
+from typing import Any, BinaryIO, Concatenate, Literal, ParamSpec
 
 import orjson
 
+from emulator.record.again import BUFFER, Again, Otherwise, known
 from emulator.record.call import Call
 from emulator.record.events import (
     CameBack,
@@ -63,7 +64,7 @@ Line = dict[str, Any]
 Said = ParamSpec("Said")  # by an event, after its time
 MODEL = "final.safetensors"
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
-BUFFER = 2**17  # bytes: a round of a hundred devices, which is written at its end in any case
+Earlier = Literal["replaced", "compared", "cut"]  # what becomes of an earlier record in the same folder
 
 _WHOLE = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 _checked = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
@@ -95,16 +96,20 @@ def _finite(value: Any) -> bool:
 class Record:
     """Writes the files of a run as it goes; they are valid up to their last whole line at any instant.
 
+    An `earlier` record of the same run that is to be "compared" stays while the same lines come again, and grows behind
+    them; the first that differs raises Otherwise.  One that is to be "cut" loses what it holds from there.
+
     Without a folder it writes nothing and only counts.  It goes on counting in the same way after a file could not be
     written, on a full disk for instance; `unwritten` then holds the error, and the files hold the rounds before it.
     """
 
-    def __init__(self, folder: Path | None, now: Callable[[], float]) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | None, now: Callable[[], float], earlier: Earlier = "replaced") -> None:
+        self.folder, self.earlier = folder, earlier
+        self.halted = False  # it was told to stop before it came to the end of the earlier record, which stays
         self.clock = now
         self.standing: float | None = None
         self.began = self.served = 0.0  # the server's work: since when, and how long it is charged
-        self.events, self.rounds, self.works = (_opened(folder, name) for name in FILES)
+        self.events, self.rounds, self.works = _opened(folder, earlier)
         self.ledger = Ledger()
         self.trips: dict[Call, Trip] = {}
         self.unwritten: OSError | None = None
@@ -115,9 +120,39 @@ class Record:
         self.cohort = facts.cohort
         try:
             if self.folder:
-                replace_file(self.folder / RUN, text_of(run, facts))
+                self._about(self.folder / RUN, text_of(run, facts))
         except OSError as error:
             self.unwritten = self.unwritten or error
+
+    def _about(self, path: Path, text: str) -> None:
+        if self.earlier == "compared" and path.is_file():
+            if path.read_text(encoding="utf-8") != text:
+                raise Otherwise(path)
+        else:
+            replace_file(path, text)
+
+    def stop(self) -> None:
+        """The run is told to end before its last round: what follows is no part of it."""
+        self.halted = any(file.behind for file in self._again)
+
+    def finish(self) -> None:
+        """The run has ended.  Raises Otherwise if the earlier record goes on."""
+        for file in self._again if not (self.halted or self.unwritten) else ():
+            try:
+                file.end()
+            except Otherwise as error:
+                self._cut(error)
+
+    @property
+    def _again(self) -> list[Again]:
+        return [file for file in (self.events, self.rounds, self.works) if isinstance(file, Again)]
+
+    def _cut(self, error: Otherwise) -> None:
+        """Takes away what has not come again, if it is to be cut; else raises the error."""
+        if self.earlier == "compared":
+            raise error
+        for file in self._again:
+            file.cut()
 
     def now(self) -> float:
         return self.clock() if self.standing is None else self.standing
@@ -250,15 +285,20 @@ class Record:
             self._say(self.events, kind(t, *said, **more).plain)
         return t
 
-    def _say(self, to: BinaryIO, line: Mapping[str, Any]) -> None:
-        if to.closed or self.unwritten:  # after a second Ctrl-C tasks still unwind
+    def _say(self, to: BinaryIO | Again, line: Mapping[str, Any]) -> None:
+        if to.closed or self.unwritten or self.halted:  # after a second Ctrl-C tasks still unwind
             return
+        text = encode(line)
         try:
-            to.write(encode(line))
+            try:
+                to.write(text)
+            except Otherwise as error:
+                self._cut(error)
+                to.write(text)
         except OSError as error:
             self._failed(to, error)
 
-    def _flush(self, file: BinaryIO) -> None:
+    def _flush(self, file: BinaryIO | Again) -> None:
         if self.unwritten:
             return
         try:
@@ -266,7 +306,7 @@ class Record:
         except OSError as error:
             self._failed(file, error)
 
-    def _failed(self, file: BinaryIO, error: OSError) -> None:
+    def _failed(self, file: BinaryIO | Again, error: OSError) -> None:
         """Remembers why a file could not be written first: the run goes on to the end of its round."""
         error.filename = file.name
         self.unwritten = self.unwritten or error
@@ -290,14 +330,19 @@ def digest_of(names: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-def _opened(folder: Path | None, name: str) -> BinaryIO | None:
+def _opened(folder: Path | None, earlier: Earlier) -> list[BinaryIO | Again | None]:
     if folder is None:
-        return None
+        return [None for _ in FILES]
     folder.mkdir(parents=True, exist_ok=True)
-    return (folder / name).open("wb", buffering=BUFFER)
+    lengths = {} if earlier == "replaced" else known(folder, FILES)
+    return [_file(folder / name, lengths.get(name)) for name in FILES]
 
 
-def _close(file: BinaryIO) -> None:
+def _file(path: Path, length: int | None) -> BinaryIO | Again:
+    return path.open("wb", buffering=BUFFER) if length is None else Again(path, length)
+
+
+def _close(file: BinaryIO | Again) -> None:
     with file:
         file.flush()
         os.fsync(file.fileno())

@@ -17,10 +17,10 @@ from emulator.record.given import CHANGES, GIVEN
 from emulator.record.record import FILES, MODEL, replace_file
 from emulator.record.run import RUN
 
-SEAL = "seal.json"
+SEAL, CODE = "seal.json", "code.json"
 OF_RUN = (RUN, *FILES, MODEL)
 OF_RESULTS = (
-    *("scenario.yaml", GIVEN, CHANGES, "split.json", "host.json", "summary.json", "report.html"),
+    *("scenario.yaml", GIVEN, CHANGES, CODE, "split.json", "host.json", "summary.json", "report.html"),
     *("replay.json", "map.json", "map.html", "map.png"),
 )
 MADE_AGAIN = ("report.html", "map.", "charts/")  # pages follow from the record, and commands make them anew

@@ -23,7 +23,7 @@ import ray
 from ray.exceptions import RayActorError
 
 from emulator.lab.lab import Lab
-from emulator.ledger.key import Keys
+from emulator.ledger.key import Keys, watch_own
 from emulator.ledger.probe import probe
 from emulator.worlds import gpus
 from emulator.worlds.batches import AHEAD, Done, Orders
@@ -31,6 +31,7 @@ from emulator.worlds.boxes import Box, Lent, Object, Put, Shelf
 from emulator.worlds.executors import quiet_torch
 from emulator.worlds.signals import ENDING
 from emulator.worlds.workers import KILLED, Gone
+from scenarios.builders import reads
 
 TRIES = 3  # times that a batch is sent, or that one worker after the other does not even start
 
@@ -46,6 +47,7 @@ class Worker:
         quiet_torch()
         gpus.use(place)
         self.lab = replace(lab, trains_on=(place,))
+        watch_own(self.lab)
         self.latest: dict[str, memoryview] = {}
 
     def kind(self) -> Kind:
@@ -66,7 +68,7 @@ class Worker:
                 if not results:
                     return error, {}
                 break
-        return Done(results, perf_counter() - began), shelf.made
+        return Done(results, perf_counter() - began, reads.fresh()), shelf.made
 
 
 @dataclass(eq=False)
@@ -242,7 +244,7 @@ def _deliver(call: Call, object_: Object, done: Done | Exception, box: Box | Non
         return
     lent = Lent(object_, box)
     results = [(result, [Put(ref, lent) for ref in put]) for result, put in done.results]
-    call.future.set_result(Done(results, done.seconds))
+    call.future.set_result(Done(results, done.seconds, done.read))
 
 
 def _difference(one: Kind, other: Kind) -> str:

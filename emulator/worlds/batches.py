@@ -16,6 +16,8 @@ from threading import RLock
 from typing import Any, Protocol
 
 from emulator.lab.store import Ref
+from scenarios.builders import reads
+from scenarios.builders.reads import Read
 
 Job = Callable[..., Any]
 Orders = Sequence[tuple[Job, Sequence[Any]]]  # jobs with their arguments
@@ -31,6 +33,7 @@ class Done:
 
     results: Sequence[tuple[Any, Sequence[Any]]]  # each with what the store is to take
     seconds: float
+    read: Sequence[Read] = ()  # what a user's code has read in that worker since its last batch
 
 
 class Taking(Protocol):
@@ -112,6 +115,7 @@ class Batches:
             self._end(batch, error)
             return
         results = [] if error else done.result().results
+        reads.add([] if error else done.result().read)
         with self.lock:
             self.sent -= 1
             if results:

@@ -25,6 +25,7 @@ from devices.data.dataset import Dataset
 from emulator.lab.gpu import full, make_room
 from emulator.lab.lab import Lab
 from emulator.lab.store import Store
+from emulator.ledger.key import watch_own
 from emulator.ledger.scratch import Scratch, in_memory
 from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
 from emulator.worlds import gpus, workers
@@ -32,6 +33,7 @@ from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
 from emulator.worlds.ready import IMPORTED
 from emulator.worlds.residents import Residents
+from scenarios.builders import reads
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
@@ -334,6 +336,7 @@ def _have(handed: Handed) -> None:
     global _lab, _folders
     lab, shelf, folders = handed
     _lab, _folders = replace(lab, dataset=Dataset.taken_down(shelf), trains_on=(_place,)), folders
+    watch_own(_lab)
 
 
 def _do_handed(file: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
@@ -352,4 +355,4 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
             if results:
                 break
             raise
-    return Done(results, perf_counter() - began)
+    return Done(results, perf_counter() - began, reads.fresh())

@@ -19,6 +19,7 @@ from emulator.lab.jobs import State, combine, export, personalise_stack, train, 
 from emulator.lab.lab import Lab
 from emulator.lab.store import Ref
 from emulator.ledger.facts import Fact
+from emulator.ledger.inputs import Inputs
 from emulator.ledger.key import Keys, sources_of
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.place import KEEP_STATES
@@ -84,6 +85,7 @@ class Remembering:
         assert isinstance(inner.store, Files)
         self.inner, self.ledger, self.keys, self.scenario = inner, ledger, keys, scenario
         self.store, self.keep_states, self.own = inner.store, keep_states, own
+        self.inputs = Inputs(ledger.facts, scenario, ledger.warn)
         self.tally, self.broken_off = Tally(), True  # unless somebody says that all runs have come to their end
         self.origins = Origins()
         self.under_way: dict[str, Shared] = {}  # by key
@@ -105,7 +107,7 @@ class Remembering:
         if shared := self.under_way.get(key):
             self.tally.known += trainings(job, args)
             return Waiter(shared)
-        if fact := self.ledger.facts.get(key):
+        if fact := self.inputs.known(key):
             return self._known(job, args, FORMS[job][1](fact.result))
         self.tally.computed += trainings(job, args)
         shared = self.under_way[key] = Shared(self.computed(job, args))
@@ -125,7 +127,7 @@ class Remembering:
     def knows(self, job: Job, *args: Any) -> bool:
         """Whether the ledger has a fact of this job."""
         key = self._key(job, args)
-        return key is not None and self.ledger.facts.get(key) is not None
+        return key is not None and self.inputs.known(key) is not None
 
     def _key(self, job: Job, args: Sequence[Any]) -> str | None:
         """None: it must be computed each time."""
@@ -147,7 +149,8 @@ class Remembering:
     def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
         if not done.cancelled() and not done.exception():
             result = FORMS[job][0](done.result())
-            self.ledger.facts.put(Fact(key, job.__name__, self.scenario, plain_args(args), result))
+            fact = Fact(key, job.__name__, self.scenario, plain_args(args), result)
+            self.inputs.put(fact, self.keys.own(job, args))
             self._seen(job, args, done.result())
         elif done.cancelled():
             self.tally.computed -= trainings(job, args)

@@ -87,7 +87,8 @@ def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
         job, args = JOBS[fact.job], read_args(fact.args)
         result = FORMS[job][1](fact.result)
         try:
-            if pool.keys.key(job, args) != fact.key:
+            known = pool.inputs.known(pool.keys.key(job, args))
+            if known is None or known.key != fact.key:
                 continue
         except (LookupError, ValueError):  # no such run here, or no key
             continue

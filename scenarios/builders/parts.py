@@ -15,7 +15,7 @@ from torch import nn
 from algorithms import models
 from devices import shards
 from devices.data.dataset import Dataset
-from scenarios.builders import sets
+from scenarios.builders import reads, sets
 from scenarios.builders.drawn import Drawing, Known, by_cycle
 from scenarios.builders.roster import MANY, all_names
 from scenarios.schema.scenario import Data, Proxy, Scenario, Split
@@ -45,6 +45,8 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
         raise BadScenario(
             f"{message}; {f'it must be {fitting}' if fitting else 'none that comes with fedlapse fits'}", MODEL
         )
+    if ":" in name:
+        reads.watch(name)
     try:
         module = models.build(name, 0, data.classes, shape, data.text)
         with torch.no_grad():

@@ -24,6 +24,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 import devices.data.tv  # noqa: F401  what is imported here may import torchvision beside a CPU-only torch
 from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
+from scenarios.builders import reads
 from scenarios.builders.slips import NO_OPTIONS, annotated, slips
 from scenarios.schema import rounds
 from scenarios.schema.entries import Encoding, Entry
@@ -86,6 +87,7 @@ def _missing(kind: Any) -> list[str]:
 
 def thing(path: str) -> Any:
     """The object at `package.module:name`.  Raises Unknown, also for whatever its import raises."""
+    reads.watch(path)
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:

@@ -1,0 +1,84 @@
+"""code.json: with what the runs of a folder were begun, so that one that comes out otherwise can say why."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from emulator.commands.machine import processor
+from emulator.ledger.sources import OURS, file_of, sources
+from emulator.record.seal import CODE
+from scenarios.builders.reads import SEEN, sign
+from scenarios.schema.scenario import Scenario
+
+PACKAGES = ("fedlapse", "torch", "numpy")
+MANY = 1000  # files of which each is named
+
+
+def code_text(scenario: Scenario, numerics: str | None) -> str:
+    """Versions, processor, the bits that it computes (see ledger/probe.py; None: nobody knows), and a user's own files:
+    SHA-256 of modules, size in bytes and time in ns of what they have read so far."""
+    read = {each.name: each.sign[:2] for each in list(SEEN) if each.kind == "file" and each.sign}
+    said = {
+        "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
+        "processor": processor(),
+        "numerics": numerics,
+        "modules": _modules(scenario),
+        "read": read if len(read) <= MANY else {},
+    }
+    return json.dumps(said, indent=1, sort_keys=True) + "\n"
+
+
+def why_otherwise(out: Path, now: str) -> str:
+    """What differs from the time when the runs in `out` were begun; `now`: what `code_text` says."""
+    try:
+        then, here = json.loads((out / CODE).read_bytes()), json.loads(now)
+        differ = [*_files(then, here), *_others(then, here)]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return f"there is no {CODE} that would say why"
+    return "; ".join(differ) or (
+        "no file that is known to be read has changed, nor torch, nor the processor, so it is something else that your "
+        "code reads or draws"
+    )
+
+
+def or_go_on(out: Path) -> str:
+    """What was done so far, and what can be done."""
+    command = shlex.join(["fedlapse", "resume", "--force", str(out)])
+    return f"nothing in the folder was replaced; `{command}` replaces what comes out otherwise, and goes on"
+
+
+def _modules(scenario: Scenario) -> Mapping[str, str]:
+    """SHA-256 of a user's own modules, and of what they import, by name; of those that lie in files."""
+    named = [scenario.model, scenario.data.set, *(entry.key for entry in scenario.algorithms)]
+    roots = {name.partition(":")[0] for name in named if ":" in name}
+    found = sources({root for root in roots if file_of(root)})
+    return {name: digest for name, digest in found.items() if name.partition(".")[0] not in OURS}
+
+
+def _files(then: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    modules = [name for name, digest in then["modules"].items() if here["modules"].get(name) != digest]
+    changed = [str(file_of(name) or name) for name in modules]
+    changed += [path for path, was in then["read"].items() if list((sign(path) or ())[:2]) != was]
+    if changed:
+        yield f"{', '.join(map(_short, changed))} {'has' if len(changed) == 1 else 'have'} changed since it was begun"
+
+
+def _others(then: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    for package, was in then["versions"].items():
+        if (now := here["versions"].get(package)) != was:
+            yield f"it was begun with {package} {was}, and this is {now}"
+    both = then["numerics"] and here["numerics"]
+    if then["numerics"] != here["numerics"] if both else then["processor"] != here["processor"]:
+        yield f"the processor computes other bits: it was begun on {then['processor']}, and this is {here['processor']}"
+
+
+def _short(path: str) -> str:
+    """As seen from here."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

@@ -1,0 +1,182 @@
+"""What a user's own code reads beside its arguments: files, folders and environment variables.
+
+Python tells an audit hook of each file that it opens, and os.environ is asked for each variable.  A read counts if the
+code behind it is a user's, called by fedlapse; libraries between the two may be its hands.  What is read by other means
+(a C library that opens files itself, `os.stat`, another process) is not seen.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import stat
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib.util import source_from_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+OURS = frozenset(("algorithms", "devices", "emulator", "fedlapse", "network", "scenarios"))
+INSTALLED = ("site-packages", "dist-packages")  # folders that hold what others wrote
+PYTHONS = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+KERNELS = ("/dev/", "/proc/", "/sys/")
+IMPORT = "<frozen importlib"
+SETS = os.O_WRONLY | os.O_TRUNC | os.O_EXCL  # a file that is opened in one of these ways has nothing to be read
+
+Kind = Literal["file", "folder", "variable", "module", "start"]
+Sign = tuple[int, int, int]  # a file's size in bytes, and its times of change in ns: of its content, and of all else
+
+
+class Read(NamedTuple):
+    """Something that was read.  Of a file its sign, of a folder the names in it; None: there was none."""
+
+    kind: Kind  # module: where the code lies that reads; start: where the command was started
+    name: str = ""  # a path, or the name of a variable or module
+    sign: Sign | None = None
+    names: tuple[str, ...] | None = None
+
+
+SEEN: dict[Read, None] = {}  # by this process and its workers, in order
+BEFORE: dict[str, str | None] = {}  # variables that a user's code has set, as they were
+
+_roots: set[str] = set()  # packages and modules that scenarios name: theirs is a user's code also if it is installed
+_written: set[str] = set()  # files that a user's code has made: what it reads there is its own
+_sent = 0
+_looking = threading.local()  # .now: the hook's own look at a folder
+
+
+def watch(path: str) -> None:
+    """Notes from now on what the code of `package.module:thing` reads, in this process."""
+    if not _roots:
+        sys.addaudithook(_heard)
+        os.environ.__class__ = _Environ
+    _roots.add(path.partition(":")[0].partition(".")[0])
+    _installed.cache_clear()
+
+
+def fresh() -> Sequence[Read]:
+    """What was seen since this was last asked for."""
+    global _sent
+    found = list(SEEN)[_sent:] if len(SEEN) > _sent else []
+    _sent += len(found)
+    return found
+
+
+def add(found: Iterable[Read]) -> None:
+    """Takes over what a worker has seen."""
+    SEEN.update(dict.fromkeys(found))
+
+
+def sign(path: str) -> Sign | None:
+    """The file's sign; None: there is no such file."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns) if stat.S_ISREG(found.st_mode) else None
+
+
+def listing(path: str) -> tuple[str, ...] | None:
+    """The names in a folder, sorted; None: there is no such folder."""
+    _looking.now = True
+    try:
+        return tuple(sorted(each.name for each in Path(path).iterdir()))
+    except (OSError, ValueError):
+        return None
+    finally:
+        _looking.now = False
+
+
+def variable(name: str) -> str | None:
+    """The variable as it was before a user's code set it."""
+    return BEFORE[name] if name in BEFORE else os.environ.get(name)
+
+
+def _heard(event: str, args: tuple[Any, ...]) -> None:
+    """The audit hook.  It must not raise: Python would not open the file."""
+    if event not in ("open", "os.listdir", "os.scandir") or isinstance(args[0], int) or sys.is_finalizing():
+        return
+    path = _source(str(Path(os.fsdecode(args[0] or ".")).absolute()))
+    if event == "open":
+        _opened(path, args[2])
+    elif not getattr(_looking, "now", False) and (asker := _asker(imports=False)):
+        _note(asker, Read("folder", path, names=listing(path)))
+
+
+def _opened(path: str, flags: int) -> None:
+    if path.startswith(KERNELS) or _installed(path) or not (asker := _asker()):
+        return
+    if flags & SETS:
+        _written.add(path)
+    elif path not in _written and not Path(path).is_dir():
+        _note(asker, Read("file", path, sign(path)))
+
+
+def _note(asker: str, read: Read) -> None:
+    """A path may follow from where the code lies, and from where it was started."""
+    for each in (Read("module", asker), Read("start"), read):
+        SEEN[each] = None
+
+
+def _source(path: str) -> str:
+    """The file from which Python has made a compiled one."""
+    try:
+        return source_from_cache(path) if path.endswith(".pyc") else path
+    except ValueError:
+        return path
+
+
+def _asker(imports: bool = True) -> str | None:
+    """The module whose code reads, if it is a user's; None also if fedlapse has not called it.
+
+    imports: also as it imports something.
+    """
+    frame, asker = inspect.currentframe(), None
+    while frame and frame.f_globals is globals():
+        frame = frame.f_back
+    if frame and not imports and frame.f_code.co_filename.startswith(IMPORT):
+        return None
+    while frame:
+        name = str(frame.f_globals.get("__name__"))
+        ours = name.partition(".")[0] in OURS
+        if ours:
+            return asker
+        if asker is None and not _installed(frame.f_code.co_filename):
+            asker = name
+        frame = frame.f_back
+    return None if threading.current_thread() is threading.main_thread() else asker  # a thread of its own
+
+
+@lru_cache(maxsize=4096)
+def _installed(file: str) -> bool:
+    """Whether a file is Python's, or an installed package's that no scenario names."""
+    for place, inside in pairwise(Path(file).parts):
+        if place in INSTALLED:
+            return inside.partition(".")[0] not in _roots
+    return file.startswith((*PYTHONS, "<"))
+
+
+class _Environ(type(os.environ)):  # type: ignore[misc]  # os names its class for itself alone
+    """os.environ, which notes who asks it."""
+
+    def __getitem__(self, name: str) -> str:
+        if isinstance(name, str) and _asker():
+            SEEN[Read("variable", name)] = None
+        found: str = super().__getitem__(name)
+        return found
+
+    def __setitem__(self, name: str, value: str) -> None:
+        self._set(name)
+        super().__setitem__(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self._set(name)
+        super().__delitem__(name)
+
+    def _set(self, name: str) -> None:
+        if name not in BEFORE and _asker():
+            BEFORE[name] = dict(self).get(name)

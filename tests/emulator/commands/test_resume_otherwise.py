@@ -1,0 +1,149 @@
+"""`resume` stops where a run comes out otherwise than its record, says why, and replaces nothing; --force goes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.commands import code
+from emulator.ledger.sources import file_of
+from scenarios.load import build
+from tests.conftest import SMALL, digests, merged
+
+NET = """
+from pathlib import Path
+
+from torch import nn
+
+
+def net(classes=10):
+    layer = nn.Linear(64, classes)
+    nn.init.constant_(layer.bias, {bias} * float(Path("bias.txt").read_text()))
+    return nn.Sequential(nn.Flatten(), layer)
+"""
+CHANGES = {"model": "otherwise_net:net", "seeds": [1], "evaluate": {"personalise_every": "never"}}
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def net(tmp_path, monkeypatch):
+    """Writes the model's module, which is imported anew."""
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+
+    def write(bias: int) -> None:
+        (tmp_path / "otherwise_net.py").write_text(NET.format(bias=bias))
+        sys.modules.pop("otherwise_net", None)
+
+    (tmp_path / "bias.txt").write_text("1")
+    write(3)
+    yield write
+    sys.modules.pop("otherwise_net", None)
+
+
+def compare(fedlapse, *words):
+    done = fedlapse("compare", "s.yaml", "-q", "--workers", 0, "--no-ledger", *words)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def broken_off(fedlapse, tmp_path, net):
+    """A folder with a run that was killed after its first round."""
+    (tmp_path / "s.yaml").write_text(json.dumps(merged(SMALL, CHANGES)))
+    compare(fedlapse, "--out", "out")
+    out = tmp_path / "out"
+    for name in ("seal.json", "host.json", "summary.json", "report.html", "fedavg-s1/seal.json"):
+        (out / name).unlink()
+    for name in ("events.jsonl", "rounds.jsonl"):
+        lines = (out / "fedavg-s1" / name).read_bytes().splitlines(keepends=True)
+        (out / "fedavg-s1" / name).write_bytes(b"".join(lines[: (len(lines) + 1) // 2]))
+    return out
+
+
+def resume(fedlapse, *words):
+    return fedlapse("resume", "out", "-q", "--workers", 0, "--no-ledger", *words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["module", "file"])
+def test_a_model_that_has_changed_is_named_and_nothing_is_replaced(fedlapse, tmp_path, broken_off, net, what):
+    before = content(broken_off)
+    if what == "module":
+        net(bias=4)
+    else:
+        (tmp_path / "bias.txt").write_text("20")
+    name = {"module": "otherwise_net.py", "file": "bias.txt"}[what]
+    done = resume(fedlapse)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"fedlapse: out/fedavg-s1/events.jsonl, line 1 (open round 0) comes out otherwise now: {name} has changed "
+        "since it was begun; nothing in the folder was replaced; `fedlapse resume --force out` replaces what comes out "
+        "otherwise, and goes on\n"
+    )
+    assert content(broken_off) == before
+
+
+@pytest.mark.slow
+def test_force_ends_with_the_record_of_the_model_as_it_is_now(fedlapse, tmp_path, broken_off, net):
+    net(bias=4)
+    assert resume(fedlapse, "--force").returncode == 0
+    assert fedlapse("audit", "out").returncode == 0
+    compare(fedlapse, "--out", "new")
+    assert digests(broken_off) == digests(tmp_path / "new")
+
+
+@pytest.mark.slow
+def test_a_change_that_changes_nothing_goes_on(fedlapse, tmp_path, broken_off, net):
+    (tmp_path / "otherwise_net.py").write_text("# a comment\n" + NET.format(bias=3))
+    assert resume(fedlapse).returncode == 0
+    compare(fedlapse, "--out", "new")
+    assert digests(broken_off) == digests(tmp_path / "new")
+
+
+def said(**changes: Any) -> dict[str, Any]:
+    plain = {"versions": {"torch": "2.1"}, "processor": "old", "numerics": "a", "modules": {}, "read": {}}
+    return {**plain, **changes}
+
+
+BITS = "the processor computes other bits: it was begun on old, and this is new"
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        ({"versions": {"torch": "2.2"}}, "it was begun with torch 2.1, and this is 2.2"),
+        (
+            {"numerics": "b", "processor": "new"},
+            "the processor computes other bits: it was begun on old, and this is new",
+        ),
+        (
+            {"numerics": None, "processor": "new"},
+            "the processor computes other bits: it was begun on old, and this is new",
+        ),
+        ({"processor": "new"}, None),  # it computes the same bits
+        ({"numerics": None}, None),
+    ],
+)
+def test_torch_and_the_processor_are_named(tmp_path, now, why):
+    (tmp_path / "code.json").write_text(json.dumps(said()))
+    found = code.why_otherwise(tmp_path, json.dumps(said(**now)))
+    assert found == (why or found)
+    assert found.startswith("no file that is known to be read has changed") == (why is None)
+
+
+def test_a_record_of_an_older_version_does_not_say_why(tmp_path):
+    assert code.why_otherwise(tmp_path, json.dumps(said())) == "there is no code.json that would say why"
+
+
+def test_the_code_of_a_record_is_that_of_own_files_alone():
+    scenario = build(merged(SMALL, {"model": "tests.runs.nets:dense"}))
+    modules = json.loads(code.code_text(scenario, None))["modules"]
+    assert "tests.runs.nets" in modules
+    assert not [name for name in modules if name.partition(".")[0] in ("emulator", "algorithms", "scenarios")]
+    assert file_of("tests.runs.nets") == Path(__file__).parents[2] / "runs" / "nets.py"
