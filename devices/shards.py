@@ -94,7 +94,7 @@ def classes(
     A class has devices in proportion to its examples, which classes are drawn at random, and the examples of a class
     are shared out evenly among its devices; with `sizes_sigma` in proportion to lognormal draws, as in `_sizes`.
     So devices hold about equally many.  Raises ValueError unless each device can hold so many classes, each class is
-    on a device, and there are examples enough.  Source: Li et al. 2022 (NIID-Bench), section 4.1, #C = k.
+    on a device, and there are examples enough.  Source: Li et al. 2022 (NIID-Bench), #C = k.
     """
     _shard_size(labels, devices)
     kinds, available = np.unique(labels, return_counts=True)

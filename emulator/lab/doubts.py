@@ -47,8 +47,9 @@ def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str
             squares.append(float((counts**2).sum() / counts.sum() ** 2))
     law, found = (classes * alpha + 1) / (alpha + 1), 1 / float(np.mean(squares))
     if found > EVENER * law:
+        fewest = -(-classes // len(lab.fleet))
         yield (
             f"the split is evener than Dir({alpha:g}): a device holds {found:.1f} effective classes, where the law has "
             f"{law:.1f}, because {len(lab.fleet)} devices share all examples of all classes; "
-            "split: {kind: classes, each: 1} gives each device one class"
+            f"split: {{kind: classes, each: {fewest}}} gives each as few as can be"
         )
