@@ -24,9 +24,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from algorithms import course
 from algorithms.algorithm import Loss, Party, Tensors
+from algorithms.as_built import restore
 from algorithms.course import Course
 from algorithms.labels import at_label, drawn, norm
 from algorithms.models import twice_differentiable
+from algorithms.seeding import drawing
+from algorithms.tensors import load
 
 Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "tensor_scalar"]
 MEANING: dict[str, str] = {
@@ -68,9 +71,10 @@ def importance(
 
 def estimating(device: Party, weights: Tensors, kind: Kind, seed: int = 0, batch: int = 64) -> Course[Tensors]:
     """`importance` of a party's examples at these weights, as a course (course.py)."""
-    private = copy.deepcopy(device.model).eval()
-    private.load_state_dict(weights)
-    return _mean(private, device.loss, device.x, device.y, kind, seed, batch)
+    restore(device.model)
+    private = copy.deepcopy(device.model)
+    load(private, weights)
+    return _mean(private.eval(), device.loss, device.x, device.y, kind, seed, batch)
 
 
 def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: int, batch: int) -> Course[Tensors]:
@@ -113,8 +117,9 @@ class Summed:
     def alone(self) -> Tensors:
         """The sums of each trainable parameter."""
         given = self.model, self.loss, self.x, self.y, self.kind
-        sums = _fast(*given)
-        return _slow(*given) if sums is None else sums
+        with drawing(0):  # some networks draw in eval mode, too
+            sums = _fast(*given)
+            return _slow(*given) if sums is None else sums
 
 
 @dataclass(frozen=True)
@@ -134,9 +139,10 @@ class BatchSquares:
     def alone(self) -> Tensors:
         """The sums of each trainable parameter."""
         sums = _zeros(self.model)
-        for _, gradient in gradients(self.model, self.loss, self.x, self.y, self.batch):
-            for name, g in gradient.items():
-                sums[name].addcmul_(g, g)  # in float64
+        with drawing(0):
+            for _, gradient in gradients(self.model, self.loss, self.x, self.y, self.batch):
+                for name, g in gradient.items():
+                    sums[name].addcmul_(g, g)  # in float64
         return sums
 
 

@@ -6,15 +6,20 @@ devices train together decides the last bits of their models.
 
 from __future__ import annotations
 
+import random
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from algorithms import models, stack
 from algorithms.algorithm import Party, Training
+from algorithms.as_built import has_changed, remember
 from algorithms.fedavg import FedAvg, stackable
+from algorithms.seeding import drawing
+from algorithms.tensors import tensors_of
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
 from scenarios.builders import plugins
@@ -84,8 +89,9 @@ def _can_be_stacked(model: str, data: Dataset) -> bool:
 
 
 def _trial(model: nn.Module, data: Dataset) -> bool:
-    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    if weights.keys() != {name for name, _ in model.named_parameters()}:  # it has buffers, or weights with two names
+    remember(model)
+    weights = {name: value.clone() for name, value in tensors_of(model).items()}
+    if weights.keys() != {name for name, _ in model.named_parameters()}:  # it has buffers
         return False
     x, y = torch.from_numpy(data.x[:3]), torch.from_numpy(data.y[:3])
     devices = [
@@ -97,6 +103,8 @@ def _trial(model: nn.Module, data: Dataset) -> bool:
         with warnings.catch_warnings(action="error"):  # torch warns where it would go through the devices one by one
             found = stack.train(algorithm, [download] * 2, devices)
         wanted = [algorithm.train(download, device) for device in devices]
+        if has_changed(model) or _draws(model, x):  # a stack would keep and draw one thing for all its devices
+            return False
     except Exception:  # a user's own code may do what torch.func.vmap cannot, and raise anything then
         return False
     pairs = zip(found, wanted, strict=True)
@@ -105,3 +113,16 @@ def _trial(model: nn.Module, data: Dataset) -> bool:
         for one, other in pairs
         for name, value in other.upload["weights"].items()
     )
+
+
+def _draws(model: nn.Module, x: torch.Tensor) -> bool:
+    """Whether it draws from Python's or NumPy's generator, as torch.func.vmap cannot see."""
+    with drawing(0):
+        before = _states()
+        model.train()(x)
+        return before != _states()
+
+
+def _states() -> tuple[Any, ...]:
+    numpys: Any = np.random.get_state()  # noqa: NPY002
+    return random.getstate(), numpys[1].tobytes(), numpys[2:]

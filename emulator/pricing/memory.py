@@ -84,7 +84,7 @@ def _of_module(model: str, classes: int) -> tuple[int, int]:
     """Bytes of its parameters and buffers, and of those parameters that are trained."""
     module = models.build(model, 0, classes)
     trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
-    return _bytes(module.state_dict().values()), _bytes(trained)
+    return _bytes((*module.parameters(), *module.buffers())), _bytes(trained)
 
 
 @lru_cache(maxsize=256)

@@ -62,6 +62,7 @@ from network.files import unique
 Line = dict[str, Any]
 Said = ParamSpec("Said")  # by an event, after its time
 MODEL = "final.safetensors"
+SECOND_NAMES = "second_names"  # in its metadata: JSON, each further name of a tensor, and its first
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
 BUFFER = 2**17  # bytes: a round of a hundred devices, which is written at its end in any case
 

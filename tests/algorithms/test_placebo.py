@@ -16,9 +16,9 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedcurv import FedCurv
 from algorithms.importance import importance
-from algorithms.local import seeded
 from algorithms.models import cross_entropy
 from algorithms.placebo import replaced
+from algorithms.seeding import seeded
 
 torch.set_num_threads(1)  # as in a worker
 

@@ -14,7 +14,8 @@ from algorithms import importance, local, models, stack
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
-from algorithms.local import Quadratic, pull, seeded
+from algorithms.local import Quadratic, pull
+from algorithms.seeding import seeded
 from scenarios.builders import plugins
 
 ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_decay=0.01)
