@@ -18,7 +18,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -29,7 +29,7 @@ from algorithms.course import Course
 from algorithms.labels import at_label, drawn, norm
 from algorithms.models import twice_differentiable
 from algorithms.seeding import drawing
-from algorithms.tensors import load
+from algorithms.tensors import call, load
 
 Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "tensor_scalar"]
 MEANING: dict[str, str] = {
@@ -433,7 +433,7 @@ def _slow(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Ten
     weights = {name: parameter.detach() for name, parameter in trainable(model).items()}
 
     def one(weights: Tensors, some_x: Tensor, some_y: Tensor) -> Tensor:
-        outputs = functional_call(model, weights, (some_x[None],))
+        outputs = call(model, weights, some_x[None])
         return _losses(loss, outputs, some_y[None]).sum()
 
     gradients = vmap(grad(one), in_dims=(None, 0, 0))

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.sgd import sgd as descend
 
@@ -24,7 +23,7 @@ from algorithms.as_built import restore
 from algorithms.course import Course
 from algorithms.generators import generators
 from algorithms.seeding import seeded
-from algorithms.tensors import load, tensors_of
+from algorithms.tensors import call, load, tensors_of
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
@@ -273,7 +272,7 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     if places.elsewhere(x.device) and _simple(model, weights):
         restore(model)
         model.eval()
-        return torch.cat([functional_call(model, weights, (part,)) for part in torch.split(x, PIECE_ON_GPU)])
+        return torch.cat([call(model, weights, part) for part in torch.split(x, PIECE_ON_GPU)])
     load(model, weights)
     model.eval()
     lay_out(model, torch.channels_last)

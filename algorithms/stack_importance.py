@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from algorithms.algorithm import Tensors
 from algorithms.importance import CHUNK, POWER, BatchSquares, Summed, chunk_sums, layers_of, trainable
 from algorithms.seeding import drawing
 from algorithms.stack_batches import Batches, by_length, means_of, schedule, stacked, sums_of
+from algorithms.tensors import call
 
 
 def summed(tasks: Sequence[Summed]) -> list[Tensors]:
@@ -79,7 +80,7 @@ class _Examples:
         """Squared gradients of the batches' mean losses, (k, *shape)."""
         weights = {name: value[: len(batches.places)] for name, value in self.weights.items()}
         theta = [weights[name].requires_grad_() for name in self.names]
-        outputs = vmap(lambda w, x: functional_call(self.model, w, (x,)))(weights, batches.of(self.x))
+        outputs = vmap(lambda w, x: call(self.model, w, x))(weights, batches.of(self.x))
         total = means_of(self.losses(outputs, batches), batches.counted).sum()
         found = torch.autograd.grad(total, theta, allow_unused=True, materialize_grads=True)
         return {name: grad.double().square_() for name, grad in zip(self.names, found, strict=True)}
@@ -119,7 +120,7 @@ class _Examples:
 
         hooks = [probe(name, layer) for name, layer in layers_of(self.model).items()]
         try:
-            outputs: Tensor = functional_call(self.model, weights, (x,))
+            outputs: Tensor = call(self.model, weights, x)
             return outputs, inputs
         finally:
             for hook in hooks:

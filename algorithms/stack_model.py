@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from algorithms import local, places, precision
 from algorithms.algorithm import Precision, Tensors
@@ -19,6 +19,7 @@ from algorithms.generators import spawned
 from algorithms.local import lay_out
 from algorithms.seeding import seeded, torch_seeded
 from algorithms.stack_layers import StackFlatten, instead_of, takes_stacks
+from algorithms.tensors import call
 
 _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
@@ -107,7 +108,7 @@ class StackModel:
 
         def one(weights: Tensors, x: Tensor, *drawn: Tensor) -> Any:
             self.given[:] = drawn if self.on_cpu else [key for keys in drawn for key in keys]
-            return functional_call(self.model, weights, (x,))
+            return call(self.model, weights, x)
 
         said: Tensor = (one if self.whole else vmap(one))(weights, x, *drawn)
         return said

@@ -7,10 +7,11 @@ has all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from algorithms.algorithm import Tensors
 from algorithms.as_built import restore
@@ -37,6 +38,22 @@ def load(model: nn.Module, weights: Tensors) -> None:
     further: dict[str, Any] = {name: each for name, each in model.state_dict().items() if not isinstance(each, Tensor)}
     again = {name: weights[first] for name, first in second_names(model).items() if first in weights}
     model.load_state_dict({**further, **weights, **again})
+
+
+def call(model: nn.Module, weights: Tensors, x: Tensor) -> Any:
+    """The outputs for x with these weights in the place of the model's own.
+
+    torch.func.functional_call by itself leaves a layer that has two names with weights that it was given.
+    """
+    first = {id(value): name for name, value in model.named_parameters()}
+    given = {}
+    for prefix, layer in model.named_modules():  # each layer once
+        parts = layer.named_parameters(prefix, False, False), layer.named_buffers(prefix, False, False)
+        for name, value in chain(*parts):
+            known = first.setdefault(id(value), name)
+            if known in weights:
+                given[name] = weights[known]
+    return functional_call(model, given, (x,), tie_weights=False)
 
 
 def overlap(model: nn.Module) -> tuple[str, str] | None:
