@@ -61,6 +61,7 @@ class AsBuilt:
         vars(model)[KEY] = self
         weights = (*model.parameters(), *model.state_dict(keep_vars=True).values())
         self.known: dict[int, Any] = {id(each): each for each in (self, *weights)}  # stays itself, as deepcopy takes it
+        self.memory = {each.untyped_storage().data_ptr() for each in weights if isinstance(each, Tensor)}
         self.trained = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
         self.tensors: list[tuple[Tensor, Tensor]] = []
         self.generators: list[tuple[torch.Generator, Tensor]] = []  # whose pickles tell where they lie
@@ -141,7 +142,8 @@ class AsBuilt:
         if isinstance(value, nn.Module):
             return [(None, vars(value))]
         if isinstance(value, Tensor):
-            self.tensors.append((value, value.detach().clone()))
+            if value.untyped_storage().data_ptr() not in self.memory:  # else it is a look at a weight
+                self.tensors.append((value, value.detach().clone()))
             return []
         if isinstance(value, torch.Generator):
             self.generators.append((value, value.get_state()))

@@ -19,14 +19,14 @@ from algorithms.as_built import restore
 
 def tensors_of(model: nn.Module) -> Tensors:
     """Parameters and buffers as they travel, in the order of state_dict(); they share the model's memory."""
-    own = _saved(model)
+    own, _ = _saved(model)
     second = _second_names(model, own)
     return {name: value.detach() for name, value in own.items() if name not in second}
 
 
 def second_names(model: nn.Module) -> dict[str, str]:
     """Each further name that state_dict() has for a tensor, and the first one of the same tensor."""
-    return _second_names(model, _saved(model))
+    return _second_names(model, _saved(model)[0])
 
 
 def load(model: nn.Module, weights: Tensors) -> None:
@@ -35,8 +35,8 @@ def load(model: nn.Module, weights: Tensors) -> None:
     To be called before train(), eval() and hooks, which it undoes.  Raises RuntimeError if they do not fit the model.
     """
     restore(model)
-    further: dict[str, Any] = {name: each for name, each in model.state_dict().items() if not isinstance(each, Tensor)}
-    again = {name: weights[first] for name, first in second_names(model).items() if first in weights}
+    own, further = _saved(model)
+    again = {name: weights[first] for name, first in _second_names(model, own).items() if first in weights}
     model.load_state_dict({**further, **weights, **again})
 
 
@@ -72,9 +72,11 @@ def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
     return moved
 
 
-def _saved(model: nn.Module) -> Tensors:
-    """The very parameters and buffers that it saves, under all their names."""
-    return {name: value for name, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
+def _saved(model: nn.Module) -> tuple[Tensors, dict[str, Any]]:
+    """The very parameters and buffers that it saves, under all their names; and what else it saves."""
+    saved: dict[str, Any] = model.state_dict(keep_vars=True)
+    own = {name: value for name, value in saved.items() if isinstance(value, Tensor)}
+    return own, {name: value for name, value in saved.items() if name not in own}
 
 
 def _second_names(model: nn.Module, own: Mapping[str, Tensor]) -> dict[str, str]:

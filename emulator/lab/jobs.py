@@ -381,11 +381,14 @@ def _state(lab: Lab, store: Store, message: Message) -> State:
 def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
     """Makes Parties of this round at this place; what they all share is filled in."""
     from algorithms import models
+    from algorithms.as_built import restore
 
+    model = lab.module_on(place)
+    restore(model)  # for an algorithm that uses it by itself
     return partial(
         Party,
         devices=len(lab.fleet),
-        model=lab.module_on(place),
+        model=model,
         loss=models.cross_entropy,
         round=round,
         cycle=lab.cycle(run.label, round),

@@ -13,6 +13,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from algorithms import models
 from algorithms.algorithm import Load, Phase
 from algorithms.fedavg import FedAvg
+from algorithms.turns import TURN
 from algorithms.uncompiled import without_compiler
 from emulator.lab.guarded import unguarded
 from emulator.lab.lab import Lab
@@ -91,8 +92,9 @@ def _of_module(model: str, classes: int) -> tuple[int, int]:
 def _measured(
     model: str, classes: int, shape: tuple[int, ...], text: bool, targets: tuple[int, ...], batch: int
 ) -> int:
-    network = models.build(model, 0, classes).to("meta")
-    return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
+    with TURN:  # it may draw
+        network = models.build(model, 0, classes).to("meta")
+        return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
 
 
 @without_compiler()

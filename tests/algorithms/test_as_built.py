@@ -277,3 +277,22 @@ def test_devices_of_one_job_that_train_one_after_the_other_do_not_meet() -> None
         found = reply.upload["weights"]
         assert found.keys() == down["weights"].keys()
         assert all(torch.equal(found[name], value) for name, value in expected.upload["weights"].items())
+
+
+def test_a_look_at_a_weight_stays_one() -> None:
+    """As torch.nn.utils.spectral_norm keeps one: to put back its numbers would put back the weight's."""
+    model = nn.Linear(2, 2)
+    model.look = model.weight.data
+    remember(model)
+    model.weight.data.fill_(7.0)
+    restore(model)
+    assert torch.equal(model.weight, torch.full((2, 2), 7.0))
+    assert model.look.data_ptr() == model.weight.data_ptr()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_scripted_network_is_put_back_too() -> None:
+    model = remember(torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU())))
+    weights = {name: torch.ones_like(value) for name, value in tensors_of(model).items()}
+    load(model.eval(), weights)
+    assert torch.equal(model(torch.ones(1, 2)), torch.full((1, 2), 3.0))
