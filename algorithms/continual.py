@@ -18,6 +18,7 @@ from algorithms.cost import sgd_traffic
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.local import Sgd, sgd
+from algorithms.tensors import tensors_of
 
 KEPT = "personal"  # kind: what a device of Algorithm 2 never sends again
 
@@ -114,7 +115,7 @@ class Continual(FedAvg):
     def course(self, download: Message, device: Party) -> Course[Reply]:
         """Trains or retrains the parameters that this round is about; all others stay as they were received."""
         turn, kept = self.turns.of(device.round), device.memory.get(KEPT, {})
-        blank = {name: torch.zeros_like(value) for name, value in device.model.state_dict().items()}
+        blank = {name: torch.zeros_like(value) for name, value in tensors_of(device.model).items()}
         model = blank | kept | download["weights"]
         if turn.trained and turn.epochs:
             after = yield Sgd(device, model, replace(self.training, epochs=turn.epochs), only=turn.trained)

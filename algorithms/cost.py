@@ -23,11 +23,13 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Loss, Phase, matches
+from algorithms.as_built import remember, restore
 from algorithms.copied import on_meta, shapes
 from algorithms.flops import counter
 from algorithms.importance import alone, chunk_sums
 from algorithms.local import single_values
 from algorithms.operators import kinds, watched
+from algorithms.seeding import seeded
 from algorithms.step import Step
 from algorithms.turns import TURN
 
@@ -109,7 +111,7 @@ class Meter:
         dtype: torch.dtype = torch.float32,
         target_shape: Sequence[int] = (),
     ) -> None:
-        self.model = on_meta(model)
+        self.model = remember(on_meta(model))
         self.trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.input_shape, self.target_shape = tuple(input_shape), tuple(target_shape)
         self.loss, self.dtype = loss, dtype
@@ -209,6 +211,8 @@ class Meter:
         return counted
 
     def _run(self, order: str, batch: int, backward: str) -> Step:
+        restore(self.model)
+        seeded(0)  # a network that leaves out layers at random has one price
         chosen = [] if order == "forward" else self._chosen(backward)
         self.model.train(order not in ("each", "whole", "one"))
         with (
@@ -230,6 +234,8 @@ class Meter:
     @shapes()
     @torch.no_grad()
     def _labels(self) -> int:
+        restore(self.model)
+        seeded(0)
         self.model.eval()  # one example has no variance for a BatchNorm to train with
         return int(self.model(torch.empty(1, *self.input_shape, dtype=self.dtype)).shape[-1])
 

@@ -38,7 +38,7 @@ def _forward(layer: nn.Module, x: Tensor) -> Tensor:
 
 def keys(calls: int, generator: torch.Generator | None = None) -> Tensor:
     """What the masks of so many calls of dropout layers follow from, one after the other: (calls,) int64, drawn from
-    this generator, or from torch's own of the CPU (local.seeded)."""
+    this generator, or from torch's own of the CPU (seeding.seeded)."""
     return torch.randint(*_ANY, (calls,), generator=generator)
 
 

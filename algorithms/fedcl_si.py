@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from algorithms.algorithm import Load, Loss, Message, Party, Phase, Tensors, Work
 from algorithms.estimation import estimation
 from algorithms.importance import CHUNK, gradients
+from algorithms.seeding import drawing
+from algorithms.tensors import load
 
 SCORE = 5.0  # floats that `scored` moves for each parameter: ω (2, float64), both places (2), Ω (1)
 WALK = 8.0  # and `walked`: ω and gradient (2 + 2), both places (2), ω again (2)
@@ -21,7 +23,7 @@ def begun(weights: Tensors, model: nn.Module) -> Message:
 
 def extended(state: Message, weights: Tensors, server: Party) -> Message:
     """The same after the round that moved the model to `weights`, by the proxy set's gradient where it was before."""
-    server.model.load_state_dict(state["weights"])
+    load(server.model, state["weights"])
     gradient = slope(server.model, server.loss, server.x, server.y)
     return {"path": walked(state["path"], gradient, state["weights"], weights), "start": state["start"]}
 
@@ -30,9 +32,10 @@ def slope(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Tensors:
     """Gradient of the mean loss over all examples, in float64 and in eval mode."""
     model.eval()
     mean = {n: torch.zeros(p.shape, dtype=torch.float64) for n, p in model.named_parameters() if p.requires_grad}
-    for examples, gradient in gradients(model, loss, x, y, CHUNK):
-        for name, g in gradient.items():
-            mean[name].add_(g, alpha=examples / len(x))
+    with drawing(0):  # some networks draw in eval mode, too
+        for examples, gradient in gradients(model, loss, x, y, CHUNK):
+            for name, g in gradient.items():
+                mean[name].add_(g, alpha=examples / len(x))
     return mean
 
 

@@ -17,16 +17,19 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from algorithms import course
 from algorithms.algorithm import Loss, Party, Tensors
+from algorithms.as_built import restore
 from algorithms.copied import copied
 from algorithms.course import Course
 from algorithms.labels import at_label, drawn, norm
 from algorithms.models import twice_differentiable
+from algorithms.seeding import drawing
+from algorithms.tensors import call, load
 
 Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "tensor_scalar"]
 MEANING: dict[str, str] = {
@@ -68,9 +71,10 @@ def importance(
 
 def estimating(device: Party, weights: Tensors, kind: Kind, seed: int = 0, batch: int = 64) -> Course[Tensors]:
     """`importance` of a party's examples at these weights, as a course (course.py)."""
-    private = copied(device.model).eval()
-    private.load_state_dict(weights)
-    return _mean(private, device.loss, device.x, device.y, kind, seed, batch)
+    restore(device.model)
+    private = copied(device.model)
+    load(private, weights)
+    return _mean(private.eval(), device.loss, device.x, device.y, kind, seed, batch)
 
 
 def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: int, batch: int) -> Course[Tensors]:
@@ -113,8 +117,9 @@ class Summed:
     def alone(self) -> Tensors:
         """The sums of each trainable parameter."""
         given = self.model, self.loss, self.x, self.y, self.kind
-        sums = _fast(*given)
-        return _slow(*given) if sums is None else sums
+        with drawing(0):  # some networks draw in eval mode, too
+            sums = _fast(*given)
+            return _slow(*given) if sums is None else sums
 
 
 @dataclass(frozen=True)
@@ -134,9 +139,10 @@ class BatchSquares:
     def alone(self) -> Tensors:
         """The sums of each trainable parameter."""
         sums = _zeros(self.model)
-        for _, gradient in gradients(self.model, self.loss, self.x, self.y, self.batch):
-            for name, g in gradient.items():
-                sums[name].addcmul_(g, g)  # in float64
+        with drawing(0):
+            for _, gradient in gradients(self.model, self.loss, self.x, self.y, self.batch):
+                for name, g in gradient.items():
+                    sums[name].addcmul_(g, g)  # in float64
         return sums
 
 
@@ -430,7 +436,7 @@ def _slow(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind) -> Ten
     weights = {name: parameter.detach() for name, parameter in trainable(model).items()}
 
     def one(weights: Tensors, some_x: Tensor, some_y: Tensor) -> Tensor:
-        outputs = functional_call(model, weights, (some_x[None],))
+        outputs = call(model, weights, some_x[None])
         return _losses(loss, outputs, some_y[None]).sum()
 
     gradients = vmap(grad(one), in_dims=(None, 0, 0))

@@ -19,6 +19,7 @@ from algorithms.algorithm import Party, Phase, Tensors, Training, Work
 from algorithms.cost import SQUARES
 from algorithms.local import Quadratic, batches, pull, seeded_step, single_values, steps
 from algorithms.models import twice_differentiable
+from algorithms.tensors import load, tensors_of
 
 FLOAT = 4  # bytes: the declared memory is that of float32
 
@@ -88,16 +89,16 @@ def keep_trace(
         raise ValueError(f"every is {every}; weights must be kept in every step (1), or in every so many")
     if penalty is not None and penalty.anchor is not weights:
         raise ValueError("the penalty has an anchor of its own; it must be the weights that training starts from")
+    way = _Way(device, weights, training, penalty)
     device.model.train()
     with twice_differentiable(), single_values(device.model):
-        way = _Way(device, weights, training, penalty)
         kept, end = _forward(way, every)
         v = way.last_gradient(end, accumulate)
         trained = way.finish(end)
         if not first_order:
             v = _backward(way, kept, every, v)
             way.finish(end)
-            way.model.load_state_dict(trained)  # the buffers: those steps were not for them
+            load(way.model, trained)  # the buffers: those steps were not for them
     return Traced({name: value.contiguous() for name, value in v.items()}, trained)  # as messages have them
 
 
@@ -117,7 +118,7 @@ class _Way:
         self.device, self.training, self.penalty = device, training, penalty
         self.rate = training.rate(device.round)
         self.model = device.model
-        self.model.load_state_dict(weights)
+        load(self.model, weights)
         self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         self.batches = [
             chosen.to(device.x.device)
@@ -194,7 +195,7 @@ class _Way:
         """Leaves the last weights in the model, in its own memory, and returns them with the current buffers."""
         for name, parameter in self.parameters.items():
             parameter.data = end.theta[name].clone()
-        return {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+        return {name: value.clone() for name, value in tensors_of(self.model).items()}
 
 
 def _forward(way: _Way, every: int) -> tuple[dict[int, _State], _State]:

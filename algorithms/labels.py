@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from algorithms.algorithm import Loss
 from algorithms.local import PIECE
 from algorithms.models import answers
+from algorithms.seeding import drawing
 
 OWN = 2**32 - 1  # keeps draws apart from those of training with the same seed: a step that no round reaches (local.py)
 
@@ -34,10 +35,11 @@ def drawn(model: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
     label (below 0) none is drawn."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(OWN,))))
     labels = []
-    for some_x, some_y in zip(torch.split(x, PIECE), torch.split(y, PIECE), strict=True):
-        said = answers(model(some_x), some_y).cpu()  # on a GPU the order of a cumulative sum is left to chance
-        reached = said.double().softmax(-1).cumsum(-1)  # (*some_y's shape, classes)
-        chance = torch.from_numpy(random.random(tuple(some_y.shape))).unsqueeze(-1)
-        label = (reached[..., :-1] < chance).sum(-1).to(y.device)  # the last class takes what rounding leaves
-        labels.append(torch.where(some_y < 0, some_y, label))
+    with drawing(seed):  # some networks draw in eval mode, too
+        for some_x, some_y in zip(torch.split(x, PIECE), torch.split(y, PIECE), strict=True):
+            said = answers(model(some_x), some_y).cpu()  # on a GPU the order of a cumulative sum is left to chance
+            reached = said.double().softmax(-1).cumsum(-1)  # (*some_y's shape, classes)
+            chance = torch.from_numpy(random.random(tuple(some_y.shape))).unsqueeze(-1)
+            label = (reached[..., :-1] < chance).sum(-1).to(y.device)  # the last class takes what rounding leaves
+            labels.append(torch.where(some_y < 0, some_y, label))
     return torch.cat(labels)

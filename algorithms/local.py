@@ -1,4 +1,4 @@
-"""Training on one device: the one training loop, the one penalty, and the one place that seeds torch."""
+"""Training on one device: the one training loop, and the one penalty."""
 
 from __future__ import annotations
 
@@ -14,31 +14,22 @@ import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.sgd import sgd as descend
 
 from algorithms import places, precision
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
+from algorithms.as_built import restore
 from algorithms.course import Course
 from algorithms.generators import generators
+from algorithms.seeding import seeded
+from algorithms.tensors import call, load, tensors_of
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
 # Examples that a model is evaluated on at a time; constants, for the last bits depend on them.
 PIECE, PIECE_ON_GPU = 100, 1000
-
-
-def seeded(seed: int) -> None:
-    """Seeds torch's global CPU generator, which dropout and the initialisers of torch.nn draw from; and that of the GPU
-    that is in use, if there is one, for a user's own layers.
-
-    The engine keeps the low 32 bits of `seed` only: pass one that is well mixed.
-    """
-    torch.default_generator.manual_seed(seed)  # 1 us; torch.manual_seed also visits every other device: 126 us
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.manual_seed(seed)
 
 
 def batches(n: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
@@ -196,7 +187,7 @@ def sgd(
     do not fit the model.
     """
     model = device.model
-    model.load_state_dict(weights)
+    load(model, weights)
     model.train()
     lay_out(model, torch.channels_last)  # a step of the MNIST CNN, B=64, 1 thread: 33 ms, not 41
     trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
@@ -223,7 +214,7 @@ def sgd(
         parameter.requires_grad_(True)
     # What is computed on this model next must not depend on whether it has been trained before.
     lay_out(model, torch.contiguous_format)
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+    return {name: value.clone() for name, value in tensors_of(model).items()}
 
 
 @dataclass(frozen=True)
@@ -277,10 +268,13 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     On the CPU in small pieces and channels_last: 1,000 examples of the MNIST CNN in 150 ms, not 430 (1 thread).  A GPU
     waits longer for weights to be copied into a simple model than it computes.
     """
-    model.eval()
+    seeded(0)  # for what draws in eval mode, too
     if places.elsewhere(x.device) and _simple(model, weights):
-        return torch.cat([functional_call(model, weights, (part,)) for part in torch.split(x, PIECE_ON_GPU)])
-    model.load_state_dict(weights)
+        restore(model)
+        model.eval()
+        return torch.cat([call(model, weights, part) for part in torch.split(x, PIECE_ON_GPU)])
+    load(model, weights)
+    model.eval()
     lay_out(model, torch.channels_last)
     said = torch.cat([model(part) for part in torch.split(x, PIECE)])
     lay_out(model, torch.contiguous_format)
@@ -288,7 +282,7 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
 
 
 def _simple(model: nn.Module, weights: Tensors) -> bool:
-    """Whether it has neither buffers, nor weights with two names, nor layers that want theirs in one piece."""
+    """Whether it has neither buffers nor layers that want their weights in one piece."""
     names = {name for name, _ in model.named_parameters()}
     return weights.keys() == names and not any(isinstance(layer, nn.RNNBase) for layer in model.modules())
 
@@ -316,7 +310,7 @@ def _by_size(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
 
 
 def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
-    """The batches of one round; dropout is seeded before each, so a step depends on nothing drawn earlier."""
+    """The batches of one round; all generators are seeded before each, so a step depends on nothing drawn earlier."""
     step = 0
     for epoch in range(training.epochs):
         for chosen in batches(n, training.batch, seed, epoch):
@@ -326,7 +320,7 @@ def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
 
 
 def seeded_step(seed: int, step: int) -> None:
-    """Seeds what dropout draws in this step of a round, counted from 0; a step that is replayed draws the same."""
+    """Seeds what is drawn in this step of a round, counted from 0; a step that is replayed draws the same."""
     # The spawn key keeps this apart from the shuffles' SeedSequence([seed, epoch]).
     seeded(int(np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)[0]))
 
@@ -355,7 +349,7 @@ def share_of(penalty: float, losses: Sequence[Tensor]) -> float:
 
 def forms(kinds: Collection[str], model: nn.Module) -> Message:
     """A message of these kinds: weights like the model's, all other kinds like its parameters."""
-    weights = {name: value.detach() for name, value in model.state_dict().items()}
+    weights = tensors_of(model)
     parameters = {name: weights[name] for name, p in model.named_parameters() if p.requires_grad}
     return {kind: weights if kind == "weights" else parameters for kind in kinds}
 

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
-from algorithms.local import seeded
+from algorithms.seeding import seeded
+from algorithms.tensors import overlap
 from algorithms.turns import TURN
 
 UNLABELLED = -1  # a position of a text that has no label, as in devices.data.dataset
@@ -255,15 +256,18 @@ def build(
     """
     if classes is not None and classes < 1:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
-    make = resolve_name(name) if ":" in name else _design(name).make
-    chosen = {"classes": classes} if classes is not None and "classes" in signature(make).parameters else {}
     with TURN:  # it draws
+        seeded(0)  # what a module draws when it is first imported is the same in each process
+        make = resolve_name(name) if ":" in name else _design(name).make
+        chosen = {"classes": classes} if classes is not None and "classes" in signature(make).parameters else {}
         seeded(seed)
         network = make(**chosen)
         if not isinstance(network, nn.Module):
             raise TypeError(f"{name}() must return a torch.nn.Module, not {type(network).__name__}")
         if shape is not None and _lazy(network):
             _sized(network, torch.zeros(2, *shape, dtype=torch.int64 if text else torch.float32))
+    if names := overlap(network):
+        raise ValueError(f"{' and '.join(names)} share memory; one weight with two names is `b.weight = a.weight`")
     return network
 
 

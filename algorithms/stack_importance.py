@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from algorithms.algorithm import Tensors
 from algorithms.importance import CHUNK, POWER, BatchSquares, Summed, chunk_sums, layers_of, trainable
+from algorithms.seeding import drawing
 from algorithms.stack_batches import Batches, by_length, means_of, schedule, stacked, sums_of
+from algorithms.tensors import call
 
 
 def summed(tasks: Sequence[Summed]) -> list[Tensors]:
@@ -23,21 +25,24 @@ def summed(tasks: Sequence[Summed]) -> list[Tensors]:
     dense = all(type(layer) is nn.Linear for layer in layers_of(first.model).values())
     if not dense or chunk_sums(first.model, first.loss, first.x[:1], first.y[:1], first.kind) is None:
         return [task.alone() for task in tasks]
-    stack = _Examples(tasks)
-    sums = stack.zeros()
-    for batches in stack.schedule(CHUNK):
-        for name, total in stack.chunk(batches).items():
-            sums[name][: len(total)] += total
-    return stack.apart(sums)
+    return _added(tasks, CHUNK, _Examples.chunk)
 
 
 def batch_squares(tasks: Sequence[BatchSquares]) -> list[Tensors]:
     """What BatchSquares.alone returns for each."""
+    return _added(tasks, tasks[0].batch, _Examples.squares)
+
+
+def _added(
+    tasks: Sequence[Summed] | Sequence[BatchSquares], batch: int, values: Callable[[_Examples, Batches], Tensors]
+) -> list[Tensors]:
+    """The sums of these values of all batches."""
     stack = _Examples(tasks)
     sums = stack.zeros()
-    for batches in stack.schedule(tasks[0].batch):
-        for name, total in stack.squares(batches).items():
-            sums[name][: len(total)] += total
+    with drawing(0):  # as by itself
+        for batches in stack.schedule(batch):
+            for name, total in values(stack, batches).items():
+                sums[name][: len(total)] += total
     return stack.apart(sums)
 
 
@@ -75,7 +80,7 @@ class _Examples:
         """Squared gradients of the batches' mean losses, (k, *shape)."""
         weights = {name: value[: len(batches.places)] for name, value in self.weights.items()}
         theta = [weights[name].requires_grad_() for name in self.names]
-        outputs = vmap(lambda w, x: functional_call(self.model, w, (x,)))(weights, batches.of(self.x))
+        outputs = vmap(lambda w, x: call(self.model, w, x))(weights, batches.of(self.x))
         total = means_of(self.losses(outputs, batches), batches.counted).sum()
         found = torch.autograd.grad(total, theta, allow_unused=True, materialize_grads=True)
         return {name: grad.double().square_() for name, grad in zip(self.names, found, strict=True)}
@@ -115,7 +120,7 @@ class _Examples:
 
         hooks = [probe(name, layer) for name, layer in layers_of(self.model).items()]
         try:
-            outputs: Tensor = functional_call(self.model, weights, (x,))
+            outputs: Tensor = call(self.model, weights, x)
             return outputs, inputs
         finally:
             for hook in hooks:

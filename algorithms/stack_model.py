@@ -8,15 +8,18 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from algorithms import local, places, precision
 from algorithms.algorithm import Precision, Tensors
+from algorithms.as_built import remember, restore
 from algorithms.copied import copied
 from algorithms.dropout import DROPOUTS, keys, mask, mask_on_cpu
 from algorithms.generators import spawned
-from algorithms.local import lay_out, seeded
+from algorithms.local import lay_out
+from algorithms.seeding import seeded, torch_seeded
 from algorithms.stack_layers import StackFlatten, instead_of, takes_stacks
+from algorithms.tensors import call
 
 _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
@@ -26,14 +29,16 @@ def stack_model(model: nn.Module) -> StackModel:
     if not (places.elsewhere(next(model.parameters()).device) or takes_stacks(model)):
         return StackModel(model)
     if model not in _known:
-        _known[model] = StackModel(copied(model))  # who holds the key would never be let go
+        _known[model] = StackModel(remember(copied(model)))  # who holds the key would never be let go
     return _known[model]
 
 
 @torch.no_grad()
 def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) -> list[Tensor]:
     """local.outputs of each of these weights for its own x (n, ...), all at once."""
-    one, longest = stack_model(model), max(map(len, xs))
+    restore(model)
+    seeded(0)  # as local.outputs
+    one, longest = stack_model(model).as_built(), max(map(len, xs))
     if not longest:
         return [local.outputs(model, *each) for each in zip(weights, xs, strict=True)]
     filled = torch.stack([torch.cat([x, x.new_zeros(longest - len(x), *x.shape[1:])]) for x in xs])
@@ -63,6 +68,16 @@ class StackModel:
         self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
         self.whole = self.on_cpu and takes_stacks(model)  # the network is called for all devices as it is
         self.model = self._changed(model)
+        self.copies = [each for each in (self.model, self.drawing) if each is not model]
+        for each in self.copies:
+            remember(each)
+
+    def as_built(self) -> StackModel:
+        """It, in train mode, without what an earlier stack may have left in its network (as_built.py)."""
+        for each in self.copies:
+            restore(each)
+            each.train()
+        return self
 
     def _changed(self, model: nn.Module) -> nn.Module:
         """A copy in which some layers have another class: they keep their names, attributes and hooks."""
@@ -93,7 +108,7 @@ class StackModel:
 
         def one(weights: Tensors, x: Tensor, *drawn: Tensor) -> Any:
             self.given[:] = drawn if self.on_cpu else [key for keys in drawn for key in keys]
-            return functional_call(self.model, weights, (x,))
+            return call(self.model, weights, x)
 
         said: Tensor = (one if self.whole else vmap(one))(weights, x, *drawn)
         return said
@@ -109,7 +124,7 @@ class StackModel:
         calls, generator = len(self._ones(x[0])), torch.Generator()
         words = spawned(seeds[: len(x)], step)  # as local.seeded_step
         rows = [keys(calls, generator.manual_seed(word)) for word in words]
-        seeded(words[-1])  # for a user's own penalty that draws
+        torch_seeded(words[-1])  # for a user's own penalty that draws
         return places.sent(torch.stack(rows), x.device)
 
     def _masks(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
@@ -117,7 +132,7 @@ class StackModel:
         rows = []
         for word, own, size in zip(spawned(seeds[: len(x)], step), x, sizes, strict=True):
             ones = self._ones(own[:size])
-            seeded(word)  # as local.seeded_step
+            torch_seeded(word)  # as local.seeded_step
             rows.append([_filled(mask_on_cpu(layer, one), len(own)) for layer, one in ones])
         return [torch.stack(layer) for layer in zip(*rows, strict=True)]
 

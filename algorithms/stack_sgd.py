@@ -14,6 +14,7 @@ from torch import Tensor
 from algorithms import precision, stack_graph
 from algorithms.algorithm import Tensors
 from algorithms.local import Sgd, orders, steps
+from algorithms.seeding import seeded
 from algorithms.stack_batches import by_length, schedule
 from algorithms.stack_step import Batch, Stack
 
@@ -32,6 +33,7 @@ def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
 def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
     """The weights of each device after its last step."""
     training = tasks[0].training
+    seeded(tasks[0].device.seed)  # for a user's own penalty that draws
     stack = Stack.of(tasks)
     x, y = (torch.cat([getattr(task.device, part) for task in tasks]) for part in "xy")
     sizes, seeds = [len(task.device.y) for task in tasks], [task.device.seed for task in tasks]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from algorithms.algorithm import Tensors, matches
+from algorithms.as_built import restore
 from algorithms.local import Descent, Pull, Sgd
 from algorithms.stack_batches import means_of, stacked
 from algorithms.stack_model import StackModel, stack_model
@@ -51,6 +52,7 @@ class Stack:
     @classmethod
     def of(cls, tasks: Sequence[Sgd]) -> Stack:
         first = tasks[0]
+        restore(first.device.model)
         model = first.device.model.train()
         trainable = (name for name, parameter in model.named_parameters() if parameter.requires_grad)
         names = [name for name in trainable if matches(name, first.only)]
@@ -59,7 +61,7 @@ class Stack:
             weights[name] = weights[name].clone(memory_format=torch.contiguous_format)
         pulls = [JointPull.of(each) for each in zip(*(task.pulls for task in tasks), strict=True)]
         descent = Descent(first.training, first.device.round)
-        return cls(stack_model(model), first.device.loss, names, weights, descent, pulls)
+        return cls(stack_model(model).as_built(), first.device.loss, names, weights, descent, pulls)
 
     def step(self, batch: Batch) -> Tensor:
         """One step of as many devices as the batch has, the first ones; their mean losses (k,)."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from safetensors import SafetensorError
+from numpy import ndarray
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load
 
 from emulator.audit.event_laws import Timeline
 from emulator.audit.format import Row
 from emulator.lab.store import Ref
 from emulator.record.folders import REPLAY, untrained
-from emulator.record.record import FILES, MODEL
+from emulator.record.record import FILES, MODEL, SECOND_NAMES
 from emulator.record.run import read_facts
 from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
 from network.wire import payload
@@ -92,9 +94,20 @@ def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
         yield f"I8: there is a {MODEL}, but this replay trained no model"
         return
     try:
-        found = Ref.of(payload.encode({"weights": load((folder / MODEL).read_bytes())})).short
+        found = Ref.of(payload.encode({"weights": _saved(folder / MODEL)})).short
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         yield f"I8: {MODEL} holds no model: {' '.join(str(error).split())}"
         return
     if timeline.model not in (None, found):
         yield f"I8: {MODEL} is the model {found}, but the last round left {timeline.model}"
+
+
+def _saved(file: Path) -> dict[str, ndarray]:
+    """The model's tensors, each by its first name.  Raises ValueError if one has other values by its second."""
+    with safe_open(file, "numpy") as opened:
+        second: dict[str, str] = json.loads((opened.metadata() or {}).get(SECOND_NAMES, "{}"))
+    found = load(file.read_bytes())
+    for name, first in second.items():
+        if found.pop(name).tobytes() != found[first].tobytes():
+            raise ValueError(f"{name} and {first} are one tensor, and have different values")
+    return found

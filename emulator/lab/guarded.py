@@ -166,6 +166,12 @@ def _kind_of(value: object) -> str:
     return "nothing" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
+def _model_of(party: Party) -> Shapes:
+    from algorithms.tensors import tensors_of  # which imports torch
+
+    return _shapes(tensors_of(party.model))
+
+
 def _shapes(tensors: Tensors) -> Shapes:
     return {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
 
@@ -202,7 +208,7 @@ def _state(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Message:
         raise _Unfit(f'must return {{"weights": ...}}, the model by the names of its tensors, not {kinds}')
     _sendable(found, "returned")
     server: Party = args[-1]
-    _same(found["weights"], _shapes(server.model.state_dict()), "weights")
+    _same(found["weights"], _model_of(server), "weights")
     for name, tensor in found["weights"].items():
         if tensor.is_floating_point() and not finite(tensor):
             raise _Unfit(f"returned weights that are not finite ({name})")
@@ -259,7 +265,7 @@ def _reply(found: Any, algorithm: Algorithm, args: Sequence[Any]) -> Reply:
         raise _Unfit(f"keeps {_listed(found.memory)} in `memory`, but `keeps_uncounted` is False; it must be True")
     if found.model:
         _sendable({"model": found.model}, "returned")
-        _same(found.model, _shapes(device.model.state_dict()), "a model")
+        _same(found.model, _model_of(device), "a model")
     for what in ("leverage", "numbers"):
         _numbers(what, getattr(found, what))
     return found
@@ -394,6 +400,10 @@ def _method(name: str, look: Callable[[Any, Algorithm, Sequence[Any]], Any]) -> 
 
     def in_turn(self: Guarded, *args: Any) -> Any:
         with TURN:
+            if not self._as_fedavg(name):
+                from algorithms.seeding import seeded  # which imports torch
+
+                seeded(args[-1])
             return method(self, *args)
 
     return in_turn if look is _cohort else method  # who chooses by a seed may seed torch, beside jobs that draw

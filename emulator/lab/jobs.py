@@ -7,6 +7,7 @@ these jobs, and their results, and computes none.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
 from emulator.lab.store import EMPTY, LITTLE, Ref, Store, Stored, stored
+from emulator.record.record import SECOND_NAMES
 from emulator.record.run import Run
 from network.wire import payload, rows
 from scenarios.builders.roster import sample
@@ -76,9 +78,11 @@ class Trained:
 
 def start(lab: Lab, store: Store, run: Run) -> State:
     """The state before round 0.  All algorithms of a seed start from the same weights."""
+    from algorithms.tensors import tensors_of
+
     model = lab.network(derive(run.seed, "weights"))
-    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    return _state(lab, store, lab.algorithms[run.label].start(weights, _server(lab, run, 0)))
+    weights = {name: value.clone() for name, value in tensors_of(model).items()}
+    return _state(lab, store, lab.algorithms[run.label].start(weights, _drawing(_server(lab, run, 0))))
 
 
 def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
@@ -88,7 +92,7 @@ def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tup
     known = payload.trusted(data)
     if known.tree.keys() == {"weights"} and not how and getattr(algorithm, "sends_its_model", False):
         return Opening(Stored(store.put(*known.pieces, digest=state.digest), known.sizes), {})
-    asked = algorithm.request(decode(data), names, _server(lab, run, round))
+    asked = algorithm.request(decode(data), names, _drawing(_server(lab, run, round)))
     seed = derive(run.seed, "encode", "server", round)
     extra = {name: stored(store, encode({**asked.download, **more}, how, seed)) for name, more in asked.extra.items()}
     return Opening(stored(store, encode(asked.download, how, seed)), extra)
@@ -193,6 +197,7 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     ):
         outboxes.append(_outbox(lab, run, device, round, download, memory))
         parties.append(_party(shared, run, device, round, "train", examples, memory, outboxes[-1].send))
+    _drawing(parties[0])
     if len(devices) == 1:
         replies = [algorithm.train(received[0], parties[0])]
     else:
@@ -310,7 +315,7 @@ def combine(
         name: Reply(_unread(store, upload, sent), examples) for name, (upload, examples) in sorted(replies.items())
     }
     before = {} if getattr(algorithm, "only_averages", False) else decode(store.get(state))
-    return _state(lab, store, algorithm.combine(before, uploads, _server(lab, run, round)))
+    return _state(lab, store, algorithm.combine(before, uploads, _drawing(_server(lab, run, round))))
 
 
 def _unread(store: Store, upload: Ref, sent: Tensors) -> Message:
@@ -342,9 +347,14 @@ def _indices(lab: Lab, run: Run, part: str, cycle: int) -> ndarray:
     return np.concatenate([in_cycle(validation, name, cycle) for name in sorted(sample(validation))])
 
 
-def export(_study: Lab, store: Store, weights: Ref) -> Ref:
-    """The model as a safetensors file."""
-    return store.put(save(payload.trusted(store.get(weights)).arrays()["weights"]))
+def export(lab: Lab, store: Store, weights: Ref) -> Ref:
+    """The model as a safetensors file, as load_state_dict() takes it: a weight with two names is there twice, and the
+    file's metadata says which name is the second of which."""
+    from algorithms.tensors import second_names
+
+    arrays, again = payload.trusted(store.get(weights)).arrays()["weights"], second_names(lab.module)
+    about = {SECOND_NAMES: json.dumps(again)} if again else None  # one key: safetensors writes several in any order
+    return store.put(save(arrays | {name: arrays[first] for name, first in again.items()}, about))
 
 
 def message_sizes(lab: Lab, run: Run) -> tuple[int, int]:
@@ -371,11 +381,14 @@ def _state(lab: Lab, store: Store, message: Message) -> State:
 def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
     """Makes Parties of this round at this place; what they all share is filled in."""
     from algorithms import models
+    from algorithms.as_built import restore
 
+    model = lab.module_on(place)
+    restore(model)  # for an algorithm that uses it by itself
     return partial(
         Party,
         devices=len(lab.fleet),
-        model=lab.module_on(place),
+        model=model,
         loss=models.cross_entropy,
         round=round,
         cycle=lab.cycle(run.label, round),
@@ -395,6 +408,14 @@ def _party(
 ) -> Party:
     x, y = examples
     return shared(name=name, x=x, y=y, seed=derive(run.seed, purpose, name, round), memory=memory, send=send)
+
+
+def _drawing(party: Party) -> Party:
+    """The party, whose algorithm is called next: what that draws from a global generator follows from its seed."""
+    from algorithms.seeding import seeded
+
+    seeded(party.seed)
+    return party
 
 
 def _server(lab: Lab, run: Run, round: int) -> Party:

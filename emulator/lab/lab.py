@@ -101,7 +101,7 @@ class Lab:
 
     @property
     def module(self) -> nn.Module:
-        """One that is shared in this process: whoever uses it loads its values first."""
+        """One that is shared in this process: whoever uses it loads its values first (algorithms/tensors.py)."""
         return _module(self.model, *self._form, CPU)
 
     def upload_form(self, label: str, round: int) -> UploadForm:
@@ -216,12 +216,15 @@ class Lab:
 
 @lru_cache(maxsize=4)
 def _module(name: str, classes: int, shape: tuple[int, ...], text: bool, place: str) -> nn.Module:
+    from algorithms.as_built import remember
+
     module = _built(name, 0, classes, shape, text)
     if place == CPU:
-        return module
+        return remember(module)
     from algorithms.dropout import counter_based
+    from algorithms.tensors import retied
 
-    return counter_based(module.to(place))
+    return remember(counter_based(retied(module.to(place), _built(name, 0, classes, shape, text))))
 
 
 def _built(name: str, seed: int, classes: int, shape: tuple[int, ...], text: bool) -> nn.Module:

@@ -7,18 +7,22 @@ stands in the resolved scenario, and a resumed run keeps it on any device.
 
 from __future__ import annotations
 
-import copy
+import random
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from algorithms import models, stack
 from algorithms.algorithm import Party, Training
+from algorithms.as_built import has_changed, remember
+from algorithms.copied import copied
 from algorithms.dropout import DROPOUTS
 from algorithms.fedavg import FedAvg, stackable
-from algorithms.local import seeded
+from algorithms.seeding import drawing
+from algorithms.tensors import tensors_of
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
 from emulator.lab.lab import CPU, Lab
@@ -125,14 +129,12 @@ def _obstacle(model: str, data: Dataset) -> str:
 
 
 def _trial(model: nn.Module, data: Dataset) -> str:
-    weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
-    parameters = dict(model.named_parameters(remove_duplicate=False))
+    remember(model)
+    weights = {name: value.clone() for name, value in tensors_of(model).items()}
+    parameters = dict(model.named_parameters())
     for name in [name for name in weights if name not in parameters]:
         owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
         return f"{owner} keeps {name.rpartition('.')[2]} beside its parameters"
-    own = dict(model.named_parameters())
-    for name in [name for name in parameters if name not in own]:
-        return f"{name} is a tied weight"
     x, y = torch.tensor(data.x[:3]), torch.tensor(data.y[:3])
     devices = [
         Party("", 2, model, models.cross_entropy, x[some], y[some], round=0, cycle=0, seed=seed)
@@ -143,6 +145,12 @@ def _trial(model: nn.Module, data: Dataset) -> str:
         with warnings.catch_warnings(action="error"):  # torch warns where it would go through the devices one by one
             found = stack.train(algorithm, [download] * 2, devices)
         wanted = [algorithm.train(download, device) for device in devices]
+        if has_changed(model):
+            return "the model keeps something beside its weights, which a stack would share among its devices"
+        if _draws_from_python(model, x):
+            return (
+                "forward draws from Python's or NumPy's generator, which would be one draw for all devices of a stack"
+            )
     except Exception as error:  # a user's own code may do what torch.func.vmap cannot, and raise anything then
         if _draws(model, x):
             return "forward draws random numbers, as torch.nn.functional.dropout does; nn.Dropout layers can be stacked"
@@ -158,13 +166,25 @@ def _trial(model: nn.Module, data: Dataset) -> str:
 
 def _draws(model: nn.Module, x: torch.Tensor) -> bool:
     """Two seeds give two outputs in training, though no dropout layer is at work."""
-    quiet = copy.deepcopy(model).train()
+    quiet = copied(model).train()
     for layer in quiet.modules():
         if type(layer) in DROPOUTS:
             layer.eval()
     outputs = []
     for seed in (0, 1):
-        seeded(seed)
-        with torch.no_grad():
+        with drawing(seed), torch.no_grad():
             outputs.append(quiet(x))
     return not torch.equal(*outputs)
+
+
+def _draws_from_python(model: nn.Module, x: torch.Tensor) -> bool:
+    """A training pass draws from Python's or NumPy's generator, which torch.func.vmap cannot see."""
+    with drawing(0):
+        before = _states()
+        model.train()(x)
+        return before != _states()
+
+
+def _states() -> tuple[Any, ...]:
+    numpys: Any = np.random.get_state()  # noqa: NPY002
+    return random.getstate(), numpys[1].tobytes(), numpys[2:]

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from algorithms import models
 from algorithms.dropout import counter_based
-from algorithms.local import seeded
+from algorithms.seeding import seeded
 from emulator.lab.lab import CPU, Lab
 from emulator.lab.store import Store
 

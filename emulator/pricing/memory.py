@@ -15,6 +15,7 @@ from algorithms.algorithm import Load, Phase
 from algorithms.copied import on_meta, shapes
 from algorithms.fedavg import FedAvg
 from algorithms.local import single_values
+from algorithms.turns import TURN
 from emulator.lab.guarded import Faulty, unguarded
 from emulator.lab.lab import Lab
 
@@ -89,15 +90,16 @@ def _of_module(model: str, classes: int, shape: tuple[int, ...], text: bool) -> 
     """Bytes of its parameters and buffers, and of those parameters that are trained."""
     module = models.build(model, 0, classes, shape, text)
     trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
-    return _bytes(module.state_dict().values()), _bytes(trained)
+    return _bytes((*module.parameters(), *module.buffers())), _bytes(trained)
 
 
 @lru_cache(maxsize=256)
 def _measured(
     model: str, classes: int, shape: tuple[int, ...], text: bool, targets: tuple[int, ...], batch: int
 ) -> int:
-    network = on_meta(models.build(model, 0, classes, shape, text))
-    return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
+    with TURN:  # it may draw
+        network = on_meta(models.build(model, 0, classes, shape, text))
+        return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
 
 
 @shapes()

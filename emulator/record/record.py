@@ -63,6 +63,7 @@ from network.files import unique
 Line = dict[str, Any]
 Said = ParamSpec("Said")  # by an event, after its time
 MODEL = "final.safetensors"
+SECOND_NAMES = "second_names"  # in its metadata: JSON, each further name of a tensor, and its first
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
 Earlier = Literal["replaced", "compared", "cut"]  # what becomes of an earlier record in the same folder
 

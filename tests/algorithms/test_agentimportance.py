@@ -21,8 +21,8 @@ from algorithms.cost import PULL, SQUARES, Meter, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fisher import prepared
 from algorithms.importance import CHUNK
-from algorithms.local import seeded
 from algorithms.models import build
+from algorithms.seeding import seeded
 from tests.all_of import all_of
 
 

@@ -18,7 +18,8 @@ from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, 
 from algorithms.continual import Continual
 from algorithms.cost import Meter
 from algorithms.fedavg import FedAvg
-from algorithms.local import seeded, sgd
+from algorithms.local import sgd
+from algorithms.seeding import seeded
 from network.wire.payload import encode
 from tests.all_of import all_of
 

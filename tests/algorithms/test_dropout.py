@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from algorithms.dropout import keys, mask
-from algorithms.local import seeded
+from algorithms.seeding import seeded
 from tests.all_of import all_of
 
 # Of its first numbers from 1234567, as Rosetta Code has them for this generator.

@@ -14,8 +14,9 @@ from algorithms.algorithm import Party, Training
 from algorithms.dropout import counter_based
 from algorithms.importance import estimating
 from algorithms.keeptrace import keep_trace
-from algorithms.local import Quadratic, Sgd, seeded
+from algorithms.local import Quadratic, Sgd
 from algorithms.placebo import replaced
+from algorithms.seeding import seeded
 from algorithms.stack import together
 from tests.all_of import all_of
 

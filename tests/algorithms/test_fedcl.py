@@ -17,7 +17,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedprox import FedProx
 from algorithms.importance import CHUNK
-from algorithms.local import seeded
+from algorithms.seeding import seeded
 from network.wire.form import FRAME
 from network.wire.payload import sizes
 

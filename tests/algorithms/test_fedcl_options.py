@@ -21,8 +21,8 @@ from algorithms.fedcl import FedCL
 from algorithms.fedcl_si import scored
 from algorithms.fedprox import FedProx
 from algorithms.importance import importance
-from algorithms.local import seeded
 from algorithms.models import cross_entropy
+from algorithms.seeding import seeded
 from network.wire.payload import encode
 from tests.all_of import all_of
 

@@ -18,7 +18,8 @@ from algorithms.cost import PULL, SQUARES, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import Curvature
-from algorithms.local import Pull, seeded
+from algorithms.local import Pull
+from algorithms.seeding import seeded
 from tests.all_of import all_of
 
 

@@ -17,7 +17,8 @@ from algorithms.algorithm import Algorithm, Load, Party, Phase, Reply, Tensors, 
 from algorithms.cost import Meter, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fedmeta import FedMeta
-from algorithms.local import seeded, sgd
+from algorithms.local import sgd
+from algorithms.seeding import seeded
 from algorithms.uga import UGA
 
 torch.set_num_threads(1)  # as in a worker

@@ -13,7 +13,7 @@ from algorithms.algorithm import Load, Party, Tensors, Training
 from algorithms.cost import PULL_PLAIN, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
-from algorithms.local import seeded
+from algorithms.seeding import seeded
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Training
 from algorithms.cost import Meter
 from algorithms.fedavg import FedAvg
 from algorithms.fedshare import FedShare, packed, unpacked
-from algorithms.local import seeded
+from algorithms.seeding import seeded
 
 torch.set_num_threads(1)  # as in a worker
 

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from algorithms.algorithm import Party, Tensors, Training
 from algorithms.importance import importance
-from algorithms.local import Quadratic, batches, leverage, pull, seeded, sgd, single_values, steps
+from algorithms.local import Quadratic, batches, leverage, pull, sgd, single_values, steps
+from algorithms.seeding import seeded
 from emulator.results.leverage import warnings
 from tests.all_of import all_of
 

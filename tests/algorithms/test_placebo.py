@@ -16,9 +16,9 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedcurv import FedCurv
 from algorithms.importance import importance
-from algorithms.local import seeded
 from algorithms.models import cross_entropy
 from algorithms.placebo import replaced
+from algorithms.seeding import seeded
 from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker

@@ -6,7 +6,8 @@ from torch import nn
 
 from algorithms import models, precision
 from algorithms.algorithm import Party, Training
-from algorithms.local import Sgd, seeded
+from algorithms.local import Sgd
+from algorithms.seeding import seeded
 from algorithms.stack_sgd import sgd
 from algorithms.uga import UGA
 from tests.all_of import all_of

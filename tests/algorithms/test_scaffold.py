@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Tensors, Training
 from algorithms.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
-from algorithms.local import seeded
 from algorithms.scaffold import CORRECTION, SCAFFOLD
+from algorithms.seeding import seeded
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:

@@ -14,7 +14,8 @@ from algorithms import importance, local, models, stack
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
-from algorithms.local import Quadratic, pull, seeded
+from algorithms.local import Quadratic, pull
+from algorithms.seeding import seeded
 from algorithms.stack_batches import stacked
 from scenarios.builders import plugins
 from tests.all_of import all_of

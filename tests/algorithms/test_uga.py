@@ -17,7 +17,8 @@ from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Tr
 from algorithms.cost import PULL_PLAIN, SQUARES, Meter, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.keeptrace import ADJOINT, ADJOINT_MOMENTUM, PULL_SPRING
-from algorithms.local import Quadratic, batches, seeded
+from algorithms.local import Quadratic, batches
+from algorithms.seeding import seeded
 from algorithms.uga import UGA
 from benchmarks import uga as benchmark
 from benchmarks.uga import unrolled

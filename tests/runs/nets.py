@@ -1,8 +1,14 @@
 """Networks for the 8 x 8 digits, as scenarios name them."""
 
+import random
+
+import numpy as np
+import torch
 from torch import Tensor, nn
 
-DENSE, NORMED, TOLD = (f"{__name__}:{name}" for name in ("dense", "normed", "told"))
+DENSE, NORMED, TOLD, TWICE, CENTRED, DEEP = (
+    f"{__name__}:{name}" for name in ("dense", "normed", "told", "Twice", "Centred", "Deep")
+)
 
 
 def dense() -> nn.Sequential:
@@ -18,6 +24,52 @@ def normed() -> nn.Sequential:
 def told() -> nn.Sequential:
     """With dropout of values that are hardly ever 0, so that its outputs tell what it dropped."""
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Dropout(0.3), nn.Linear(12, 10))
+
+
+class Twice(nn.Module):
+    """64-64-64-10, whose two hidden layers have one weight: 4,746 parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)
+        self.b.weight = self.a.weight
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        said: Tensor = self.head(torch.relu(self.b(torch.relu(self.a(x.flatten(1))))))
+        return said
+
+
+class Centred(nn.Module):
+    """Centres its inputs by a running mean that is not saved, of the batches that it was trained on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.head = nn.Linear(64, 16), nn.Linear(16, 10)
+        self.register_buffer("seen", torch.zeros(64), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        if self.training:
+            self.seen = 0.9 * self.seen + 0.1 * x.detach().mean(0)
+        said: Tensor = self.head(torch.relu(self.a(x - self.seen)))
+        return said
+
+
+class Deep(nn.Module):
+    """Leaves a layer out at random (Huang et al. 2016), by Python's and by NumPy's generator, and so do its prices;
+    and is noisy in eval mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.head = nn.Linear(64, 64), nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.flatten(1)
+        if not self.training or (random.random() < 0.7 and np.random.random() < 0.7):  # noqa: NPY002
+            x = x + torch.relu(self.a(x))
+        said: Tensor = self.head(x)
+        return said if self.training else said + 0.01 * random.random() * torch.rand_like(said)
 
 
 def batch_normed() -> nn.Sequential:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -30,17 +32,6 @@ class Functional(nn.Module):
         return dropped
 
 
-class Tied(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b, self.head = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10)
-        self.b.weight = self.a.weight
-
-    def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.head(self.b(torch.relu(self.a(x.flatten(1)))))
-        return found
-
-
 class Read(nn.Module):
     """Looks at a value of its own, which vmap has not."""
 
@@ -51,6 +42,31 @@ class Read(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         found: Tensor = self.head(x.flatten(1))
         return found * (1.0 if float(found.detach().sum().item()) > 0 else 2.0)
+
+
+class Counting(nn.Module):
+    """Counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.calls = nn.Linear(64, 10), 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        found: Tensor = self.head(x.flatten(1))
+        return found
+
+
+class Drawing(nn.Module):
+    """Asks Python for chance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.head(x.flatten(1))
+        return found * random.choice((1.0, 1.0))
 
 
 def wide() -> nn.Sequential:
@@ -106,8 +122,9 @@ def test_a_resolved_scenario_keeps_its_number_on_any_device() -> None:
     ("model", "why"),
     [
         (NORMED, "BatchNorm1d keeps running_mean beside its parameters"),
-        (named(Tied), "b.weight is a tied weight"),
         (named(Functional), "forward draws random numbers, as torch.nn.functional.dropout does"),
+        (named(Counting), "the model keeps something beside its weights"),
+        (named(Drawing), "forward draws from Python's or NumPy's generator"),
         (named(Read), "torch.func.vmap cannot run the model: vmap: "),
     ],
 )

@@ -1,0 +1,189 @@
+"""A network as it was built: what training leaves in it beside its weights is put back.
+
+A forward pass may keep what it likes: buffers that are not saved, tensors, counters, lists, a hidden state, what a
+hook's closure holds.  In a process one network serves all devices, runs and evaluations, one after the other; each of
+them begins with the network as it was built, and with the weights that it is given (tensors.py).
+
+It is put back in place: to copy it takes as long as some steps of a small network, and in a copy a hook that knows its
+network would know the wrong one.  What lies in variables of a module or a class stays.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import CellType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+KEY = "as_built"  # the network's own attribute
+MODE = "training"  # a layer's attribute: whether it is in train mode
+STILL = (int, float, complex, str, bytes, type(None))
+MAPPINGS, ROWS = (dict, OrderedDict, defaultdict), (list, deque, set)
+
+
+def remember(model: nn.Module) -> nn.Module:
+    """The model, which from now on can be put back to what it is."""
+    if vars(model).get(KEY) is None:
+        AsBuilt(model)
+    return model
+
+
+def restore(model: nn.Module) -> None:
+    """Puts it back, modes and hooks too; its weights keep their values.  What nobody remembers stays as it is."""
+    if (built := vars(model).get(KEY)) is not None:
+        built.restore()
+
+
+def has_changed(model: nn.Module) -> bool:
+    """Whether a remembered model is another one than it was, beside its weights and its mode."""
+    built: AsBuilt = vars(model)[KEY]
+    return built.has_changed()
+
+
+class _Place(NamedTuple):
+    """Where something lies that is reached from a network."""
+
+    now: Callable[[], Any]
+    put: Callable[[Any], None]
+
+
+class AsBuilt:
+    """What is reached from a network, and what it was."""
+
+    def __init__(self, model: nn.Module) -> None:
+        vars(model)[KEY] = self
+        weights = (*model.parameters(), *model.state_dict(keep_vars=True).values())
+        self.known: dict[int, Any] = {id(each): each for each in (self, *weights)}  # stays itself, as deepcopy takes it
+        self.memory = {each.untyped_storage().data_ptr() for each in weights if isinstance(each, Tensor)}
+        self.trained = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+        self.tensors: list[tuple[Tensor, Tensor]] = []
+        self.generators: list[tuple[torch.Generator, Tensor]] = []  # whose pickles tell where they lie
+        self.mappings: list[tuple[Any, dict[Any, Any]]] = []
+        self.rows: list[tuple[Any, list[Any]]] = []
+        self.cells: list[tuple[CellType, Any]] = []  # of closures
+        self.others: list[tuple[_Place, Any]] = []  # which know by themselves how they are copied, and a copy
+        self._reach(model)
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """A copy of a network is another one, which nobody remembers yet."""
+        return type(None), ()
+
+    def restore(self) -> None:
+        """See restore()."""
+        for mapping, held in self.mappings:
+            if mapping or held:
+                mapping.clear()
+                mapping.update(held)
+        for row, values in self.rows:
+            row.clear()
+            (row.update if isinstance(row, set) else row.extend)(values)
+        for cell, value in self.cells:
+            cell.cell_contents = value
+        with torch.no_grad():
+            for tensor, numbers in self.tensors:
+                tensor.copy_(numbers)
+        for generator, state in self.generators:
+            generator.set_state(state)
+        for parameter, wanted in self.trained:
+            parameter.requires_grad_(wanted)
+        if self.others:
+            copies = copy.deepcopy([value for _, value in self.others], dict(self.known))
+            for (place, _), value in zip(self.others, copies, strict=True):
+                place.put(value)
+
+    def has_changed(self) -> bool:
+        """See has_changed()."""
+        mappings = [(_without_mode(of), _without_mode(held)) for of, held in self.mappings]
+        return not (
+            all(of.keys() == held.keys() for of, held in mappings)
+            and all(self._same(map(of.get, held), held.values()) for of, held in mappings)
+            and all(len(row) == len(values) and self._same(row, values) for row, values in self.rows)
+            and all(self._same([cell.cell_contents], [value]) for cell, value in self.cells)
+            and all(torch.equal(tensor, numbers) for tensor, numbers in self.tensors)
+            and all(torch.equal(generator.get_state(), state) for generator, state in self.generators)
+            and all(parameter.requires_grad == wanted for parameter, wanted in self.trained)
+            and all(_said(place.now()) == _said(value) for place, value in self.others)
+        )
+
+    def _same(self, found: Iterable[Any], were: Iterable[Any]) -> bool:
+        """Whether they are; not those that are copied."""
+        pairs = zip(found, were, strict=True)
+        return all(
+            one is was or (one == was if isinstance(was, STILL) else id(was) not in self.known) for one, was in pairs
+        )
+
+    def _reach(self, model: nn.Module) -> None:
+        others: list[tuple[_Place, Any]] = []
+        todo: list[tuple[_Place | None, Any]] = [(None, model)]
+        while todo:
+            place, value = todo.pop()
+            if id(value) in self.known or isinstance(value, STILL):
+                continue
+            if (parts := self._parts(value)) is not None:
+                self.known[id(value)] = value
+                todo.extend(parts)
+            elif place is not None:
+                others.append((place, value))
+        memo = dict(self.known)
+        for place, value in others:
+            with suppress(Exception):  # a file or a lock cannot be copied: it stays
+                if (copied := copy.deepcopy(value, memo)) is not value:
+                    self.others.append((place, copied))
+
+    def _parts(self, value: Any) -> Sequence[tuple[_Place | None, Any]] | None:
+        """What is reached from it; None if it is of another kind."""
+        if isinstance(value, nn.Module):
+            return [(None, vars(value))]
+        if isinstance(value, Tensor):
+            if value.untyped_storage().data_ptr() not in self.memory:  # else it is a look at a weight
+                self.tensors.append((value, value.detach().clone()))
+            return []
+        if isinstance(value, torch.Generator):
+            self.generators.append((value, value.get_state()))
+            return []
+        if type(value) in MAPPINGS:
+            self.mappings.append((value, dict(value)))
+            return [(_at(value, key), part) for key, part in value.items()]
+        if type(value) in ROWS:
+            self.rows.append((value, list(value)))
+            return [] if isinstance(value, set) else [(_at(value, k), part) for k, part in enumerate(value)]
+        if isinstance(value, tuple):
+            return [(None, part) for part in value]
+        if isinstance(value, MethodType):
+            return [(None, value.__self__), (None, value.__func__)]
+        if isinstance(value, partial):
+            return [(None, value.func), (None, value.args), (None, value.keywords)]
+        if isinstance(value, FunctionType):
+            return [(None, value.__defaults__), (None, value.__kwdefaults__), *map(self._cell, value.__closure__ or ())]
+        return None
+
+    def _cell(self, cell: CellType) -> tuple[_Place | None, Any]:
+        try:
+            value = cell.cell_contents
+        except ValueError:  # nothing is in it yet
+            return None, None
+        self.cells.append((cell, value))
+        return _Place(partial(getattr, cell, "cell_contents"), partial(setattr, cell, "cell_contents")), value
+
+
+def _at(container: Any, key: Any) -> _Place:
+    return _Place(partial(container.__getitem__, key), partial(container.__setitem__, key))
+
+
+def _without_mode(mapping: Any) -> dict[Any, Any]:
+    return {key: value for key, value in mapping.items() if key != MODE}
+
+
+def _said(value: Any) -> bytes | None:
+    """What is in an object of another kind; None if nobody can tell."""
+    try:
+        return pickle.dumps(value)
+    except Exception:  # its own code may raise anything
+        return None

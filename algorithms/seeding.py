@@ -1,0 +1,45 @@
+"""The one place that seeds the generators that a process has one of: torch's, Python's and NumPy's.
+
+Whatever calls a network or an algorithm seeds them before, as a user's own code may draw from any of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+
+def seeded(seed: int) -> None:
+    """Seeds the generators that are one for the process, torch's, Python's and NumPy's: what a user's own code draws
+    then follows from the seed, and not from what the process did before.  20 us."""
+    torch_seeded(seed)
+    random.seed(seed)
+    np.random.seed(seed & (2**32 - 1))  # noqa: NPY002  the one that others' code draws from
+
+
+@contextmanager
+def drawing(seed: int) -> Iterator[None]:
+    """Within this context these generators are seeded; afterwards they go on as if nothing had been drawn."""
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    seeded(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])  # noqa: NPY002
+
+
+def torch_seeded(seed: int) -> None:
+    """Seeds torch's global CPU generator, which dropout and the initialisers of torch.nn draw from; and that of the GPU
+    that is in use, if there is one, for a user's own layers.
+
+    The engine keeps the low 32 bits of `seed` only: pass one that is well mixed.
+    """
+    torch.default_generator.manual_seed(seed)  # 1 us; torch.manual_seed also visits every other device: 126 us
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed(seed)
