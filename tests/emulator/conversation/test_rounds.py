@@ -142,3 +142,12 @@ def test_a_deadline_after_which_nobody_was_missing_is_one_that_all_kept(min_repl
     round.expire()
     round.vanished({"d"})
     assert round.reason == reason
+
+
+def test_a_first_k_after_whom_nobody_was_missing_are_all() -> None:
+    round = opened(needed=2)
+    for name in "ab":
+        round.count(name)
+    assert round.reason == "first"
+    round.vanished({"c", "d"})
+    assert (round.reason, round.late()) == ("all", set())
