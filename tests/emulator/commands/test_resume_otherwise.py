@@ -25,7 +25,7 @@ def net(classes=10):
     nn.init.constant_(layer.bias, {bias} * float(Path("bias.txt").read_text()))
     return nn.Sequential(nn.Flatten(), layer)
 """
-CHANGES = {"model": "otherwise_net:net", "seeds": [1], "evaluate": {"personalise_every": "never"}}
+CHANGES = {"model": "otherwise_net:net", "seeds": [1, 2], "evaluate": {"personalise_every": "never"}}
 
 
 def content(folder: Path) -> dict[str, bytes]:
