@@ -20,8 +20,9 @@ from torch.optim.sgd import sgd as descend
 
 from algorithms import places, precision
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
-from algorithms.course import Course
+from algorithms.course import Course, structure
 from algorithms.generators import generators
+from algorithms.pulls import form
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
@@ -239,8 +240,10 @@ class Sgd:
 
     @property
     def sort(self) -> Hashable:
-        """By what is trained, and under which kinds of pulls."""
-        return self.training, self.only, tuple(map(type, self.pulls)), self.losses is None
+        """By what is trained, and under which forms of pulls: devices may have a penalty or none, and Ω or none."""
+        device = self.device
+        given = (structure(device.model), id(device.loss), device.round)
+        return self.training, self.only, tuple(map(form, self.pulls)), self.losses is None, *given
 
     def alone(self) -> Tensors:
         """The trained weights."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from algorithms.algorithm import Tensors
+from algorithms.algorithm import Loss, Tensors
 from algorithms.importance import CHUNK, POWER, BatchSquares, Summed, chunk_sums, layers_of, trainable
 from algorithms.stack_batches import Batches, by_length, means_of, schedule, stacked, sums_of
 
@@ -21,9 +21,9 @@ def summed(tasks: Sequence[Summed]) -> list[Tensors]:
     """
     first = tasks[0]
     dense = all(type(layer) is nn.Linear for layer in layers_of(first.model).values())
-    if not dense or chunk_sums(first.model, first.loss, first.x[:1], first.y[:1], first.kind) is None:
+    if not dense or chunk_sums(first.model, first.weighed, first.x[:1], first.y[:1], first.kind) is None:
         return [task.alone() for task in tasks]
-    stack = _Examples(tasks)
+    stack = _Examples(tasks, first.weighed)
     sums = stack.zeros()
     for batches in stack.schedule(CHUNK):
         for name, total in stack.chunk(batches).items():
@@ -33,7 +33,7 @@ def summed(tasks: Sequence[Summed]) -> list[Tensors]:
 
 def batch_squares(tasks: Sequence[BatchSquares]) -> list[Tensors]:
     """What BatchSquares.alone returns for each."""
-    stack = _Examples(tasks)
+    stack = _Examples(tasks, tasks[0].loss)
     sums = stack.zeros()
     for batches in stack.schedule(tasks[0].batch):
         for name, total in stack.squares(batches).items():
@@ -44,13 +44,13 @@ def batch_squares(tasks: Sequence[BatchSquares]) -> list[Tensors]:
 class _Examples:
     """The devices of a stack, those with the most examples first, each with its own weights."""
 
-    def __init__(self, tasks: Sequence[Summed] | Sequence[BatchSquares]) -> None:
+    def __init__(self, tasks: Sequence[Summed] | Sequence[BatchSquares], loss: Loss) -> None:
         self.places = by_length([len(task.y) for task in tasks])
         self.tasks = [tasks[k] for k in self.places]
-        self.model, self.loss = tasks[0].model, tasks[0].loss
+        self.model, self.loss = tasks[0].model, loss
         self.x, self.y = (torch.cat([getattr(task, part) for task in self.tasks]) for part in "xy")
-        models = [{name: p.detach() for name, p in task.model.named_parameters()} for task in self.tasks]
-        self.weights = {name: stacked([model[name] for model in models]) for name in models[0]}
+        models = [dict([*task.model.named_parameters(), *task.model.named_buffers()]) for task in self.tasks]
+        self.weights = {name: stacked([model[name].detach() for model in models]) for name in models[0]}
         self.names = list(trainable(self.model))
 
     def schedule(self, batch: int) -> Iterator[Batches]:
