@@ -27,6 +27,7 @@ from algorithms.pulls import form
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
+PENALTY = ("strength", "importance", "value")  # what a Penalty has beside its call
 # Examples that a model is evaluated on at a time; constants, for the last bits depend on them.
 PIECE, PIECE_ON_GPU = 100, 1000
 
@@ -98,6 +99,13 @@ class Penalty(Protocol):
 
     def value(self, weights: Tensors) -> float:
         """The penalty itself at these weights, above its own minimum."""
+
+
+def check_penalty(found: object) -> None:
+    """Raises TypeError unless this, which an algorithm's penalty() returned, is a Penalty or None."""
+    if found is not None and not (callable(found) and all(hasattr(found, name) for name in PENALTY)):
+        what = "as algorithms.local.Quadratic(anchor, strength, importance)"
+        raise TypeError(f"penalty() returned a {type(found).__name__}; it must return a penalty, {what}, or None")
 
 
 @dataclass(frozen=True)
@@ -261,6 +269,7 @@ def fitting(
 
     `watch` is shown each trained parameter and its gradient before each step, without the penalty's part.
     """
+    check_penalty(penalty)
     losses: list[Tensor] = []
     pulls = tuple(each for each in (watch, penalty) if each is not None)
     trained = yield Sgd(device, weights, training, pulls, losses=None if penalty is None else losses)
@@ -269,7 +278,7 @@ def fitting(
         return Reply({"weights": trained}, examples)
     reached = leverage(penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training))
     parameters = {name: trained[name] for name, p in device.model.named_parameters() if p.requires_grad}
-    share = {"penalty_share": share_of(penalty.value(parameters), losses)}
+    share = {"penalty_share": share_of(float(penalty.value(parameters)), losses)}
     return Reply({"weights": trained}, examples, leverage=reached, numbers=share)
 
 
