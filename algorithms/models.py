@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from inspect import signature
-from pkgutil import resolve_name
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from algorithms import own
 from algorithms.local import seeded
 from algorithms.turns import TURN
 
@@ -244,14 +244,14 @@ def build(name: str, seed: int, classes: int | None = None) -> nn.Module:
     """The network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
 
     It tells `classes` apart, or, None, its usual number: 10 kinds of image, 90 characters, 2,000 words.
-    A name like `package.module:function` is a user's own: a function that returns the network; it gets `classes`
-    only if it has a parameter of that name.
+    A name like `package.module:function` is a user's own: a function that returns the network, which gets `classes`
+    only if it has a parameter of that name; or a network, of which this is a copy, with its own weights.
     Raises ValueError for an unknown name and for `classes` below 1, TypeError for a function that returns
     something else.
     """
     if classes is not None and classes < 1:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
-    make = resolve_name(name) if ":" in name else _design(name).make
+    make = own.maker(name) if ":" in name else _design(name).make
     chosen = {"classes": classes} if classes is not None and "classes" in signature(make).parameters else {}
     with TURN:  # it draws
         seeded(seed)

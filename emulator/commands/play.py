@@ -29,6 +29,7 @@ from emulator.commands.options import Format, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import lab_of
+from emulator.lab.doubts import doubts
 from emulator.lab.lab import CPU, Lab
 from emulator.lab.stacking import resolved
 from emulator.ledger.ledger import opened
@@ -96,6 +97,8 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     lab = replace(gpus.at(lab_of(scenario), places), over_sockets=settings.world == "sockets")
     scenario = resolved(scenario, lab.data)
     check_deadline(lab, scenario)
+    for doubt in doubts(lab):
+        say(f"fedlapse: {doubt}", err=True, tone="warning")
     compile_network(scenario)
     if settings.world == "virtual" and isinstance(workers, int):
         settings = replace(settings, at_once=max(AT_ONCE * workers, len(scenario.algorithms)))

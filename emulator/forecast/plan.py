@@ -17,6 +17,7 @@ from emulator.forecast.price import Kind, Price, comparable, margin, price, weig
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import SharedLink, shared_links
 from emulator.lab.build import lab_of
+from emulator.lab.doubts import doubts
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import CPU, Lab
 from emulator.play.conduct import Conduct
@@ -134,6 +135,7 @@ def _doubts(
     span: float,
 ) -> Iterator[str]:
     """What is wrong with rounds and fleet in runs of `span` seconds, and what is assumed."""
+    yield from doubts(lab)
     yield from _failures(rehearsals)
     yield from absent(lab, span)
     yield from too_large(groups, memory)

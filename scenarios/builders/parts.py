@@ -13,8 +13,10 @@ from numpy import ndarray
 from torch import nn
 
 from algorithms import models
+from algorithms import own as networks
 from devices import shards
 from devices.data.dataset import Dataset
+from network.wire.payload import DTYPES
 from scenarios.builders import sets
 from scenarios.builders.drawn import Drawing, Known, by_cycle
 from scenarios.builders.roster import MANY, all_names
@@ -47,12 +49,18 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
         )
     try:
         module = models.build(name, 0, data.classes)
-        with torch.no_grad():
-            outputs = module(torch.from_numpy(data.x[:2]))  # (2, classes) or (2, positions, classes)
+        if strange := networks.unsendable(module, DTYPES):
+            raise TypeError(strange)
+        with torch.no_grad():  # (2, classes) or (2, positions, classes), tested and trained
+            both = [module.train(how)(torch.from_numpy(data.x[:2])) for how in (False, True)]
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())
         raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {said}", MODEL) from None
     wanted = [(2, data.classes), *([(2, *shape, data.classes)] if data.text else [])]
+    if said := next(filter(None, map(networks.fault, both)), ""):
+        logits = f"it must return the logits, {wanted[-1]} for 2 examples, or what has them as `logits`"
+        raise BadScenario(f"{name} returns {said}; {logits}", MODEL)
+    outputs = next((each for each in both if tuple(each.shape) not in wanted), both[-1])
     if tuple(outputs.shape) not in wanted or (data.y.ndim > 1 and outputs.dim() < 3) or not _learns(module):
         raise BadScenario(
             f"{name} gives {tuple(outputs.shape)} for 2 examples; {data.name} has {data.classes} classes, "
