@@ -120,3 +120,46 @@ made = Plain()  # a network, not what makes one
 with torch.no_grad():
     for parameter in made.parameters():
         parameter.copy_(torch.linspace(-0.3, 0.3, parameter.numel()).view_as(parameter))
+
+
+class Masked(nn.Module):
+    """Causal attention over the rows of an image; its mask of 0 and -inf is a buffer, and others hold inf and NaN."""
+
+    def __init__(self, classes=10):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(8, 8) for _ in range(3))
+        self.head = nn.Linear(64, classes)
+        self.register_buffer("mask", torch.full((8, 8), float("-inf")).triu(1))
+        self.register_buffer("bounds", torch.tensor([float("-inf"), 0.5, float("inf")]))
+        self.register_buffer("unused", torch.full((2,), float("nan")))
+
+    def forward(self, x):
+        x = x.view(-1, 8, 8).clamp(self.bounds[0], self.bounds[2])
+        weights = (self.q(x) @ self.k(x).transpose(1, 2) / 8**0.5 + self.mask).softmax(-1)
+        return self.head((weights @ self.v(x)).flatten(1))
+
+
+class DrawnMask(Masked):
+    """Each seed has another mask."""
+
+    def __init__(self, classes=10):
+        super().__init__(classes)
+        self.mask[1:, 1:].masked_fill_(torch.rand(7, 7) < 0.3, float("-inf")).fill_diagonal_(0)
+
+
+class Opening(Masked):
+    """Training changes its mask: after a step the first row sees everything but the last place."""
+
+    def forward(self, x):
+        if self.training:
+            self.mask[0, :7] = 0
+        return super().forward(x)
+
+
+class Closing(Masked):
+    """A value of its mask that was 0 becomes -inf."""
+
+    def forward(self, x):
+        if self.training:
+            self.mask[7, 0] = float("-inf")
+        return super().forward(x)
