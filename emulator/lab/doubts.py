@@ -14,6 +14,8 @@ def doubts(lab: Lab) -> Iterator[str]:
             f"the outputs of {lab.model} are >= 0 and sum to 1, as after a softmax; training takes the cross-entropy "
             "of logits, which has a softmax of its own, so the model should end before it"
         )
+    if not len(lab.data.y_test):
+        yield f"{lab.data.name} has no test examples: no accuracy is known but that of validation (data.validation)"
 
 
 def _ends_in_softmax(lab: Lab) -> bool:

@@ -74,13 +74,26 @@ def _shape_of(data: Dataset) -> str:
 
 
 def check_enough(scenario: Scenario, data: Dataset) -> None:
-    """Raises BadScenario if there are more devices than examples, and they are not to share any."""
+    """Raises BadScenario if there are more devices than examples, and they are not to share any; or no test examples,
+    and something depends on them."""
+    _check_tested(scenario, data)
     if scenario.devices > len(data.y) and scenario.data.split.kind != "draw":
         raise BadScenario(
             f"{scenario.devices} devices, but {data.name} has {len(data.y)} training examples; devices may share them, "
             f"as data.split: {{kind: draw, each: 50}}",
             ("fleet",),
         )
+
+
+def _check_tested(scenario: Scenario, data: Dataset) -> None:
+    rounds, said = scenario.rounds, list[tuple[tuple[str | int, ...], str]]()
+    said += [(("rounds", "targets", n), target.metric) for n, target in enumerate(rounds.targets)]
+    said += [(("rounds", "stop_at"), rounds.stop_at.metric)] if rounds.stop_at else []
+    said += [(("expect", n), expected.metric) for n, expected in enumerate(scenario.expect)]
+    for loc, metric in said:
+        if metric != "validation" and not len(data.y_test):
+            message = f"{metric} can never be seen: {data.name} has no test examples; the metric must be validation"
+            raise BadScenario(message, loc)
 
 
 def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
