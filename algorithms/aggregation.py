@@ -137,6 +137,8 @@ def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
     mean = torch.zeros(first.shape, dtype=torch.float64, device=first.device)
     for value, n, total in zip(_widened(chain([first], others), first), times, accumulate(times), strict=True):
         mean.lerp_(value, n / total)
+    if not mean.sum().isfinite():  # no server takes such values but constants, as of a mask, which are all the same
+        mean = mean.where(first.isfinite(), first)
     return mean.to(first.dtype)
 
 

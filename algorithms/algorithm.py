@@ -13,6 +13,7 @@ from math import cos, pi
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, get_args
 
 if TYPE_CHECKING:  # a replay reads these types and computes nothing: it must not wait for torch
+    from numpy import ndarray
     from torch import Tensor, nn
 
 Tensors = dict[str, "Tensor"]  # parameter name -> tensor
@@ -90,6 +91,7 @@ class Party:
     memory: Message = field(default_factory=dict)  # what this party kept; {} at first
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
     lossy: Mapping[str, str] = field(default_factory=dict)  # which kinds lose on the way, as {"up fisher": "bfloat16"}
+    constants: Mapping[str, ndarray] = field(default_factory=dict)  # the server's: buffers that are not finite at first
     # What the other side decodes of these tensors, sent as this kind in this round.  Whoever must know what a lossy
     # encoding leaves (FedCurv's own part) asks, and puts the very object that comes back into its upload.
     send: Send = unharmed

@@ -7,9 +7,12 @@ a job come to the same place, and it is computed for all of them.
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from algorithms.algorithm import Tensors
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Result = TypeVar("Result")
 
@@ -26,6 +29,12 @@ class Task(Protocol):
 
 
 Course = Generator[Task, Tensors, Result]
+
+
+def structure(model: nn.Module) -> Hashable:
+    """Equal for copies of one network, whatever their values: tasks of one sort are computed with one of them."""
+    parameters = tuple((name, value.shape, value.requires_grad) for name, value in model.named_parameters())
+    return tuple(map(type, model.modules())), parameters
 
 
 def alone(course: Generator[Any, Tensors, Result]) -> Result:

@@ -25,7 +25,7 @@ from algorithms import course
 from algorithms.algorithm import Loss, Party, Tensors
 from algorithms.as_built import restore
 from algorithms.copied import copied
-from algorithms.course import Course
+from algorithms.course import Course, structure
 from algorithms.labels import at_label, drawn, norm
 from algorithms.models import twice_differentiable
 from algorithms.seeding import drawing
@@ -100,7 +100,7 @@ def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: 
 class Summed:
     """Sums of |g| ("abs") or g² ("sq") over the examples, in float64, that a course waits for.
 
-    `label`: that of the loss, where one is given (labels.at_label).  The model is in eval mode.
+    `label`: the one that the loss is taken with (labels.at_label); None: `y`.  The model is in eval mode.
     """
 
     model: nn.Module
@@ -112,11 +112,16 @@ class Summed:
 
     @property
     def sort(self) -> Hashable:
-        return self.kind, self.label
+        return self.kind, self.label, id(self.loss), structure(self.model)
+
+    @property
+    def weighed(self) -> Loss:
+        """The loss that is differentiated."""
+        return self.loss if self.label is None else at_label(self.loss, self.label)
 
     def alone(self) -> Tensors:
         """The sums of each trainable parameter."""
-        given = self.model, self.loss, self.x, self.y, self.kind
+        given = self.model, self.weighed, self.x, self.y, self.kind
         with drawing(0):  # some networks draw in eval mode, too
             sums = _fast(*given)
             return _slow(*given) if sums is None else sums
@@ -134,7 +139,7 @@ class BatchSquares:
 
     @property
     def sort(self) -> Hashable:
-        return self.batch
+        return self.batch, id(self.loss), structure(self.model)
 
     def alone(self) -> Tensors:
         """The sums of each trainable parameter."""
@@ -179,7 +184,7 @@ def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Course[Tens
         classes = model(x[:1]).shape[-1]
     sums = _zeros(model)
     for label in range(classes):
-        found = yield Summed(model, at_label(loss, label), x, y, "sq", label)
+        found = yield Summed(model, loss, x, y, "sq", label)
         for name, total in found.items():
             sums[name] += total
     return sums

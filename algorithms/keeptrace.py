@@ -17,7 +17,7 @@ from torch import Tensor
 
 from algorithms.algorithm import Party, Phase, Tensors, Training, Work
 from algorithms.cost import SQUARES
-from algorithms.local import Quadratic, batches, pull, seeded_step, single_values, steps
+from algorithms.local import Quadratic, batches, check_penalty, pull, seeded_step, single_values, steps
 from algorithms.models import twice_differentiable
 from algorithms.tensors import load, tensors_of
 
@@ -87,6 +87,7 @@ def keep_trace(
     """
     if every < 1:
         raise ValueError(f"every is {every}; weights must be kept in every step (1), or in every so many")
+    check_penalty(penalty)
     if penalty is not None and penalty.anchor is not weights:
         raise ValueError("the penalty has an anchor of its own; it must be the weights that training starts from")
     way = _Way(device, weights, training, penalty)

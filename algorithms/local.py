@@ -20,14 +20,16 @@ from torch.optim.sgd import sgd as descend
 from algorithms import places, precision
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.as_built import restore
-from algorithms.course import Course
+from algorithms.course import Course, structure
 from algorithms.generators import generators
+from algorithms.pulls import form
 from algorithms.seeding import seeded
 from algorithms.tensors import call, load, tensors_of
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
+PENALTY = ("strength", "importance", "value")  # what a Penalty has beside its call
 # Examples that a model is evaluated on at a time; constants, for the last bits depend on them.
 PIECE, PIECE_ON_GPU = 100, 1000
 
@@ -88,6 +90,13 @@ class Penalty(Protocol):
 
     def value(self, weights: Tensors) -> float:
         """The penalty itself at these weights, above its own minimum."""
+
+
+def check_penalty(found: object) -> None:
+    """Raises TypeError unless this, which an algorithm's penalty() returned, is a Penalty or None."""
+    if found is not None and not (callable(found) and all(hasattr(found, name) for name in PENALTY)):
+        what = "as algorithms.local.Quadratic(anchor, strength, importance)"
+        raise TypeError(f"penalty() returned a {type(found).__name__}; it must return a penalty, {what}, or None")
 
 
 @dataclass(frozen=True)
@@ -230,8 +239,10 @@ class Sgd:
 
     @property
     def sort(self) -> Hashable:
-        """By what is trained, and under which kinds of pulls."""
-        return self.training, self.only, tuple(map(type, self.pulls)), self.losses is None
+        """By what is trained, and under which forms of pulls: devices may have a penalty or none, and Ω or none."""
+        device = self.device
+        given = (structure(device.model), id(device.loss), device.round)
+        return self.training, self.only, tuple(map(form, self.pulls)), self.losses is None, *given
 
     def alone(self) -> Tensors:
         """The trained weights."""
@@ -249,6 +260,7 @@ def fitting(
 
     `watch` is shown each trained parameter and its gradient before each step, without the penalty's part.
     """
+    check_penalty(penalty)
     losses: list[Tensor] = []
     pulls = tuple(each for each in (watch, penalty) if each is not None)
     trained = yield Sgd(device, weights, training, pulls, losses=None if penalty is None else losses)
@@ -257,7 +269,7 @@ def fitting(
         return Reply({"weights": trained}, examples)
     reached = leverage(penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training))
     parameters = {name: trained[name] for name, p in device.model.named_parameters() if p.requires_grad}
-    share = {"penalty_share": share_of(penalty.value(parameters), losses)}
+    share = {"penalty_share": share_of(float(penalty.value(parameters)), losses)}
     return Reply({"weights": trained}, examples, leverage=reached, numbers=share)
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from inspect import signature
-from pkgutil import resolve_name
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
+from algorithms import own
 from algorithms.seeding import seeded
 from algorithms.tensors import overlap
 from algorithms.turns import TURN
@@ -248,17 +248,17 @@ def build(
     """The network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
 
     It tells `classes` apart, or, None, its usual number: 10 kinds of image, 90 characters, 2,000 words.
-    A name like `package.module:function` is a user's own: a function that returns the network; it gets `classes`
-    only if it has a parameter of that name.  Lazy layers find the number of their inputs from examples of this shape,
-    int64 tokens (`text`) or else float32 numbers; None: the network has no such layers.
-    Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that no example reaches, TypeError
-    for a function that returns something else.
+    A name like `package.module:thing` is a user's own: a function that returns the network, which gets `classes` only
+    if it has a parameter of that name; or a network, of which this is a copy, with its own weights.  Lazy layers find
+    the number of their inputs from examples of this shape, int64 tokens (`text`) or else float32 numbers; None: the
+    network has no such layers.  Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that
+    no example reaches, TypeError for a function that returns something else.
     """
     if classes is not None and classes < 1:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
     with TURN:  # it draws
         seeded(0)  # what a module draws when it is first imported is the same in each process
-        make = resolve_name(name) if ":" in name else _design(name).make
+        make = own.maker(name) if ":" in name else _design(name).make
         chosen = {"classes": classes} if classes is not None and "classes" in signature(make).parameters else {}
         seeded(seed)
         network = make(**chosen)

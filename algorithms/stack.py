@@ -50,13 +50,30 @@ def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
 
 
 def _answered(tasks: Mapping[int, Task], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
-    """The tasks' results.  An error is the first course's, which can say whose it is; a full memory is the stack's."""
+    """The tasks' results.  An error is raised in the course of a device that has it alone too, which can say whose it
+    is, else in the first; a full memory is the stack's."""
     these = list(tasks.values())
     joint = JOINT.get(type(these[0])) if len(these) > 1 else None
+    if joint is None:
+        yield from _one_by_one(tasks, courses)
+        return
     try:
-        found = joint(these) if joint else [task.alone() for task in these]
+        found = joint(these)
+    except OutOfMemoryError:  # a smaller stack may do
+        raise
     except Exception as error:
-        if not (joint and isinstance(error, OutOfMemoryError)):  # a smaller stack may do
-            courses[next(iter(tasks))].throw(error)
+        for _ in _one_by_one(tasks, courses):
+            pass
+        courses[next(iter(tasks))].throw(error)
         raise
     yield from zip(tasks, found, strict=True)
+
+
+def _one_by_one(tasks: Mapping[int, Task], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
+    for k, task in tasks.items():
+        try:
+            found = task.alone()
+        except Exception as error:
+            courses[k].throw(error)
+            raise
+        yield k, found

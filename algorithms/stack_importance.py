@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
-from algorithms.algorithm import Tensors
+from algorithms.algorithm import Loss, Tensors
 from algorithms.importance import CHUNK, POWER, BatchSquares, Summed, chunk_sums, layers_of, trainable
 from algorithms.seeding import drawing
 from algorithms.stack_batches import Batches, by_length, means_of, schedule, stacked, sums_of
@@ -23,21 +23,24 @@ def summed(tasks: Sequence[Summed]) -> list[Tensors]:
     """
     first = tasks[0]
     dense = all(type(layer) is nn.Linear for layer in layers_of(first.model).values())
-    if not dense or chunk_sums(first.model, first.loss, first.x[:1], first.y[:1], first.kind) is None:
+    if not dense or chunk_sums(first.model, first.weighed, first.x[:1], first.y[:1], first.kind) is None:
         return [task.alone() for task in tasks]
-    return _added(tasks, CHUNK, _Examples.chunk)
+    return _added(tasks, CHUNK, _Examples.chunk, first.weighed)
 
 
 def batch_squares(tasks: Sequence[BatchSquares]) -> list[Tensors]:
     """What BatchSquares.alone returns for each."""
-    return _added(tasks, tasks[0].batch, _Examples.squares)
+    return _added(tasks, tasks[0].batch, _Examples.squares, tasks[0].loss)
 
 
 def _added(
-    tasks: Sequence[Summed] | Sequence[BatchSquares], batch: int, values: Callable[[_Examples, Batches], Tensors]
+    tasks: Sequence[Summed] | Sequence[BatchSquares],
+    batch: int,
+    values: Callable[[_Examples, Batches], Tensors],
+    loss: Loss,
 ) -> list[Tensors]:
     """The sums of these values of all batches."""
-    stack = _Examples(tasks)
+    stack = _Examples(tasks, loss)
     sums = stack.zeros()
     with drawing(0):  # as by itself
         for batches in stack.schedule(batch):
@@ -49,13 +52,13 @@ def _added(
 class _Examples:
     """The devices of a stack, those with the most examples first, each with its own weights."""
 
-    def __init__(self, tasks: Sequence[Summed] | Sequence[BatchSquares]) -> None:
+    def __init__(self, tasks: Sequence[Summed] | Sequence[BatchSquares], loss: Loss) -> None:
         self.places = by_length([len(task.y) for task in tasks])
         self.tasks = [tasks[k] for k in self.places]
-        self.model, self.loss = tasks[0].model, tasks[0].loss
+        self.model, self.loss = tasks[0].model, loss
         self.x, self.y = (torch.cat([getattr(task, part) for task in self.tasks]) for part in "xy")
-        models = [{name: p.detach() for name, p in task.model.named_parameters()} for task in self.tasks]
-        self.weights = {name: stacked([model[name] for model in models]) for name in models[0]}
+        models = [dict([*task.model.named_parameters(), *task.model.named_buffers()]) for task in self.tasks]
+        self.weights = {name: stacked([model[name].detach() for model in models]) for name in models[0]}
         self.names = list(trainable(self.model))
 
     def schedule(self, batch: int) -> Iterator[Batches]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from algorithms.algorithm import Tensors, matches
 from algorithms.as_built import restore
 from algorithms.local import Descent, Pull, Sgd
+from algorithms.pulls import changed, joined, mappings, others
 from algorithms.stack_batches import means_of, stacked
 from algorithms.stack_model import StackModel, stack_model
 
@@ -59,7 +60,7 @@ class Stack:
         weights = {name: stacked([task.weights[name] for task in tasks]) for name in first.weights}
         for name in names:
             weights[name] = weights[name].clone(memory_format=torch.contiguous_format)
-        pulls = [JointPull.of(each) for each in zip(*(task.pulls for task in tasks), strict=True)]
+        pulls = [JointPull.of(each, first.weights) for each in zip(*(task.pulls for task in tasks), strict=True)]
         descent = Descent(first.training, first.device.round)
         return cls(stack_model(model).as_built(), first.device.loss, names, weights, descent, pulls)
 
@@ -108,8 +109,9 @@ class JointPull:
     cut: dict[int, Any] = field(default_factory=dict, compare=False)  # the same, by how many devices train still
 
     @classmethod
-    def of(cls, pulls: Sequence[Pull]) -> JointPull:
-        return cls(pulls, _coordinatewise(pulls))
+    def of(cls, pulls: Sequence[Pull], weights: Tensors) -> JointPull:
+        """Of these pulls, which are of one form, on such weights."""
+        return cls(pulls, joined(pulls, weights, stacked))
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
         """Adds to grad (k, ...), as each device's pull does to its own."""
@@ -119,58 +121,24 @@ class JointPull:
             return
         if len(grad) not in self.cut:
             self.cut.clear()
-            self.cut[len(grad)] = _changed(self.together, lambda value: value[: len(grad)])
+            self.cut[len(grad)] = changed(self.together, lambda value: value[: len(grad)])
         self.cut[len(grad)](name, parameter, grad)
 
     def tensors(self) -> list[Tensor]:
         """See Stack.tensors."""
-        return [tensor for tensors in _mappings(self.together).values() for tensor in tensors.values()]
+        return [tensor for tensors in mappings(self.together).values() for tensor in tensors.values()]
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> JointPull:
         """See Stack.mapped."""
-        return self if self.together is None else JointPull(self.pulls, _changed(self.together, change))
+        return self if self.together is None else JointPull(self.pulls, changed(self.together, change))
 
     @property
     def recordable(self) -> bool:
         """Whether steps are the same but for tensors where `sort` is the same."""
-        return self.together is not None and all(isinstance(value, PLAIN) for value in _others(self.together))
+        return self.together is not None and all(isinstance(value, PLAIN) for value in others(self.together))
 
     @property
     def sort(self) -> Hashable:
         """Equal for pulls that differ in the values of their tensors only."""
-        names = tuple((key, tuple(tensors)) for key, tensors in _mappings(self.together).items())
-        return type(self.together), names, tuple(_others(self.together))
-
-
-def _mappings(pull: Any) -> dict[str, Tensors]:
-    """Its fields that are tensors by name."""
-    return {each.name: getattr(pull, each.name) for each in fields(pull) if _tensors(pull, each)}
-
-
-def _others(pull: Any) -> list[Any]:
-    """The others; what is not compared it only tells."""
-    return [getattr(pull, each.name) for each in fields(pull) if each.compare and not _tensors(pull, each)]
-
-
-def _coordinatewise(pulls: Sequence[Pull]) -> Any:
-    first: Any = pulls[0]
-    if not is_dataclass(first) or not getattr(first, "coordinatewise", False):
-        return None
-    found: dict[str, Tensors] = {}
-    for each in fields(first):
-        values = [getattr(pull, each.name) for pull in pulls]
-        if _tensors(first, each):
-            found[each.name] = {name: stacked([value[name] for value in values]) for name in values[0]}
-        elif each.compare and any(value != values[0] for value in values):
-            return None
-    return replace(first, **found)  # type: ignore[type-var]
-
-
-def _tensors(pull: Any, each: Field[Any]) -> bool:
-    return isinstance(getattr(pull, each.name), Mapping)
-
-
-def _changed(pull: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same of other tensors."""
-    of = _mappings(pull)
-    return replace(pull, **{key: {name: change(value) for name, value in of[key].items()} for key in of})
+        names = tuple((key, tuple(tensors)) for key, tensors in mappings(self.together).items())
+        return type(self.together), names, tuple(others(self.together))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from devices.data.mapped import Mapped
 
+ARRAYS = ("x", "y", "x_test", "y_test", "owner", "owner_test", "cycle", "cycle_test")
 UNLABELLED = -1  # a position of a sequence that has no label: padding
 
 
@@ -19,7 +20,8 @@ UNLABELLED = -1  # a position of a sequence that has no label: padding
 class Dataset:
     """Examples and their classes, checked when built; compared by identity.
 
-    Images are float32 and have one label each.  Texts are int64 tokens, each example a sequence, with one label
+    Torch's tensors may stand for arrays, uint8 for pixels, which become float32 from 0 to 1, and other integers for
+    int64.  Images are float32 and have one label each.  Texts are int64 tokens, each example a sequence, with one label
     (the next token) or one for each position; UNLABELLED positions count nowhere.  Natural clients: `owner` says
     which of `owners` an example belongs to.  Drifting data: `cycle` says in which of the `cycles` time slices it
     came.  Raises ValueError for arrays of another type or shape, and for numbers out of their range.
@@ -39,6 +41,8 @@ class Dataset:
     cycle_test: NDArray[np.int64] | None = None  # (n_test,)
 
     def __post_init__(self) -> None:
+        for name in ARRAYS:
+            object.__setattr__(self, name, _converted(getattr(self, name), examples=name in ("x", "x_test")))
         if self.classes < 1:
             raise ValueError(f"{self.name}: classes is {self.classes}; a data set has at least 1")
         self._check("x", self.x, self.y)
@@ -129,6 +133,18 @@ class Dataset:
 def _moved(array: NDArray[Any], file: Path) -> Path:
     np.save(file, array)
     return file
+
+
+def _converted(values: Any, examples: bool) -> Any:
+    """An array of the type that a data set has, where that is plain; what it is already stays as it is."""
+    if hasattr(values, "detach"):  # torch, which this file does not import
+        values = values.detach().cpu().numpy()
+    if not isinstance(values, np.ndarray):
+        return values
+    if examples and values.dtype == np.uint8:
+        return np.divide(values, 255, dtype=np.float32)
+    plain = np.issubdtype(values.dtype, np.integer) and (values.ndim == 2 or not examples)  # texts have two axes
+    return values.astype(np.int64, copy=False) if plain else values
 
 
 def _mapped(place: Path | Mapped) -> NDArray[Any]:

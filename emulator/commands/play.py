@@ -30,7 +30,7 @@ from emulator.commands.options import Format, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import built
-from emulator.lab.doubts import doubts
+from emulator.lab.doubts import about_data, about_model
 from emulator.lab.lab import CPU, Lab
 from emulator.ledger.ledger import opened
 from emulator.ledger.place import KEEP_STATES, default_folder
@@ -98,6 +98,8 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     scenario, lab = built(scenario, places)
     lab = replace(lab, over_sockets=settings.world == "sockets")
     check_deadline(lab, scenario)
+    for doubt in about_model(lab):
+        say(f"fedlapse: {doubt}", err=True, tone="warning")
     compile_network(scenario)
     if settings.world == "virtual" and isinstance(workers, int):
         settings = replace(settings, at_once=max(AT_ONCE * workers, len(scenario.algorithms)))
@@ -143,7 +145,7 @@ def _concluded(
     with uninterrupted():
         host = host_text(time.monotonic() - began, sitting.outcomes, sitting.session)
         ending = Ending(
-            sitting.outcomes, host, sitting.session.stopped, assumed, list(doubts(lab, scenario.data.split))
+            sitting.outcomes, host, sitting.session.stopped, assumed, list(about_data(lab, scenario.data.split))
         )
         exit_code = conclude(out, ending, settings.format)
         if live and (out / REPORT).is_file():

@@ -20,7 +20,7 @@ from emulator.commands.play import AT_ONCE, Settings, host_text, play_runs, pool
 from emulator.commands.stopping import code, code_of, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import built
-from emulator.lab.doubts import doubts
+from emulator.lab.doubts import about_data
 from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
@@ -129,7 +129,7 @@ class Trials:
         with uninterrupted():
             host = host_text(time.monotonic() - began, sitting.outcomes, sitting.session)
             replace_file(out / "host.json", host)
-            doubted = list(doubts(lab, scenario.data.split))
+            doubted = list(about_data(lab, scenario.data.split))
             ending = Ending(sitting.outcomes, host, assumed=list(assumptions(scenario)), doubts=doubted)
             replace_file(out / "summary.json", summary_text(added_up(out, ending)))
             seal_results(out)

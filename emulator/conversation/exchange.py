@@ -48,7 +48,7 @@ class Soundness:
         if not isinstance(examples, int) or not 1 <= examples <= held:
             return Refusal("examples", f"says it used {examples} examples; it holds {held}")
         try:
-            reply.message.check(self.lab.upload_form(self.run.label, play.round.number))
+            reply.message.check(self.lab.upload_form(self.run.label, play.round.number, self.run.seed))
         except form.NotFinite as fault:
             return Refusal("values", str(fault))
         except form.Refused as fault:

@@ -37,7 +37,7 @@ class Arrived:
 
     def check(self, form: UploadForm) -> None:
         """See interface.Message."""
-        self.view.check(form.shapes)
+        self.view.check(form.shapes, form.constants)
 
     @cached_property
     def ref(self) -> Ref:

@@ -17,7 +17,7 @@ from emulator.forecast.price import Kind, Price, comparable, margin, price, weig
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import SharedLink, shared_links
 from emulator.lab.build import lab_of
-from emulator.lab.doubts import doubts
+from emulator.lab.doubts import about_data, about_model
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import CPU, Lab
 from emulator.lab.stacking import why_alone
@@ -136,12 +136,13 @@ def _doubts(
     memory: Mapping[str, Footprint],
     span: float,
 ) -> Iterator[str]:
-    """What is wrong with rounds, data and fleet in runs of `span` seconds, and what is assumed."""
+    """What is wrong with rounds, model, data and fleet in runs of `span` seconds, and what is assumed."""
+    yield from about_model(lab)
     yield from _failures(rehearsals)
     yield from absent(lab, span)
     yield from too_large(groups, memory)
     yield from assumptions(scenario)
-    yield from doubts(lab, scenario.data.split)
+    yield from about_data(lab, scenario.data.split)
     yield from without_power(lab)
     yield from too_short(groups, lab.placed(scenario.seeds[0]).loops.most(span))
 

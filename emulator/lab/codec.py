@@ -7,7 +7,7 @@ kept on the device and sent along next time (error feedback, Seide et al. 2014; 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -30,12 +30,14 @@ def arrays_of(message: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str
     return {kind: {name: tensor.cpu().numpy() for name, tensor in tensors.items()} for kind, tensors in message.items()}
 
 
-def encode(message: Message, encodings: Mapping[str, str] | None = None, seed: int = 0) -> payload.View:
-    """The encoded message; kinds that `encodings` names may lose, by draws from `seed`.
+def encode(
+    message: Message, encodings: Mapping[str, str] | None = None, seed: int = 0, plain: Collection[str] = ()
+) -> payload.View:
+    """The encoded message; kinds that `encodings` names may lose, by draws from `seed`, but for `plain` tensors.
 
     Use it before the tensors change: large ones are not copied.
     """
-    return payload.encoded(arrays_of(message), encodings, seed)
+    return payload.encoded(arrays_of(message), encodings, seed, plain)
 
 
 def decode(data: Buffer) -> Message:
@@ -156,9 +158,17 @@ class Outbox:
         found = {}
         for name, value in weights.items():
             if _floating(value) and name in self.reference:
-                value = value - self.reference[name]
+                value = _difference(value, self.reference[name])
             found[name] = value + missed[name] if name in missed else value
         return found
+
+
+def _difference(value: Tensor, base: Tensor) -> Tensor:
+    """0 where both are the same, also if that is no number, as a constant of -inf."""
+    found = value - base
+    if finite(found):
+        return found
+    return found.masked_fill((value == base) | (value.isnan() & base.isnan()), 0.0)
 
 
 def _on_top(value: Tensor, base: Tensor | None) -> Tensor:

@@ -1,4 +1,7 @@
-"""What is odd about the data of a scenario and its split, told before training and with the results, one line each."""
+"""What is odd about a scenario's model, data and split, though they can be used, one line each.
+
+`check` says it, `compare` says of the model before training and of the data with the results.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ FITS = 0.05  # alpha: below it, devices of equal size seldom get what they draw
 EVENER = 1.25  # times the classes of Dir(alpha), from where on it is told
 
 
-def doubts(lab: Lab, split: Split) -> Iterator[str]:
+def about_data(lab: Lab, split: Split) -> Iterator[str]:
     """Of labels: one class alone, classes that are not tested, and a Dirichlet split that is evener than its law."""
     data = lab.data
     if data.text or data.y.ndim > 1 or not len(data.y):
@@ -53,3 +56,25 @@ def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str
             f"{law:.1f}, because {len(lab.fleet)} devices share all examples of all classes; "
             f"split: {{kind: classes, each: {fewest}}} gives each as few as can be"
         )
+
+
+def about_model(lab: Lab) -> Iterator[str]:
+    """Outputs that are no logits, and a model that nothing tests."""
+    if ":" in lab.model and _ends_in_softmax(lab):
+        yield (
+            f"the outputs of {lab.model} are >= 0 and sum to 1, as after a softmax; training takes the cross-entropy "
+            "of logits, which has a softmax of its own, so the model should end before it"
+        )
+    if not len(lab.data.y_test):
+        yield f"{lab.data.name} has no test examples: no accuracy is known but that of validation (data.validation)"
+
+
+def _ends_in_softmax(lab: Lab) -> bool:
+    """Whether the outputs for two examples look like probabilities, in training or in evaluation."""
+    import torch
+
+    from algorithms import own
+
+    network, x = lab.network(0), torch.from_numpy(lab.data.x[:2])
+    with torch.no_grad():
+        return any(own.probabilities(network.train(how)(x)) for how in (False, True))

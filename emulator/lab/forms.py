@@ -18,11 +18,17 @@ class UploadForm:
     """That of one round, which all its devices share.  The algorithm is asked for it when somebody looks."""
 
     ask: Callable[[], Shapes]
+    tell: Callable[[], Mapping[str, np.ndarray]] = dict
 
     @cached_property
     def shapes(self) -> Shapes:
         """Dtype and shape of each tensor, by kind and name."""
         return self.ask()
+
+    @cached_property
+    def constants(self) -> Mapping[str, np.ndarray]:
+        """See Lab.constants."""
+        return self.tell()
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:

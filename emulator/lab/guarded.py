@@ -210,7 +210,7 @@ def _state(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Message:
     server: Party = args[-1]
     _same(found["weights"], _model_of(server), "weights")
     for name, tensor in found["weights"].items():
-        if tensor.is_floating_point() and not finite(tensor):
+        if not (finite(tensor) or payload.finite(tensor.cpu().numpy(), server.constants.get(name))):
             raise _Unfit(f"returned weights that are not finite ({name})")
     return dict(found)
 

@@ -94,8 +94,10 @@ def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tup
         return Opening(Stored(store.put(*known.pieces, digest=state.digest), known.sizes), {})
     asked = algorithm.request(decode(data), names, _drawing(_server(lab, run, round)))
     seed = derive(run.seed, "encode", "server", round)
-    extra = {name: stored(store, encode({**asked.download, **more}, how, seed)) for name, more in asked.extra.items()}
-    return Opening(stored(store, encode(asked.download, how, seed)), extra)
+    plain = lab.constants(run.seed)
+    extra = {name: encode({**asked.download, **more}, how, seed, plain) for name, more in asked.extra.items()}
+    down = encode(asked.download, how, seed, plain)
+    return Opening(stored(store, down), {name: stored(store, view) for name, view in extra.items()})
 
 
 def train(
@@ -124,7 +126,7 @@ def train_stack(
 ) -> list[Trained]:
     """The same for devices that train as one stack (algorithms/stack.py), in their order."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
-    uploads = _uploads(lab, store, run.label, round, answers)
+    uploads = _uploads(lab, store, run, round, answers)
     shown: Sequence[Sequence[Hits]] = _shown(lab, run, round, answers) if measure else [()] * len(answers)
     drifts = _drifts(lab, answers) if measure else [{}] * len(answers)
     return [_trained(store, *each) for each in zip(answers, uploads, shown, drifts, strict=True)]
@@ -223,14 +225,15 @@ def _outbox(lab: Lab, run: Run, device: str, round: int, download: Message, memo
     )
 
 
-def _uploads(lab: Lab, store: Store, label: str, round: int, answers: Sequence[_Answer]) -> Iterable[Stored]:
+def _uploads(lab: Lab, store: Store, run: Run, round: int, answers: Sequence[_Answer]) -> Iterable[Stored]:
     """What they send.  Each outbox notes as it packs what was lost."""
-    form = lab.upload_form(label, round)
-    if not lab.up.get(label):
+    form = lab.upload_form(run.label, round, run.seed)
+    if not lab.up.get(run.label):
         uploads = [answer.reply.upload for answer in answers]
         if (found := _at_once(lab, store, uploads, form)) is not None:
             return found
-    return (stored(store, answer.outbox.packed(answer.reply.upload), form.shapes) for answer in answers)
+    packed = (answer.outbox.packed(answer.reply.upload) for answer in answers)
+    return (stored(store, view, form.shapes, form.constants) for view in packed)
 
 
 def _at_once(lab: Lab, store: Store, uploads: Sequence[Message], form: UploadForm) -> list[Stored] | None:
@@ -360,7 +363,8 @@ def export(lab: Lab, store: Store, weights: Ref) -> Ref:
 def message_sizes(lab: Lab, run: Run) -> tuple[int, int]:
     """The bytes of the largest download and upload, encoded; a sparse one has no more than its frame."""
     algorithm = lab.algorithms[run.label]
-    down = encode(algorithm.download_form(_server(lab, run, 0)), lab.down.get(run.label, {}))
+    how, plain = lab.down.get(run.label, {}), lab.constants(run.seed)
+    down = encode(algorithm.download_form(_server(lab, run, 0)), how, plain=plain)
     forms = (algorithm.upload_form(round, lab.module) for round in range(ROUNDS))
     return down.nbytes, max(encode(form, lab.up.get(run.label, {})).nbytes for form in forms)
 
@@ -419,5 +423,5 @@ def _drawing(party: Party) -> Party:
 
 
 def _server(lab: Lab, run: Run, round: int) -> Party:
-    shared = partial(_shared(lab, run, round), fleet=lab.names)
+    shared = partial(_shared(lab, run, round), fleet=lab.names, constants=lab.constants(run.seed))
     return _party(shared, run, "server", round, "server", lab.proxy(run.seed), {})

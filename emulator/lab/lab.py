@@ -18,6 +18,7 @@ from emulator.lab import copies
 from emulator.lab.codec import arrays_of
 from emulator.lab.forms import UploadForm
 from emulator.lab.links import LinksAtOffsets, places
+from emulator.lab.seeds import seed as derive
 from network.links.link import Link
 from network.sharing.flow import Topology
 from network.wire import payload
@@ -104,13 +105,24 @@ class Lab:
         """One that is shared in this process: whoever uses it loads its values first (algorithms/tensors.py)."""
         return _module(self.model, *self._form, CPU)
 
-    def upload_form(self, label: str, round: int) -> UploadForm:
-        """What uploads of this round look like.  The form of the last round of each label is known."""
-        known, form = self._forms.get(label, (None, None))
+    def upload_form(self, label: str, round: int, seed: int = 0) -> UploadForm:
+        """What uploads of this round look like.  The form of the last round of each label and seed is known."""
+        known, form = self._forms.get((label, seed), (None, None))
         if form is None or known != round:
-            form = UploadForm(partial(self._shapes, label, round))
-            self._forms[label] = round, form
+            form = UploadForm(partial(self._shapes, label, round), partial(self.constants, seed))
+            self._forms[label, seed] = round, form
         return form
+
+    def constants(self, seed: int) -> Mapping[str, ndarray]:
+        """Buffers that are not finite in a run's first model, as a mask of -inf: there, such values are sound."""
+        if ":" not in self.model:
+            return {}
+        if seed not in self._constants:
+            model = self.network(derive(seed, "weights"))
+            trained = dict(model.named_parameters())
+            buffers = {name: value for name, value in model.state_dict().items() if name not in trained}
+            self._constants[seed] = {name: b.numpy().copy() for name, b in buffers.items() if not b.isfinite().all()}
+        return self._constants[seed]
 
     def _shapes(self, label: str, round: int) -> payload.Shapes:
         return payload.manifest(arrays_of(self.algorithms[label].upload_form(round, self.module)))
@@ -165,8 +177,12 @@ class Lab:
         return {}
 
     @cached_property
-    def _forms(self) -> dict[str, tuple[int, UploadForm]]:
-        """By label: the last round that was asked for, and its form."""
+    def _constants(self) -> dict[int, Mapping[str, ndarray]]:
+        return {}
+
+    @cached_property
+    def _forms(self) -> dict[tuple[str, int], tuple[int, UploadForm]]:
+        """By label and seed: the last round that was asked for, and its form."""
         return {}
 
     @cached_property

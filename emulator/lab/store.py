@@ -65,12 +65,15 @@ class Stored:
             raise self.fault
 
 
-def stored(store: Store, view: View, shapes: Shapes | None = None) -> Stored:
-    """Puts a message that this program has made into the store; with `shapes` it is compared with them first."""
+def stored(
+    store: Store, view: View, shapes: Shapes | None = None, constants: Mapping[str, ndarray] = payload.EMPTY
+) -> Stored:
+    """Puts a message that this program has made into the store; with `shapes` it is compared with them and with the
+    constants first (payload.check)."""
     fault = None
     if shapes is not None:
         try:
-            view.check(shapes)
+            view.check(shapes, constants)
         except Refused as refused:
             fault = refused
     return Stored(store.put(*view.pieces), view.sizes, fault)

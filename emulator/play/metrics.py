@@ -183,6 +183,8 @@ class Metrics:
 
 
 def _joined(scores: Sequence[Scores]) -> Scores:
+    if not scores:  # data without test examples
+        return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))
     return Scores(
         *(np.concatenate([getattr(each, part) for each in scores]) for part in ("correct", "counted", "loss"))
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ NATIVE = {name: dtype.newbyteorder("=") for name, dtype in DECODED.items()}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy makes a name anew whenever it is asked for one
 ALL_CORES: int = blake3.AUTO
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
 MOST_LAYOUTS = 16  # that are known at once
 MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
@@ -82,11 +84,11 @@ class View:
         kinds = {kind: sum([len(entry["data"]) for entry in entries.values()]) for kind, entries in self.tree.items()}
         return {**kinds, FRAME: self.nbytes - sum(kinds.values())}
 
-    def check(self, shapes: Shapes) -> None:
-        """Raises Refused unless kinds, names, dtypes and shapes are these and every float is finite; copies no array
-        that is not encoded."""
+    def check(self, shapes: Shapes, constants: Mapping[str, NDArray[Any]] = EMPTY) -> None:
+        """Raises Refused unless kinds, names, dtypes and shapes are these and every float is finite, or as in the
+        constant of its name; copies no array that is not encoded."""
         self.fits(room_of(shapes))
-        check(self._arrays(_seen), shapes)
+        check(self._arrays(_seen), shapes, constants)
 
     def arrays(self, room: int = ROOM) -> Message:
         """The message, with a copy of each array (see `decode`).  Raises Refused if it needs more bytes than `room`."""
@@ -154,12 +156,16 @@ def encode(
 
 
 def encoded(
-    message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
+    message: Mapping[str, Mapping[str, NDArray[Any]]],
+    encodings: Mapping[str, str] | None = None,
+    seed: int = 0,
+    plain: Collection[str] = (),
 ) -> View:
-    """The same, not yet in one place: its large pieces are the arrays themselves, so use it before they change."""
+    """The same, not yet in one place: its large pieces are the arrays themselves, so use it before they change.
+    Arrays of the names in `plain` travel as they are."""
     how = encodings or {}
     tree = {
-        kind: _coded(kind, dict(in_order(arrays)), how.get(kind), seed)
+        kind: _coded(kind, dict(in_order(arrays)), how.get(kind), seed, plain)
         for kind, arrays in in_order(message, reserved=FRAME)
     }
     return View(in_pieces(tree), tree)
@@ -197,8 +203,9 @@ def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dic
     }
 
 
-def check(message: Message, manifest: Shapes) -> None:
-    """Raises Refused unless kinds, names, dtypes and shapes are the manifest's and every float is finite."""
+def check(message: Message, manifest: Shapes, constants: Mapping[str, NDArray[Any]] = EMPTY) -> None:
+    """Raises Refused unless kinds, names, dtypes and shapes are the manifest's and every float is finite, or as in the
+    constant of its name."""
     _same_names(None, message, manifest)
     for kind, arrays in message.items():
         _same_names(kind, arrays, manifest[kind])
@@ -207,13 +214,16 @@ def check(message: Message, manifest: Shapes) -> None:
             if (_name(array), array.shape) != (dtype, tuple(shape)):
                 found = f"{_name(array)} {array.shape}"
                 raise Refused(f"{_where(kind, name)} is {found}; it must be {dtype} {tuple(shape)}")
-            if array.dtype.kind == "f" and not finite(array):
+            if array.dtype.kind == "f" and not finite(array, constants.get(name)):
                 raise NotFinite(f"{_where(kind, name)} holds a value that is not finite")
 
 
-def finite(array: NDArray[Any]) -> bool:
-    """Whether no value is infinite or NaN."""
-    return bool(np.isfinite(array).all())
+def finite(array: NDArray[Any], constant: NDArray[Any] | None = None) -> bool:
+    """Whether no value is infinite or NaN, but where the constant has the same."""
+    sound = np.isfinite(array)
+    if constant is None or sound.all():
+        return bool(sound.all())
+    return np.array_equal(array[~sound], constant[~sound], equal_nan=True)
 
 
 def room_of(manifest: Shapes) -> int:
@@ -235,10 +245,12 @@ def digest(*pieces: Buffer, threads: int = 1) -> str:
 # --- to bytes ---------------------------------------------------------------------------------------------
 
 
-def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int) -> dict[str, Entry]:
+def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int, plain: Collection[str]) -> dict[str, Entry]:
     for name, array in arrays.items():
         _sendable(kind, name, array)
-    chosen = {name: array for name, array in arrays.items() if encoding is not None and encodable(array)}
+    chosen = {
+        name: array for name, array in arrays.items() if encoding is not None and encodable(array) and name not in plain
+    }
     coded = parse(encoding).code(chosen, draws(seed, kind)) if encoding is not None else {}
     return {name: _entry(coded.get(name) or _plain(array), array.shape) for name, array in arrays.items()}
 

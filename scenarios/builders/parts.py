@@ -13,8 +13,10 @@ from numpy import ndarray
 from torch import nn
 
 from algorithms import models
+from algorithms import own as networks
 from devices import shards
 from devices.data.dataset import Dataset
+from network.wire.payload import DTYPES
 from scenarios.builders import reads, sets
 from scenarios.builders.drawn import Drawing, Known, by_cycle
 from scenarios.builders.roster import MANY, all_names
@@ -49,12 +51,18 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
         reads.watch(name)
     try:
         module = models.build(name, 0, data.classes, shape, data.text)
-        with torch.no_grad():
-            outputs = module(torch.tensor(data.x[:2]))  # (2, classes) or (2, positions, classes)
+        if strange := networks.unsendable(module, DTYPES):
+            raise TypeError(strange)
+        with torch.no_grad():  # (2, classes) or (2, positions, classes), tested and trained
+            both = [module.train(how)(torch.tensor(data.x[:2])) for how in (False, True)]
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())
         raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {said}", MODEL) from None
     wanted = [(2, data.classes), *([(2, *shape, data.classes)] if data.text else [])]
+    if said := next(filter(None, map(networks.fault, both)), ""):
+        logits = f"it must return the logits, {wanted[-1]} for 2 examples, or what has them as `logits`"
+        raise BadScenario(f"{name} returns {said}; {logits}", MODEL)
+    outputs = next((each for each in both if tuple(each.shape) not in wanted), both[-1])
     if tuple(outputs.shape) not in wanted or (data.y.ndim > 1 and outputs.dim() < 3) or not _learns(module):
         raise BadScenario(
             f"{name} gives {tuple(outputs.shape)} for 2 examples; {data.name} has {data.classes} classes, "
@@ -68,13 +76,26 @@ def _shape_of(data: Dataset) -> str:
 
 
 def check_enough(scenario: Scenario, data: Dataset) -> None:
-    """Raises BadScenario if there are more devices than examples, and they are not to share any."""
+    """Raises BadScenario if there are more devices than examples, and they are not to share any; or no test examples,
+    and something depends on them."""
+    _check_tested(scenario, data)
     if scenario.devices > len(data.y) and scenario.data.split.kind != "draw":
         raise BadScenario(
             f"{scenario.devices} devices, but {data.name} has {len(data.y)} training examples; devices may share them, "
             f"as data.split: {{kind: draw, each: 50}}",
             ("fleet",),
         )
+
+
+def _check_tested(scenario: Scenario, data: Dataset) -> None:
+    rounds, said = scenario.rounds, list[tuple[tuple[str | int, ...], str]]()
+    said += [(("rounds", "targets", n), target.metric) for n, target in enumerate(rounds.targets)]
+    said += [(("rounds", "stop_at"), rounds.stop_at.metric)] if rounds.stop_at else []
+    said += [(("expect", n), expected.metric) for n, expected in enumerate(scenario.expect)]
+    for loc, metric in said:
+        if metric != "validation" and not len(data.y_test):
+            message = f"{metric} can never be seen: {data.name} has no test examples; the metric must be validation"
+            raise BadScenario(message, loc)
 
 
 def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.random.Generator) -> dict[str, Any]:

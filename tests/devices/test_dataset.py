@@ -3,6 +3,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+import torch
 
 from devices.data.dataset import UNLABELLED, Dataset
 
@@ -38,7 +39,8 @@ def test_examples_that_are_no_images_may_have_any_shape_of_one_dimension_or_more
         (X.astype(np.float64), Y, "toy: x is float64"),
         (X[:, 0, 0, 0], Y, "toy: x is float32 of shape"),
         (X.astype(np.int64), Y, "toy: x is int64 of shape"),
-        (X, Y.astype(np.int32), "labels of x are int32"),
+        (X, Y.astype(np.float32), "labels of x are float32"),
+        (X.astype(np.int32), Y, "toy: x is int32 of shape"),
         (X, Y[:3], "labels of x are int64 of shape"),
         (X, Y[:, None], "labels of x are int64 of shape"),
         (X, Y + 1, "run from 1 to 3"),
@@ -49,6 +51,42 @@ def test_examples_that_are_no_images_may_have_any_shape_of_one_dimension_or_more
 def test_arrays_that_do_not_fit_are_refused(x, y, reason):
     with pytest.raises(ValueError, match=reason):
         Dataset("toy", x, y, X, Y, classes=3)
+
+
+PIXELS = np.array([0, 51, 102, 255], np.uint8).reshape(1, 1, 2, 2).repeat(4, 0)
+
+
+@pytest.mark.parametrize("given", [PIXELS, torch.from_numpy(PIXELS), torch.from_numpy(PIXELS).requires_grad_(False)])
+def test_pixels_of_one_byte_become_numbers_from_0_to_1(given):
+    data = toy(x=given, x_test=given[:2])
+    assert data.x.dtype == data.x_test.dtype == np.float32
+    assert data.x[3].ravel().tolist() == np.array([0, 0.2, 0.4, 1], np.float32).tolist()
+    assert data.x_test.shape == (2, 1, 2, 2)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int16, np.uint8, np.int64, torch.int32, torch.int64, torch.uint8])
+def test_labels_owners_and_slices_may_be_any_integers(kind):
+    def of(values):
+        return torch.tensor(values, dtype=kind) if isinstance(kind, torch.dtype) else np.array(values, kind)
+
+    owned = {"owners": ("a", "b"), "owner": of([0, 1, 1, 0]), "owner_test": of([0, 1])}
+    data = toy(y=of([0, 1, 2, 0]), y_test=of([0, 1]), cycles=2, cycle=of([0, 1, 1, 0]), cycle_test=of([1, 0]), **owned)
+    assert [data.y.tolist(), data.owner.tolist(), data.cycle.tolist()] == [[0, 1, 2, 0], [0, 1, 1, 0], [0, 1, 1, 0]]
+    parts = (data.y, data.y_test, data.owner, data.owner_test, data.cycle, data.cycle_test)
+    assert {part.dtype for part in parts} == {np.dtype(np.int64)}
+
+
+def test_tensors_of_torch_are_taken_for_arrays():
+    data = toy(x=torch.from_numpy(X).requires_grad_(), x_test=torch.from_numpy(X[:2]))
+    assert type(data.x) is np.ndarray
+    assert np.shares_memory(data.x, X)
+
+
+@pytest.mark.parametrize("tokens", [TOKENS.astype(np.int32), torch.from_numpy(TOKENS).int()])
+def test_tokens_may_be_any_integers_but_bytes(tokens):
+    data = Dataset("texts", tokens, tokens, TOKENS, TOKENS, classes=3)
+    assert data.text
+    assert data.x.tolist() == data.y.tolist() == TOKENS.tolist()
 
 
 def test_test_arrays_are_checked_too():
@@ -75,7 +113,7 @@ def test_a_text_has_a_label_for_each_position_or_one_for_each_sequence():
         (TOKENS, NEXT + 1, "the labels of x run from 0 to 3"),
         (TOKENS, np.array([0, UNLABELLED]), "the labels of x run from -1 to 0"),  # a sequence has one, or is none
         (TOKENS, NEXT[:, :2], "the labels of x are int64 of shape"),
-        (TOKENS.astype(np.int32), NEXT, "x is int32"),
+        (TOKENS.astype(np.float64), NEXT, "x is float64"),
     ],
 )
 def test_texts_that_do_not_fit_are_refused(x, y, reason):

@@ -59,6 +59,10 @@ class Slips(FedAvg):
         wrong = {"state": state, "undeclared": Request({"weights": state["weights"], "more": {}})}
         return wrong.get(self.slip) or super().request(state, names, server)
 
+    def penalty(self, download, device):
+        norm = sum(value.square().sum() for value in download["weights"].values())
+        return {"loss": norm, "number": 0.5, "function": lambda name, parameter, grad: None}.get(self.slip)
+
     def train(self, download, device):
         reply = super().train(download, device)
         weights = reply.upload["weights"]
@@ -108,6 +112,7 @@ def line_of(words):
     return next(number for number, line in enumerate(lines, 1) if words in line)
 
 
+PENALTY = "it must return a penalty, as algorithms.local.Quadratic(anchor, strength, importance), or None"
 ON_DEVICE = ", device pi-4-1"
 TOLD = {
     "start": 'start() must return {"weights": ...}',
@@ -129,6 +134,10 @@ TOLD = {
     "bare model": 'combine() must return {"weights": ...}',
     "nan": "combine() returned weights that are not finite (conv1.",
     "double": "as float64",
+    **{
+        slip: f"penalty() returned a {what}; {PENALTY}"
+        for slip, what in {"loss": "Tensor", "number": "float", "function": "function"}.items()
+    },
     "post_init": f"making it raised RuntimeError: no such luck ({FILE}:",
     "encodings": f"encodings raised KeyError: 'up' ({FILE}:",
     "upload_form": f"round 0: upload_form() raised KeyError: 'form' ({FILE}:",

@@ -97,6 +97,20 @@ def test_a_cohort_makes_stacks_of_about_one_size() -> None:
 
 
 @pytest.mark.slow
+def test_devices_that_have_received_an_importance_share_a_stack_with_those_that_have_not(play: Play) -> None:
+    """Half of them are asked in a round, so in round 1 some have no Ω; the one with most examples has one."""
+    fedcl = {"fedcl": {"interval": 10, "first": "identity"}}
+    some = {"model": DENSE, "rounds": {"max": 2, "fraction": 0.5}, "fleet": [{**SMALL["fleet"][0], "count": 8}]}
+    some["data"] = {"split": {"kind": "dirichlet", "alpha": 1.0}}
+    one, other = (play(fedcl, seed=5, **some, training={"batch": 64, "stack": stack}) for stack in (1, "auto"))
+    assert one.model != other.model
+    assert 0 < one.rounds[1]["numbers"]["identity"] < 1
+    assert one.rounds[1]["numbers"]["identity"] == other.rounds[1]["numbers"]["identity"]
+    for name, value in tensors(one.model).items():
+        assert torch.allclose(tensors(other.model)[name], value, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
 def test_a_stacked_run_is_nearly_the_looped_one(play: Play) -> None:
     changes = {**STACKED, "evaluate": {"every": 1}}
     one, other = (play("fedavg", **merged(changes, {"training": {"stack": stack}})) for stack in (1, 3))

@@ -1,0 +1,73 @@
+"""Networks of a user's own: how they are made, and what is taken of their outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
+from pkgutil import resolve_name
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from algorithms.copied import copied
+from algorithms.stack_layers import takes_stacks
+
+
+def maker(path: str) -> Callable[..., nn.Module]:
+    """What makes the network at `package.module:thing`: a function or class, or a network, of which it makes copies.
+
+    Where its outputs have `logits`, by attribute or by key, the network returns these.
+    """
+    found = resolve_name(path)
+    if isinstance(found, nn.Module):
+        return lambda: _of_logits(copied(found))
+
+    @wraps(found)
+    def made(**chosen: Any) -> nn.Module:
+        return _of_logits(found(**chosen))
+
+    return made
+
+
+def _of_logits(network: nn.Module) -> nn.Module:
+    # A hook, so that whoever calls the network has its logits.  A stack of plain layers has outputs of one kind.
+    if isinstance(network, nn.Module) and not takes_stacks(network):
+        network.register_forward_hook(_logits)
+    return network
+
+
+def _logits(_network: nn.Module, _inputs: Any, outputs: Any) -> Any:
+    """What is returned instead; None: the outputs as they are."""
+    if isinstance(outputs, Tensor):
+        return None
+    if isinstance(outputs, Mapping) and "logits" in outputs:
+        return outputs["logits"]
+    return getattr(outputs, "logits", None)
+
+
+def unsendable(network: nn.Module, dtypes: Collection[str]) -> str | None:
+    """Which of its tensors is of none of these types, in words."""
+    for name, tensor in (*network.named_parameters(), *network.named_buffers()):
+        if (dtype := str(tensor.dtype).removeprefix("torch.")) not in dtypes:
+            return f"{name} is {dtype}; it must be one of {', '.join(dtypes)}"
+    return None
+
+
+def fault(outputs: Any) -> str | None:
+    """What a network returns, where it is no tensor."""
+    match outputs:
+        case Tensor():
+            return None
+        case Mapping():
+            return f"a {type(outputs).__name__} of {', '.join(map(str, outputs))}"
+        case tuple() | list():
+            return f"a {type(outputs).__name__} of {len(outputs)}"
+        case _:
+            return "nothing" if outputs is None else f"a {type(outputs).__name__}"
+
+
+def probabilities(outputs: Tensor) -> bool:
+    """Whether each example's outputs (..., classes) are >= 0 and sum to 1, as after a softmax."""
+    sums = outputs.double().sum(-1)
+    return bool((outputs >= 0).all() and torch.allclose(sums, torch.ones_like(sums), rtol=0, atol=1e-3))

@@ -1,0 +1,67 @@
+"""Penalties of a stack's devices: which of them one penalty with stacked tensors stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+from algorithms.algorithm import Tensors
+
+
+def form(pull: Any) -> Hashable:
+    """Equal for pulls that may be joined: of one class, with tensors by the same names and of the same shapes."""
+    if not _coordinatewise(pull):
+        return (type(pull),)
+    named = [(key, name, value) for key, of in mappings(pull).items() for name, value in of.items()]
+    return type(pull), frozenset((key, name, value.shape, value.dtype) for key, name, value in named)
+
+
+def joined(pulls: Sequence[Any], weights: Tensors, stacked: Callable[[Sequence[Tensor]], Tensor]) -> Any:
+    """One pull for all of these, which are of one form; None where they differ in more than their tensors' values, take
+    a parameter as a whole, or have other tensors than those of these weights, which would not broadcast alike."""
+    first = pulls[0]
+    if not _coordinatewise(first) or not all(_alike(others(pull), others(first)) for pull in pulls):
+        return None
+    named = [(name, value) for of in mappings(first).values() for name, value in of.items()]
+    if any(name not in weights or value.shape != weights[name].shape for name, value in named):
+        return None
+    found = {
+        key: {name: stacked([getattr(pull, key)[name] for pull in pulls]) for name in of}
+        for key, of in mappings(first).items()
+    }
+    return replace(first, **found)
+
+
+def changed(pull: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The same pull with other tensors."""
+    of = mappings(pull)
+    return replace(pull, **{key: {name: change(value) for name, value in of[key].items()} for key in of})
+
+
+def mappings(pull: Any) -> dict[str, Tensors]:
+    """Its fields that are tensors by name."""
+    return {each.name: value for each in fields(pull) if _tensors(value := getattr(pull, each.name))}
+
+
+def others(pull: Any) -> list[Any]:
+    """Its other fields; what is not compared only tells something."""
+    values = [getattr(pull, each.name) for each in fields(pull) if each.compare]
+    return [value for value in values if not _tensors(value)]
+
+
+def _coordinatewise(pull: Any) -> bool:
+    return is_dataclass(pull) and getattr(pull, "coordinatewise", False)
+
+
+def _tensors(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(each, Tensor) for each in value.values())
+
+
+def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    try:
+        return all(a is b or bool(a == b) for a, b in zip(one, other, strict=True))
+    except (RuntimeError, ValueError):  # tensors and arrays by themselves have no one answer
+        return False
