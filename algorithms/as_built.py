@@ -25,7 +25,7 @@ from torch import Tensor, nn
 KEY = "as_built"  # the network's own attribute
 MODE = "training"  # a layer's attribute: whether it is in train mode
 STILL = (int, float, complex, str, bytes, type(None))
-MAPPINGS, ROWS = (dict, OrderedDict, defaultdict), (list, deque, set)
+MAPPINGS, ROWS = (dict, OrderedDict, defaultdict), (list, deque)
 
 
 def remember(model: nn.Module) -> nn.Module:
@@ -67,6 +67,7 @@ class AsBuilt:
         self.generators: list[tuple[torch.Generator, Tensor]] = []  # whose pickles tell where they lie
         self.mappings: list[tuple[Any, dict[Any, Any]]] = []
         self.rows: list[tuple[Any, list[Any]]] = []
+        self.sets: list[tuple[set[Any], set[Any]]] = []
         self.cells: list[tuple[CellType, Any]] = []  # of closures
         self.others: list[tuple[_Place, Any]] = []  # which know by themselves how they are copied, and a copy
         self._reach(model)
@@ -83,7 +84,10 @@ class AsBuilt:
                 mapping.update(held)
         for row, values in self.rows:
             row.clear()
-            (row.update if isinstance(row, set) else row.extend)(values)
+            row.extend(values)
+        for found, were in self.sets:
+            found.clear()
+            found.update(were)
         for cell, value in self.cells:
             cell.cell_contents = value
         with torch.no_grad():
@@ -105,6 +109,7 @@ class AsBuilt:
             all(of.keys() == held.keys() for of, held in mappings)
             and all(self._same(map(of.get, held), held.values()) for of, held in mappings)
             and all(len(row) == len(values) and self._same(row, values) for row, values in self.rows)
+            and all(found == were for found, were in self.sets)
             and all(self._same([cell.cell_contents], [value]) for cell, value in self.cells)
             and all(torch.equal(tensor, numbers) for tensor, numbers in self.tensors)
             and all(torch.equal(generator.get_state(), state) for generator, state in self.generators)
@@ -153,7 +158,10 @@ class AsBuilt:
             return [(_at(value, key), part) for key, part in value.items()]
         if type(value) in ROWS:
             self.rows.append((value, list(value)))
-            return [] if isinstance(value, set) else [(_at(value, k), part) for k, part in enumerate(value)]
+            return [(_at(value, k), part) for k, part in enumerate(value)]
+        if type(value) is set:
+            self.sets.append((value, set(value)))
+            return []
         if isinstance(value, tuple):
             return [(None, part) for part in value]
         if isinstance(value, MethodType):
@@ -161,7 +169,8 @@ class AsBuilt:
         if isinstance(value, partial):
             return [(None, value.func), (None, value.args), (None, value.keywords)]
         if isinstance(value, FunctionType):
-            return [(None, value.__defaults__), (None, value.__kwdefaults__), *map(self._cell, value.__closure__ or ())]
+            cells = map(self._cell, value.__closure__ or ())
+            return [(None, value.__defaults__), (None, value.__kwdefaults__), (None, vars(value)), *cells]
         return None
 
     def _cell(self, cell: CellType) -> tuple[_Place | None, Any]:

@@ -68,13 +68,13 @@ class StackModel:
         self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
         self.whole = self.on_cpu and takes_stacks(model)  # the network is called for all devices as it is
         self.model = self._changed(model)
-        self.copies = [each for each in (self.model, self.drawing) if each is not model]
-        for each in self.copies:
-            remember(each)
+        for each in (self.model, self.drawing):
+            if each is not model:
+                remember(each)
 
     def as_built(self) -> StackModel:
         """It, in train mode, without what an earlier stack may have left in its network (as_built.py)."""
-        for each in self.copies:
+        for each in (self.model, self.drawing):
             restore(each)
             each.train()
         return self
