@@ -360,7 +360,7 @@ class Session:
         text = _split(self.lab)
         if not goes_on:
             replace_file(self.out / CODE, self.code)
-        elif split.is_file() and split.read_text(encoding="utf-8") != text:
+        elif split.is_file() and split.read_bytes() != text.encode():
             raise Otherwise(split)
         replace_file(split, text)
 

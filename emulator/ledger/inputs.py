@@ -88,8 +88,10 @@ class Inputs:
             if known is None or known.job != READS:
                 break
             names = self._names(known.result)
-            if names is None:  # the list is lost; another one may have it
-                return
+            if names is None:  # the list is lost, which may be this one
+                names = sorted(left)
+                if self._put_names(names) != known.result:
+                    return
             key = _next(key, self._at_reading(known.result, names))
             left -= set(names)
         if known is None:

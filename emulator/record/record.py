@@ -127,7 +127,7 @@ class Record:
 
     def _about(self, path: Path, text: str) -> None:
         if self.earlier == "compared" and path.is_file():
-            if path.read_text(encoding="utf-8") != text:
+            if path.read_bytes() != text.encode():
                 raise Otherwise(path)
         else:
             replace_file(path, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from emulator.play.stage import Outcome
 from emulator.record.again import Otherwise
 from emulator.record.record import Earlier
 from emulator.record.run import Run
+from emulator.worlds import virtual
 from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
@@ -39,9 +41,12 @@ def player(folder: Path, changes: dict[str, Any] = {}) -> Again:  # noqa: B006
     scenario = build(merged(SMALL, {"model": DENSE, "rounds": {"max": 5}, "seeds": [1], **changes}))
     lab = lab_of(scenario)
 
-    def play(rounds: int | None = None, earlier: Earlier = "compared") -> Outcome:
-        left = iter([True] * (rounds or 0))
-        going_on = (lambda: True) if rounds is None else (lambda: next(left, False))
+    def play(
+        rounds: int | None = None, earlier: Earlier = "compared", going_on: Callable[[], bool] = lambda: True
+    ) -> Outcome:
+        if rounds is not None:
+            left = iter([True] * rounds)
+            going_on = partial(next, left, False)
         work = run_virtual(lab, Run("fedavg", 1), Conduct.of(scenario), Inline(lab), folder, going_on, earlier=earlier)
         return asyncio.run(work)
 
@@ -86,6 +91,28 @@ def test_one_that_is_told_to_stop_before_it_is_where_it_was_stays_as_it_is(tmp_p
     assert content(folder) == before
     play()
     assert content(folder) == expected
+
+
+@pytest.mark.slow
+def test_one_that_is_broken_off_at_once_before_it_is_where_it_was_stays_as_it_is(tmp_path, monkeypatch, whole):
+    """Whatever its devices do then, their last lines are no part of the run."""
+    changes, _ = whole
+    folder = tmp_path / "fedavg-s1"
+    player(folder, changes)(4)
+    before = content(folder)
+    monkeypatch.setattr(virtual, "BREATH", 1)
+    asked = iter([False, False, True])
+
+    def broken_off() -> bool:
+        if next(asked):
+            task = asyncio.current_task()
+            assert task
+            task.cancel()
+        return True
+
+    with pytest.raises(asyncio.CancelledError):
+        player(folder, changes)(going_on=broken_off)
+    assert content(folder) == before
 
 
 @pytest.mark.slow

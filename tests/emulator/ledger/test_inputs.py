@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,6 +143,21 @@ def test_a_job_without_own_code_depends_on_no_file(session, tmp_path):
     one.reads(path)
     one.put(1, own=False)
     path.write_text("22")
+    assert session().known == 1
+
+
+def test_a_list_that_is_lost_is_made_again(session, tmp_path):
+    path, one = tmp_path / "scale", session()
+    path.write_text("1")
+    one.reads(path)
+    one.put(1)
+    with sqlite3.connect(tmp_path / "facts.sqlite") as file:
+        file.execute("DELETE FROM facts WHERE job = 'names'")
+    file.close()
+    two = session()
+    assert two.known is None
+    two.reads(path)
+    two.put(1)
     assert session().known == 1
 
 
