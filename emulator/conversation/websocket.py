@@ -204,6 +204,7 @@ class WebEnd:
             raise
         except Lost:
             self.line.broken()
+            flight.abort("off")  # unless that has cut it
             raise
 
     async def _connect(self) -> Peer:

@@ -181,12 +181,12 @@ class Tuning:
         mine = out / "asked.json"
         said = self.scenario.model_dump_json(indent=1) + "\n"
         held = [path.name for path in out.iterdir() if not path.name.endswith(".partial")]
-        if mine.is_file() and mine.read_text(encoding="utf-8") != said:
+        if held and not mine.is_file():
+            raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
+        if held and mine.read_text(encoding="utf-8") != said:
             if not self.settings.force:
                 raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
             replaced(out, "search", {})
-        if held and not mine.is_file():
-            raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
         replace_file(mine, said)
         note(out, {})
 
