@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from scenarios import names, sense
-from scenarios.builders import boards, wiring
+from scenarios.builders import boards, machines, wiring
 from scenarios.overrides import change
 from scenarios.schema.scenario import Scenario
-from scenarios.text.faults import BadScenario, Fault, bad, faults_of, in_one_line, unreadable
+from scenarios.text.faults import BadScenario, Fault, bad, faults_of, in_one_line, placed, unreadable
 from scenarios.text.source import Source, Unreadable, read
 
 __all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped"]
@@ -35,9 +35,9 @@ def load(
 ) -> Scenario:
     """The scenario in a YAML file, with `path=value` changes; a bare name is one that comes with fedlapse.
 
-    `small`: the changes under the scenario's own `small:` come first; `recordings`: recordings of links are read, too;
-    `algorithms`: the options of algorithms are checked, which imports torch.  Raises BadScenario, which lists all that
-    is wrong, and where.
+    `small`: the changes under the scenario's own `small:` come first; `recordings`: recordings of links are read, too,
+    and the fleet is tried; `algorithms`: the options of algorithms are checked, last, as that imports torch.  Raises
+    BadScenario, which lists all that is wrong, and where.
     """
     text, file = _read(path)
     scenario = parse(text, path, changes, small, recordings, algorithms)
@@ -64,8 +64,13 @@ def parse(
         raise BadScenario(f"{in_one_line(where)}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
     source.changes = (*(_small(source) if small else ()), *changes)
     change(source, source.changes)
-    scenario = _checked(source, algorithms)
-    if recordings and (faults := list(wiring.faults(scenario))):
+    scenario = _checked(source, algorithms=False)
+    if recordings:
+        if faults := list(wiring.faults(scenario)):
+            raise bad(source, faults)
+        with placed(source):
+            machines.fleet(scenario)
+    if algorithms and (faults := _of_algorithms(scenario)):
         raise bad(source, faults)
     vars(scenario)["source"] = source
     return scenario

@@ -55,7 +55,7 @@ COUNT = Kind(_is_count, "a whole number of at least 0")
 TRUTH = Kind(lambda value: isinstance(value, bool), "true or false")
 TEXT = Kind(_is_text, "a string")
 NAMES = Kind(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings")
-WHY, WHAT = _one_of("off", "closed"), _one_of("request", "combine")
+WHY, WHAT = _one_of("off", "closed", "broken"), _one_of("request", "combine")
 SIZES, BILL = _each(COUNT), _each(AMOUNT)
 THREE = Kind(
     lambda value: isinstance(value, list) and len(value) == 3 and all(map(AMOUNT.fits, value)),

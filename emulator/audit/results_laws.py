@@ -16,6 +16,7 @@ from emulator.audit.format import COUNT
 from emulator.lab.links import LinksAtOffsets, places
 from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
+from emulator.record.host import FOLDERS
 from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, Seal, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
@@ -41,7 +42,7 @@ PROSE = (
 )  # keys of the summary whose words another build may choose otherwise
 REPORT = "report.html"
 ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", REPORT)
-OF_SOCKETS = ("speedup", "strangers")  # keys of host.json
+SOMETIMES = {"speedup", "strangers", FOLDERS}  # keys of host.json: over sockets; and not of older versions
 GPU = re.compile(r"cuda:\d+")
 HOST = {"command", "versions", "machine", "device", "real_seconds", "world", "overruns"}
 
@@ -130,7 +131,7 @@ def _unreadable(out: Path) -> Iterator[str]:
 
 
 def _host(host: Mapping[str, Any]) -> Iterator[str]:
-    yield from (f"form: host.json has the unknown key {key!r}" for key in sorted(host.keys() - {*HOST, *OF_SOCKETS}))
+    yield from (f"form: host.json has the unknown key {key!r}" for key in sorted(host.keys() - HOST - SOMETIMES))
     yield from (f"form: host.json has no {key!r}" for key in sorted(HOST - host.keys()))
     if host.get("world") not in ("virtual", "sockets"):
         yield f"form: world in host.json is {host.get('world')!r}; it must be virtual or sockets"

@@ -14,6 +14,7 @@ from emulator.audit.event_laws import Timeline
 from emulator.audit.format import Row
 from emulator.lab.store import Ref
 from emulator.record.folders import REPLAY, untrained
+from emulator.record.host import host_of
 from emulator.record.record import FILES, MODEL, SECOND_NAMES
 from emulator.record.run import read_facts
 from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
@@ -87,7 +88,7 @@ def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
     out = folder.resolve().parent
     replay = untrained(out)
     if not (folder / MODEL).is_file():
-        if due and not replay and (out / HOST).is_file():
+        if due and not replay and "world" in host_of(out):
             yield f"I8: {MODEL} is missing"
         return
     if replay:

@@ -182,9 +182,9 @@ class Visit:
 
     @property
     def lost(self) -> bool:
-        """Whether it was off when its request was due, or was cut for good by going off."""
+        """Whether it was off when its request was due, or was cut for good by going off or by its connection."""
         never_began = "down" not in self.did and bool(self.away)
-        return never_began or self.cut("off") is not None
+        return never_began or self.cut("off") is not None or self.cut("broken") is not None
 
     @property
     def perhaps_lost(self) -> bool:

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from emulator.commands.lines import busy
+from scenarios.builders.filling import AS_IT_IS, Peaks, by_all_at_once, may_fill
+from scenarios.schema.scenario import Scenario
+
 if TYPE_CHECKING:
-    from scenarios.schema.scenario import Scenario
+    from emulator.replay.batch import Batch, Order
 
 ONCE = "compiling the network model: 10 to 20 s, once on this computer"
 
 
-def compile_network(scenario: Scenario) -> None:
-    """Has the network model's machine code made, if the scenario needs it and it is not on the disk yet."""
-    if scenario.network_model != "windows":
+def compile_network(scenario: Scenario, settings: Iterable[Peaks] = (AS_IT_IS,)) -> None:
+    """Has the network model's machine code made, if it is not on the disk yet and one of the settings may need it."""
+    if scenario.network_model != "windows" or not any(may_fill(scenario, peaks) for peaks in settings):
         return
     from network.windows import compiled
 
     if not compiled.ready():
-        from rich.console import Console
+        from network.windows import crowd
 
-        with Console(stderr=True).status(ONCE):
-            from network.windows import crowd
-
+        with busy(ONCE, everywhere=True):
             crowd.compile_all()
+
+
+def compile_replays(batch: Batch, orders: Sequence[Order]) -> None:
+    """The same for replays.  On another fleet the record says whom a round asks: that may be all of it."""
+    fleet = batch.source.fleet
+    scenario = batch.scenario if fleet is None else by_all_at_once(fleet)
+    compile_network(scenario, {order.condition.peaks for order in orders})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -108,18 +109,30 @@ def _sealed(out: Path) -> list[OSError]:
 
 def _written(results: Results, host: str) -> list[OSError]:
     """Writes what stands beside the runs; why files could not be written."""
-    from emulator.report.page import page  # altair takes a second to import
-
     failed = []
-    summary = summary_text(results)
-    with busy("writing the report"):
-        shown = page([replace(results, host=json.loads(host))])
-    for name, text in (("host.json", host), ("summary.json", summary), (REPORT, shown)):
+    made: Mapping[str, Callable[[], str]] = {  # the page last: its library may not get the memory that it wants
+        "host.json": lambda: host,
+        "summary.json": lambda: summary_text(results),
+        REPORT: lambda: _page(results, host),
+    }
+    for name, text in made.items():
         try:
-            replace_file(results.folder / name, text)
+            replace_file(results.folder / name, text())
         except OSError as error:
+            error.filename = str(results.folder / name)
             failed.append(error)
     return failed
+
+
+def _page(results: Results, host: str) -> str:
+    """report.html.  Raises OSError if there is no memory for it."""
+    try:
+        from emulator.report.page import page  # altair takes a second to import
+
+        with busy("writing the report"):
+            return page([replace(results, host=json.loads(host))])
+    except (MemoryError, ImportError) as error:  # a library that cannot be mapped cannot be imported
+        raise OSError(errno.ENOMEM, str(error)) from None
 
 
 def summary_text(results: Results) -> str:
@@ -135,9 +148,8 @@ def _incomplete(results: Results, ending: Ending, unwritten: Sequence[OSError]) 
     parts = [f"{run.name} ends after {counted(number, 'round')}" for run, number in rounds.items()]
     parts += [f"not written: {', '.join(missing)}"] if missing else []
     rest = "the rounds before and all other files" if rounds else "all other files"
-    said = f"{results.folder}: {why(unwritten[0])}; {'; '.join(parts)}; {rest} are safe"
-    later = f"; when there is room, `fedlapse report {results.folder}` writes the report"
-    return said + later * (REPORT in missing)
+    rest = f"summary.json, {rest}" if missing == [REPORT] else rest
+    return f"{results.folder}: {why(unwritten[0])}; {'; '.join(parts)}; {rest} are safe"
 
 
 def _print_tables(results: Results) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -30,7 +31,7 @@ def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
         say(f"fedlapse: {error}", err=True, tone="bad")
     except OSError as error:
         say(f"fedlapse: {told(error)}", err=True, tone="bad")
-        input_is_fine = isinstance(error, ChildProcessError) or error.errno in NO_ROOM
+        input_is_fine = isinstance(error, ChildProcessError) or error.errno in (*NO_ROOM, errno.ENOMEM)
         raise typer.Exit(FAILED if input_is_fine else BAD_INPUT) from None
     except also as error:
         say(f"fedlapse: {one_line(error)}", err=True, tone="bad")

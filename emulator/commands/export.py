@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -39,14 +40,18 @@ def export(
 
 
 def _write(path: Path, table: str, of: list[object], format: Form) -> None:
+    from emulator.record.writing import replacing
     from emulator.results import records
 
     if format is Form.csv:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            records.write_csv(of, table, file)
+        with replacing(path) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            records.write_csv(of, table, text)
+            text.detach()
         return
     try:
         import polars
     except ImportError:
         raise ValueError("polars is not installed, which writes parquet; pip install 'fedlapse[frames]'") from None
-    polars.DataFrame(records.columns(of, table), infer_schema_length=None).write_parquet(path)
+    with replacing(path) as file:
+        polars.DataFrame(records.columns(of, table), infer_schema_length=None).write_parquet(file)

@@ -6,18 +6,21 @@ Whoever writes there makes it (`folder`), keeps all others away (`alone`), and o
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from emulator.record.seal import OF_RESULTS, SEAL
+from emulator.commands.lines import say
+from emulator.commands.stopping import uninterrupted
+from emulator.record.host import Kinds, folders_of, host_of
+from emulator.record.removal import Written, in_the_way, remove, written
+from emulator.record.seal import SEAL
 from emulator.record.writing import told
+from emulator.results.units import counted
 from scenarios.text.faults import BadScenario
 
-OURS = (*OF_RESULTS, SEAL)
 BEGUN = "scenario.yaml.partial"  # all that there is of a command that was killed at once
 
 
@@ -44,15 +47,8 @@ def why_not(out: Path, scenario: str) -> str | None:
         return "is complete; there is nothing to resume"
     if (out / "replay.json").exists():
         return "holds a replay, which cannot be resumed; play it again"
-    return "holds runs over sockets, which cannot be resumed; play them again" if _over_sockets(out) else None
-
-
-def _over_sockets(out: Path) -> bool:
-    try:
-        world = json.loads((out / "host.json").read_text(encoding="utf-8"))["world"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
-    return bool(world == "sockets")
+    over_sockets = host_of(out).get("world") == "sockets"
+    return "holds runs over sockets, which cannot be resumed; play them again" if over_sockets else None
 
 
 @contextmanager
@@ -72,36 +68,48 @@ def alone(out: Path) -> Iterator[None]:
         os.close(number)
 
 
-def clear(out: Path, force: bool) -> None:
-    """Takes earlier results away.  Raises BadScenario if there are any and `force` is not given, or other files."""
+def clear(out: Path, force: bool, coming: Kinds) -> None:
+    """Takes earlier results away, to make room for these folders.
+
+    Raises BadScenario if there are any and `force` is not given, or other files.
+    """
     if all(path.name == BEGUN for path in out.iterdir()):
         return
     if not _holds_results(out):
         raise BadScenario(f"--out {out} holds files that are not fedlapse's; give a new folder")
     if not force:
         raise BadScenario(f"--out {out} holds another run; give a new folder, or --force to replace it")
-    _empty(out)
+    replaced(out, "results", coming)
+
+
+def replaced(out: Path, kind: str, coming: Kinds, tell: bool = True) -> None:
+    """Takes away what fedlapse has written there, and with `tell` first lists it; all other files stay.
+
+    Raises BadScenario if one of the files cannot be removed, or something else is in the way; then nothing is removed.
+    """
+    leaving = written(out, kind)
+    if (other := in_the_way(out, coming, leaving)) is not None:
+        raise BadScenario(f"{other} is in the way, and not fedlapse's; nothing was removed; give a new folder")
+    if tell and leaving.files:
+        say(f"fedlapse: --force removes from {out}: {', '.join(_listed(leaving))}", err=True)
+    try:
+        with uninterrupted():
+            remove(leaving)
+    except OSError as error:
+        raise BadScenario(f"cannot remove {told(error)}; nothing was removed; give a new folder") from None
+
+
+def _listed(leaving: Written) -> Iterator[str]:
+    """The names of the files; of a folder, how many they are."""
+    yield from (path.name for path in leaving.files if path.parent == leaving.out)
+    for folder, count in Counter(path.parent for path in leaving.files if path.parent != leaving.out).items():
+        yield f"{counted(count, 'file')} in {folder.relative_to(leaving.out)}"
 
 
 def _holds_results(out: Path) -> bool:
     """A scenario alone may be a user's own."""
-    beside = (out / "split.json").is_file() or (out / "replay.json").is_file() or any(out.glob("*/events.jsonl"))
-    return (out / "scenario.yaml").is_file() and beside
-
-
-def _empty(out: Path) -> None:
-    """Takes away earlier results, and nothing else that lies there."""
-    for setting in [path.parent for path in out.glob("*/replay.json")]:
-        _empty(setting)
-        if not any(setting.iterdir()):
-            setting.rmdir()
-    for run in [path.parent for path in out.glob("*/events.jsonl")]:
-        shutil.rmtree(run)
-    for run in [path for path in out.glob("*-s*") if path.is_dir() and not any(path.iterdir())]:
-        run.rmdir()  # of one that was killed before its first line
-    for name in OURS:
-        (out / name).unlink(missing_ok=True)
-    shutil.rmtree(out / "charts", ignore_errors=True)
+    beside = (out / "split.json").is_file() or (out / "replay.json").is_file() or folders_of(out) is not None
+    return (out / "scenario.yaml").is_file() and (beside or any(out.glob("*/events.jsonl")))
 
 
 def _next(name: str) -> Path:

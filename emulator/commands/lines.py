@@ -52,9 +52,11 @@ def _coloured(err: bool) -> bool:
 
 
 @contextmanager
-def busy(text: str) -> Iterator[None]:
-    """Says on a terminal's stderr what is being done, as long as it is; nothing elsewhere."""
+def busy(text: str, everywhere: bool = False) -> Iterator[None]:
+    """Says on a terminal's stderr what is being done, as long as it is; elsewhere nothing, or a line."""
     if _width(err=True) is None:
+        if everywhere:
+            say(f"fedlapse: {text}", err=True)
         yield
         return
     from rich.console import Console

@@ -41,6 +41,7 @@ from emulator.play.stage import Outcome, Row
 from emulator.play.watcher import Watcher, status_of
 from emulator.record.again import Otherwise
 from emulator.record.given import Given, keep
+from emulator.record.host import FOLDERS, HOST, note, of_scenario
 from emulator.record.record import FILES, Earlier, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import CODE, SEAL
@@ -152,7 +153,7 @@ def _concluded(
             live.report = out / REPORT
         if sitting.tally and settings.format is Format.text:
             typer.echo(sitting.tally.sentence())
-        if sitting.unfinished:
+        if not (out / SEAL).is_file():  # stopped, or something could not be written
             _tell_how_to_resume(settings, out)
         return exit_code
 
@@ -258,10 +259,10 @@ def why_ended(error: BrokenExecutor | Disagreed | OSError) -> str:
 def _make_ready(out: Path, scenario: Scenario, force: bool) -> None:
     """Clears the folder, unless it holds runs of this very scenario that were interrupted: these are resumed."""
     if why_not(out, dump(scenario)):
-        clear(out, force)
+        clear(out, force, of_scenario(scenario))
     elif force:
-        for seal in out.glob(f"*/{SEAL}"):  # what comes out otherwise now is written anew
-            seal.unlink()
+        for run in of_scenario(scenario):  # what comes out otherwise now is written anew
+            (out / run / SEAL).unlink(missing_ok=True)
 
 
 def _keep_apart(out: Path, tracked: Sequence[Destination]) -> None:
@@ -290,10 +291,12 @@ def pool_of(
 
 def _tell_how_to_resume(settings: Settings, out: Path) -> None:
     """Says, in the last line, how to resume what was broken off."""
-    if settings.ledger:
-        usual = settings.ledger == default_folder(os.environ)
-        words = ["fedlapse", "resume", str(out), *([] if usual else ["--ledger", str(settings.ledger)])]
-        say(f"fedlapse: to go on, with nothing trained twice: {shlex.join(words)}", err=True)
+    if settings.world == "sockets":
+        return
+    usual = settings.ledger == default_folder(os.environ)
+    where = [] if usual else ["--ledger", str(settings.ledger)] if settings.ledger else ["--no-ledger"]
+    twice = "nothing trained twice" if settings.ledger else "everything trained anew"
+    say(f"fedlapse: to go on, with {twice}: {shlex.join(['fedlapse', 'resume', str(out), *where])}", err=True)
 
 
 def _make_room(scenario: Scenario, workers: int | Cluster) -> None:
@@ -344,7 +347,9 @@ class Session:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
         self._begin()
         if self.settings.world == "sockets":  # said from the beginning: what is broken off cannot be resumed
-            replace_file(self.out / "host.json", host_text(0.0, [], self))
+            replace_file(self.out / HOST, host_text(0.0, [], self))
+        else:
+            note(self.out, of_scenario(self.scenario))
         with self.progress:
             runs = [Run(label, seed) for label in self.lab.algorithms for seed in self.scenario.seeds]
             # seed by seed, so that a stop leaves some of them whole
@@ -427,5 +432,6 @@ def host_text(seconds: float, outcomes: Sequence[Outcome], session: Session) -> 
         **({"speedup": session.settings.speedup} if session.settings.world == "sockets" else {}),
         "overruns": {o.run.name: o.overruns for o in outcomes if o.overruns},
         "strangers": {o.run.name: o.strangers for o in outcomes if o.strangers},
+        FOLDERS: of_scenario(session.scenario),
     }
     return json.dumps(host, indent=1) + "\n"

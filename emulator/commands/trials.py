@@ -13,7 +13,7 @@ from typing import Any
 from emulator.commands.compiling import compile_network
 from emulator.commands.conclude import Ending, added_up, summary_text
 from emulator.commands.errors import FAILED
-from emulator.commands.folder import clear, why_not
+from emulator.commands.folder import replaced, why_not
 from emulator.commands.lines import say
 from emulator.commands.options import crew_of
 from emulator.commands.play import AT_ONCE, Settings, host_text, play_runs, pool_of, why_ended
@@ -25,6 +25,7 @@ from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
+from emulator.record.host import of_scenario
 from emulator.record.record import replace_file
 from emulator.record.run import Run
 from emulator.record.seal import SEAL, seal_results
@@ -73,7 +74,7 @@ class Trials:
         out.mkdir(parents=True, exist_ok=True)
         if not complete(out, scenario):
             if why_not(out, dump(scenario)):
-                clear(out, force=True)
+                replaced(out, "results", of_scenario(scenario), tell=False)
             replace_file(out / "scenario.yaml", dump(scenario))
             self._play(scenario, lab, out, title)
         return results_of(out, scenario).runs

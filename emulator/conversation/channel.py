@@ -7,10 +7,11 @@ from typing import Any
 from emulator.conversation.device import Attendant
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.record.call import Call
-from emulator.worlds.interface import Cancelled, Lost, Parcel, Signal, World
+from emulator.worlds.interface import Cancelled, Lost, Parcel, Signal, Unread, World
 from network.links.trace import Direction
 
-LOST = object()  # in place of a parcel: the way was cut here
+BROKEN = "broken"  # in the record: why something was cut
+LOST, UNREAD = object(), object()  # in place of a parcel: the way was cut here, before or after its last byte
 
 
 class Inbox:
@@ -38,6 +39,8 @@ class Inbox:
         item = self.items.pop(0)
         if item is LOST:
             raise Lost("off")
+        if item is UNREAD:
+            raise Unread
         return item
 
 
@@ -103,6 +106,16 @@ class Line:
         self.push(LOST)
         if self.replies.reader:
             self.replies.put(LOST)
+
+    def broken(self) -> None:
+        """The connection has ended, though the device has not gone offline: what is under way is lost."""
+        if self.attendant.off or self.resting:
+            return
+        if flight := self.traffic.flying.get(self.name):
+            flight.abort(BROKEN)
+        self.attendant.vanish(BROKEN)
+        if self.replies.reader:
+            self.replies.put(UNREAD if self._landed("up") else LOST)
 
     def back(self) -> None:
         self.traffic.go_on(self.name)

@@ -128,10 +128,10 @@ class Attendant:
             self.ticket[1].cancel()
             self.ticket = None
 
-    def vanish(self) -> None:
+    def vanish(self, why: str = "off") -> None:
         """The device goes offline for good: it stops computing and will not continue its work."""
         self.off = True
-        if self.bench.cut("off"):
+        if self.bench.cut(why):
             self.drop()
 
     def asked(self) -> None:

@@ -12,7 +12,7 @@ from emulator.record.call import Call
 from emulator.record.events import Refused, Unsound
 from emulator.record.record import Record
 from emulator.record.run import Run
-from emulator.worlds.interface import Cancelled, Lost, Parcel, ServerEnd
+from emulator.worlds.interface import Cancelled, Lost, Parcel, ServerEnd, Unread
 from network.wire import form
 
 
@@ -74,6 +74,9 @@ class Exchange:
         except Lost:
             round.lose(name)
             await line.rest()
+        except Unread:
+            self._refuse(play, name, Refusal("form", "the connection ended before all of it was read"))
+            await line.rest()
         else:
             self._weigh(play, name, reply)
         if round.reason is not None:
@@ -94,14 +97,19 @@ class Exchange:
         """Whether a reply that has arrived is sound, and in time."""
         round = play.round
         refusal = self._refusal(play, name, reply)
-        if refusal and round.reason is None:
-            self.last = self.record.refused(Call(name, round.number), refusal.kind, refusal.text)
-            round.refuse(name)
-            play.not_finite += refusal.kind == "values"
-        elif not refusal and round.count(name):
+        if refusal:
+            self._refuse(play, name, refusal)
+        elif round.count(name):
             examples = reply.header["examples"]
             assert isinstance(examples, int)
             play.replies[name], play.uploads[name] = examples, reply.message.ref
+
+    def _refuse(self, play: Play, name: str, refusal: Refusal) -> None:
+        """A refusal after the close changes nothing: the device is late."""
+        if play.round.reason is None:
+            self.last = self.record.refused(Call(name, play.round.number), refusal.kind, refusal.text)
+            play.round.refuse(name)
+            play.not_finite += refusal.kind == "values"
 
     def _refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         if why := reply.header.get("refusal"):

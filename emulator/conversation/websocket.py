@@ -146,8 +146,10 @@ class Reception:
                 await answer.prepare(request)
                 await line.converse(Peer(answer, (READY, RESTING), ("round", "examples"), self.largest, self.store))
             except Lost:
+                line.broken()
                 await answer.close(code=WSCloseCode.GOING_AWAY)
             except Refused as refused:
+                line.broken()
                 why = str(refused).encode("ascii", "replace")[:120]  # RFC 6455: 123 bytes at most
                 await answer.close(code=WSCloseCode.POLICY_VIOLATION, message=why)
             finally:
@@ -186,6 +188,7 @@ class WebEnd:
             await self.server.say(RESTING if resting else READY)
             heard = await self.server.hear()
         except (Lost, Refused) as error:
+            self.line.broken()
             await self.close()
             raise Lost(str(error)) from None
         return None if isinstance(heard, str) else heard
@@ -200,7 +203,8 @@ class WebEnd:
             flight.abort("closed")
             raise
         except Lost:
-            flight.abort("off")
+            self.line.broken()
+            flight.abort("off")  # unless that has cut it
             raise
 
     async def _connect(self) -> Peer:

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgpack
 
+from emulator.record.writing import replacing
+
 CHECKSUM = 16  # hex digits
 
 
@@ -49,15 +51,8 @@ class Log:
 
     def shorten(self, wanted: Callable[[list[Any]], bool]) -> None:
         """Leaves these rows only.  Nobody else may have the file open."""
-        draft = self.path.with_name(f"{self.path.name}.new")
-        try:
-            with draft.open("wb") as file:
-                file.writelines(line for row, line in self._lines() if wanted(row))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
-        finally:
-            draft.unlink(missing_ok=True)
+        with replacing(self.path) as file:
+            file.writelines(line for row, line in self._lines() if wanted(row))
         self.close()
         self._open()
 

@@ -4,12 +4,13 @@ events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round
 
     open   {asked, model, idle}        close   {reason: all|first|deadline|too_few, counted}
     down / up  .start {device, bytes: {kind: n, frame: n}, reply_to, setup, wire, from}
-               .end {device}   .cut {device, bytes, why: off|closed, then: resume|restart}
+               .end {device}   .cut {device, bytes, why: off|closed|broken, then: resume|restart}
     compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate, jitter: {name: factor}, throttled}
                .end {device, update, overrun}   .cut {device, seconds, why, done, then: pause|restart}
     server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model, overrun}
     off / on   {device}, only for devices of an open round        refused {device, kind, why}
 
+`broken` is said over sockets only: a connection ended, though its device had not gone offline.
 A download's `reply_to` is the device's last counted round, which it acknowledges; an upload's is the round that it
 answers.  `setup` is the time in seconds that a transfer spends on round trips and on waking the radio before its bytes
 flow.  `jitter` and `throttled` are factors that `seconds` already contains.  A key without effect is left out.
@@ -57,7 +58,7 @@ from emulator.record.events import (
 from emulator.record.run import RUN, Cohort, Facts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, Ledger
-from emulator.record.writing import named
+from emulator.record.writing import replacing
 from network.files import unique
 
 Line = dict[str, Any]
@@ -385,15 +386,6 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 def replace_file(path: Path, data: str | bytes | memoryview) -> None:
-    """Writes a file whole or not at all; text as UTF-8."""
-    draft = path.with_name(path.name + ".partial")
-    with named(path):
-        with draft.open("wb") as file:
-            try:
-                file.write(data.encode() if isinstance(data, str) else data)
-                file.flush()
-                os.fsync(file.fileno())
-            except BaseException:
-                draft.unlink()
-                raise
-        draft.replace(path)
+    """Writes a file whole or not at all; text as UTF-8.  Raises OSError, with the file's name."""
+    with replacing(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)

@@ -137,14 +137,14 @@ class Trip:
     work: list[Stint] = field(default_factory=list)  # several where absences have cut it
     earlier: list[tuple[str, Transfer]] = field(default_factory=list)  # cut while the device was off, and gone on with
     busy: bool = False  # it has begun, and has more to do
-    gone: bool = False  # it went off, and what it did is lost
+    gone: bool = False  # it went off, or its connection broke, and what it did is lost
     restarts: int = 0  # how often it begins again what absences have cut
 
     def cut(self, why: str, then: str | None) -> None:
         """Notes that what the device was doing is cut.  `then`: how it goes on when the device is back."""
         self.restarts += then == "restart"
         if then is None:
-            self.busy, self.gone = False, why == "off"
+            self.busy, self.gone = False, why != "closed"
 
     @property
     def transfers(self) -> list[Transfer]:

@@ -1,18 +1,22 @@
-"""Says in plain words why a file could not be written."""
+"""Writes files that take the place of others, and says in plain words why one could not be written."""
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)  # for bytes, or for open files
+PARTIAL = ".partial"  # how the name of a file ends that is being written
 NO_FOLDER = "it is a file, or lies in one; give a folder"
 PLAIN = {
     errno.ENOSPC: "no space left on the disk",
     errno.EDQUOT: "the disk quota is used up",
     errno.EMFILE: "too many open files; raise `ulimit -n`",
+    errno.ENOMEM: "not enough memory can be had; raise `ulimit -v`",
     errno.EROFS: "the file system is read-only",
     errno.EEXIST: NO_FOLDER,
     errno.ENOTDIR: NO_FOLDER,
@@ -27,6 +31,24 @@ def named(path: Path) -> Iterator[None]:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` once all of it is on the disk; else nothing changes there.
+
+    Raises OSError, with the name of `path`.
+    """
+    draft = path.with_name(path.name + PARTIAL)
+    with named(path), draft.open("wb") as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may leave an empty file under this name
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
 
 
 def why(error: OSError) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from emulator.replay.script import Script, read_script
 from emulator.results.results import targets
 from emulator.results.soundness import soundness
 from emulator.worlds.garbage import let_stay
-from emulator.worlds.workers import KILLED, pool, stop
+from emulator.worlds.workers import pool, stop, why_broken
 from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean
@@ -145,6 +144,14 @@ class Batch:
         rows = [written.row for written in script.rounds]
         return result_of(Replayed(script.label, script.seed, rows, None, 0, None), self.targets, len(rows), self.shared)
 
+    def _machine_code(self) -> list[str]:
+        """What brings it into memory, if there is some: where no link fills, none is made."""
+        if self.network != "windows":
+            return []
+        from network.windows.compiled import ready  # numba takes half a second to import
+
+        return ["network.windows.loaded"] if ready() else []
+
     def unplayed(self, run: int) -> Result:
         """What is known of a replay that was not made."""
         script = self.scripts[run]
@@ -161,13 +168,13 @@ class Batch:
             yield from map(self.play, orders)
             return
         try:
-            modules = [*IMPORTED, *(["network.windows.loaded"] if self.network == "windows" else [])]
+            modules = [*IMPORTED, *self._machine_code()]
             with _workers(min(many, len(orders)), modules, self.source, orders) as workers:
                 coming = deque(workers.submit(_play, number) for number in range(len(orders)))
                 while coming:  # not by `map`: it cancels what is left, and a pool that breaks then stumbles over that
                     yield coming.popleft().result()
-        except BrokenProcessPool:
-            raise ChildProcessError(KILLED) from None
+        except BrokenExecutor as error:
+            raise ChildProcessError(why_broken(error)) from None
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from network.links.link import Link
 from network.links.trace import Direction, Trace
 from network.traces.folder import find, gather, summed, there
 from network.traces.read import FORMATS
+from scenarios.builders.filling import Peaks
 from scenarios.builders.roster import Made, sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.dimensions import NUMBER, RATE
@@ -42,6 +43,12 @@ class Condition:
     def guessed(self) -> bool:
         """Whether a recording lacks something that is assumed in its place, such as an uplink."""
         return any(said.startswith(ASSUMED) for said in self.assumptions)
+
+    @property
+    def peaks(self) -> Peaks:
+        """The most that its links carry."""
+        down, up = (rate.peak if isinstance(rate, Trace) else rate for rate in (self.down, self.up))
+        return Peaks(down, up, self.server_rate)
 
     def setting(self, base: Setting) -> Setting:
         """What it makes of a setting."""

@@ -11,7 +11,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import vl_convert
 from altair.utils.schemapi import debug_mode
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -21,6 +20,7 @@ from emulator.record.targets import Target
 from emulator.report import (
     accuracy,
     critical,
+    drawing,
     fates,
     leverage,
     over_time,
@@ -228,7 +228,7 @@ def _maps(all_: Comparison) -> Iterator[Figure]:
 def _headline(drawn: Sequence[Figure]) -> str:
     """The first chart as SVG, for a reader without JavaScript; "" if there is none."""
     first = next((figure for figure in drawn if figure.chart), None)
-    return vl_convert.vegalite_to_svg({**first.spec(validate=False), "width": HEADLINE}) if first else ""
+    return drawing.svg({**first.spec(validate=False), "width": HEADLINE}) if first else ""
 
 
 def _ticked(line: str) -> Markup:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import vl_convert
-
-from emulator.report import timeline
+from emulator.report import drawing, timeline
 from emulator.report.comparison import compare
 from emulator.report.page import figures
 from emulator.results.results import Results
@@ -34,5 +32,5 @@ def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
         }
         if not figure.name.startswith("map"):  # its cells have their size
             spec["width"] = WIDTH
-        yield f"{figure.name}.svg", vl_convert.vegalite_to_svg(spec).encode()
-        yield f"{figure.name}.png", vl_convert.vegalite_to_png(spec, scale=2)
+        yield f"{figure.name}.svg", drawing.svg(spec).encode()
+        yield f"{figure.name}.png", drawing.png(spec, scale=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from importlib import resources
 
+from emulator.report import drawing
 from emulator.report.figure import Figure
 
 
@@ -25,8 +26,6 @@ def page(kicker: str, title: str, about: str, body: str) -> str:
 
 def picture(shown: Figure) -> str:
     """The figure as HTML."""
-    import vl_convert
-
-    drawn = vl_convert.vegalite_to_svg({**shown.spec(), "background": "transparent"})
+    drawn = drawing.svg({**shown.spec(), "background": "transparent"})
     caption = f"<figcaption>{html.escape(shown.caption)}</figcaption>"
     return f'<figure id="figure-{html.escape(shown.name)}"><div class="chart still">{drawn}</div>{caption}</figure>'

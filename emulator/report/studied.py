@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from emulator.report import critical
+from emulator.report import critical, drawing
 from emulator.report.figure import Figure, table
 from emulator.report.palette import COLOURS
 from emulator.report.studied_places import duels, grid, traces
@@ -38,19 +38,14 @@ def figures(answer: Answer) -> Iterator[Figure]:
 
 def pictures(answer: Answer) -> Iterator[tuple[str, bytes]]:
     """(file name, contents) of every figure, twice: NAME.svg and NAME.png; on white, with title and caption."""
-    import vl_convert
-
     for shown in figures(answer):
-        yield f"{shown.name}.svg", vl_convert.vegalite_to_svg(_alone(shown)).encode()
+        yield f"{shown.name}.svg", drawing.svg(_alone(shown)).encode()
         yield f"{shown.name}.png", png(shown)
 
 
 def png(shown: Figure) -> bytes:
     """A figure as a picture by itself, with its title and caption."""
-    import vl_convert
-
-    made: bytes = vl_convert.vegalite_to_png(_alone(shown), scale=1.5)
-    return made
+    return drawing.png(_alone(shown), scale=1.5)
 
 
 def _alone(shown: Figure) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from functools import cache as once
 from importlib.metadata import version
 from pathlib import Path
 
-import vl_convert
-
 from emulator.record.record import replace_file
+from emulator.report import drawing
 from network.cache import cache
 from network.wire.payload import digest
 
@@ -23,7 +22,7 @@ def script_of_vega() -> str:
     place = _place()
     if place and (kept := _kept(place)):
         return kept
-    script = str(vl_convert.javascript_bundle(CODE)).replace("</script", "<\\/script")
+    script = drawing.script(CODE).replace("</script", "<\\/script")
     with suppress(OSError):  # a full disk, or one that only reads
         if place:
             place.parent.mkdir(parents=True, exist_ok=True)

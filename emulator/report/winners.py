@@ -14,7 +14,7 @@ import altair as alt
 
 from emulator.replay.findings import TIE, TIED, UNKNOWN
 from emulator.replay.grid import Axis, Cell, frontier
-from emulator.report import still
+from emulator.report import drawing, still
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
 from emulator.results.units import duration, joined
@@ -85,10 +85,7 @@ def page(shown: Figure, about: str) -> str:
 
 def png(shown: Figure) -> bytes:
     """With the caption inside: a picture travels alone."""
-    import vl_convert
-
-    made: bytes = vl_convert.vegalite_to_png(_spec(shown, textwrap.wrap(shown.caption, WRAPPED)), scale=2)
-    return made
+    return drawing.png(_spec(shown, textwrap.wrap(shown.caption, WRAPPED)), scale=2)
 
 
 def _spec(shown: Figure, below: Sequence[str] = ()) -> dict[str, Any]:

@@ -20,6 +20,7 @@ LOST = (
     "killed, or found the disk full, after the last run. Put it back from a copy, or make these results again in a "
     "new folder and compare the two with `fedlapse diff`"
 )
+INTERRUPTED = "the replay was interrupted, and not all of it was made"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ def soundness(folder: Path) -> Soundness:
     if has_lost_seal(folder):
         notes.append(f"{LOST}.")
     elif holds_any and folder.resolve().name in found.unsealed:
-        notes.append("This record has no seal: it was interrupted, or made by an older version.")
+        unfinished = _said(folder / REPLAY).get("finished") is False
+        why = INTERRUPTED if unfinished else "it was interrupted, or made by an older version"
+        notes.append(f"This record has no seal: {why}.")
     return Soundness(bool(damaged), tuple(notes))
 
 

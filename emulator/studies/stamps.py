@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from emulator.record.record import replace_file
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import Result
 
+DIGEST = hashlib.sha256().digest_size  # bytes, at the end of the file
 Stamps = Mapping[str, Mapping[int, tuple[float, ...] | None]]  # by label, by seed; None: not exact there
 
 
@@ -53,10 +55,8 @@ class Kept:
         self.known.update(found)
 
     def write(self) -> None:
-        """Leaves all of them in the file.  Raises OSError."""
-        partial = self.path.with_suffix(".partial")
-        partial.write_bytes(self._content())
-        partial.replace(self.path)
+        """Leaves all of them in the file, which ends with the SHA-256 of what stands before.  Raises OSError."""
+        replace_file(self.path, self._content())
 
     def _content(self) -> bytes:
         arrays: dict[str, NDArray[np.float64]] = {}
@@ -66,18 +66,24 @@ class Kept:
                     arrays[f"{name}/{label}/{seed}"] = np.array([np.nan] if ends is None else ends)
         written = io.BytesIO()
         np.savez(written, **arrays)  # type: ignore[arg-type]
-        return written.getvalue()
+        content = written.getvalue()
+        return content + hashlib.sha256(content).digest()
 
 
 def _read(path: Path) -> dict[str, Stamps]:
+    """{} if there is no file, or not as it was written: some of its settings might be others by now."""
     found: dict[str, dict[str, dict[int, tuple[float, ...] | None]]] = {}
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            for whole in arrays.files:
-                name, label, seed = whole.split("/")
-                ends = arrays[whole]
-                known = None if np.isnan(ends).any() else tuple(map(float, ends))
-                found.setdefault(name, {}).setdefault(label, {})[int(seed)] = known
-    except (OSError, ValueError):
+        written = path.read_bytes()
+    except OSError:
         return {}
+    content, digest = written[:-DIGEST], written[-DIGEST:]
+    if hashlib.sha256(content).digest() != digest:
+        return {}
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        for whole in arrays.files:
+            name, label, seed = whole.split("/")
+            ends = arrays[whole]
+            known = None if np.isnan(ends).any() else tuple(map(float, ends))
+            found.setdefault(name, {}).setdefault(label, {})[int(seed)] = known
     return dict(found)

@@ -28,6 +28,10 @@ class Lost(Exception):  # noqa: N818
     """One of the two ends has gone offline, and what was in flight is lost."""
 
 
+class Unread(Exception):  # noqa: N818
+    """The links have let a reply through, but the connection has ended before it was read."""
+
+
 class Message(Protocol):
     """Encoded tensors (lab.store.Stored, conversation.peer.Arrived)."""
 

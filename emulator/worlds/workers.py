@@ -6,19 +6,24 @@ each of them more than a second otherwise, and 100 MB of memory.
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
+from emulator.ledger.scratch import IN_MEMORY
+from emulator.record.writing import why
 from emulator.worlds import forking
 from emulator.worlds.signals import ENDING, held_back
 
+OPEN_FILES = (errno.EMFILE, errno.ENFILE)
 KILLED = "a worker process was killed (out of memory?); try fewer --workers"  # what a broken pool means
 
 
@@ -90,9 +95,21 @@ def _end_with_the_parent() -> None:
     os._exit(1)
 
 
+@contextmanager
+def _locks() -> Iterator[None]:
+    """Raises Gone, which names the place, where none can be made, as they lie in memory that processes share."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in OPEN_FILES:
+            raise
+        ways = "make room there, let it be written to, or use --workers 0"
+        raise Gone(f"{IN_MEMORY}, which workers need for locks: {why(error)}; {ways}") from None
+
+
 def turns(values: Sequence[Value], count: int) -> Turns[Value]:
     """What each of `count` workers takes one of, the values in turn."""
-    with held_back():  # its locks start the process that counts them, which a hangup would end
+    with held_back(), _locks():  # its locks start the process that counts them, which a hangup would end
         queue = CONTEXT.SimpleQueue()
     for number in range(count):
         queue.put(values[number % len(values)])
@@ -104,13 +121,16 @@ def pool(count: int, modules: Sequence[str], arrive: Callable[..., None], *hande
 
     modules: what they need, imported once for all of them if this is the first pool.
 
-    Raises OSError if that many cannot be started, Gone if what they are forked from was killed, and KeyboardInterrupt
-    if Ctrl-C comes meanwhile.
+    Raises OSError if that many cannot be started, Gone if what they are forked from was killed or processes cannot
+    share memory, and KeyboardInterrupt if Ctrl-C comes meanwhile.
     """
     made = None
     try:
+        with held_back(), _locks():
+            CONTEXT.Lock()
         if forking.POSSIBLE:
-            forking.start(modules)
+            with _locks():
+                forking.start(modules)
             _until_imported()
         with held_back():  # a new process inherits that, and may be hit before it can ignore them
             made = ProcessPoolExecutor(count, mp_context=CONTEXT, initializer=arrive, initargs=handed)

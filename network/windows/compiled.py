@@ -1,25 +1,30 @@
 """What numba compiles.  In one place, as it has no types and takes a while to import.
 
-The machine code is kept on the disk under a digest of all sources here: numba itself looks only at the file that a
-function stands in, and would go on with old code of another that it calls.
+The machine code is kept on the disk, in a folder of its own for each copy of these sources and each kind of processor.
+numba itself looks at the file that a function stands in, its path and its time (and would go on with old code of
+another that it calls), and at the processor: with what differs in any of these it compiles again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite.binding
 import numba
 
 from network.cache import cache
 
 Compiled = TypeVar("Compiled", bound=Callable[..., Any])
+COMPLETE = "complete"
 UNUSED = 30 * 86400.0  # s after which the machine code of other versions is removed
 
 
@@ -28,8 +33,12 @@ def _folder() -> Path | None:
 
     None where it cannot be: then it is compiled each time.
     """
-    digest = hashlib.blake2b(f"{sys.version} {numba.__version__}".encode(), digest_size=8)
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    of_numba: Any = numba.config
+    chosen = (of_numba.CPU_NAME, of_numba.CPU_FEATURES)
+    processor = (llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten(), *chosen)
+    digest = hashlib.blake2b(f"{sys.version} {numba.__version__} {processor}".encode(), digest_size=8)
+    for source in sorted(Path(__file__).resolve().parent.glob("*.py")):
+        digest.update(f"{source} {source.stat().st_mtime_ns}".encode())
         digest.update(source.read_bytes())
     try:
         place = cache(os.environ) / "compiled" / digest.hexdigest()
@@ -53,13 +62,25 @@ HERE = _folder()
 
 def ready() -> bool:
     """Whether all machine code is on the disk; it takes 10 to 20 s to make."""
-    return HERE is not None and (HERE / "complete").exists()
+    if HERE is None:
+        return False
+    try:
+        noted = json.loads((HERE / COMPLETE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(noted) and noted.items() <= _sizes(HERE).items()
 
 
 def complete() -> None:
     """Notes that all of it is there."""
     if HERE is not None:
-        (HERE / "complete").touch()
+        with suppress(OSError):  # a full disk: then it is compiled again
+            (HERE / COMPLETE).write_text(json.dumps(_sizes(HERE)), encoding="utf-8")
+
+
+def _sizes(place: Path) -> dict[str, int]:
+    """The sizes in bytes of the files with machine code."""
+    return {path.relative_to(place).as_posix(): path.stat().st_size for path in place.glob("*/*") if path.is_file()}
 
 
 def compiled(function: Compiled) -> Compiled:

@@ -28,6 +28,11 @@ def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
     return value
 
 
+def highest(amount: float | Draw) -> float:
+    """The highest that a device has or may draw; more comes once in 10^12 draws."""
+    return _extremes(amount)[1] if isinstance(amount, Draw) else amount
+
+
 def check_range(amount: float | Draw, group: str, what: str) -> None:
     """Raises BadScenario if a device of the group may draw a value that is out of all bounds."""
     for value in _extremes(amount) if isinstance(amount, Draw) else ():

@@ -60,11 +60,11 @@ def kind(key: str) -> type[Any]:
     """The class of an algorithm, by name or dotted path.  Raises Unknown."""
     if ":" in key:
         return kind_at(key)
-    if key not in kinds():
-        for point in entry_points(group=GROUP, name=key):
-            return kind_at(point.value)  # which raises what is wrong with it
-        raise Unknown(f"there is no algorithm {key!r}; {did_you_mean(key, kinds())}")
-    return kinds()[key]
+    if key in _modules() and (found := _class(import_module(f"algorithms.{key}"), key)):
+        return found  # of one module: all of them import torch, and take long
+    for point in entry_points(group=GROUP, name=key):
+        return kind_at(point.value)  # which raises what is wrong with it
+    raise Unknown(f"there is no algorithm {key!r}; {did_you_mean(key, kinds())}")
 
 
 def kind_at(path: str) -> type[Any]:
@@ -218,6 +218,7 @@ def _words(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
+@cache
 def _modules() -> list[str]:
     return sorted(
         Path(file.name).stem

@@ -353,6 +353,7 @@ def test_a_folder_that_holds_another_tuning_is_left_alone_unless_forced(fedlapse
     tune = {**ONE, "grid": LR, "links": {}}
     made = tuned(tmp_path, {**SHORT, "tune": {**tune, "budget": 4}})
     before = made.decided
+    (made.out / "trials" / "notes.txt").write_text("mine")
     changed = written(tmp_path, {**SHORT, "tune": {**tune, "grid": {"training.lr": [0.2, 0.4]}}})
     done = fedlapse("tune", changed, "--workers", 0, "--out", "out")
     assert (done.returncode, made.decided) == (2, before)
@@ -361,7 +362,8 @@ def test_a_folder_that_holds_another_tuning_is_left_alone_unless_forced(fedlapse
     assert forced.found["algorithms"]["fedavg"]["tried"] == [{"training.lr": 0.2}, {"training.lr": 0.4}]
     fresh = tuned(folder_of(tmp_path, "fresh"), {**SHORT, "tune": {**tune, "grid": {"training.lr": [0.2, 0.4]}}})
     assert forced.decided == fresh.decided
-    assert [{path.name for path in (each.out / "trials").iterdir()} for each in (forced, fresh)] == [
+    assert (forced.out / "trials" / "notes.txt").read_text() == "mine"
+    assert [{path.name for path in (each.out / "trials").glob("*/")} for each in (forced, fresh)] == [
         {"01-1-rounds"}
     ] * 2
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from emulator.commands.compiling import compile_network
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import (
@@ -181,7 +180,7 @@ def replay(
         play = player_of(batch, ledger, no_ledger, keep_states, workers, device, quiet, cluster)
         layout = Layout(_folder(batch, out), conditions, events)
         with alone(layout.out):
-            clear(layout.out, force)
+            clear(layout.out, force, layout.coming(batch))
             played = _played(batch, layout, play, [*passed, *batch.notes], format)
         _end(played, layout.out)
 
@@ -232,7 +231,6 @@ def player_of(
     if batch.source.train:
         from emulator.commands.replay.train import Trainer
 
-        compile_network(batch.source.fleet or batch.scenario)
         return Trainer(batch, ledger_of(ledger, no_ledger), keep_states, workers, device, quiet, cluster).play_all
     given = {"--ledger": ledger, "--no-ledger": no_ledger, "--keep-states": keep_states != KEEP_STATES}
     given |= {"--device": device != "cpu", "--executor": cluster is not None}
@@ -240,7 +238,6 @@ def player_of(
         raise ValueError(f"{option} is for --train, which is not given")
     from emulator.commands.replay.play import play_all
 
-    compile_network(batch.source.fleet or batch.scenario)
     return partial(play_all, batch, workers=workers, quiet=quiet)
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from emulator.record.folders import REPLAY
+from emulator.record.host import Kinds, note, of_runs
 from emulator.record.record import replace_file
 from emulator.record.seal import seal_results
 from emulator.replay.batch import Batch
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import ASSUMPTION, Finding, flips
 from emulator.results.caveats import LOOPED
+from emulator.results.soundness import INTERRUPTED
 
 COPIED = ("scenario.yaml", "split.json")
 
@@ -33,6 +34,12 @@ class Layout:
         if len(self.conditions) == 1:
             return self.out
         return self.out / condition.name.replace("/", "-") if self.events else None
+
+    def coming(self, batch: Batch) -> Kinds:
+        """The folders in OUT, and what they hold."""
+        if len(self.conditions) == 1:
+            return of_runs(script.run for script in batch.scripts)
+        return {folder.name: "results" for _, folder in self.folders}
 
     @property
     def folders(self) -> Iterator[tuple[Condition, Path]]:
@@ -56,6 +63,11 @@ def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]
             if (batch.home / name).is_file():
                 replace_file(folder / name, (batch.home / name).read_text(encoding="utf-8"))
         replace_file(folder / REPLAY, as_json(batch, [recorded], passed, whole=False) + "\n")
+        below = of_runs(script.run for script in batch.scripts)
+        note(folder, layout.coming(batch) if folder == layout.out else below, world="replay")
+    for condition, folder in layout.folders:  # what stays if the command is killed
+        said = {"sentence": f"{_played_again(batch, condition.name)}; {INTERRUPTED}.", "interrupted": True}
+        replace_file(folder / "summary.json", json.dumps(said, indent=1) + "\n")
 
 
 def finish(batch: Batch, layout: Layout, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> None:
@@ -89,7 +101,7 @@ def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], wh
 
 
 def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> None:
-    """summary.json and host.json, as far as `report` must know that these are replays."""
+    """summary.json, as far as `report` must know that these are replays."""
     said: dict[str, Any] = {
         "sentence": _sentence(batch, finding),
         "failures": {label: list(_ends(finding, label)) for label in batch.labels},
@@ -97,15 +109,16 @@ def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> No
         "interrupted": not whole,
     }
     replace_file(folder / "summary.json", json.dumps(said, indent=1, sort_keys=True) + "\n")
-    host = {"command": ["fedlapse", *sys.argv[1:]], "world": "replay"}
-    replace_file(folder / "host.json", json.dumps(host, indent=1) + "\n")
 
 
 def _sentence(batch: Batch, finding: Finding) -> str:
-    of = f"the runs in {batch.source.path}, played again"
-    if batch.source.train:
-        return f"Replays with training: {of} on “{finding.name}”. Accuracies are those of a run there."
-    return f"Replays, no runs: {of} without training on “{finding.name}”. {_accuracies(finding)}"
+    accuracies = "Accuracies are those of a run there." if batch.source.train else _accuracies(finding)
+    return f"{_played_again(batch, finding.name)}. {accuracies}"
+
+
+def _played_again(batch: Batch, name: str) -> str:
+    kind, how = ("Replays with training", "") if batch.source.train else ("Replays, no runs", " without training")
+    return f"{kind}: the runs in {batch.source.path}, played again{how} on “{name}”"
 
 
 def _accuracies(finding: Finding) -> str:

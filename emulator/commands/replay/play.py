@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.status import Status
 
+from emulator.commands.compiling import compile_replays
 from emulator.commands.errors import FAILED
 from emulator.commands.options import workers_of
 from emulator.commands.stopping import code_of
 from emulator.play.progress import about
+from emulator.record.removal import remove, written
 from emulator.replay.batch import Batch, Order
 from emulator.replay.findings import Result
 
@@ -44,6 +45,7 @@ def play_all(
 ) -> Played:
     """Makes them, and unless `quiet` says on a terminal how many are done."""
     count = None if workers is None else workers_of(workers)
+    compile_replays(batch, orders)
     console = Console(stderr=True, quiet=quiet) if console is None else console
     return gathered(batch.all(orders, count), orders, console)
 
@@ -66,7 +68,9 @@ def gathered(results_of: Generator[Result, None, None], orders: Sequence[Order],
         ended = Played(results, FAILED, str(error))
     for order in orders[len(results) :] if ended.why else ():
         if order.folder is not None:
-            shutil.rmtree(order.folder, ignore_errors=True)
+            with suppress(OSError):
+                remove(written(order.folder, "run"))
+                order.folder.rmdir()
     return ended
 
 

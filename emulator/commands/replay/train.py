@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from emulator.commands.compiling import compile_replays
 from emulator.commands.errors import FAILED
 from emulator.commands.lines import say
 from emulator.commands.options import crew_of
@@ -72,6 +73,7 @@ class Trainer:
 
     def play_all(self, orders: Sequence[Order]) -> Played:
         """Plays them, setting after setting, and says so on stderr."""
+        compile_replays(self.batch, orders)
         played = gathered(self._all(orders), orders, Console(quiet=True))
         trained = self.tally.sentence() if self.tally else "training: everything was computed, as there was no ledger"
         played = replace(played, trained=trained)

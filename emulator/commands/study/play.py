@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -12,7 +11,7 @@ from typing import Any
 
 import typer
 
-from emulator.commands.folder import alone, folder
+from emulator.commands.folder import alone, folder, replaced
 from emulator.commands.lines import say
 from emulator.commands.options import Format
 from emulator.commands.play import Settings
@@ -23,7 +22,9 @@ from emulator.commands.trials import Runs as Rows
 from emulator.commands.trials import Trials, Unfinished
 from emulator.commands.tune.play import Tuning, under
 from emulator.play.progress import about
+from emulator.record.host import Kinds, note
 from emulator.record.record import replace_file
+from emulator.record.removal import remove, written
 from emulator.record.targets import Target
 from emulator.results.observed import Observed, Runs
 from emulator.results.results import read
@@ -80,6 +81,7 @@ class Studying:
         out = folder(self.settings.out, f"{self.scenario.name}-study")
         with alone(out):
             self._claim(out)
+            note(out, self._folders())
             try:
                 answer = self.run(out)
             except Unfinished:
@@ -134,7 +136,7 @@ class Studying:
             self.tuning.scenario = under(self.scenario, self.recorded)
             return
         if self.settings.force:
-            _emptied(out)
+            replaced(out, "study", self._folders())
             replace_file(path, said)
             return
         if not self.exploratory:
@@ -142,6 +144,12 @@ class Studying:
             raise BadScenario(f"--out {out}: its records belong to another protocol; {ways}")
         self.recorded = digest(parse(before, str(path)))
         self.tuning.scenario = under(self.scenario, self.recorded)
+
+    def _folders(self) -> Kinds:
+        """The folders that the study makes, and what they hold."""
+        moved = _settings(self.protocol.sensitivity) if self.protocol.sensitivity else ()
+        results = ["baseline", "reporting", *(f"sensitivity/{_folder(*setting)}" for _, setting, _ in moved)]
+        return {"tuning": "search", **dict.fromkeys(results, "results"), "tables": "tables", "figures": "figures"}
 
     def _says(self, before: str) -> bool:
         """Whether this is the same protocol, as an earlier version of fedlapse wrote it, which had fewer keys."""
@@ -293,7 +301,7 @@ class Studying:
         base = self._sensitive(said, founds, goal.value)
         for where, (factor, name), changes in _settings(said):
             scenario = parse(base, where, changes)
-            rows = self.trials.play(scenario, out / "sensitivity" / f"{factor}-{name}".replace(" ", "-"), where)
+            rows = self.trials.play(scenario, out / "sensitivity" / _folder(factor, name), where)
             due, until = scenario.rounds.max, scenario.rounds.until_s
             runs = {
                 label: {seed: Observed.of(each, due, goal, until) for seed, each in of.items()}
@@ -323,8 +331,8 @@ class Studying:
 
         with uninterrupted():
             for kind in ("tables", "figures"):  # what an earlier report had may be no part of this one
-                shutil.rmtree(out / kind, ignore_errors=True)
-                (out / kind).mkdir()
+                (out / kind).mkdir(exist_ok=True)
+                remove(written(out / kind, kind))
             named = tables(answer)
             for name, each in named.items():
                 replace_file(out / "tables" / name, each.csv)
@@ -348,6 +356,10 @@ class Studying:
         say(f"study: {out / 'study.md'}")
 
 
+def _folder(factor: str, name: str) -> str:
+    return f"{factor}-{name}".replace(" ", "-")
+
+
 def _settings(said: Sensitivity) -> Iterator[tuple[str, tuple[str, str], list[str]]]:
     """Each setting: what it is called in progress and errors, its factor and name, its changes as PATH=VALUE."""
     as_it_is = "as it is"
@@ -356,11 +368,3 @@ def _settings(said: Sensitivity) -> Iterator[tuple[str, tuple[str, str], list[st
         for name, changes in settings.items():
             words = [f"{path}={json.dumps(value)}" for path, value in changes.items()]
             yield f"study.sensitivity: {factor}, {name}", (factor, name), words
-
-
-def _emptied(out: Path) -> None:
-    """Takes away what another study has left."""
-    for name in ("tuning", "baseline", "reporting", "sensitivity", "tables", "figures"):
-        shutil.rmtree(out / name, ignore_errors=True)
-    for name in ("study.md", "study.json", "replays.npz", PROTOCOL):
-        (out / name).unlink(missing_ok=True)

@@ -10,6 +10,8 @@ import altair as alt
 import numpy as np
 
 from emulator.commands.trace.facts import MBIT, Facts, between
+from emulator.record.record import replace_file
+from emulator.report import drawing
 from emulator.report.figure import table
 from emulator.report.palette import COLOURS
 
@@ -21,14 +23,12 @@ POINTS = 1500  # in a curve
 
 
 def save(chart: Any, path: Path) -> None:
-    import vl_convert
-
     spec = {**chart.to_dict(), "background": "white"}
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".svg":
-        path.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")
+        replace_file(path, drawing.svg(spec))
     else:
-        path.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
+        replace_file(path, drawing.png(spec, scale=2))
 
 
 def rates(every: Sequence[Facts]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from tempfile import TemporaryDirectory
 import typer
 from rich.console import Console
 
-from emulator.commands.folder import alone, folder
+from emulator.commands.folder import alone, folder, replaced
 from emulator.commands.lines import say
 from emulator.commands.options import Format
 from emulator.commands.play import Settings
@@ -24,6 +23,7 @@ from emulator.commands.trials import Runs, Trials, Unfinished
 from emulator.commands.tune.text import text, text_of_plan
 from emulator.forecast.plan import Forecast, forecast_of
 from emulator.play.progress import about
+from emulator.record.host import note
 from emulator.record.record import replace_file
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
@@ -181,13 +181,14 @@ class Tuning:
         mine = out / "asked.json"
         said = self.scenario.model_dump_json(indent=1) + "\n"
         held = [path.name for path in out.iterdir() if not path.name.endswith(".partial")]
-        if mine.is_file() and mine.read_text(encoding="utf-8") != said:
-            if not self.settings.force:
-                raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
-            clear_tuning(out)
         if held and not mine.is_file():
             raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
+        if held and mine.read_text(encoding="utf-8") != said:
+            if not self.settings.force:
+                raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
+            replaced(out, "search", {})
         replace_file(mine, said)
+        note(out, {})
 
     def _play(self, asks: Asks, out: Path) -> dict[str, dict[Configuration, Trial]]:
         """One step of all searches: those that ask for equally many rounds in one sitting."""
@@ -201,6 +202,8 @@ class Tuning:
         self.steps += 1
         scenario = step(self.scenario, self.scenario.tune, asks, self.names)
         where = out / f"{self.steps:02}-{rounds}-rounds"
+        out.mkdir(parents=True, exist_ok=True)
+        note(out.parent, {f"{out.name}/{where.name}": "results"})
         runs = self.trials.play(scenario, where, self._title(asks, rounds), hopeless=True)
         self.folders |= {(label, each): where for label, ask in asks.items() for each in ask.configurations}
         elsewhere = self._elsewhere(where, asks)
@@ -256,13 +259,6 @@ def _epochs(scenario: Scenario) -> float:
     assert scenario.tune
     said = [float(value) for value in scenario.tune.grid.get("training.epochs", ())]
     return sum(said) / len(said) / scenario.training.epochs if said else 1.0
-
-
-def clear_tuning(out: Path) -> None:
-    """Takes away what another tuning has left, but for what says which it was."""
-    for name in (DONE, "tuned.yaml", "tune.html"):
-        (out / name).unlink(missing_ok=True)
-    shutil.rmtree(out / "trials", ignore_errors=True)
 
 
 def _due(scenario: Scenario) -> int:

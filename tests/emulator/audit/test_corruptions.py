@@ -68,8 +68,8 @@ UNKNOWABLE = re.compile(
             rf"{RUN}/work.jsonl: pieces: pieces.(conv|recurrent|positions|operators|convolutions) changed",
             rf"{RUN}/work.jsonl: device: held changed",  # memory that the device has anyway
             rf"{RUN}/work.jsonl: (device|server) exchanged",  # two lines of one round
-            r"host.json: (command|machine|real_seconds|overruns|versions\.(?!fedlapse|numpy)).* changed",
-            r"host.json: strangers (changed|deleted)",
+            r"host.json: (command|machine|real_seconds|overruns|folders|versions\.(?!fedlapse|numpy)).* changed",
+            r"host.json: (strangers|folders) (changed|deleted)",
             r"((host|split|summary).json|scenario.yaml) (cut by a byte|with a byte more)",
             # another build may choose other words
             r"summary.json: (.*\.)?(sentence|text|why\.\*|hints\.\*|how_sure\.\*) changed",

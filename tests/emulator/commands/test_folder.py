@@ -1,8 +1,13 @@
 """The folder of a command's results: while one command writes to it, no other changes anything there."""
 
+import errno
+import json
+from pathlib import Path
+
 import pytest
 
-from emulator.commands.folder import alone, clear
+from emulator.commands.folder import alone, clear, replaced
+from emulator.record.host import note
 from scenarios.load import dump, load
 from scenarios.text.faults import BadScenario
 
@@ -36,12 +41,149 @@ def test_a_folder_is_free_again_when_its_command_has_ended(tmp_path):
         pass
 
 
-def test_force_takes_away_what_a_killed_command_left_and_nothing_else(tmp_path):
-    """Of a replay on one more link: the folder of a run in which nothing stands yet."""
-    for name in ("scenario.yaml", "replay.json", "mine.txt", "5Mbit-s/replay.json", "5Mbit-s/fedavg-s1/events.jsonl"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("{}")
+# --- --force: files whose names fedlapse writes, in folders that its host.json names, and nothing else
+
+COMING = {"fedavg-s1": "run", "charts": "charts"}
+RUN = ("run.json", "events.jsonl", "rounds.jsonl", "work.jsonl", "final.safetensors", "seal.json")
+RESULTS = ("scenario.yaml", "split.json", "host.json", "summary.json", "report.html", "seal.json")
+OURS = {*RESULTS, *(f"fedavg-s1/{name}" for name in RUN), "charts/times.png", "charts/split-2.svg"}
+MINE = {  # on top, in ours, in folders that look like ours
+    *("thesis.txt", "mine/thesis.txt", "charts/my.png", "charts/times.pdf", "fedavg-s1/notes.txt"),
+    *("fedavg-s1/report.html", "backup/events.jsonl", "fedavg-s2/events.jsonl", "fedavg-s1/more/events.jsonl"),
+}
+
+
+def write(out, names):
+    for name in names:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(name)
+
+
+def files(out):
+    return {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_symlink() or path.is_file()}
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Results with a user's own files among them."""
+    out = tmp_path / "out"
+    write(out, OURS | MINE)
+    (out / "host.json").write_text(json.dumps({"folders": COMING}))
+    (out / "empty").mkdir()
+    return out
+
+
+def test_force_removes_what_fedlapse_wrote_and_lists_it_first(results, capsys):
+    clear(results, True, COMING)
+    assert files(results) == MINE
+    assert {path.name for path in results.iterdir()} == {name.split("/")[0] for name in MINE} | {"empty"}
+    said = capsys.readouterr().err
+    assert said.startswith(f"fedlapse: --force removes from {results}: report.html, scenario.yaml, ")
+    assert "6 files in fedavg-s1" in said
+    assert "2 files in charts" in said
+    assert not any(name in said for name in ("thesis", "my.png", "notes", "backup"))
+
+
+def test_folders_that_are_empty_then_go_too(results):
+    for name in MINE:
+        (results / name).unlink()
+    clear(results, True, COMING)
+    assert sorted(path.name for path in results.iterdir()) == ["backup", "empty", "fedavg-s1", "fedavg-s2", "mine"]
+    assert [path.name for path in (results / "fedavg-s1").iterdir()] == ["more"]
+
+
+@pytest.mark.parametrize("stuck", ["fedavg-s1/events.jsonl", "charts/times.png", "host.json"])
+def test_where_one_file_cannot_be_removed_nothing_is(results, monkeypatch, stuck):
+    before, rename = {path: (results / path).read_text() for path in files(results)}, Path.rename
+
+    def renamed(path, target):
+        if path == results / stuck:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    with pytest.raises(BadScenario, match=rf"^cannot remove {results / stuck}: permission denied; nothing was removed"):
+        clear(results, True, COMING)
+    assert {path: (results / path).read_text() for path in files(results)} == before
+
+
+def test_a_removal_that_was_killed_is_finished_by_the_next(results):
+    write(results, [".fedlapse-removed/0", ".fedlapse-removed/1"])
+    (results / "report.html").unlink()
+    clear(results, True, COMING)
+    assert files(results) == MINE
+
+
+def test_a_link_is_removed_and_what_it_leads_to_stays(results, tmp_path):
+    write(tmp_path, ["theirs/report.html"])
+    (results / "report.html").unlink()
+    (results / "report.html").symlink_to(tmp_path / "theirs" / "report.html")
+    clear(results, True, COMING)
+    assert files(results) == MINE
+    assert files(tmp_path / "theirs") == {"report.html"}
+
+
+@pytest.mark.parametrize("name", ["fedavg-s1", "charts"])
+def test_a_link_to_a_folder_is_not_followed_and_nobody_writes_through_it(results, tmp_path, name):
+    (results / name).rename(tmp_path / "elsewhere")
+    (results / name).symlink_to(tmp_path / "elsewhere")
+    before = files(tmp_path)
+    with pytest.raises(BadScenario, match=f"{results / name} is in the way, and not fedlapse's; nothing was removed"):
+        clear(results, True, COMING)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["..", "../beside", "/", ".", "mine/../../beside"])
+def test_a_damaged_host_json_leads_nowhere_else(results, tmp_path, name):
+    write(tmp_path, ["beside/events.jsonl", "events.jsonl"])
+    (results / "host.json").write_text(json.dumps({"folders": {**COMING, name: "run", "thesis.txt": "run", "mine": 3}}))
+    clear(results, True, COMING)
+    assert files(tmp_path) == {f"out/{name}" for name in MINE} | {"beside/events.jsonl", "events.jsonl"}
+
+
+def test_a_run_does_not_write_over_a_file_of_the_users(results):
+    before = files(results)
+    with pytest.raises(BadScenario, match=f"{results / 'fedavg-s2' / 'events.jsonl'} is in the way"):
+        clear(results, True, {"fedavg-s2": "run"})
+    assert files(results) == before
+
+
+def test_of_an_older_version_the_scenario_tells_which_folders_are_runs(results):
+    """Its labels and seeds alone: the quickstart has no run of fedavg with the seed 99."""
+    (results / "scenario.yaml").write_text(dump(load("quickstart", ["seeds=[1]"])))
+    (results / "host.json").write_text("{}")
+    write(results, ["fedcurv-s1/events.jsonl", "fedavg-s99/events.jsonl"])
+    clear(results, True, COMING)
+    assert files(results) == MINE | {"fedavg-s99/events.jsonl"}
+
+
+def test_where_nothing_tells_which_folders_are_runs_all_of_them_stay(results):
+    (results / "host.json").write_text("[]")
+    clear(results, True, {})
+    assert files(results) == (MINE | OURS) - set(RESULTS)
+
+
+def test_settings_of_a_replay_are_results_of_their_own(tmp_path):
+    """One was killed as its first run began."""
+    write(tmp_path, ["scenario.yaml", "replay.json", "mine.txt", "5Mbit-s/replay.json", "5Mbit-s/fedavg-s1/run.json"])
+    note(tmp_path, {"5Mbit-s": "results"})
+    note(tmp_path / "5Mbit-s", {"fedavg-s1": "run", "fedavg-s2": "run"})
     (tmp_path / "5Mbit-s" / "fedavg-s2").mkdir()
     (tmp_path / "empty").mkdir()
-    clear(tmp_path, force=True)
+    clear(tmp_path, True, {})
     assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "empty"}
+
+
+def test_of_a_study_all_its_folders_are_emptied_of_what_it_wrote(tmp_path):
+    ours = ["protocol.yaml", "study.md", "replays.npz", "tables/times.csv", "tables/map-fedavg-fedcl.csv"]
+    ours += ["figures/tornado.svg", "tuning/tune.json", "tuning/trials/01-5-rounds/scenario.yaml"]
+    ours += ["tuning/trials/01-5-rounds/fedavg.01-s1/work.jsonl", "sensitivity/a-b/seal.json"]
+    mine = ["notes.md", "tables/mine.csv", "figures/photo.png", "tuning/trials/mine/events.jsonl", "tuning/study.md"]
+    write(tmp_path, [*ours, *mine])
+    folders = {"tuning": "search", "sensitivity/a-b": "results", "tables": "tables", "figures": "figures"}
+    note(tmp_path, folders)
+    note(tmp_path / "tuning", {"trials/01-5-rounds": "results"})
+    note(tmp_path / "tuning/trials/01-5-rounds", {"fedavg.01-s1": "run"})
+    replaced(tmp_path, "study", folders)
+    assert files(tmp_path) == set(mine)
+    assert not (tmp_path / "sensitivity").exists()

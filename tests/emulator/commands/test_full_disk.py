@@ -45,7 +45,7 @@ def disk(tmp_path: Path) -> Iterator[Mount]:
 @pytest.mark.parametrize(
     ("size", "missing", "rounds"),
     [
-        ("16k", {"host.json", "summary.json", "report.html"}, (0, 0)),  # scenario, split and a run.json fit
+        ("16k", {"summary.json", "report.html"}, (0, 0)),  # scenario, split and a run.json fit
         ("80k", {"fedavg-s1/final.safetensors", "fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),
         ("400k", {"fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),  # a model takes 212,608 bytes
         ("500k", {"report.html"}, (3, 3)),
@@ -71,6 +71,12 @@ def test_a_full_disk_costs_what_does_not_fit_and_nothing_else(fedlapse, disk, si
     for name in ("summary.json", "host.json"):
         if (out / name).exists():
             json.loads((out / name).read_text())
+    assert done.stderr.splitlines()[-1].endswith(f": fedlapse resume {out}")
+    assert "fedlapse report" not in done.stderr
+    subprocess.run(["mount", "-o", "remount,size=100m", str(out.parent)], check=True)
+    assert fedlapse("resume", out, "--workers", 0, "--quiet").returncode == 0
+    audited = fedlapse("audit", out)
+    assert (audited.returncode, audited.stderr) == (0, "")
 
 
 @pytest.mark.slow

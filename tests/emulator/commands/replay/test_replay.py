@@ -355,7 +355,7 @@ def test_timelines_of_several_settings_are_kept_if_wanted_and_replaced_by_force(
     assert [each["name"] for each in said["settings"]] == ["as recorded", "2Mbit/s"]
     assert "holds another run" in refused(fedlapse(*arguments))
     assert fedlapse(*arguments, "--force").returncode == 0
-    assert sorted(path.name for path in out.iterdir()) == ["replay.json", "scenario.yaml", "seal.json"]
+    assert sorted(path.name for path in out.iterdir()) == ["host.json", "replay.json", "scenario.yaml", "seal.json"]
 
 
 # --- progress, and what is left of a replay that is broken off

@@ -1,0 +1,133 @@
+"""Removes results: files whose names fedlapse writes, in folders that host.json names, and nothing of the user's.
+
+All are removed or none: each is moved into one folder first, which shows whether it can be.  No link is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from emulator.record.host import CHARTS, HOST, Kinds, folders_of, of_scenario
+from emulator.record.seal import OF_RESULTS, OF_RUN, SEAL
+from emulator.record.writing import PARTIAL, named
+from scenarios.load import recorded
+
+ASIDE = ".fedlapse-removed"  # in the folder that is cleared, for a moment
+OF_A_REPORT = (
+    *("times", "seconds", "accuracy-time", "accuracy-rounds", "accuracy-bytes", "rounds", "timeline", "rates"),
+    *("availability", "bytes", "wasted", "devices", "usage", "leverage", "split", "split-[1-9]", "map", "map-[1-9]"),
+)
+OF_A_STUDY = ("ratios", "times", "pace", "map", "map-*-*", "tornado", "traces")
+TABLES = (
+    *("tuning", "times", "comparisons", "reasons", "rounds", "map", "map-*-*", "borders", "traces", "traces-*-*"),
+    *("sensitivity", "nulls"),
+)
+WRITTEN = {  # what a folder holds: patterns of the names that fedlapse writes there
+    "results": (*OF_RESULTS, SEAL),
+    "run": (*OF_RUN, SEAL),
+    CHARTS: tuple(f"{name}.{form}" for name in OF_A_REPORT for form in ("svg", "png")),
+    "search": (HOST, "asked.json", "tuned.yaml", "tune.json", "tune.html"),
+    "study": (HOST, "protocol.yaml", "study.md", "study.json", "replays.npz"),
+    "tables": tuple(f"{name}.csv" for name in TABLES),
+    "figures": tuple(f"{name}.{form}" for name in OF_A_STUDY for form in ("svg", "png")),
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What fedlapse has written into a folder and those below it."""
+
+    out: Path
+    files: Sequence[Path]  # host.json after those that it leads to
+    folders: Sequence[Path]  # below `out`; a folder after those in it
+
+
+def written(out: Path, kind: str) -> Written:
+    """All that results, a search or a study have left in `out`."""
+    folders = list(_folders(out, kind))
+    files = [path for folder, of in [*folders, (out, kind)] for path in _files(folder, of)]
+    above = dict.fromkeys(each for folder, _ in folders for each in (folder, *folder.parents) if out in each.parents)
+    return Written(out, files, sorted(above, key=lambda path: len(path.parts), reverse=True))
+
+
+def in_the_way(out: Path, coming: Kinds, leaving: Written) -> Path | None:
+    """What is neither ours nor may be written over or through: a link to a folder, or a file that a run would write."""
+    for name, kind in coming.items():
+        if (link := _link(out, name)) is not None:
+            return link
+        if others := [path for path in _files(out / name, kind) if path not in leaving.files]:
+            return others[0]
+    return None
+
+
+def remove(leaving: Written) -> None:
+    """Removes the files, and the folders that are empty then.
+
+    Raises OSError, with the name of the file, if one of them cannot be removed; then all are where they were.
+    """
+    aside, moved = leaving.out / ASIDE, list[tuple[Path, Path]]()
+    with named(aside):
+        aside.mkdir(exist_ok=True)
+        _empty(aside)  # of one that was killed here
+    try:
+        for path in leaving.files:
+            with named(path):
+                moved.append((path, path.rename(aside / str(len(moved)))))
+    except BaseException:
+        for path, place in reversed(moved):
+            place.rename(path)
+        aside.rmdir()
+        raise
+    _empty(aside)
+    for folder in (aside, *leaving.folders):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _empty(aside: Path) -> None:
+    for path in aside.iterdir():
+        if path.name.isdecimal():
+            path.unlink()
+
+
+def _folders(out: Path, kind: str) -> Iterator[tuple[Path, str]]:
+    """The folders below, with what they hold; a folder after those in it."""
+    if HOST not in WRITTEN[kind]:
+        return
+    known = folders_of(out)
+    if known is None:
+        known = _of_an_older_version(out) if kind == "results" else {}
+    for name, holds in known.items():
+        folder = out / name
+        if holds in WRITTEN and _link(out, name) is None and folder.is_dir():
+            yield from _folders(folder, holds)
+            yield folder, holds
+
+
+def _of_an_older_version(out: Path) -> Kinds:
+    """What the scenario alone tells."""
+    try:
+        return of_scenario(recorded(out))
+    except (OSError, ValueError):
+        return {}
+
+
+def _link(out: Path, name: str) -> Path | None:
+    """What leads away from `out` on the way to a folder in it: a link, or `name` itself."""
+    parts = PurePosixPath(name).parts
+    if not parts or ".." in parts or PurePosixPath(name).is_absolute():
+        return out / name
+    on_the_way = [out.joinpath(*parts[:count]) for count in range(1, len(parts) + 1)]
+    return next(filter(Path.is_symlink, on_the_way), None)
+
+
+def _files(folder: Path, kind: str) -> Iterator[Path]:
+    """Those that fedlapse has written there; a link goes itself, not what it leads to."""
+    patterns = WRITTEN[kind]
+    for path in sorted(folder.iterdir() if folder.is_dir() else (), key=lambda path: (path.name == HOST, path.name)):
+        ours = any(fnmatchcase(path.name.removesuffix(PARTIAL), pattern) for pattern in patterns)
+        if ours and (path.is_symlink() or path.is_file()):
+            yield path

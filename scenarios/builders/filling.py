@@ -1,0 +1,108 @@
+"""Whether a shared link may fill, which is known before anything is played: only then do windows and queues matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from network.links.trace import Direction
+from scenarios.builders.drawing import highest, value
+from scenarios.builders.machines import roster
+from scenarios.builders.recordings import MBIT
+from scenarios.builders.roster import EACH
+from scenarios.builders.wiring import WAYS
+from scenarios.schema import links
+from scenarios.schema.draws import Draw
+from scenarios.schema.scenario import Scenario
+
+ROUNDING = 1e-9  # relative: rates whose sum just fits
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The most that links carry, bytes/s, where they are not as in the scenario."""
+
+    down: float | None = None  # of each device
+    up: float | None = None
+    server: float | None = None  # each way
+
+
+AS_IT_IS = Peaks()
+
+
+def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
+    """Whether the devices that transfer at once may want more of a shared link than it carries.
+
+    True also where windows are kept for other reasons, losses or BBR, and where nobody knows beforehand: of rates that
+    vary.
+    """
+    if scenario.network.congestion == "bbr" or any(group.link.loss for group in scenario.fleet):
+        return True
+    rounds = scenario.rounds
+    at_once = scenario.devices if rounds.stragglers == "finish" else rounds.ask or scenario.needed
+    return any(
+        _sum(_wanted(scenario, name, way, peaks), at_once) > _least(scenario, name, way, peaks) * (1 - ROUNDING)
+        for name in (None, *scenario.topology)
+        for way in WAYS
+    )
+
+
+def by_all_at_once(scenario: Scenario) -> Scenario:
+    """The scenario in which all devices may transfer at once, whoever a round asks."""
+    return scenario.model_copy(update={"rounds": scenario.rounds.model_copy(update={"stragglers": "finish"})})
+
+
+def _sum(rates: Sequence[tuple[float, int]], at_once: int) -> float:
+    """The most that so many devices want together, bytes/s."""
+    total, left = 0.0, at_once
+    for rate, count in sorted(rates, reverse=True):
+        total += rate * min(count, left) if left else 0.0
+        left -= min(count, left)
+    return total
+
+
+def _wanted(scenario: Scenario, name: str | None, way: Direction, peaks: Peaks) -> list[tuple[float, int]]:
+    """What the devices behind a shared link can carry at most, bytes/s, and how many devices that is."""
+    found = []
+    for number, group in enumerate(scenario.fleet):
+        stations = links.listed(group.link.via) or (None,)
+        behind = sum(name in _upwards(scenario, station) for station in stations)
+        if behind:
+            in_turn = behind * math.ceil(group.count / len(stations))
+            found += [(rate, min(count, in_turn)) for rate, count in _rates(scenario, number, way, peaks)]
+    return found
+
+
+def _rates(scenario: Scenario, number: int, way: Direction, peaks: Peaks) -> list[tuple[float, int]]:
+    """What the devices of a group can carry at most, bytes/s; inf where nobody knows."""
+    group = scenario.fleet[number]
+    given, said = (peaks.down, group.link.down_mbit_s) if way == "down" else (peaks.up, group.link.up_mbit_s)
+    if given is not None:
+        return [(given, group.count)]
+    if said is None or group.link.trace or group.link.radio:
+        return [(math.inf, group.count)]
+    if isinstance(said, Draw) and scenario.devices <= EACH:
+        names = roster(scenario)
+        mine = (name for name in names if names.place(name)[0] == number)
+        return [(value(said, name, way, scenario.fleet_seed) * MBIT, 1) for name in mine]
+    return [(highest(said) * MBIT, group.count)]
+
+
+def _upwards(scenario: Scenario, name: str | None) -> Iterator[str | None]:
+    """A shared link and those between it and the server, whose link is None."""
+    while name is not None:
+        yield name
+        name = scenario.topology[name].behind
+    yield None
+
+
+def _least(scenario: Scenario, name: str | None, way: Direction, peaks: Peaks) -> float:
+    """What a shared link always carries, bytes/s; 0 if nobody knows."""
+    if name is None:
+        if peaks.server is not None:
+            return peaks.server
+        said = scenario.server.link
+        return ((said.up_mbit_s if way == "down" else said.down_mbit_s) or 0.0) * MBIT  # it sends up what goes down
+    shared = scenario.topology[name]
+    return ((shared.down_mbit_s if way == "down" else shared.up_mbit_s) or 0.0) * MBIT

@@ -1,0 +1,65 @@
+"""When the network model is compiled, and that it is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.commands.compiling import ONCE, compile_network, compile_replays
+from network.windows import compiled, crowd
+from scenarios.builders.filling import Peaks
+from scenarios.load import load
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """How often it is compiled, on a computer that has no machine code yet."""
+    times = []
+    monkeypatch.setattr(compiled, "ready", lambda: bool(times))
+    monkeypatch.setattr(crowd, "compile_all", lambda: times.append(1))
+    return times
+
+
+def test_the_quickstart_compiles_nothing(made, capsys):
+    compile_network(load("quickstart", algorithms=False))
+    assert made == []
+    assert capsys.readouterr().err == ""
+
+
+def test_where_a_link_may_fill_it_is_compiled_once_and_said(made, capsys):
+    """5 devices at 10 Mbit/s, on 49."""
+    scenario = load("quickstart", ["server.link.up_mbit_s=49"], algorithms=False)
+    for _ in range(2):
+        compile_network(scenario)
+    assert made == [1]
+    assert capsys.readouterr().err == f"fedlapse: {ONCE}\n"
+
+
+def test_other_network_models_need_no_machine_code(made):
+    compile_network(load("quickstart", ["server.link.up_mbit_s=1", "network.model=tcp"], algorithms=False))
+    assert made == []
+
+
+def test_replays_compile_for_the_links_that_they_are_made_on(made):
+    scenario = load("quickstart", algorithms=False)
+    compile_network(scenario, [Peaks(down=19e6 / 8)])  # 5 x 19 Mbit/s on 100
+    assert made == []
+    compile_network(scenario, [Peaks(down=1e6 / 8), Peaks(down=21e6 / 8)])
+    assert made == [1]
+
+
+@pytest.mark.parametrize(("rate", "times"), [(5, []), (7, [1])])
+def test_on_another_fleet_all_may_transfer_at_once(made, rate, times):
+    """16 devices of the other scenario, on 100 Mbit/s."""
+
+    class Batch:
+        class source:  # noqa: N801
+            fleet = load("quickstart", algorithms=False)
+
+        scenario = None
+
+    class Order:
+        class condition:  # noqa: N801
+            peaks = Peaks(down=rate * 1e6 / 8)
+
+    compile_replays(Batch, [Order])
+    assert made == times
