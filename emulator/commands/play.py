@@ -29,8 +29,8 @@ from emulator.commands.options import Format, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import lab_of
+from emulator.lab.doubts import doubts
 from emulator.lab.lab import CPU, Lab
-from emulator.lab.labels import odd_labels
 from emulator.lab.stacking import resolved
 from emulator.ledger.ledger import opened
 from emulator.ledger.place import KEEP_STATES, default_folder
@@ -142,7 +142,7 @@ def _concluded(
     with uninterrupted():
         host = host_text(time.monotonic() - began, sitting.outcomes, sitting.session)
         ending = Ending(
-            sitting.outcomes, host, sitting.session.stopped, assumed, list(odd_labels(lab, scenario.data.split))
+            sitting.outcomes, host, sitting.session.stopped, assumed, list(doubts(lab, scenario.data.split))
         )
         exit_code = conclude(out, ending, settings.format)
         if live and (out / REPORT).is_file():

@@ -20,8 +20,8 @@ from emulator.commands.play import AT_ONCE, Settings, host_text, play_runs, pool
 from emulator.commands.stopping import code, code_of, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import lab_of
+from emulator.lab.doubts import doubts
 from emulator.lab.lab import Lab
-from emulator.lab.labels import odd_labels
 from emulator.lab.stacking import resolved
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
@@ -132,7 +132,7 @@ class Trials:
         with uninterrupted():
             host = host_text(time.monotonic() - began, sitting.outcomes, sitting.session)
             replace_file(out / "host.json", host)
-            doubted = list(odd_labels(lab, scenario.data.split))
+            doubted = list(doubts(lab, scenario.data.split))
             ending = Ending(sitting.outcomes, host, assumed=list(assumptions(scenario)), doubts=doubted)
             replace_file(out / "summary.json", summary_text(added_up(out, ending)))
             seal_results(out)

@@ -17,9 +17,9 @@ from emulator.forecast.price import Kind, Price, comparable, margin, price, weig
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import SharedLink, shared_links
 from emulator.lab.build import lab_of
+from emulator.lab.doubts import doubts
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import CPU, Lab
-from emulator.lab.labels import odd_labels
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint
@@ -134,12 +134,12 @@ def _doubts(
     memory: Mapping[str, Footprint],
     span: float,
 ) -> Iterator[str]:
-    """What is wrong with rounds and fleet in runs of `span` seconds, and what is assumed."""
+    """What is wrong with rounds, data and fleet in runs of `span` seconds, and what is assumed."""
     yield from _failures(rehearsals)
     yield from absent(lab, span)
     yield from too_large(groups, memory)
     yield from assumptions(scenario)
-    yield from odd_labels(lab, scenario.data.split)
+    yield from doubts(lab, scenario.data.split)
     yield from without_power(lab)
     yield from too_short(groups, lab.placed(scenario.seeds[0]).loops.most(span))
 

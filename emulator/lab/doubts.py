@@ -15,7 +15,7 @@ FITS = 0.05  # alpha: below it, devices of equal size seldom get what they draw
 EVENER = 1.25  # times the classes of Dir(alpha), from where on it is told
 
 
-def odd_labels(lab: Lab, split: Split) -> Iterator[str]:
+def doubts(lab: Lab, split: Split) -> Iterator[str]:
     """Of labels: one class alone, classes that are not tested, and a Dirichlet split that is evener than its law."""
     data = lab.data
     if data.text or data.y.ndim > 1 or not len(data.y):

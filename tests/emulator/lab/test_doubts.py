@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from devices.data.dataset import Dataset
-from emulator.lab.labels import odd_labels
+from emulator.lab.doubts import doubts
 from scenarios.schema.scenario import Split
 
 
@@ -20,32 +20,32 @@ IID, SMALL = Split(), Split(kind="dirichlet", alpha=0.001)
 
 
 def test_of_ordinary_data_there_is_nothing_to_say():
-    assert list(odd_labels(lab([0, 1, 2], [2, 1, 0, 5]), IID)) == []
+    assert list(doubts(lab([0, 1, 2], [2, 1, 0, 5]), IID)) == []
 
 
 def test_training_data_of_one_class_are_told():
-    assert list(odd_labels(lab([3, 3], [3, 1]), IID)) == [
+    assert list(doubts(lab([3, 3], [3, 1]), IID)) == [
         "all training examples of mine have the label 3: there is nothing to tell apart"
     ]
 
 
 def test_classes_without_a_test_example_are_told_and_the_first_are_named():
-    (told,) = odd_labels(lab(range(10), [0, 1, 9]), IID)
+    (told,) = doubts(lab(range(10), [0, 1, 9]), IID)
     assert told.startswith("7 of 10 classes of mine have no test example (2, 3, 4, 5, 6, ...): ")
-    assert list(odd_labels(lab(range(10), np.zeros(0, np.int64)), IID)) == []  # nothing is tested at all
+    assert list(doubts(lab(range(10), np.zeros(0, np.int64)), IID)) == []  # nothing is tested at all
 
 
 def test_texts_have_tokens_and_no_classes():
     tokens = np.zeros((4, 3), np.int64)
     texts = Dataset("texts", tokens, tokens, tokens, tokens, classes=9)
-    assert list(odd_labels(SimpleNamespace(data=texts), SMALL)) == []
+    assert list(doubts(SimpleNamespace(data=texts), SMALL)) == []
 
 
 @pytest.mark.parametrize(("alpha", "told"), [(0.001, True), (0.04, True), (0.05, False), (1.0, False)])
 def test_a_split_that_is_evener_than_its_law_is_told_with_both_numbers(alpha, told):
     """Each device has two classes by halves: 1 / (1/4 + 1/4) = 2.  At 0.04 the law has 1.4/1.04 = 1.35."""
     found = list(
-        odd_labels(lab([*range(10)] * 2, range(10), [[0, 1], [2, 3], [4, 5]]), Split(kind="dirichlet", alpha=alpha))
+        doubts(lab([*range(10)] * 2, range(10), [[0, 1], [2, 3], [4, 5]]), Split(kind="dirichlet", alpha=alpha))
     )
     assert all(each.endswith("split: {kind: classes, each: 4} gives each as few as can be") for each in found)
     law = {0.001: "1.0", 0.04: "1.3"}.get(alpha)
@@ -55,4 +55,4 @@ def test_a_split_that_is_evener_than_its_law_is_told_with_both_numbers(alpha, to
 
 
 def test_a_split_that_is_as_its_law_is_not_told():
-    assert list(odd_labels(lab([*range(10)] * 2, range(10), [[0, 10], [1, 11], [2, 12]]), SMALL)) == []
+    assert list(doubts(lab([*range(10)] * 2, range(10), [[0, 10], [1, 11], [2, 12]]), SMALL)) == []
