@@ -75,6 +75,6 @@ def _ends_in_softmax(lab: Lab) -> bool:
 
     from algorithms import own
 
-    network, x = lab.network(0), torch.from_numpy(lab.data.x[:2])
+    network, x = lab.network(0), torch.tensor(lab.data.x[:2])
     with torch.no_grad():
         return any(own.probabilities(network.train(how)(x)) for how in (False, True))

@@ -192,10 +192,10 @@ class Lab:
     @cached_property
     def _resident(self) -> Mapping[str, tuple[Tensor, Tensor]]:
         """Training and test set in the memory of the GPU that this process uses; they are copied there once."""
-        from torch import from_numpy
+        from torch import tensor
 
         parts = {part: self._part(part) for part in ("train", "test")}
-        return {part: (from_numpy(x).to(self.on), from_numpy(y).to(self.on)) for part, (x, y) in parts.items()}
+        return {part: (tensor(x, device=self.on), tensor(y, device=self.on)) for part, (x, y) in parts.items()}
 
     def placed(self, seed: int) -> LinksAtOffsets:
         """Its links, each at its place in its traces under this seed."""

@@ -65,7 +65,7 @@ def _sizes(held: Held) -> Iterator[tuple[str, int]]:
 @torch.no_grad()
 def _refusal(model: str, data: Dataset, training: bool) -> str | None:
     """Why the model does not take one example."""
-    x, y = torch.from_numpy(data.x[:1]), torch.from_numpy(data.y[:1])
+    x, y = torch.tensor(data.x[:1]), torch.tensor(data.y[:1])
     module = models.build(model, 0, data.classes, data.x.shape[1:], data.text).train(training)
     try:
         with single_values(module):

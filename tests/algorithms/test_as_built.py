@@ -26,6 +26,7 @@ from algorithms.importance import estimating
 from algorithms.keeptrace import keep_trace
 from algorithms.seeding import seeded
 from algorithms.tensors import load, tensors_of
+from tests.all_of import all_of
 
 TRAINING = Training(epochs=2, batch=3, lr=0.1)
 
@@ -174,7 +175,7 @@ def test_a_device_starts_from_its_download_alone(what: str, use: Callable[[Party
         earlier(party(shared, "a"), weights)
         found = use(party(shared, "b"), weights)
         assert wanted.keys() == found.keys() != set()
-        assert all(torch.equal(found[name], value) for name, value in wanted.items())
+        assert all_of(torch.equal(found[name], value) for name, value in wanted.items())
 
 
 @pytest.mark.parametrize("what", WHATS)
@@ -276,7 +277,7 @@ def test_devices_of_one_job_that_train_one_after_the_other_do_not_meet() -> None
     for reply, expected in zip(stack.together(courses), wanted, strict=True):
         found = reply.upload["weights"]
         assert found.keys() == down["weights"].keys()
-        assert all(torch.equal(found[name], value) for name, value in expected.upload["weights"].items())
+        assert all_of(torch.equal(found[name], value) for name, value in expected.upload["weights"].items())
 
 
 def test_a_look_at_a_weight_stays_one() -> None:

@@ -196,8 +196,8 @@ def test_lazy_layers_get_the_weights_of_layers_whose_sizes_are_said() -> None:
     found, wanted = (build(f"{nets.__name__}:{name}", 3, 10, (1, 8, 8)) for name in ("lazy", "said"))
     assert [type(layer) for layer in found] == [type(layer) for layer in wanted]
     assert found.state_dict().keys() == wanted.state_dict().keys()
-    assert all(torch.equal(value, wanted.state_dict()[name]) for name, value in found.state_dict().items())
-    assert all(layer.training for layer in found.modules())
+    assert all_of(torch.equal(value, wanted.state_dict()[name]) for name, value in found.state_dict().items())
+    assert all_of(layer.training for layer in found.modules())
 
 
 def test_a_lazy_layer_that_no_example_reaches_is_refused() -> None:

@@ -222,7 +222,7 @@ DEALS = [
 def test_each_device_holds_so_many_classes_and_each_example_is_on_one_device(labels, devices, each, sigma, seed):
     parts = shards.classes(labels, devices, rng(seed), each, sigma)
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels)))
-    assert all((np.diff(part) > 0).all() for part in parts)
+    assert all_of((np.diff(part) > 0).all() for part in parts)
     held = table(parts, labels)
     assert ((held > 0).sum(axis=1) == each).all()
 
@@ -255,7 +255,7 @@ def test_which_classes_meet_is_chance_and_follows_from_the_seed():
     assert len(counts) == 45
     assert counts.max() < 10 + 5 * 3.1
     again, other = (shards.classes(labels, 450, rng(seed), 2) for seed in (0, 1))
-    assert all((a == b).all() for a, b in zip(parts, again, strict=True))
+    assert all_of((a == b).all() for a, b in zip(parts, again, strict=True))
     assert any((a != b).any() for a, b in zip(parts, other, strict=True))
 
 

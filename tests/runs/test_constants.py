@@ -15,6 +15,7 @@ from emulator.lab.seeds import seed as derive
 from network.wire import payload
 from network.wire.form import NotFinite
 from scenarios.load import build
+from tests.all_of import all_of
 from tests.conftest import SMALL, merged
 from tests.runs import own_models
 from tests.runs.test_work import party
@@ -47,7 +48,7 @@ def test_they_go_through_all_rounds_as_they_are(play, how):
     found, first = tensors(run.model), own_models.Masked().state_dict()
     for name in CONSTANTS:
         assert same(found[name], first[name]), name
-    assert all(found[name].isfinite().all() for name in found.keys() - set(CONSTANTS))
+    assert all_of(found[name].isfinite().all() for name in found.keys() - set(CONSTANTS))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -70,7 +71,7 @@ def test_a_value_that_becomes_infinite_is_refused(play):
     assert [row["counted"] for row in run.rounds] == [0]
     refused = run.of("refused")
     assert len(refused) == 4
-    assert all("mask" in line["why"] or line["reason"] == "values" for line in refused)
+    assert all_of("mask" in line["why"] or line["reason"] == "values" for line in refused)
 
 
 # ---- by hand

@@ -15,6 +15,7 @@ from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.record.run import Run
 from scenarios.load import BadScenario, build
+from tests.all_of import all_of
 from tests.conftest import SMALL, merged
 from tests.runs import own_models
 
@@ -127,11 +128,11 @@ def test_a_network_is_copied_with_its_weights_whatever_the_seed():
     for seed in (0, 1):
         network = models.build(f"{NAMES}:made", seed, 10)
         assert network is not own_models.made
-        assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+        assert all_of(torch.equal(value, before[name]) for name, value in network.state_dict().items())
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter.zero_()
-    assert all(torch.equal(value, before[name]) for name, value in own_models.made.state_dict().items())
+    assert all_of(torch.equal(value, before[name]) for name, value in own_models.made.state_dict().items())
 
 
 def test_it_is_trained_from_these_weights(play):

@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from scenarios.load import _read
+from tests.all_of import all_of
 
 pytestmark = pytest.mark.slow  # each is a process of its own
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ def test_a_built_in_name_imports_one_module():
     assert {f"algorithms.{name}" for name in ("fedavg", "fedprox", "fedcl", "fedcurv")} <= modules
     others = ("scaffold", "fedadam", "fedyogi", "fedavgm", "feddyn", "fednova", "agentimportance", "continual")
     assert not {f"algorithms.{name}" for name in others} & modules
-    assert all((ROOT / "algorithms" / f"{name}.py").is_file() for name in others)
+    assert all_of((ROOT / "algorithms" / f"{name}.py").is_file() for name in others)
 
 
 @pytest.mark.parametrize(

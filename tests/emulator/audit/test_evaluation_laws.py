@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from emulator.audit.audit import audit
+from tests.all_of import all_of
 from tests.conftest import Play
 from tests.emulator.audit.straggling import SCENARIO, declare, events, rows, write
 
@@ -73,7 +74,7 @@ def test_a_round_that_is_not_evaluated_has_no_metric(verdict: Judge) -> None:
     assert verdict("13", "3", every=2) == []
     faults = verdict("123", "3", every=2)
     assert [fault.split()[3] for fault in faults] == list(SHOWN)
-    assert all(fault.startswith("scenario: row 2: ") for fault in faults)
+    assert all_of(fault.startswith("scenario: row 2: ") for fault in faults)
 
 
 def test_without_a_test_set_only_validation_is_known(verdict: Judge) -> None:
