@@ -14,14 +14,16 @@ from pathlib import Path
 
 from emulator.commands.lines import say
 from emulator.commands.stopping import uninterrupted
-from emulator.record.host import Kinds, folders_of, host_of
-from emulator.record.removal import Written, in_the_way, remove, written
+from emulator.record.host import HOST, Kinds, folders_of, host_of, of_scenario
+from emulator.record.removal import ASIDE, Written, in_the_way, remove, written
 from emulator.record.seal import SEAL
-from emulator.record.writing import told
+from emulator.record.writing import PARTIAL, told
 from emulator.results.units import counted
+from scenarios.load import dump
+from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
-BEGUN = "scenario.yaml.partial"  # all that there is of a command that was killed at once
+BEGUN = tuple(name + PARTIAL for name in (HOST, "scenario.yaml"))  # all that there is of a command killed at once
 
 
 def folder(out: Path | None, name: str) -> Path:
@@ -68,12 +70,27 @@ def alone(out: Path) -> Iterator[None]:
         os.close(number)
 
 
+def make_ready(out: Path, scenario: Scenario, force: bool, over_sockets: bool = False) -> bool:
+    """Clears the folder, unless it holds runs of this very scenario that were interrupted: these go on, but not over
+    sockets.  Returns whether they go on and `force` replaces what comes out otherwise.
+
+    Raises BadScenario as `clear` does.
+    """
+    coming = of_scenario(scenario)
+    if over_sockets or why_not(out, dump(scenario)):
+        clear(out, force, coming)
+        return False
+    for run in coming if force else ():
+        (out / run / SEAL).unlink(missing_ok=True)
+    return force
+
+
 def clear(out: Path, force: bool, coming: Kinds) -> None:
     """Takes earlier results away, to make room for these folders.
 
     Raises BadScenario if there are any and `force` is not given, or other files.
     """
-    if all(path.name == BEGUN for path in out.iterdir()):
+    if all(path.name in BEGUN for path in out.iterdir()):
         return
     if not _holds_results(out):
         raise BadScenario(f"--out {out} holds files that are not fedlapse's; give a new folder")
@@ -107,9 +124,13 @@ def _listed(leaving: Written) -> Iterator[str]:
 
 
 def _holds_results(out: Path) -> bool:
-    """A scenario alone may be a user's own."""
-    beside = (out / "split.json").is_file() or (out / "replay.json").is_file() or folders_of(out) is not None
-    return (out / "scenario.yaml").is_file() and (beside or any(out.glob("*/events.jsonl")))
+    """A scenario alone may be a user's own; one that was killed at once, or as it was removed, may have none."""
+    known = folders_of(out)
+    if known is None and (out / ASIDE).is_dir():  # host.json goes last
+        return True
+    beside = (out / "split.json").is_file() or (out / "replay.json").is_file() or known is not None
+    begun = (out / "scenario.yaml").is_file() and (beside or any(out.glob("*/events.jsonl")))
+    return begun or "run" in (known or {}).values()
 
 
 def _next(name: str) -> Path:

@@ -23,7 +23,7 @@ from emulator.commands.code import code_text, or_go_on, why_otherwise
 from emulator.commands.compiling import compile_network
 from emulator.commands.conclude import REPORT, Ending, conclude
 from emulator.commands.errors import FAILED
-from emulator.commands.folder import alone, clear, folder, why_not
+from emulator.commands.folder import alone, folder, make_ready
 from emulator.commands.lines import say
 from emulator.commands.machine import machine
 from emulator.commands.options import Format, crew_of
@@ -41,7 +41,7 @@ from emulator.play.stage import Outcome, Row
 from emulator.play.watcher import Watcher, status_of
 from emulator.record.again import Otherwise
 from emulator.record.given import Given, keep
-from emulator.record.host import FOLDERS, HOST, note, of_scenario
+from emulator.record.host import FOLDERS, note, of_scenario
 from emulator.record.record import FILES, Earlier, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import CODE, SEAL
@@ -108,7 +108,10 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
     out = folder(settings.out, scenario.name)
     _keep_apart(out, settings.track)
     with alone(out):
-        _make_ready(out, scenario, settings.force)
+        over_sockets = settings.world == "sockets"
+        settings = replace(settings, force=make_ready(out, scenario, settings.force, over_sockets))
+        # first of all: what is broken off over sockets cannot be resumed, and what is killed at once is known as ours
+        note(out, of_scenario(scenario), **(_world(settings) if over_sockets else {}))
         if settings.given:
             keep(out, settings.given)
         replace_file(out / "scenario.yaml", dump(scenario))  # from here on `resume` can go on
@@ -256,15 +259,6 @@ def why_ended(error: BrokenExecutor | Disagreed | OSError) -> str:
             return told(error)
 
 
-def _make_ready(out: Path, scenario: Scenario, force: bool) -> None:
-    """Clears the folder, unless it holds runs of this very scenario that were interrupted: these are resumed."""
-    if why_not(out, dump(scenario)):
-        clear(out, force, of_scenario(scenario))
-    elif force:
-        for run in of_scenario(scenario):  # what comes out otherwise now is written anew
-            (out / run / SEAL).unlink(missing_ok=True)
-
-
 def _keep_apart(out: Path, tracked: Sequence[Destination]) -> None:
     """Raises BadScenario if a tracker would write into the folder of the results, which holds nothing else."""
     for each in tracked:
@@ -346,10 +340,6 @@ class Session:
     async def play(self) -> list[Outcome]:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
         self._begin()
-        if self.settings.world == "sockets":  # said from the beginning: what is broken off cannot be resumed
-            replace_file(self.out / HOST, host_text(0.0, [], self))
-        else:
-            note(self.out, of_scenario(self.scenario))
         with self.progress:
             runs = [Run(label, seed) for label in self.lab.algorithms for seed in self.scenario.seeds]
             # seed by seed, so that a stop leaves some of them whole
@@ -428,10 +418,14 @@ def host_text(seconds: float, outcomes: Sequence[Outcome], session: Session) -> 
     host = {
         **machine(session.lab.trains_on),
         "real_seconds": seconds,
-        "world": session.settings.world,
-        **({"speedup": session.settings.speedup} if session.settings.world == "sockets" else {}),
+        **_world(session.settings),
         "overruns": {o.run.name: o.overruns for o in outcomes if o.overruns},
         "strangers": {o.run.name: o.strangers for o in outcomes if o.strangers},
         FOLDERS: of_scenario(session.scenario),
     }
     return json.dumps(host, indent=1) + "\n"
+
+
+def _world(settings: Settings) -> dict[str, Any]:
+    """The world of host.json, and how fast its time passes."""
+    return {"world": settings.world} | ({"speedup": settings.speedup} if settings.world == "sockets" else {})

@@ -25,7 +25,7 @@ from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
-from emulator.record.host import of_scenario
+from emulator.record.host import note, of_scenario
 from emulator.record.record import replace_file
 from emulator.record.run import Run
 from emulator.record.seal import SEAL, seal_results
@@ -75,6 +75,7 @@ class Trials:
         if not complete(out, scenario):
             if why_not(out, dump(scenario)):
                 replaced(out, "results", of_scenario(scenario), tell=False)
+            note(out, of_scenario(scenario))
             replace_file(out / "scenario.yaml", dump(scenario))
             self._play(scenario, lab, out, title)
         return results_of(out, scenario).runs

@@ -55,6 +55,8 @@ def written(out: Path, kind: str) -> Written:
 
 def in_the_way(out: Path, coming: Kinds, leaving: Written) -> Path | None:
     """What is neither ours nor may be written over or through: a link to a folder, or a file that a run would write."""
+    if (aside := out / ASIDE).is_symlink():
+        return aside
     for name, kind in coming.items():
         if (link := _link(out, name)) is not None:
             return link

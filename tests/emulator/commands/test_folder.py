@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.commands.folder import alone, clear, replaced
-from emulator.record.host import note
+from emulator.commands.folder import alone, clear, make_ready, replaced
+from emulator.record.host import note, of_scenario
 from scenarios.load import dump, load
 from scenarios.text.faults import BadScenario
 
@@ -114,6 +114,23 @@ def test_a_removal_that_was_killed_is_finished_by_the_next(results):
     assert files(results) == MINE
 
 
+def test_a_removal_that_was_killed_at_its_end_is_finished_by_the_next(tmp_path):
+    write(tmp_path, ["mine.txt", ".fedlapse-removed/0", ".fedlapse-removed/mine.txt"])
+    with pytest.raises(BadScenario, match="holds another run; give a new folder, or --force"):
+        clear(tmp_path, False, COMING)
+    clear(tmp_path, True, COMING)
+    assert files(tmp_path) == {"mine.txt", ".fedlapse-removed/mine.txt"}
+
+
+def test_files_are_not_put_aside_into_a_folder_of_the_users(results, tmp_path):
+    write(tmp_path, ["theirs/0", "theirs/1"])
+    (results / ".fedlapse-removed").symlink_to(tmp_path / "theirs")
+    before = files(tmp_path)
+    with pytest.raises(BadScenario, match=r"\.fedlapse-removed is in the way, and not fedlapse's; nothing was removed"):
+        clear(results, True, COMING)
+    assert files(tmp_path) == before
+
+
 def test_a_link_is_removed_and_what_it_leads_to_stays(results, tmp_path):
     write(tmp_path, ["theirs/report.html"])
     (results / "report.html").unlink()
@@ -187,3 +204,55 @@ def test_of_a_study_all_its_folders_are_emptied_of_what_it_wrote(tmp_path):
     replaced(tmp_path, "study", folders)
     assert files(tmp_path) == set(mine)
     assert not (tmp_path / "sensitivity").exists()
+
+
+# --- one that was interrupted goes on, and is never destroyed unasked
+
+
+@pytest.fixture
+def broken_off(tmp_path):
+    """A folder with a run of the quickstart that was interrupted, and its scenario."""
+    scenario, out = load("quickstart", ["seeds=[1]"]), tmp_path / "out"
+    write(out, ["split.json", "fedavg-s1/events.jsonl", "fedavg-s1/seal.json"])
+    (out / "scenario.yaml").write_text(dump(scenario))
+    note(out, of_scenario(scenario))
+    return scenario, out
+
+
+def test_over_sockets_an_interrupted_record_is_replaced_with_force_only(broken_off):
+    scenario, out = broken_off
+    before = files(out)
+    with pytest.raises(BadScenario, match="holds another run; give a new folder, or --force to replace it"):
+        make_ready(out, scenario, False, over_sockets=True)
+    assert files(out) == before
+    assert make_ready(out, scenario, False) is False
+    assert files(out) == before
+    assert make_ready(out, scenario, True, over_sockets=True) is False
+    assert files(out) == set()
+
+
+@pytest.mark.parametrize("names", [[], ["given.yaml"], ["given.yaml", "scenario.yaml"]])
+def test_what_was_killed_at_once_makes_room_with_force(tmp_path, names):
+    note(tmp_path, COMING)
+    write(tmp_path, names)
+    clear(tmp_path, True, COMING)
+    assert files(tmp_path) == set()
+
+
+def test_a_search_is_not_taken_for_runs_that_were_killed_at_once(tmp_path):
+    note(tmp_path, {"trials/01-5-rounds": "results"})
+    with pytest.raises(BadScenario, match="holds files that are not fedlapse's"):
+        clear(tmp_path, True, COMING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", ["virtual", "sockets"])
+def test_its_world_is_known_before_its_scenario(fedlapse, monkeypatch, tmp_path, world):
+    def killed(path, data):
+        assert path.name == "scenario.yaml"
+        raise OSError(errno.EIO, "killed", str(path))
+
+    monkeypatch.setattr("emulator.commands.play.replace_file", killed)
+    assert fedlapse("run", "quickstart", "-a", "fedavg", "--world", world, "--out", "out").returncode == 2
+    host = json.loads((tmp_path / "out" / "host.json").read_text())
+    assert (host.get("world"), host["folders"]["fedavg-s1"]) == ({"virtual": None, "sockets": "sockets"}[world], "run")
