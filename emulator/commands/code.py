@@ -12,11 +12,15 @@ from typing import Any
 
 from emulator.commands.machine import processor
 from emulator.ledger.sources import OURS, file_of, sources
+from emulator.record.again import Otherwise, known
+from emulator.record.host import of_scenario
+from emulator.record.record import FILES, replace_file
 from emulator.record.seal import CODE
 from scenarios.builders.reads import SEEN, sign
 from scenarios.schema.scenario import Scenario
 
 PACKAGES = ("fedlapse", "torch", "numpy")
+SPLIT = "split.json"
 MANY = 1000  # files of which each is named
 
 
@@ -32,6 +36,18 @@ def code_text(scenario: Scenario, numerics: str | None) -> str:
         "read": read if len(read) <= MANY else {},
     }
     return json.dumps(said, indent=1, sort_keys=True) + "\n"
+
+
+def begin(out: Path, scenario: Scenario, code: str, split: str, force: bool) -> bool:
+    """Writes code.json and split.json; returns whether runs go on, whose code.json stays for as long as they may come
+    out otherwise.  Raises Otherwise, unless `force` is given."""
+    goes_on = any(any(known(out / name, FILES).values()) for name in of_scenario(scenario))
+    if not goes_on:
+        replace_file(out / CODE, code)
+    elif not force and (out / SPLIT).is_file() and (out / SPLIT).read_bytes() != split.encode():
+        raise Otherwise(out / SPLIT)
+    replace_file(out / SPLIT, split)
+    return goes_on
 
 
 def why_otherwise(out: Path, now: str) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from emulator.commands.code import code_text, or_go_on, why_otherwise
+from emulator.commands.code import begin, code_text, or_go_on, why_otherwise
 from emulator.commands.compiling import compile_network
 from emulator.commands.conclude import REPORT, Ending, conclude
 from emulator.commands.errors import FAILED
@@ -42,7 +42,7 @@ from emulator.play.watcher import Watcher, status_of
 from emulator.record.again import Otherwise
 from emulator.record.given import Given, keep
 from emulator.record.host import FOLDERS, note, of_scenario
-from emulator.record.record import FILES, Earlier, replace_file
+from emulator.record.record import Earlier, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import CODE, SEAL
 from emulator.record.writing import told
@@ -290,7 +290,8 @@ def _tell_how_to_resume(settings: Settings, out: Path) -> None:
     usual = settings.ledger == default_folder(os.environ)
     where = [] if usual else ["--ledger", str(settings.ledger)] if settings.ledger else ["--no-ledger"]
     twice = "nothing trained twice" if settings.ledger else "everything trained anew"
-    say(f"fedlapse: to go on, with {twice}: {shlex.join(['fedlapse', 'resume', str(out), *where])}", err=True)
+    words = ["fedlapse", "resume", *(["--force"] if settings.force else []), str(out), *where]
+    say(f"fedlapse: to go on, with {twice}: {shlex.join(words)}", err=True)
 
 
 def _make_room(scenario: Scenario, workers: int | Cluster) -> None:
@@ -339,7 +340,7 @@ class Session:
 
     async def play(self) -> list[Outcome]:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
-        self._begin()
+        goes_on = begin(self.out, self.scenario, self.code, _split(self.lab), self.settings.force)
         with self.progress:
             runs = [Run(label, seed) for label in self.lab.algorithms for seed in self.scenario.seeds]
             # seed by seed, so that a stop leaves some of them whole
@@ -347,17 +348,10 @@ class Session:
             tasks = {run: asyncio.ensure_future(self._run(run)) for run in by_seed}
             everything = asyncio.gather(*(tasks[run] for run in runs))
             with heard_by(asyncio.get_running_loop(), partial(self._stop, everything)):
-                return await everything
-
-    def _begin(self) -> None:
-        """Writes what stands beside the runs, and leaves it where they go on.  Raises Otherwise."""
-        split, goes_on = self.out / "split.json", any(self.out.glob(f"*/{FILES[0]}")) and not self.settings.force
-        text = _split(self.lab)
-        if not goes_on:
-            replace_file(self.out / CODE, self.code)
-        elif split.is_file() and split.read_bytes() != text.encode():
-            raise Otherwise(split)
-        replace_file(split, text)
+                outcomes = await everything
+        if goes_on and not (self.stopped or any(each.unwritten for each in outcomes)):
+            replace_file(self.out / CODE, self.code)  # with which all of it has come, again or anew
+        return outcomes
 
     async def _run(self, run: Run) -> Outcome:
         async with self.turn:

@@ -127,7 +127,7 @@ class Record:
             self.unwritten = self.unwritten or error
 
     def _about(self, path: Path, text: str) -> None:
-        if self.earlier == "compared" and path.is_file():
+        if self.earlier == "compared" and path.is_file() and any(file.behind for file in self._again):
             if path.read_bytes() != text.encode():
                 raise Otherwise(path)
         else:

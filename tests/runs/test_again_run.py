@@ -153,3 +153,17 @@ def test_one_that_comes_out_otherwise_stays_as_it_is_unless_it_is_to_be_cut(tmp_
     assert content(folder) == before
     play(earlier="cut")
     assert content(folder) == expected
+
+
+@pytest.mark.slow
+def test_what_a_run_without_a_line_says_of_itself_is_no_record_yet(tmp_path):
+    folder = tmp_path / "fedavg-s1"
+    play = player(folder)
+    play()
+    expected = content(folder)
+    (folder / "seal.json").unlink()
+    (folder / "run.json").write_bytes(expected["run.json"].replace(b'"fedavg"', b'"fedavq"'))
+    for name in FILES[:3]:
+        (folder / name).write_bytes(b"")
+    play()
+    assert content(folder) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from emulator.commands import code
 from emulator.ledger.sources import file_of
+from emulator.record.again import Otherwise
 from scenarios.load import build
 from tests.conftest import SMALL, digests, merged
 
@@ -29,7 +31,9 @@ CHANGES = {"model": "otherwise_net:net", "seeds": [1, 2], "evaluate": {"personal
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """All files but host.json, which names the command."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "host.json"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.fixture
@@ -45,6 +49,10 @@ def net(tmp_path, monkeypatch):
     write(3)
     yield write
     sys.modules.pop("otherwise_net", None)
+
+
+def modules(out: Path) -> dict[str, str]:
+    return json.loads((out / "code.json").read_bytes())["modules"]
 
 
 def compare(fedlapse, *words):
@@ -96,6 +104,26 @@ def test_force_ends_with_the_record_of_the_model_as_it_is_now(fedlapse, tmp_path
     assert fedlapse("audit", "out").returncode == 0
     compare(fedlapse, "--out", "new")
     assert digests(broken_off) == digests(tmp_path / "new")
+    assert modules(broken_off) == modules(tmp_path / "new")
+
+
+@pytest.mark.slow
+def test_force_that_is_interrupted_goes_on_with_force_and_the_reason_stays_known(
+    fedlapse, broken_off, net, monkeypatch
+):
+    async def interrupted(*_: object) -> None:
+        raise OSError(errno.EIO, "interrupted")
+
+    before = modules(broken_off)
+    net(bias=4)
+    with monkeypatch.context() as patch:
+        patch.setattr("emulator.commands.play.run_virtual", interrupted)
+        done = resume(fedlapse, "--force")
+    assert done.returncode == 1
+    said = "fedlapse: to go on, with everything trained anew: fedlapse resume --force out"
+    assert done.stderr.splitlines()[-1] == said
+    assert modules(broken_off) == before
+    assert "comes out otherwise now: otherwise_net.py has changed" in resume(fedlapse).stderr
 
 
 @pytest.mark.slow
@@ -104,6 +132,39 @@ def test_a_change_that_changes_nothing_goes_on(fedlapse, tmp_path, broken_off, n
     assert resume(fedlapse).returncode == 0
     compare(fedlapse, "--out", "new")
     assert digests(broken_off) == digests(tmp_path / "new")
+    assert modules(broken_off) == modules(tmp_path / "new")
+
+
+LINE = b'{"event": "open", "round": 0}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "goes_on"),
+    [
+        ("fedavg-s1/events.jsonl", b"", False),
+        ("fedavg-s1/events.jsonl", LINE[:-1], False),
+        ("mine/events.jsonl", LINE, False),
+        ("fedavg-s1/events.jsonl", LINE, True),
+        ("fedavg-s1/work.jsonl", LINE, True),
+    ],
+)
+def test_code_json_stays_only_where_a_run_of_the_scenario_has_a_whole_line(tmp_path, name, line, goes_on):
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_bytes(line)
+    (tmp_path / "code.json").write_text("then")
+    assert code.begin(tmp_path, build(merged(SMALL, {"seeds": [1]})), "now", "split", force=False) is goes_on
+    assert (tmp_path / "code.json").read_text() == ("then" if goes_on else "now")
+
+
+def test_only_force_goes_on_with_another_split(tmp_path):
+    (tmp_path / "fedavg-s1").mkdir()
+    (tmp_path / "fedavg-s1" / "events.jsonl").write_bytes(LINE)
+    (tmp_path / "split.json").write_text("then")
+    scenario = build(merged(SMALL, {"seeds": [1]}))
+    with pytest.raises(Otherwise, match=r"split\.json comes out otherwise now"):
+        code.begin(tmp_path, scenario, "", "now", force=False)
+    assert code.begin(tmp_path, scenario, "", "now", force=True)
+    assert (tmp_path / "split.json").read_text() == "now"
 
 
 def said(**changes: Any) -> dict[str, Any]:
