@@ -15,7 +15,7 @@ from pathlib import Path
 from emulator.commands.lines import say
 from emulator.commands.stopping import uninterrupted
 from emulator.record.host import HOST, Kinds, folders_of, host_of, of_scenario
-from emulator.record.removal import ASIDE, Written, in_the_way, remove, written
+from emulator.record.removal import ASIDE, Written, in_the_way, linked, remove, written
 from emulator.record.seal import SEAL
 from emulator.record.writing import PARTIAL, told
 from emulator.results.units import counted
@@ -74,14 +74,18 @@ def make_ready(out: Path, scenario: Scenario, force: bool, over_sockets: bool = 
     """Clears the folder, unless it holds runs of this very scenario that were interrupted: these go on, but not over
     sockets.  Returns whether they go on and `force` replaces what comes out otherwise.
 
-    Raises BadScenario as `clear` does.
+    Raises BadScenario as `clear` does, and where a run would write through a link.
     """
     coming = of_scenario(scenario)
     if over_sockets or why_not(out, dump(scenario)):
         clear(out, force, coming)
         return False
-    for run in coming if force else ():
-        (out / run / SEAL).unlink(missing_ok=True)
+    if (link := linked(out, coming)) is not None:
+        raise BadScenario(f"{link} is a link, through which no run writes; nothing was changed; give a new folder")
+    if force:
+        say(f"fedlapse: --force goes on with the runs in {out}, and replaces what comes out otherwise", err=True)
+        for run in coming:
+            (out / run / SEAL).unlink(missing_ok=True)
     return force
 
 

@@ -86,7 +86,14 @@ SmallOption = Annotated[
     bool, typer.Option("--small", help="Play the quick version that the scenario describes under `small:`.")
 ]
 Out = Annotated[Path | None, typer.Option(help="A new folder for the results. Default: runs/NAME-NNNN.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace the results that are in --out.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace the results that are in --out. Interrupted runs of `compare` and `run` go on if the scenario is "
+        "the same, and what comes out otherwise is replaced.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 LedgerOption = Annotated[
     Path | None,

@@ -65,6 +65,16 @@ def in_the_way(out: Path, coming: Kinds, leaving: Written) -> Path | None:
     return None
 
 
+def linked(out: Path, coming: Kinds) -> Path | None:
+    """A link through which these folders or the files in them would be written."""
+    for name, kind in coming.items():
+        if (link := _link(out, name)) is not None:
+            return link
+        if links := [path for path in _files(out / name, kind) if path.is_symlink()]:
+            return links[0]
+    return None
+
+
 def remove(leaving: Written) -> None:
     """Removes the files, and the folders that are empty then.
 

@@ -231,6 +231,28 @@ def test_over_sockets_an_interrupted_record_is_replaced_with_force_only(broken_o
     assert files(out) == set()
 
 
+def test_force_says_that_an_interrupted_record_goes_on_and_takes_its_seals(broken_off, capsys):
+    scenario, out = broken_off
+    assert make_ready(out, scenario, True) is True
+    assert files(out) == {"scenario.yaml", "split.json", "host.json", "fedavg-s1/events.jsonl"}
+    said = f"fedlapse: --force goes on with the runs in {out}, and replaces what comes out otherwise\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("name", ["fedavg-s1", "fedavg-s1/events.jsonl", "charts"])
+def test_no_run_goes_on_through_a_link(broken_off, tmp_path, name, force):
+    scenario, out = broken_off
+    write(tmp_path, ["theirs/seal.json", "theirs/events.jsonl"])
+    if (out / name).exists():
+        (out / name).rename(tmp_path / "before")
+    (out / name).symlink_to(tmp_path / "theirs" / Path(name).name if "/" in name else tmp_path / "theirs")
+    before = files(tmp_path)
+    with pytest.raises(BadScenario, match=rf"^{out / name} is a link, .*nothing was changed"):
+        make_ready(out, scenario, force)
+    assert files(tmp_path) == before
+
+
 @pytest.mark.parametrize("names", [[], ["given.yaml"], ["given.yaml", "scenario.yaml"]])
 def test_what_was_killed_at_once_makes_room_with_force(tmp_path, names):
     note(tmp_path, COMING)
