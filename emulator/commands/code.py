@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,19 +22,22 @@ from scenarios.schema.scenario import Scenario
 
 PACKAGES = ("fedlapse", "torch", "numpy")
 SPLIT = "split.json"
-MANY = 1000  # files of which each is named
+MANY = 1000  # files of which each is kept
+LARGE = 1 << 22  # bytes of a file whose SHA-256 would take long
+SHOWN = 3  # files or variables that are named
 
 
 def code_text(scenario: Scenario, numerics: str | None) -> str:
     """Versions, processor, the bits that it computes (see ledger/probe.py; None: nobody knows), and a user's own files:
-    SHA-256 of modules, size in bytes and time in ns of what they have read so far."""
-    read = {each.name: each.sign[:2] for each in list(SEEN) if each.kind == "file" and each.sign}
+    SHA-256 of modules; size in bytes, time in ns and SHA-256 (None: it is large) of what they have read so far."""
+    seen = [each for each in list(SEEN) if each.kind == "file" and each.sign]
+    read = {each.name: [*each.sign[:2], _digest(each.name)] for each in seen if each.sign} if len(seen) <= MANY else {}
     said = {
         "versions": {"python": platform.python_version()} | {package: version(package) for package in PACKAGES},
         "processor": processor(),
         "numerics": numerics,
         "modules": _modules(scenario),
-        "read": read if len(read) <= MANY else {},
+        "read": read,
     }
     return json.dumps(said, indent=1, sort_keys=True) + "\n"
 
@@ -51,16 +55,16 @@ def begin(out: Path, scenario: Scenario, code: str, split: str, force: bool) -> 
 
 
 def why_otherwise(out: Path, now: str) -> str:
-    """What differs from the time when the runs in `out` were begun; `now`: what `code_text` says."""
+    """How it differs from the time when the runs in `out` were begun; `now`: what `code_text` says."""
     try:
         then, here = json.loads((out / CODE).read_bytes()), json.loads(now)
         differ = [*_files(then, here), *_others(then, here)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return f"there is no {CODE} that would say why"
-    return "; ".join(differ) or (
-        "no file that is known to be read has changed, nor torch, nor the processor, so it is something else that your "
-        "code reads or draws"
-    )
+        return f"the folder has no {CODE}, so it was begun by an older version, and nobody knows why"
+    variables = sorted({each.name for each in list(SEEN) if each.kind == "variable"})
+    perhaps = f", perhaps {_named(variables)} of the environment" if variables else ""
+    nothing = "no known file has changed, nor torch, nor the processor: your code reads or draws something else"
+    return "; ".join(differ) or f"{nothing}{perhaps}"
 
 
 def or_go_on(out: Path) -> str:
@@ -80,9 +84,32 @@ def _modules(scenario: Scenario) -> Mapping[str, str]:
 def _files(then: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
     modules = [name for name, digest in then["modules"].items() if here["modules"].get(name) != digest]
     changed = [str(file_of(name) or name) for name in modules]
-    changed += [path for path, was in then["read"].items() if list((sign(path) or ())[:2]) != was]
+    changed += [path for path, was in then["read"].items() if _changed(path, *was)]
     if changed:
-        yield f"{', '.join(map(_short, changed))} {'has' if len(changed) == 1 else 'have'} changed since it was begun"
+        yield f"{_named([*map(_short, changed)])} {'has' if len(changed) == 1 else 'have'} changed since it was begun"
+
+
+def _changed(path: str, size: int, time: int, digest: str | None = None) -> bool:
+    """A file that was copied or put back has another time and the same content."""
+    now = sign(path)
+    if now is None or now[0] != size:
+        return True
+    return now[1] != time and (digest is None or _digest(path) != digest)
+
+
+def _digest(path: str) -> str | None:
+    """SHA-256 of a file; None: it is large, or cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(LARGE + 1)
+    except OSError:
+        return None
+    return hashlib.sha256(content).hexdigest() if len(content) <= LARGE else None
+
+
+def _named(names: Sequence[str]) -> str:
+    more = [f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    return ", ".join([*names[:SHOWN], *more])
 
 
 def _others(then: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:

@@ -240,7 +240,7 @@ def play_runs(
             raise
         except Otherwise as error:
             pool.stop()
-            raise BadScenario(f"{error}: {why_otherwise(out, session.code)}; {or_go_on(out)}") from None
+            raise BadScenario(f"{error}: {why_otherwise(out, session.code)}\n{or_go_on(out)}") from None
         sitting = Sitting(session, outcomes, pool.tally if isinstance(pool, Remembering) else None)
         if isinstance(pool, Remembering):
             pool.broken_off = sitting.unfinished

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from emulator.commands import code
 from emulator.ledger.sources import file_of
 from emulator.record.again import Otherwise
+from scenarios.builders.reads import Read, sign
 from scenarios.load import build
 from tests.conftest import SMALL, digests, merged
 
@@ -91,7 +93,7 @@ def test_a_model_that_has_changed_is_named_and_nothing_is_replaced(fedlapse, tmp
     assert done.returncode == 2
     assert done.stderr == (
         f"fedlapse: out/fedavg-s1/events.jsonl, line 1 (open round 0) comes out otherwise now: {name} has changed "
-        "since it was begun; nothing in the folder was replaced; `fedlapse resume --force out` replaces what comes out "
+        "since it was begun\nnothing in the folder was replaced; `fedlapse resume --force out` replaces what comes out "
         "otherwise, and goes on\n"
     )
     assert content(broken_off) == before
@@ -195,11 +197,75 @@ def test_torch_and_the_processor_are_named(tmp_path, now, why):
     (tmp_path / "code.json").write_text(json.dumps(said()))
     found = code.why_otherwise(tmp_path, json.dumps(said(**now)))
     assert found == (why or found)
-    assert found.startswith("no file that is known to be read has changed") == (why is None)
+    assert found.startswith("no known file has changed, nor torch") == (why is None)
 
 
 def test_a_record_of_an_older_version_does_not_say_why(tmp_path):
-    assert code.why_otherwise(tmp_path, json.dumps(said())) == "there is no code.json that would say why"
+    assert code.why_otherwise(tmp_path, json.dumps(said())) == (
+        "the folder has no code.json, so it was begun by an older version, and nobody knows why"
+    )
+
+
+@pytest.fixture
+def seen(monkeypatch) -> dict[Read, None]:
+    """Takes the place of what was read so far."""
+    monkeypatch.setattr(code, "SEEN", {})
+    return code.SEEN
+
+
+def then(folder: Path, *names: str) -> str:
+    """code.json beside files that were read by then, and its text."""
+    code.SEEN.update({Read("file", str(folder / name), sign(str(folder / name))): None for name in names})
+    text = code.code_text(build(SMALL), None)
+    (folder / "code.json").write_text(text)
+    return text
+
+
+def test_a_file_that_was_touched_is_no_reason_unless_its_content_is_another(tmp_path, seen):
+    path = tmp_path / "a.txt"
+    path.write_text("1")
+    now = then(tmp_path, "a.txt")
+    os.utime(path, ns=(1, 1))
+    assert code.why_otherwise(tmp_path, now).startswith("no known file has changed")
+    path.write_text("2")
+    assert code.why_otherwise(tmp_path, now) == f"{path} has changed since it was begun"
+    path.unlink()
+    assert code.why_otherwise(tmp_path, now) == f"{path} has changed since it was begun"
+
+
+def test_of_a_large_file_its_time_is_what_tells(tmp_path, seen, monkeypatch):
+    monkeypatch.setattr(code, "LARGE", 2)
+    for name in ("large", "small"):
+        (tmp_path / name).write_text("12" + "3" * (name == "large"))
+    now = then(tmp_path, "large", "small")
+    for name in ("large", "small"):
+        os.utime(tmp_path / name, ns=(1, 1))
+    assert code.why_otherwise(tmp_path, now) == f"{tmp_path / 'large'} has changed since it was begun"
+
+
+def test_three_files_are_named_and_the_others_counted(tmp_path, seen, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in "abcde":
+        (tmp_path / name).write_text(name)
+    now = then(tmp_path, *"abcde")
+    for name in "abcde":
+        (tmp_path / name).unlink()
+    assert code.why_otherwise(tmp_path, now) == "a, b, c, and 2 more have changed since it was begun"
+
+
+@pytest.mark.slow
+def test_where_nothing_known_has_changed_the_whole_sentence_is_said(fedlapse, broken_off, monkeypatch, seen):
+    seen[Read("variable", "BIAS")] = None
+    events = broken_off / "fedavg-s1" / "events.jsonl"
+    first, *others = events.read_bytes().splitlines(keepends=True)
+    events.write_bytes(b"".join([first.replace(b'"model":"', b'"model":"0'), *others]))
+    assert resume(fedlapse).stderr == (
+        "fedlapse: out/fedavg-s1/events.jsonl, line 1 (open round 0) comes out otherwise now: no known file has "
+        "changed, nor torch, nor the processor: your code reads or draws something else, perhaps BIAS of "
+        "the environment\n"
+        "nothing in the folder was replaced; `fedlapse resume --force out` replaces what comes out otherwise, and goes "
+        "on\n"
+    )
 
 
 def test_the_code_of_a_record_is_that_of_own_files_alone():
