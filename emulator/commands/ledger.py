@@ -51,10 +51,16 @@ def stats(place: Place = None, format: FormatOption = Format.text) -> None:
         return
     results, messages = told["results"], told["messages"]
     say(f"{told['folder']}: results in {_size(results['bytes'])}, messages in at most {_size(told['cap'])}")
+    from emulator.ledger.inputs import INPUTS
+
+    read = sum(count for job, count in results["count"].items() if job in INPUTS)
     for job, count in results["count"].items():
-        say(f"  {job:<12} {count:>9} results")
+        if job not in INPUTS:
+            say(f"  {job:<12} {count:>9} result{'s' * (count != 1)}")
+    if read:
+        say(f"  {'inputs':<12} {read:>9} notes of what your code has read")
     for name, of in messages.items():
-        say(f"  {name:<12} {of['count']:>9} messages, {_size(of['bytes'])}")
+        say(f"  {name:<12} {of['count']:>9} message{'s' * (of['count'] != 1)}, {_size(of['bytes'])}")
 
 
 @ledger.command()

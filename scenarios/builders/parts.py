@@ -17,7 +17,7 @@ from algorithms import own as networks
 from devices import shards
 from devices.data.dataset import Dataset
 from network.wire.payload import DTYPES
-from scenarios.builders import reads, sets
+from scenarios.builders import plugins, reads, sets
 from scenarios.builders.drawn import Drawing, Known, by_cycle
 from scenarios.builders.roster import MANY, all_names
 from scenarios.schema.scenario import Data, Proxy, Scenario, Split
@@ -57,6 +57,8 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
             both = [module.train(how)(torch.tensor(data.x[:2])) for how in (False, True)]
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())
+        if isinstance(error, ModuleNotFoundError):
+            said += f"; {plugins.advice(name, error)}"
         raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {said}", MODEL) from None
     wanted = [(2, data.classes), *([(2, *shape, data.classes)] if data.text else [])]
     if said := next(filter(None, map(networks.fault, both)), ""):

@@ -91,7 +91,7 @@ def thing(path: str) -> Any:
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
-        raise Unknown(f"cannot find {short(path)}: {_words(error)}; {_advice(path, error)}") from None
+        raise Unknown(f"cannot find {short(path)}: {_words(error)}; {advice(path, error)}") from None
     except (Exception, SystemExit) as error:  # its code is a user's, maybe a script's; its message is what helps
         said = f"importing {short(path)} failed: {type(error).__name__}: {_words(error)}"
         raise Unknown(said + _hint(error)) from None
@@ -105,10 +105,13 @@ def _hint(error: BaseException) -> str:
     return f"; {' and '.join(NO_OPTIONS)} are no options: give them the type ClassVar[Collection[str]]"
 
 
-def _advice(path: str, error: Exception) -> str:
+def advice(path: str, error: BaseException) -> str:
+    """What to do where `package.module:name` cannot be found."""
     module = path.partition(":")[0]
     if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-        return "looked in the folder where you started and in Python's path"
+        root = error.name.partition(".")[0]
+        lies = f"of {root}.py" if root == module else f"in which {root} lies"
+        return f"looked in the folder where you started and in Python's path; start it in the folder {lies}"
     if isinstance(error, ModuleNotFoundError):
         return f"{short(module)} imports it; install it, or start where it lies"
     return "it must be package.module:name"

@@ -39,6 +39,17 @@ def test_stats_count_results_and_messages(fedlapse, ledger):
     assert found["messages"] == {"kept": {"count": 1, "bytes": 1000}, "left": nothing, "quarantine": nothing}
 
 
+def test_stats_say_in_one_line_what_own_code_has_read(fedlapse, ledger):
+    made = Ledger(ledger, pytest.fail)
+    for key, job in (("3", "train"), ("4", "reads"), ("5", "reads"), ("6", "names"), ("7", "file")):
+        made.facts.put(Fact(key, job, "lab", [], [0]))
+    made.close(broken_off=False)
+    said = [line.split() for line in fedlapse("ledger", "stats", "--ledger", ledger).stdout.splitlines()[1:]]
+    read = ["inputs", "4", *["notes", "of", "what", "your", "code", "has", "read"]]
+    assert said[:3] == [["start", "1", "result"], ["train", "2", "results"], read]
+    assert said[3][:3] == ["kept", "1", "message,"]
+
+
 def test_gc_removes_messages_beyond_the_cap_and_no_file_of_others(fedlapse, ledger):
     done = fedlapse("ledger", "gc", "--cap", 0, "--ledger", ledger)
     assert done.returncode == 0

@@ -166,6 +166,16 @@ def test_an_own_model_that_does_not_fit_is_refused_in_one_line(own, model, messa
     assert "\n" not in str(caught.value)
 
 
+def test_an_own_model_that_is_not_found_is_told_with_where_to_start(own):
+    scenario = said("waves", "tiny")
+    data = dataset(scenario)
+    elsewhere = scenario.model_copy(update={"model": "no_such_net:net"})
+    with pytest.raises(
+        BadScenario, match=r"No module named 'no_such_net'; .*start it in the folder of no_such_net\.py$"
+    ):
+        check_model(elsewhere, data)
+
+
 @pytest.mark.parametrize(("data", "message"), [("none", "Dataset"), ("broken", "luck"), ("nothing", "cannot find")])
 def test_an_own_data_set_that_is_none_is_refused_in_one_line(own, data, message):
     with pytest.raises(BadScenario, match=message) as caught:
