@@ -9,9 +9,8 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from emulator.commands.errors import FAILED
 from emulator.commands.folder import alone, folder, make_ready
 from emulator.commands.lines import say
 from emulator.commands.machine import machine
+from emulator.commands.on_a_page import on_a_page
 from emulator.commands.options import Format, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
@@ -121,7 +121,7 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
 def _play(
     scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: int | Cluster, assumed: Sequence[str]
 ) -> int:
-    with _on_a_page(scenario, settings.live) as live:
+    with on_a_page(scenario, settings.live) as live:
         return _concluded(scenario, lab, settings, out, workers, assumed, live)
 
 
@@ -168,35 +168,6 @@ def _watched(
     watchers: list[Watcher] = [live.watching] if live else []
     with Tracking(settings.track, scenario, out, lambda text: say(text, err=True)) as tracking:
         return play_runs(scenario, lab, settings, out, workers, [*watchers, tracking])
-
-
-@contextmanager
-def _on_a_page(scenario: Scenario, port: int | None) -> Iterator[Live | None]:
-    """Serves the page, if it is asked for.  Raises BadScenario if its port is taken."""
-    if port is None:
-        yield None
-        return
-    from emulator.live.server import HOST, Live
-    from emulator.live.watching import Watching
-
-    try:
-        serving = Live(Watching(scenario), port)
-        serving.__enter__()
-    except OSError as error:
-        why = os.strerror(error.errno or 0).lower()
-        raise BadScenario(f"--live {port}: {why} on {HOST}; without a number a free port is taken") from None
-    with closing_page(serving):
-        yield serving
-
-
-@contextmanager
-def closing_page(serving: Live) -> Iterator[None]:
-    """Says where the page is, and sends its readers on at the end."""
-    say(f"fedlapse: live at {serving.url}", err=True)
-    try:
-        yield
-    finally:
-        serving.__exit__(None, None, None)
 
 
 @dataclass(frozen=True)
