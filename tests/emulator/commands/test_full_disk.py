@@ -45,8 +45,8 @@ def disk(tmp_path: Path) -> Iterator[Mount]:
 @pytest.mark.parametrize(
     ("size", "missing", "rounds"),
     [
-        ("16k", {"summary.json", "report.html"}, (0, 0)),  # scenario, split and a run.json fit
-        ("80k", {"fedavg-s1/final.safetensors", "fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),
+        ("20k", {"summary.json", "report.html"}, (0, 0)),  # scenario, code, split and a run.json fit
+        ("84k", {"fedavg-s1/final.safetensors", "fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),
         ("400k", {"fedcurv-s1/final.safetensors", "report.html"}, (3, 3)),  # a model takes 212,608 bytes
         ("500k", {"report.html"}, (3, 3)),
     ],
@@ -202,7 +202,7 @@ def test_what_a_full_disk_has_cut_short_is_resumed_when_there_is_room(fedlapse, 
     plain = tmp_path / "plain"
     assert fedlapse(*ARGUMENTS, *CHANGES, "--out", plain, "--no-ledger").returncode == 0
     for path in plain.rglob("*"):
-        if path.is_file() and path.name not in ("host.json", "seal.json"):
+        if path.is_file() and path.name not in ("host.json", "code.json", "seal.json"):
             assert (out / path.relative_to(plain)).read_bytes() == path.read_bytes(), path
 
 
