@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from types import CellType, FunctionType, MethodType
+from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -51,7 +53,7 @@ class _Place(NamedTuple):
     """Where something lies that is reached from a network."""
 
     now: Callable[[], Any]
-    put: Callable[[Any], None]
+    put: Callable[[Any], object]
 
 
 class AsBuilt:
@@ -64,7 +66,7 @@ class AsBuilt:
         self.memory = {each.untyped_storage().data_ptr() for each in weights if isinstance(each, Tensor)}
         self.trained = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
         self.tensors: list[tuple[Tensor, Tensor]] = []
-        self.generators: list[tuple[torch.Generator, Tensor]] = []  # whose pickles tell where they lie
+        self.generators: list[tuple[_Place, Any]] = []  # the places of their states
         self.mappings: list[tuple[Any, dict[Any, Any]]] = []
         self.rows: list[tuple[Any, list[Any]]] = []
         self.sets: list[tuple[set[Any], set[Any]]] = []
@@ -93,8 +95,8 @@ class AsBuilt:
         with torch.no_grad():
             for tensor, numbers in self.tensors:
                 tensor.copy_(numbers)
-        for generator, state in self.generators:
-            generator.set_state(state)
+        for place, state in self.generators:
+            place.put(state)
         for parameter, wanted in self.trained:
             parameter.requires_grad_(wanted)
         if self.others:
@@ -112,7 +114,7 @@ class AsBuilt:
             and all(found == were for found, were in self.sets)
             and all(self._same([cell.cell_contents], [value]) for cell, value in self.cells)
             and all(torch.equal(tensor, numbers) for tensor, numbers in self.tensors)
-            and all(torch.equal(generator.get_state(), state) for generator, state in self.generators)
+            and all(_equal(place.now(), state) for place, state in self.generators)
             and all(parameter.requires_grad == wanted for parameter, wanted in self.trained)
             and all(_said(place.now()) == _said(value) for place, value in self.others)
         )
@@ -144,14 +146,16 @@ class AsBuilt:
 
     def _parts(self, value: Any) -> Sequence[tuple[_Place | None, Any]] | None:
         """What is reached from it; None if it is of another kind."""
-        if isinstance(value, nn.Module):
-            return [(None, vars(value))]
         if isinstance(value, Tensor):
+            if value.layout is not torch.strided:
+                return None
             if value.untyped_storage().data_ptr() not in self.memory:  # else it is a look at a weight
-                self.tensors.append((value, value.detach().clone()))
+                whole = torch.empty(0, dtype=value.dtype, device=value.device)  # as a view may hold one value twice
+                whole.set_(value.untyped_storage())
+                self.tensors.append((whole, whole.clone()))
             return []
-        if isinstance(value, torch.Generator):
-            self.generators.append((value, value.get_state()))
+        if (place := _state_of(value)) is not None:
+            self.generators.append((place, place.now()))
             return []
         if type(value) in MAPPINGS:
             self.mappings.append((value, dict(value)))
@@ -162,16 +166,11 @@ class AsBuilt:
         if type(value) is set:
             self.sets.append((value, set(value)))
             return []
-        if isinstance(value, tuple):
-            return [(None, part) for part in value]
-        if isinstance(value, MethodType):
-            return [(None, value.__self__), (None, value.__func__)]
-        if isinstance(value, partial):
-            return [(None, value.func), (None, value.args), (None, value.keywords)]
         if isinstance(value, FunctionType):
             cells = map(self._cell, value.__closure__ or ())
             return [(None, value.__defaults__), (None, value.__kwdefaults__), (None, vars(value)), *cells]
-        return None
+        leads_to = _leads_to(value)
+        return None if leads_to is None else [(None, part) for part in leads_to]
 
     def _cell(self, cell: CellType) -> tuple[_Place | None, Any]:
         try:
@@ -196,3 +195,49 @@ def _said(value: Any) -> bytes | None:
         return pickle.dumps(value)
     except Exception:  # its own code may raise anything
         return None
+
+
+def _state_of(value: Any) -> _Place | None:
+    """Where a generator keeps its state, unless it is one of the process's own, which are seeded (seeding.py)."""
+    match value:
+        case torch.Generator():
+            return _Place(value.get_state, value.set_state)
+        case random.Random() if value is not random.random.__self__:  # type: ignore[attr-defined]
+            return _Place(value.getstate, value.setstate)
+        case np.random.Generator():
+            held = value.bit_generator
+            return _Place(partial(getattr, held, "state"), partial(setattr, held, "state"))
+    return None
+
+
+def _equal(state: Any, was: Any) -> bool:
+    """Whether a generator is in the state in which it was; False if nobody can tell."""
+    if isinstance(was, Tensor):
+        return torch.equal(state, was)
+    try:
+        return bool(state == was)
+    except ValueError:  # arrays are in it
+        return False
+
+
+def _leads_to(value: Any) -> Sequence[Any] | None:
+    """What an object leads to that is none of the containers; None if only it knows."""
+    match value:
+        case tuple():
+            return value
+        case MethodType():
+            return [value.__self__, value.__func__]
+        case BuiltinMethodType():
+            return [value.__self__]
+        case partial():
+            return [value.func, value.args, value.keywords]
+        case nn.Module():
+            return [vars(value)]
+    return [vars(value)] if _plain(value) else None
+
+
+def _plain(value: Any) -> bool:
+    """Whether all that such an object holds is in its __dict__."""
+    kind: Any = type(value)
+    known = type(getattr(value, "__dict__", None)) is dict and not isinstance(value, type | ModuleType)
+    return known and kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__

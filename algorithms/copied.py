@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from algorithms.uncompiled import without_compiler
@@ -20,9 +21,12 @@ def copied(model: nn.Module, instead: Mapping[int, Any] | None = None) -> nn.Mod
     """A deep copy.  `instead`: what takes the place of which object, by its id.
 
     A tensor that follows from others, as the weight that torch.nn.utils.spectral_norm and weight_norm leave in a
-    layer, is copied by its values; torch refuses to copy how it came about.
+    layer, is copied by its values; torch refuses to copy how it came about.  Raises ValueError for a view of a weight,
+    which would be a constant in the copy.
     """
-    with _ByValue():
+    with _ByValue(
+        {parameter.untyped_storage().data_ptr() for parameter in model.parameters() if not is_lazy(parameter)}
+    ):
         return copy.deepcopy(model, dict(instead or {}))
 
 
@@ -54,10 +58,18 @@ def shapes() -> Iterator[None]:
 
 
 class _ByValue(TorchFunctionMode):
+    """`weights`: where the storages of the parameters lie."""
+
+    def __init__(self, weights: Collection[int]) -> None:
+        super().__init__()
+        self.weights = weights
+
     def __torch_function__(
         self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         if func is Tensor.__deepcopy__ and not args[0].is_leaf:
+            if not args[0].is_meta and args[0].untyped_storage().data_ptr() in self.weights:
+                raise ValueError("the model keeps a view of one of its weights; forward() must take it anew each time")
             return args[0].detach().clone()
         return func(*args, **(kwargs or {}))
 

@@ -6,12 +6,16 @@ from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from pkgutil import resolve_name
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 
 from algorithms.copied import copied
 from algorithms.stack_layers import takes_stacks
+from algorithms.tensors import tensors_of
+
+_MADE: WeakSet[nn.Module] = WeakSet()  # what functions have returned: each network is somebody's own
 
 
 def maker(path: str) -> Callable[..., nn.Module]:
@@ -25,7 +29,12 @@ def maker(path: str) -> Callable[..., nn.Module]:
 
     @wraps(found)
     def made(**chosen: Any) -> nn.Module:
-        return _of_logits(found(**chosen))
+        network = found(**chosen)
+        if isinstance(network, nn.Module):
+            if network in _MADE:
+                raise ValueError(f"{path} returned the same network twice; it must make a new one at each call")
+            _MADE.add(network)
+        return _of_logits(network)
 
     return made
 
@@ -47,8 +56,8 @@ def _logits(_network: nn.Module, _inputs: Any, outputs: Any) -> Any:
 
 
 def unsendable(network: nn.Module, dtypes: Collection[str]) -> str | None:
-    """Which of its tensors is of none of these types, in words."""
-    for name, tensor in (*network.named_parameters(), *network.named_buffers()):
+    """The first of the tensors that it sends which is of none of these types, in words."""
+    for name, tensor in tensors_of(network).items():
         if (dtype := str(tensor.dtype).removeprefix("torch.")) not in dtypes:
             return f"{name} is {dtype}; it must be one of {', '.join(dtypes)}"
     return None

@@ -43,7 +43,7 @@ def _in_training(scenario: Scenario, splits: Mapping[int, Split]) -> Iterator[st
 
 def _in_evaluation(scenario: Scenario, data: Dataset, splits: Mapping[int, Split]) -> Iterator[str]:
     for split in splits.values():
-        sizes = [("the test set", len(data.y_test) if split.test is None else len(split.test))]
+        sizes = [("the test set", len(data.y_test))]
         sizes += [("the validation examples", _held(split.validation, cycle)) for cycle in range(data.cycles)]
         if scenario.evaluate.personalise_every != "never":
             sizes += [(f"the test examples of {name}", examples) for name, examples in _sizes(split.tests)]

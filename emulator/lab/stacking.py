@@ -152,6 +152,8 @@ def _trial(model: nn.Module, data: Dataset) -> str:
                 "forward draws from Python's or NumPy's generator, which would be one draw for all devices of a stack"
             )
     except Exception as error:  # a user's own code may do what torch.func.vmap cannot, and raise anything then
+        if has_changed(model):
+            return "the model keeps something beside its weights, which a stack would share among its devices"
         if _draws(model, x):
             return "forward draws random numbers, as torch.nn.functional.dropout does; nn.Dropout layers can be stacked"
         return f"torch.func.vmap cannot run the model: {(str(error).splitlines() or [type(error).__name__])[0]}"

@@ -14,6 +14,7 @@ from torch import nn
 
 from algorithms import models
 from algorithms import own as networks
+from algorithms.copied import copied
 from devices import shards
 from devices.data.dataset import Dataset
 from network.wire.payload import DTYPES
@@ -53,6 +54,7 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
         module = models.build(name, 0, data.classes, shape, data.text)
         if strange := networks.unsendable(module, DTYPES):
             raise TypeError(strange)
+        copied(models.build(name, 0, data.classes, shape, data.text))  # each is a new one, and can be copied
         with torch.no_grad():  # (2, classes) or (2, positions, classes), tested and trained
             both = [module.train(how)(torch.tensor(data.x[:2])) for how in (False, True)]
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps

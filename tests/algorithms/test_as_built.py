@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,6 +36,14 @@ TRAINING = Training(epochs=2, batch=3, lr=0.1)
 class Diary:
     lines: list[int] = field(default_factory=list)
 
+    def note(self) -> float:
+        """How many lines there are with this one."""
+        self.lines.append(1)
+        return float(len(self.lines))
+
+    def hook(self, _: nn.Module, __: Any, output: Tensor) -> Tensor:
+        return output + self.note()
+
 
 class Net(nn.Module):
     """A dense layer; `keep` is called in each forward pass, with the network and its inputs."""
@@ -48,6 +57,9 @@ class Net(nn.Module):
         self.row, self.nested, self.names, self.last = [0], {"x": [1]}, {"x"}, deque([1], 2)
         self.python, self.numpy, self.torch = random.Random(1), np.random.default_rng(1), torch.Generator()
         self.counter, self.diary, self.space = itertools.count(), Diary(), SimpleNamespace(n=0)
+        self.draw, self.drawn = random.Random(2).random, np.random.default_rng(2).random
+        self.diaries, self.noting = (Diary(),), partial(Diary.note, Diary())
+        self.register_buffer("spread", torch.zeros(1).expand(3), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         more = self.keep(self, x.detach())
@@ -102,6 +114,11 @@ KEEPING: dict[str, Callable[[Any, Tensor], Any]] = {
     "torch's generator": lambda net, x: float(torch.rand(1, generator=net.torch)),
     "an iterator": lambda net, x: float(next(net.counter)),
     "an object": lambda net, x: net.diary.lines.append(1) or float(len(net.diary.lines)),
+    "an object in a tuple": lambda net, x: net.diaries[0].note(),
+    "an object of a partial": lambda net, x: net.noting(),
+    "a method of Python's generator": lambda net, x: net.draw(),
+    "a method of NumPy's generator": lambda net, x: net.drawn(),
+    "one value that stands for several": lambda net, x: net.spread[:1].add_(1.0).clone(),
     "a namespace": lambda net, x: setattr(net.space, "n", net.space.n + 1) or float(net.space.n),
     "a layer's setting": lambda net, x: setattr(net.drop, "p", min(0.9, net.drop.p + 0.1)),
     "what is trained": freezing,
@@ -125,9 +142,19 @@ def closing() -> Net:
     return net
 
 
+def recording() -> Net:
+    """A feature extractor: forward reads what a hook has kept, which is a method of an object that it also has."""
+    net = Net(lambda net, x: float(len(net.diary.lines)))
+    net.a.register_forward_hook(net.diary.hook)
+    return net
+
+
+HOOKED: dict[str, Callable[[], Net]] = {"a hook's closure": closing, "an object that a hook shares": recording}
+
+
 def built(what: str) -> nn.Module:
     seeded(1)
-    return closing() if what == "a hook's closure" else Net(KEEPING[what])
+    return HOOKED[what]() if what in HOOKED else Net(KEEPING[what])
 
 
 def party(model: nn.Module, name: str) -> Party:
@@ -152,11 +179,11 @@ def evaluated(device: Party, weights: Tensors) -> Tensors:
     return {"": local.outputs(device.model, weights, device.x)}
 
 
-WHATS = [*KEEPING, "a hook's closure"]
+WHATS = [*KEEPING, *HOOKED]
 
 
 # torch.func refuses to write outside of what it maps.
-UNMAPPED = ("a buffer that is not saved", "the same in place", "a tensor")
+UNMAPPED = ("a buffer that is not saved", "the same in place", "a tensor", "one value that stands for several")
 USES = [
     (what, use)
     for what in WHATS

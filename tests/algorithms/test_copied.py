@@ -120,3 +120,20 @@ def test_importance_of_a_reparametrised_layer_is_that_of_single_examples(norm: s
         stacked = torch.stack(of_examples)
         wanted = (stacked.square() if kind == "sq" else stacked.abs()).mean(0)
         assert torch.allclose(found[name], wanted, rtol=1e-4, atol=1e-7)
+
+
+class Viewing(nn.Module):
+    """Its second layer's weight is a view of the first's that is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 3)
+        self.kept = self.a.weight.t()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.a(x) @ self.kept.t() @ self.a.weight.t()
+
+
+def test_a_view_of_a_weight_is_refused_as_a_copy_would_make_it_a_constant() -> None:
+    with pytest.raises(ValueError, match="keeps a view of one of its weights"):
+        copied(Viewing())

@@ -163,3 +163,24 @@ class Closing(Masked):
         if self.training:
             self.mask[7, 0] = float("-inf")
         return super().forward(x)
+
+
+_kept = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+
+def always_the_same() -> nn.Module:
+    return _kept
+
+
+class Turned(nn.Module):
+    """With a complex helper as rotary embeddings have it, which is not saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+        self.register_buffer("turn", torch.polar(torch.ones(32), torch.arange(32.0)), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        turned = torch.view_as_complex(x.reshape(-1, 32, 2)) * self.turn
+        found: torch.Tensor = self.head(torch.view_as_real(turned).flatten(1))
+        return found

@@ -10,7 +10,7 @@ from safetensors.torch import load as tensors
 from algorithms import models, own
 from emulator.forecast.rehearsal import rehearse
 from emulator.lab.build import lab_of
-from emulator.lab.doubts import doubts
+from emulator.lab.doubts import about_model
 from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.record.run import Run
@@ -78,14 +78,14 @@ def test_weights_that_cannot_travel_are_refused_before_anything_is_computed(name
 
 @pytest.mark.parametrize("name", ["Soft", "SoftWhenTested"])
 def test_a_softmax_at_the_end_is_warned_of(name):
-    (told,) = doubts(lab(name))
+    (told,) = about_model(lab(name))
     assert told.startswith(f"the outputs of {NAMES}:{name} are >= 0 and sum to 1, as after a softmax; ")
     assert "cross-entropy of logits" in told
 
 
 @pytest.mark.parametrize("name", ["Plain", "HuggingFace", "LogSoft", "Sigmoid", "Positive"])
 def test_any_other_end_is_not(name):
-    assert list(doubts(lab(name))) == []
+    assert list(about_model(lab(name))) == []
 
 
 @pytest.mark.parametrize(
@@ -147,3 +147,15 @@ def test_it_is_trained_from_these_weights(play):
 def test_it_is_rehearsed_as_any_other():
     scenario = build(merged(SMALL, {"model": f"{NAMES}:made", "seeds": [1]}))
     assert rehearse(lab_of(scenario), Run("fedavg", 1), Conduct.of(scenario)).rows
+
+
+def test_a_function_makes_a_new_network_at_each_call():
+    """Else a second seed would begin with the weights that the first one trained."""
+    with pytest.raises(BadScenario, match="returned the same network twice; it must make a new one at each call"):
+        lab("always_the_same")
+
+
+def test_buffers_that_never_travel_may_be_of_any_type():
+    network = models.build(f"{NAMES}:Turned", 1, 10)
+    assert lab("Turned").module.state_dict().keys() == network.state_dict().keys()
+    assert network.turn.dtype == torch.complex64
