@@ -18,6 +18,7 @@ from scenarios.builders.reads import Read, sign
 from scenarios.load import build
 from tests.conftest import SMALL, digests, merged
 
+FILE = "otherwise_net.py"
 NET = """
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def net(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.dont_write_bytecode", True)
 
     def write(bias: int) -> None:
-        (tmp_path / "otherwise_net.py").write_text(NET.format(bias=bias))
+        (tmp_path / FILE).write_text(NET.format(bias=bias))
         sys.modules.pop("otherwise_net", None)
 
     (tmp_path / "bias.txt").write_text("1")
@@ -88,7 +89,7 @@ def test_a_model_that_has_changed_is_named_and_nothing_is_replaced(fedlapse, tmp
         net(bias=4)
     else:
         (tmp_path / "bias.txt").write_text("20")
-    name = {"module": "otherwise_net.py", "file": "bias.txt"}[what]
+    name = {"module": FILE, "file": "bias.txt"}[what]
     done = resume(fedlapse)
     assert done.returncode == 2
     assert done.stderr == (
@@ -125,12 +126,12 @@ def test_force_that_is_interrupted_goes_on_with_force_and_the_reason_stays_known
     said = "fedlapse: to go on, with everything trained anew: fedlapse resume --force out"
     assert done.stderr.splitlines()[-1] == said
     assert modules(broken_off) == before
-    assert "comes out otherwise now: otherwise_net.py has changed" in resume(fedlapse).stderr
+    assert f"comes out otherwise now: {FILE} has changed" in resume(fedlapse).stderr
 
 
 @pytest.mark.slow
 def test_a_change_that_changes_nothing_goes_on(fedlapse, tmp_path, broken_off, net):
-    (tmp_path / "otherwise_net.py").write_text("# a comment\n" + NET.format(bias=3))
+    (tmp_path / FILE).write_text("# a comment\n" + NET.format(bias=3))
     assert resume(fedlapse).returncode == 0
     compare(fedlapse, "--out", "new")
     assert digests(broken_off) == digests(tmp_path / "new")

@@ -140,7 +140,7 @@ def test_what_is_no_option_is_not_proposed():
 
 
 def test_a_module_that_is_nowhere_is_told_with_where_it_was_looked_for():
-    with pytest.raises(Unknown, match="in Python's path; start it in the folder of no_such_module.py$"):
+    with pytest.raises(Unknown, match=r"in Python's path; start it in the folder of no_such_module\.py$"):
         kind("no_such_module:Thing")
     with pytest.raises(Unknown, match=r"it must be package.module:name"):
         kind("algorithms.fedavg:Nothing")
