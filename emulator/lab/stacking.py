@@ -79,12 +79,12 @@ def size(model: str, data: Dataset, batch: int, said: int | str = "auto", place:
 def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
     """By label, why devices train one by one: only of labels whose devices do, though the scenario does not ask for it.
 
-    `scenario` is the one that was read, before `resolved`.
+    `scenario` is the one that was read, before `resolved`; `lab` may have some of its algorithms only.
     """
     found = {}
     for entry in scenario.algorithms:
         training = plugins.training_of(entry, scenario.training)
-        if lab.stack.get(entry.name, 1) > 1 or training.stack == 1:
+        if entry.name not in lab.algorithms or lab.stack.get(entry.name, 1) > 1 or training.stack == 1:
             continue
         if not stackable(type(unguarded(lab.algorithms[entry.name]))):
             found[entry.name] = "the algorithm has a training loop of its own"
