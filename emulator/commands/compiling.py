@@ -6,18 +6,24 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from emulator.commands.lines import busy
-from scenarios.builders.filling import AS_IT_IS, Peaks, by_all_at_once, may_fill
-from scenarios.schema.scenario import Scenario
 
 if TYPE_CHECKING:
     from emulator.replay.batch import Batch, Order
+    from scenarios.builders.filling import Peaks
+    from scenarios.schema.scenario import Scenario
 
 ONCE = "compiling the network model: 10 to 20 s, once on this computer"
 
 
-def compile_network(scenario: Scenario, settings: Iterable[Peaks] = (AS_IT_IS,)) -> None:
-    """Has the network model's machine code made, if it is not on the disk yet and one of the settings may need it."""
-    if scenario.network_model != "windows" or not any(may_fill(scenario, peaks) for peaks in settings):
+def compile_network(scenario: Scenario, settings: Iterable[Peaks] | None = None) -> None:
+    """Has the network model's machine code made, if it is not on the disk yet and one of the settings may need it.
+
+    None: the scenario as it is.
+    """
+    from scenarios.builders.filling import AS_IT_IS, may_fill
+
+    peaks = (AS_IT_IS,) if settings is None else settings
+    if scenario.network_model != "windows" or not any(may_fill(scenario, each) for each in peaks):
         return
     from network.windows import compiled
 
@@ -30,6 +36,8 @@ def compile_network(scenario: Scenario, settings: Iterable[Peaks] = (AS_IT_IS,))
 
 def compile_replays(batch: Batch, orders: Sequence[Order]) -> None:
     """The same for replays.  On another fleet the record says whom a round asks: that may be all of it."""
+    from scenarios.builders.filling import by_all_at_once
+
     fleet = batch.source.fleet
     scenario = batch.scenario if fleet is None else by_all_at_once(fleet)
     compile_network(scenario, {order.condition.peaks for order in orders})
