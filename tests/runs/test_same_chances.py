@@ -194,7 +194,7 @@ def _dropout(draws: Draws, patch: pytest.MonkeyPatch) -> None:
     for module in (local, keeptrace):
         _wrapped(patch, module, "seeded_step", seeded)
     _wrapped(patch, stack_model, "spawned", spawned)
-    _wrapped(patch, stack_model, "seeded", of_stack)
+    _wrapped(patch, stack_model, "torch_seeded", of_stack)
     _wrapped(patch, nn.Dropout, "forward", seen)
 
 
