@@ -41,7 +41,7 @@ def test_a_built_in_name_imports_one_module():
     said, modules = loaded("quickstart")
     assert said == ""
     assert {f"algorithms.{name}" for name in ("fedavg", "fedprox", "fedcl", "fedcurv")} <= modules
-    others = ("scaffold", "fedadam", "fedyogi", "fedavgm", "feddyn", "fednova", "agentimportance", "continual")
+    others = ("scaffold", "fedadam", "fedyogi", "fedavgm", "fedmeta", "fedshare", "agentimportance", "continual")
     assert not {f"algorithms.{name}" for name in others} & modules
     assert all_of((ROOT / "algorithms" / f"{name}.py").is_file() for name in others)
 
@@ -50,7 +50,7 @@ def test_a_built_in_name_imports_one_module():
     ("link", "said"),
     [
         ({"trace": {"down": ["nosuch.csv"], "symmetric": True}}, "there is no such file"),
-        ({"up_mbit_s": 2, "down_mbit_s": {"uniform": {"low": 2e6, "high": 3e6}}}, "draws must lie between"),
+        ({"up_mbit_s": 2, "down_mbit_s": {"lognormal": {"median": 1e6, "sigma": 3}}}, "draws must lie between"),
         ({"up_mbit_s": 2, "down_mbit_s": 3, "via": "nosuch"}, "there is no 'nosuch'"),
         ({"radio": "lte-drivin"}, "did you mean lte-driving?"),
     ],
