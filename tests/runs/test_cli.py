@@ -143,7 +143,7 @@ def test_results_are_not_overwritten_unless_forced(fedlapse, tmp_path):
         (["rounds.mx=3"], "did you mean max?"),
         (["quickstart", "twice"], "one is enough"),
         (["rounds.deadline_s=0.01"], "rounds.deadline_s: it is 0.01"),
-        (["fleet.pi-4.count=100000"], "training examples"),
+        (["fleet.pi-4.count=100000", "rounds.fraction=0.001"], "training examples"),
         (["data.set=mnist"], "data: "),
         (["data.set=mnist", "model=mnist-cnn"], "data: "),
         (["model=mlp"], "takes examples of shape"),
