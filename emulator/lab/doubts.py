@@ -19,7 +19,7 @@ EVENER = 1.25  # times the classes of Dir(alpha), from where on it is told
 
 
 def about_data(lab: Lab, split: Split) -> Iterator[str]:
-    """Of labels: one class alone, classes that are not tested, and a Dirichlet split that is evener than its law."""
+    """Sentences on labels: one class alone, classes not tested, a Dirichlet split that is evener than its law."""
     data = lab.data
     if data.text or data.y.ndim > 1 or not len(data.y):
         return
@@ -38,7 +38,7 @@ def about_data(lab: Lab, split: Split) -> Iterator[str]:
 
 
 def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str]:
-    """Whether devices hold far more classes than Dir(alpha) has: 1 / E[sum of q^2] = (classes alpha + 1)/(alpha + 1).
+    """A sentence if devices hold more classes than Dir(alpha) has: 1 / E[sum of q^2] = (classes alpha + 1)/(alpha + 1).
 
     Devices of equal size share what there is of each class.  Where few devices draw one class each, some classes are
     drawn by too many and others by none; those who went short then share what nobody drew.
@@ -59,7 +59,7 @@ def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str
 
 
 def about_model(lab: Lab) -> Iterator[str]:
-    """Outputs that are no logits, and a model that nothing tests."""
+    """Sentences on outputs that are no logits, and on data that cannot test the model."""
     if ":" in lab.model and _ends_in_softmax(lab):
         yield (
             f"the outputs of {lab.model} are >= 0 and sum to 1, as after a softmax; training takes the cross-entropy "
@@ -70,7 +70,7 @@ def about_model(lab: Lab) -> Iterator[str]:
 
 
 def _ends_in_softmax(lab: Lab) -> bool:
-    """Whether the outputs for two examples look like probabilities, in training or in evaluation."""
+    """True if the outputs for two examples look like probabilities, in training or in evaluation."""
     import torch
 
     from algorithms import own

@@ -141,22 +141,21 @@ def _trial(model: nn.Module, data: Dataset) -> str:
         for seed, some in enumerate((slice(0, 2), slice(2, 3)))
     ]
     algorithm, download = FedAvg(Training(epochs=2, batch=2, lr=0.01)), {"weights": weights}
+    failure: Exception | None = None
     try:
         with warnings.catch_warnings(action="error"):  # torch warns where it would go through the devices one by one
             found = stack.train(algorithm, [download] * 2, devices)
         wanted = [algorithm.train(download, device) for device in devices]
-        if has_changed(model):
-            return "the model keeps something beside its weights, which a stack would share among its devices"
-        if _draws_from_python(model, x):
-            return (
-                "forward draws from Python's or NumPy's generator, which would be one draw for all devices of a stack"
-            )
     except Exception as error:  # a user's own code may do what torch.func.vmap cannot, and raise anything then
-        if has_changed(model):
-            return "the model keeps something beside its weights, which a stack would share among its devices"
+        failure = error
+    if has_changed(model):
+        return "the model keeps something beside its weights, which a stack would share among its devices"
+    if failure is not None:
         if _draws(model, x):
             return "forward draws random numbers, as torch.nn.functional.dropout does; nn.Dropout layers can be stacked"
-        return f"torch.func.vmap cannot run the model: {(str(error).splitlines() or [type(error).__name__])[0]}"
+        return f"torch.func.vmap cannot run the model: {(str(failure).splitlines() or [type(failure).__name__])[0]}"
+    if _draws_from_python(model, x):
+        return "forward draws from Python's or NumPy's generator, which would be one draw for all devices of a stack"
     pairs = zip(found, wanted, strict=True)
     alike = all(
         torch.allclose(one.upload["weights"][name], value, rtol=1e-3, atol=1e-5, equal_nan=True)
