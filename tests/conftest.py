@@ -23,6 +23,7 @@ from emulator.record.record import read_lines
 from emulator.record.run import Run
 from emulator.worlds.executors import Inline
 from emulator.worlds.ready import be_ready
+from scenarios.builders.reads import SEEN
 from scenarios.load import build, dump
 
 torch.set_num_threads(1)
@@ -60,6 +61,12 @@ def ready() -> None:
     Not for each mutant: mutmut would wait for the process that imports it."""
     if "MUTANT_UNDER_TEST" not in os.environ:
         be_ready()
+
+
+@pytest.fixture(autouse=True)
+def nothing_read() -> None:
+    """What the own code of other tests has read, and they have changed since, is nothing to a test."""
+    SEEN.clear()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

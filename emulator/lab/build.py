@@ -37,7 +37,6 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
         splits[root] = Split(**parts.split(scenario, data, fleet, rng))
-    single.check(scenario, data, splits)
     algorithms: dict[str, Any] = {
         entry.name: Guarded(entry.name, _algorithm(entry, scenario)) for entry in scenario.algorithms
     }
@@ -48,7 +47,7 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
         except Faulty as fault:
             algorithms[entry.name], encodings[entry.name] = Guarded(entry.name, Unmade(fault)), Encoding()
     _check_precision(algorithms, places[0])
-    return scenario, Lab(
+    lab = Lab(
         model=scenario.model,
         dataset=data,
         splits=splits,
@@ -65,6 +64,8 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
         stack={entry.name: stacking.size_of(entry, algorithms[entry.name], scenario) for entry in scenario.algorithms},
         trains_on=places,
     )
+    single.check(scenario, lab)
+    return scenario, lab
 
 
 def _check_precision(algorithms: Mapping[str, Any], place: str) -> None:

@@ -5,25 +5,31 @@ A BatchNorm trains on one as in eval mode (algorithms/local.py, single_values); 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import product
 
 import torch
 
 from algorithms import models
+from algorithms.algorithm import Load, Work
 from algorithms.local import PIECE, single_values
 from devices.data.dataset import Dataset
-from emulator.lab.lab import Held, Split, in_cycle
-from scenarios.builders import plugins
+from emulator.lab.guarded import Faulty
+from emulator.lab.lab import Held, Lab, in_cycle
 from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
+ROUNDS = 100  # in which each kind of round will have occurred
 
-def check(scenario: Scenario, data: Dataset, splits: Mapping[int, Split]) -> None:
+
+def check(scenario: Scenario, lab: Lab) -> None:
     """Raises BadScenario if there will be such a batch, and the model takes none."""
-    for training, found in ((True, _in_training(scenario, splits)), (False, _in_evaluation(scenario, data, splits))):
+    for training, found in ((True, _in_training(scenario, lab)), (False, _in_evaluation(scenario, lab))):
         whose = next(found, None)
-        refusal = whose and _refusal(scenario.model, data, training)
+        refusal = whose and _refusal(scenario.model, lab.data, training)
         if refusal:
             raise BadScenario(
                 f"{scenario.model} must take a batch of one example, as the last one of {whose} is: {refusal}; "
@@ -32,17 +38,37 @@ def check(scenario: Scenario, data: Dataset, splits: Mapping[int, Split]) -> Non
             )
 
 
-def _in_training(scenario: Scenario, splits: Mapping[int, Split]) -> Iterator[str]:
-    batches = sorted({plugins.training_of(entry, scenario.training).batch for entry in scenario.algorithms})
-    for split in splits.values():
-        for name, examples in _sizes(split.train):
-            for batch in batches:
-                if examples % batch == 1 % batch:
-                    yield f"{name} ({examples} examples, batch {batch})"
+def _in_training(scenario: Scenario, lab: Lab) -> Iterator[str]:
+    """Parties whose declared work has such a batch.  An algorithm that cannot say what it does fails in its runs."""
+    for algorithm, split in product(lab.algorithms.values(), lab.splits.values()):
+        with suppress(Faulty):
+            rounds = {algorithm.round_kind(each): each for each in range(min(scenario.rounds.max, ROUNDS))}
+            sizes = {examples: name for name, examples in _sizes(split.train)}
+            for round in rounds.values():
+                load = partial(
+                    Load,
+                    round,
+                    parameters=1,
+                    kinds=algorithm.downloads,
+                    proxy=len(split.proxy),
+                    devices=len(lab.fleet),
+                    asked=lab.asked,
+                )
+                for examples, name in sizes.items():
+                    yield from _of_one(name, algorithm.device_work(load(examples=examples)))
+                server = load(examples=len(split.proxy), replies=lab.asked)
+                yield from _of_one("the server", (*algorithm.request_work(server), *algorithm.combine_work(server)))
 
 
-def _in_evaluation(scenario: Scenario, data: Dataset, splits: Mapping[int, Split]) -> Iterator[str]:
-    for split in splits.values():
+def _of_one(name: str, work: Work) -> Iterator[str]:
+    for phase in work:
+        if phase.kind == "batch" and phase.examples and phase.examples % phase.batch == 1 % phase.batch:
+            yield f"{name} ({phase.examples:g} examples, batch {phase.batch})"
+
+
+def _in_evaluation(scenario: Scenario, lab: Lab) -> Iterator[str]:
+    data = lab.data
+    for split in lab.splits.values():
         sizes = [("the test set", len(data.y_test))]
         sizes += [("the validation examples", _held(split.validation, cycle)) for cycle in range(data.cycles)]
         if scenario.evaluate.personalise_every != "never":
