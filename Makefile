@@ -3,7 +3,7 @@ PYTHON ?= python3
 SCALE ?= 1
 BIN := .venv/bin
 
-.PHONY: demo test types layers compiled docs bench mutants torture clean
+.PHONY: demo test types layers compiled docs bench mutants numbers torture clean
 
 demo: .venv/installed
 	$(BIN)/fedlapse compare scenarios/quickstart.yaml
@@ -40,6 +40,10 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks.training --scale $(SCALE) --ledger
 	$(BIN)/python -m benchmarks.compute --scale $(SCALE)
 	$(BIN)/python -m benchmarks.study --scale $(SCALE)
+
+# Statements and lines, room by room.
+numbers: .venv/installed
+	$(BIN)/python -m tests.numbers
 
 # Plants thousands of faults, one at a time, in the files of [tool.mutmut], and sees whether their tests notice: some
 # hours.  `make mutants MUTANTS='network.links.tcp*'` takes those of one file, in minutes.
