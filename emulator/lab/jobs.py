@@ -86,13 +86,9 @@ def start(lab: Lab, store: Store, run: Run) -> State:
 
 
 def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
-    """Opens a round: the download, encoded once for all who get the same; where it is the server's model as it is, its
-    message goes down."""
-    algorithm, data, how = lab.algorithms[run.label], store.get(state), lab.down.get(run.label, {})
-    known = payload.trusted(data)
-    if known.tree.keys() == {"weights"} and not how and getattr(algorithm, "sends_its_model", False):
-        return Opening(Stored(store.put(*known.pieces, digest=state.digest), known.sizes), {})
-    asked = algorithm.request(decode(data), names, _drawing(_server(lab, run, round)))
+    """Opens a round: the download, encoded once for all who get the same."""
+    algorithm, how = lab.algorithms[run.label], lab.down.get(run.label, {})
+    asked = algorithm.request(decode(store.get(state)), names, _drawing(_server(lab, run, round)))
     seed = derive(run.seed, "encode", "server", round)
     plain = lab.constants(run.seed)
     extra = {name: encode({**asked.download, **more}, how, seed, plain) for name, more in asked.extra.items()}
@@ -317,8 +313,8 @@ def combine(
     uploads = {
         name: Reply(_unread(store, upload, sent), examples) for name, (upload, examples) in sorted(replies.items())
     }
-    before = {} if getattr(algorithm, "only_averages", False) else decode(store.get(state))
-    return _state(lab, store, algorithm.combine(before, uploads, _drawing(_server(lab, run, round))))
+    server = _drawing(_server(lab, run, round))
+    return _state(lab, store, algorithm.combine(decode(store.get(state)), uploads, server))
 
 
 def _unread(store: Store, upload: Ref, sent: Tensors) -> Message:
