@@ -98,11 +98,8 @@ class Boxes(Files):
 class Shelf:
     """The store as the jobs of one batch in a worker see it."""
 
-    def __init__(self, boxes: Iterable[Box], latest: dict[str, memoryview]) -> None:
-        """`latest` has the message that was read last, and is passed from batch to batch: all devices of a round read
-        one download, and who decodes it knows it again (see lab.copies)."""
+    def __init__(self, boxes: Iterable[Box]) -> None:
         self.given = {digest: array for box in boxes for digest, array in box.items()}
-        self.latest = latest
         self.made: dict[str, ndarray] = {}
         self.put_now: list[Ref] = []  # by the job that runs
 
@@ -121,8 +118,4 @@ class Shelf:
     def get(self, ref: Ref) -> memoryview:
         if ref.digest == NOTHING.digest:
             return memoryview(NO_TENSORS)
-        if ref.digest not in self.latest:
-            found = self.given[ref.digest].data
-            self.latest.clear()
-            self.latest[ref.digest] = found
-        return self.latest[ref.digest]
+        return self.given[ref.digest].data
