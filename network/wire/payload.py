@@ -33,7 +33,6 @@ from network.wire.form import (
     quoted,
     unpacked,
 )
-from network.wire.layout import Layout
 
 Arrays = dict[str, NDArray[Any]]  # parameter name -> array
 Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
@@ -57,7 +56,6 @@ ALL_CORES: int = blake3.AUTO
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
-MOST_LAYOUTS = 16  # that are known at once
 MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 
 
@@ -126,20 +124,9 @@ def view(data: bytes, limit: int | None = None) -> View:
 
 
 def trusted(data: Buffer) -> View:
-    """The same of a message that this program has written, or has viewed before: nothing is checked again, and nothing
-    is copied before an array is asked for."""
-    message = memoryview(data)
-    known = _layouts.get(len(message))
-    tree = known.tree(message) if known else None
-    if tree is None:
-        tree = unpacked(message)
-        if len(_layouts) >= MOST_LAYOUTS:
-            _layouts.clear()
-        _layouts[len(message)] = Layout(message, tree)
-    return View([data], tree)
-
-
-_layouts: dict[int, Layout] = {}  # by the bytes of their messages: most are as one before
+    """A message that this program has written, or has viewed before: nothing is checked again, and nothing is copied
+    before an array is asked for."""
+    return View([data], unpacked(memoryview(data)))
 
 
 def encode(
