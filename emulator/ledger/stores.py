@@ -3,16 +3,13 @@
 Bytes stay as long as this process holds a Ref that its store has given out; a job's arguments are held until its result
 has come.  A worker writes a draft under a name of its own, which becomes the bytes' own name as the result arrives;
 bundles keep theirs (bundles.py).  So only one process names and frees, and a file with a digest for its name is whole.
-Large files that are freed lie in `spare/`: to fill one anew takes a fifth of the time that a new one and its removal
-take (6.6 MB in memory: 0.6 ms, not 3.2).  So bytes may be read as long as a Ref to them is held, and no longer.
 """
-# ruff: noqa: PTH104, PTH108, PTH110, PTH116, PTH120, PTH123 - to make Paths takes a third of the time of a small message: 100 us to put, take, read and free one
+# ruff: noqa: PTH104, PTH108, PTH110, PTH120, PTH123 - to make Paths takes a third of the time of a small message: 100 us to put, take, read and free one
 
 from __future__ import annotations
 
 import mmap
 import os
-import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -31,55 +28,9 @@ from emulator.ledger.bundles import Bundles
 from network.wire import payload
 from network.wire.form import Buffer
 
-READ_ONLY, WRITABLE = 0o400, 0o600
-SPARE = "spare"
+READ_ONLY = 0o400
 SMALL = 1 << 16  # bytes: up to that, to read is quicker than to map, and keeps no file open
-KEPT, MOST = 1 << 29, 64  # bytes, and number, of maps that a worker keeps
 LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
-
-Map = Callable[[int, str], memoryview]  # of an open file, and what its bytes are known by: their digest, or a path
-
-
-def _map(file: int, _name: str) -> memoryview:
-    # Of what is read nothing is copied, but torch takes arrays without a copy only if they could be written to.
-    return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_COPY))
-
-
-class Maps:
-    """Maps files, and keeps the last maps, whose pages are at hand: all devices of a round read one download, and the
-    uploads of a round fill the files of the round before, of which a mean then takes three fifths of the time.
-
-    Nobody may write to what it reads: a page that was written to would hide what its file is filled with later.
-    """
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[int, int, int], tuple[str, memoryview]] = {}  # the one that was read last is last
-        self.nbytes = 0
-
-    def __call__(self, file: int, name: str) -> memoryview:
-        """The bytes of a file that are known by this name."""
-        found = os.fstat(file)
-        place = found.st_dev, found.st_ino, found.st_size
-        known, view = self.kept.pop(place, (name, None))
-        if view is None:
-            view = self._mapped(file, name)
-        elif known != name:
-            view = memoryview(view.obj)  # not the object that stands for the bytes of before (lab/copies.py)
-        self.kept[place] = name, view
-        return view
-
-    def _mapped(self, file: int, name: str) -> memoryview:
-        try:
-            view = _map(file, name)
-        except OSError:  # each map keeps its file open, and no more may be
-            self.kept.clear()
-            self.nbytes = 0
-            view = _map(file, name)
-        self.nbytes += len(view)
-        while self.kept and (self.nbytes > KEPT or len(self.kept) >= MOST):
-            _, oldest = self.kept.pop(next(iter(self.kept)))
-            self.nbytes -= len(oldest)
-        return view
 
 
 @dataclass(frozen=True)
@@ -90,13 +41,6 @@ class Draft:
     path: str | None
 
 
-class Watch(weakref.ref[Ref]):
-    """Says when a Ref is gone.  weakref.finalize does the same in ten times the time, for each message."""
-
-    __slots__ = ("digest",)
-    digest: str
-
-
 class Holders:
     """Counts the Refs of this process by digest."""
 
@@ -104,22 +48,15 @@ class Holders:
         # Results arrive in a thread of the pool; a Ref may go at any moment, also while this thread has the lock.
         self._lock = RLock()
         self._count: Counter[str] = Counter()
-        self._watches: dict[int, Watch] = {}  # by id: as keys they would be as equal as their Refs
 
     def hold(self, ref: Ref, keep: Callable[[], object] = lambda: None) -> None:
         """Counts this Ref until it is gone, and calls `keep` so that nobody frees its bytes meanwhile."""
         with self._lock:
             self._count[ref.digest] += 1
             keep()
-        watch = Watch(ref, self._let_go)
-        watch.digest = ref.digest
-        self._watches[id(watch)] = watch
+        weakref.finalize(ref, self._let_go, ref.digest).atexit = False
 
-    def _let_go(self, watch: Watch) -> None:
-        del self._watches[id(watch)]
-        if sys.is_finalizing():
-            return
-        digest = watch.digest
+    def _let_go(self, digest: str) -> None:
         with self._lock:
             self._count[digest] -= 1
             if self._count[digest]:
@@ -166,8 +103,6 @@ class Files(Holders):
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__()
         self.folders, self.bundles = folders, Bundles()
-        for folder in folders:
-            (folder / SPARE).mkdir(exist_ok=True)
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
@@ -191,7 +126,7 @@ class Files(Holders):
     def get(self, ref: Ref) -> memoryview:
         if place := self.bundles.find(ref.digest):
             path, begin = place
-            return _bundle(path, _map)[begin : begin + ref.nbytes]
+            return _bundle(path)[begin : begin + ref.nbytes]
         return mapped(self.folders, ref)
 
     def has(self, ref: Ref) -> bool:
@@ -222,10 +157,10 @@ class Files(Holders):
 
     def free(self, digest: str) -> None:
         paths, also = self.bundles.let_go(digest)
-        for path in paths:
-            _set_aside(*os.path.split(path))
-        for folder in self.folders if also else ():  # to look for 100 files in vain takes 0.4 ms
-            _set_aside(f"{folder}", digest)
+        own = [f"{folder}/{digest}" for folder in self.folders] if also else []  # 100 in vain take 0.4 ms
+        for path in [*paths, *own]:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
 
 @dataclass
@@ -233,7 +168,6 @@ class Drafts:
     """The store as one job in a worker sees it."""
 
     folders: Sequence[Path]
-    mapping: Map = _map
     made: list[Draft] = field(default_factory=list)
     # By digest, what was read, and its place in a bundle: it stays until the job's result has come.
     read: dict[str, tuple[str, int] | None] = field(default_factory=dict)
@@ -254,13 +188,13 @@ class Drafts:
         return refs
 
     def get(self, ref: Ref) -> memoryview:
-        found = mapped(self.folders, ref, self.mapping) if ref.within is None else self._in_bundle(ref, *ref.within)
+        found = mapped(self.folders, ref) if ref.within is None else self._in_bundle(ref, *ref.within)
         self.read[ref.digest] = ref.within
         return found
 
     def _in_bundle(self, ref: Ref, path: str, begin: int) -> memoryview:
         if path not in self.bundles:
-            self.bundles[path] = _bundle(path, self.mapping)
+            self.bundles[path] = _bundle(path)
         return self.bundles[path][begin : begin + ref.nbytes]
 
 
@@ -273,7 +207,7 @@ def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> str:
     name = f"draft-{os.getpid()}-{next(_numbers)}"
     for folder in folders:
         last = folder is folders[-1]
-        if not ((nbytes > SMALL and _reused(folder, name)) or last or _room(folder) >= nbytes):
+        if not last and _room(folder) < nbytes:
             continue
         try:
             return _write(f"{folder}/{name}", pieces)
@@ -288,43 +222,13 @@ def _room(folder: Path) -> int:
     return found.f_bavail * found.f_frsize - LEFT_FREE
 
 
-def _set_aside(folder: str, digest: str) -> None:
-    """Frees a file.  A ledger, or another command, may have linked it: then its bytes stay as they are."""
-    path, number = f"{folder}/{digest}", next(_numbers)
-    freed = f"{folder}/freed-{number}"
-    try:
-        if os.stat(path).st_size <= SMALL:
-            os.unlink(path)
-            return
-        os.rename(path, freed)  # first: from now on nobody finds and links it
-    except FileNotFoundError:
-        return
-    if os.stat(freed).st_nlink == 1:
-        os.rename(freed, f"{folder}/{SPARE}/{number}")
-    else:
-        os.unlink(freed)
-
-
-def _reused(folder: Path, name: str) -> bool:
-    """Gives one of the folder's spare files this name, if there is one."""
-    with os.scandir(folder / SPARE) as spares:
-        for spare in map(Path, spares):
-            try:
-                spare.rename(folder / name).chmod(WRITABLE)
-            except FileNotFoundError:  # another worker was quicker
-                continue
-            return True
-    return False
-
-
 def _write(path: str, pieces: Sequence[Buffer]) -> str:
     try:
-        with open(path, "r+b", buffering=0, opener=_opened) as file:
+        with open(path, "wb", buffering=0) as file:
             for piece in pieces:
                 view = memoryview(piece)
                 while view:
                     view = view[file.write(view) :]
-            file.truncate()
             os.fchmod(file.fileno(), READ_ONLY)
     except OSError:
         with suppress(FileNotFoundError):
@@ -333,33 +237,30 @@ def _write(path: str, pieces: Sequence[Buffer]) -> str:
     return path
 
 
-def _opened(path: str, flags: int) -> int:
-    """A spare file, or a new one."""
-    return os.open(path, flags | os.O_CREAT, WRITABLE)
-
-
-def _bundle(path: str, mapping: Map) -> memoryview:
+def _bundle(path: str) -> memoryview:
     """Raises KeyError if it is not there."""
     try:
         with open(path, "rb", buffering=0) as file:
-            return _read(file, path, os.fstat(file.fileno()).st_size, mapping)
+            return _read(file, os.fstat(file.fileno()).st_size)
     except FileNotFoundError:
         raise KeyError(path) from None
 
 
-def _read(file: FileIO, name: str, nbytes: int, mapping: Map) -> memoryview:
-    """All bytes of an open file; `name` is what `mapping` knows them by."""
-    return memoryview(bytearray(file.read())) if nbytes <= SMALL else mapping(file.fileno(), name)
+def _read(file: FileIO, nbytes: int) -> memoryview:
+    """All bytes of an open file, to which the reader may write: torch takes no others without a copy."""
+    if nbytes <= SMALL:
+        return memoryview(bytearray(file.read()))
+    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
 
-def mapped(folders: Sequence[Path], ref: Ref, mapping: Map = _map) -> memoryview:
+def mapped(folders: Sequence[Path], ref: Ref) -> memoryview:
     """The bytes; large ones are mapped.  Raises KeyError if no folder has them."""
     if ref.digest == NOTHING.digest:
         return memoryview(NO_TENSORS)
     for folder in folders:
         try:
             with open(f"{folder}/{ref.digest}", "rb", buffering=0) as file:
-                return _read(file, ref.digest, ref.nbytes, mapping)
+                return _read(file, ref.nbytes)
         except FileNotFoundError:
             continue
     raise KeyError(ref.digest)

@@ -11,7 +11,7 @@ import pytest
 from numpy import ndarray
 
 from emulator.lab.store import Ref
-from emulator.ledger.stores import SMALL, SPARE, Drafts, Files, Maps, Memory
+from emulator.ledger.stores import SMALL, Drafts, Files, Memory
 
 FEW = np.arange(3 * 100, dtype=np.uint8).reshape(3, 100)
 MANY = np.random.default_rng(1).integers(256, size=(8, SMALL // 4), dtype=np.uint8)  # mapped, not read
@@ -26,7 +26,7 @@ def came(store: Files, rows: ndarray) -> list[Ref]:
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name != SPARE)
+    return sorted(path.name for path in folder.iterdir())
 
 
 def of(row: ndarray) -> bytes:
@@ -37,7 +37,7 @@ def of(row: ndarray) -> bytes:
 def test_each_message_is_found_under_its_own_name(tmp_path: Path, rows: ndarray) -> None:
     store = Files([tmp_path])
     refs = came(store, rows)
-    job = Drafts([tmp_path], Maps())
+    job = Drafts([tmp_path])
     assert refs == [Ref.of(of(row)) for row in rows]
     assert [bytes(job.get(ref)) for ref in refs] == [of(row) for row in rows]
     assert [bytes(store.get(ref)) for ref in refs] == [of(row) for row in rows]
@@ -59,7 +59,6 @@ def test_the_file_is_free_when_the_last_message_is(tmp_path: Path) -> None:
         gone = replace(refs.pop())  # which holds nothing
         assert not store.has(gone)
     assert files(tmp_path) == []
-    assert len(list((tmp_path / SPARE).iterdir())) == 1
     with pytest.raises(KeyError):
         Drafts([tmp_path]).get(gone)
 
