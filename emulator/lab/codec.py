@@ -55,12 +55,11 @@ def placed(values: Tensors, like: Tensors) -> Tensors:
     return {name: value.to(like[name].device) for name, value in values.items()}
 
 
-def unread(data: Buffer, broadcast: Tensors) -> Message:
+def unread(view: payload.View, broadcast: Tensors) -> Message:
     """An upload of which each tensor is decoded when it is asked for: a round's uploads need no memory together.
 
     Its weights are put on top of the broadcast ones; {}: they are as they are.
     """
-    view = payload.trusted(data)
     return {kind: cast(Tensors, Unread(view, kind, broadcast if kind == "weights" else {})) for kind in view.tree}
 
 

@@ -1,8 +1,8 @@
 """Stores of messages (see lab/store.py): in this process's memory, or in files that all workers map.
 
 Bytes stay as long as this process holds a Ref that its store has given out; a job's arguments are held until its result
-has come.  A worker writes a draft under a name of its own, which becomes the bytes' own name as the result arrives;
-bundles keep theirs (bundles.py).  So only one process names and frees, and a file with a digest for its name is whole.
+has come.  A worker writes a draft under a name of its own, and the draft gets the bytes' digest for its name as the
+result arrives.  So only one process names and frees, and a file with a digest for its name is whole.
 """
 # ruff: noqa: PTH104, PTH108, PTH110, PTH120, PTH123 - to make Paths takes a third of the time of a small message: 100 us to put, take, read and free one
 
@@ -12,20 +12,14 @@ import mmap
 import os
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from io import FileIO
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import RLock
-from typing import Any
-
-from numpy import ndarray
 
 from emulator.lab.store import NO_TENSORS, NOTHING, Ref
-from emulator.ledger.bundles import Bundles
-from network.wire import payload
 from network.wire.form import Buffer
 
 READ_ONLY = 0o400
@@ -35,7 +29,7 @@ LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
 
 @dataclass(frozen=True)
 class Draft:
-    """What a job has put into the store; `path` is None if the bytes were there already, or lie in a bundle."""
+    """What a job has put into the store; `path` is None if the bytes were there already."""
 
     ref: Ref
     path: str | None
@@ -72,10 +66,6 @@ class Holders:
         """See lab.store.Store."""
         raise NotImplementedError
 
-    def put_rows(self, rows: ndarray) -> list[Ref]:
-        """See lab.store.Store."""
-        return [self.put(row.data) for row in rows]
-
 
 class Memory(Holders):
     """A store in this process."""
@@ -102,65 +92,38 @@ class Files(Holders):
 
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__()
-        self.folders, self.bundles = folders, Bundles()
+        self.folders = folders
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
         self.hold(ref)  # first: another thread may be about to free the same bytes
-        if not self._filed(ref):
-            self._settle(Draft(ref, written(self.folders, pieces)))
+        if not self.has(ref):
+            _settle(Draft(ref, written(self.folders, pieces)))
         return ref
 
     def take(self, draft: Draft) -> Ref:
-        """Takes over what a job has put; its Ref, now counted."""
-        self.hold(draft.ref, lambda: self._settle(draft))
+        """Takes over what a job has put; returns its Ref, now counted."""
+        self.hold(draft.ref, lambda: _settle(draft))
         return draft.ref
 
-    def _settle(self, draft: Draft) -> None:
-        if draft.path is not None:  # in place of the same bytes, if they have come twice
-            os.rename(draft.path, f"{os.path.dirname(draft.path)}/{draft.ref.digest}")
-            self.bundles.also.add(draft.ref.digest)
-        elif draft.ref.within:
-            self.bundles.take(draft.ref, also=self._count[draft.ref.digest] > 1)
-
     def get(self, ref: Ref) -> memoryview:
-        if place := self.bundles.find(ref.digest):
-            path, begin = place
-            return _bundle(path)[begin : begin + ref.nbytes]
         return mapped(self.folders, ref)
 
     def has(self, ref: Ref) -> bool:
-        return ref.digest in self.bundles.places or self._filed(ref)
-
-    def show(self, ref: Ref) -> None:
-        """Sees to it that workers find what is here under this Ref: a fact's does not know in which bundle it lies.
-        Raises OSError."""
-        if ref.within is None and ref.digest in self.bundles.places:
-            self.write_down(ref)
-
-    def _filed(self, ref: Ref) -> bool:
         return ref.digest == NOTHING.digest or any(os.path.exists(f"{folder}/{ref.digest}") for folder in self.folders)
 
     def write_down(self, ref: Ref) -> None:
-        """Sees to it that bytes that are here lie in a file of their own, for a ledger to link.  Raises OSError."""
-        self.hold(ref)  # nobody frees it meanwhile
-        if ref.digest in self.elsewhere() and not self._filed(ref):
-            self._settle(Draft(ref, written(self.folders, [self.get(ref)])))
-
-    def elsewhere(self) -> Mapping[str, Any]:
-        """By digest: what need not lie in a file of its own."""
-        return self.bundles.places
-
-    def lent(self) -> list[Ref]:
-        """All messages that need not lie in files of their own."""
-        return self.bundles.all()
+        """Writes bytes that the store has elsewhere into a file, for a ledger to link.  Raises OSError."""
 
     def free(self, digest: str) -> None:
-        paths, also = self.bundles.let_go(digest)
-        own = [f"{folder}/{digest}" for folder in self.folders] if also else []  # 100 in vain take 0.4 ms
-        for path in [*paths, *own]:
+        for folder in self.folders:
             with suppress(FileNotFoundError):
-                os.unlink(path)
+                os.unlink(f"{folder}/{digest}")
+
+
+def _settle(draft: Draft) -> None:
+    if draft.path is not None:  # in place of the same bytes, if they have come twice
+        os.rename(draft.path, f"{os.path.dirname(draft.path)}/{draft.ref.digest}")
 
 
 @dataclass
@@ -169,33 +132,18 @@ class Drafts:
 
     folders: Sequence[Path]
     made: list[Draft] = field(default_factory=list)
-    # By digest, what was read, and its place in a bundle: it stays until the job's result has come.
-    read: dict[str, tuple[str, int] | None] = field(default_factory=dict)
-    bundles: dict[str, memoryview] = field(default_factory=dict)  # by path, those that were read from
+    read: set[str] = field(default_factory=set)  # digests of what was read: it stays until the job's result has come
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
         known = ref.digest == NOTHING.digest or ref.digest in self.read
-        if within := self.read.get(ref.digest):
-            ref = replace(ref, within=within)
         self.made.append(Draft(ref, None if known else written(self.folders, pieces)))
         return ref
 
-    def put_rows(self, rows: ndarray) -> list[Ref]:
-        path, nbytes = written(self.folders, [rows.reshape(-1).data]), rows.shape[1]
-        refs = [Ref(payload.digest(row.data), nbytes, (path, k * nbytes)) for k, row in enumerate(rows)]
-        self.made += [Draft(ref, None) for ref in refs]
-        return refs
-
     def get(self, ref: Ref) -> memoryview:
-        found = mapped(self.folders, ref) if ref.within is None else self._in_bundle(ref, *ref.within)
-        self.read[ref.digest] = ref.within
+        found = mapped(self.folders, ref)
+        self.read.add(ref.digest)
         return found
-
-    def _in_bundle(self, ref: Ref, path: str, begin: int) -> memoryview:
-        if path not in self.bundles:
-            self.bundles[path] = _bundle(path)
-        return self.bundles[path][begin : begin + ref.nbytes]
 
 
 _numbers = count()
@@ -237,30 +185,19 @@ def _write(path: str, pieces: Sequence[Buffer]) -> str:
     return path
 
 
-def _bundle(path: str) -> memoryview:
-    """Raises KeyError if it is not there."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return _read(file, os.fstat(file.fileno()).st_size)
-    except FileNotFoundError:
-        raise KeyError(path) from None
-
-
-def _read(file: FileIO, nbytes: int) -> memoryview:
-    """All bytes of an open file, to which the reader may write: torch takes no others without a copy."""
-    if nbytes <= SMALL:
-        return memoryview(bytearray(file.read()))
-    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-
-
 def mapped(folders: Sequence[Path], ref: Ref) -> memoryview:
-    """The bytes; large ones are mapped.  Raises KeyError if no folder has them."""
+    """The bytes; large ones are mapped.  They can be written to in memory, as torch copies all others.
+
+    Raises KeyError if no folder has them.
+    """
     if ref.digest == NOTHING.digest:
         return memoryview(NO_TENSORS)
     for folder in folders:
         try:
             with open(f"{folder}/{ref.digest}", "rb", buffering=0) as file:
-                return _read(file, ref.nbytes)
+                if ref.nbytes <= SMALL:
+                    return memoryview(bytearray(file.read()))
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
         except FileNotFoundError:
             continue
     raise KeyError(ref.digest)

@@ -10,7 +10,7 @@ from algorithms.algorithm import Message
 from emulator.lab.codec import encode
 from emulator.lab.flat import FlatMessage, on_cpu
 from emulator.lab.store import Ref
-from emulator.ledger.stores import Files, mapped
+from emulator.ledger.stores import Files
 from network.wire import payload
 from network.wire.form import Buffer
 
@@ -42,7 +42,7 @@ class Residents(Files):
     def get(self, ref: Ref) -> memoryview:
         message = self.tensors(ref)
         if message is None:
-            return mapped(self.folders, ref)
+            return super().get(ref)
         return memoryview(encode(cast(Message, on_cpu(message))).data)
 
     def has(self, ref: Ref) -> bool:

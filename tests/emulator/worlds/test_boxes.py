@@ -68,11 +68,18 @@ def test_a_message_that_is_nowhere_cannot_be_lent(boxes: Boxes) -> None:
 
 def test_what_a_ledger_is_to_keep_is_written_into_a_file_of_its_own(boxes: Boxes, tmp_path: Path) -> None:
     (ref,) = came(boxes, DATA)
-    assert boxes.lent() == [ref]
     boxes.write_down(ref)
     boxes.write_down(ref)
     assert (tmp_path / ref.digest).read_bytes() == DATA
     assert len([path for path in tmp_path.iterdir() if path.is_file()]) == 1
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_a_ledger_may_want_lies_in_files_once_ray_ends(boxes: Boxes, tmp_path: Path, keep: bool) -> None:
+    refs = came(boxes, b"one", b"two")
+    boxes.give_back(keep)
+    assert [(tmp_path / ref.digest).exists() for ref in refs] == [keep, keep]
+    assert [boxes.has(ref) for ref in refs] == [keep, keep]
 
 
 def test_a_file_that_is_there_already_is_not_doubled(boxes: Boxes, tmp_path: Path) -> None:
