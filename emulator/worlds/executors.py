@@ -27,7 +27,7 @@ from emulator.lab.lab import Lab
 from emulator.lab.store import Store
 from emulator.ledger.key import watch_own
 from emulator.ledger.scratch import Scratch, in_memory
-from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
+from emulator.ledger.stores import Draft, Drafts, Files, Memory
 from emulator.worlds import gpus, workers
 from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
@@ -309,7 +309,6 @@ _place = "cpu"  # in a worker: where it computes
 _file: Path | None = None  # in a worker: from which it has its lab, if from one
 _lab: Lab | None = None
 _folders: Sequence[Path] = ()
-_map = Maps()
 
 
 def _come(turns: workers.Turns[str]) -> None:
@@ -326,10 +325,10 @@ def _arrive(handed: Handed, turns: workers.Turns[str]) -> None:
 
 def _take(file: Path) -> None:
     """Reads what this program has written for its workers, unless it is at hand."""
-    global _file, _map
+    global _file
     if file != _file:
         _have(pickle.loads(file.read_bytes()))  # noqa: S301  our own file, in a folder of our own
-        _file, _map = file, Maps()
+        _file = file
 
 
 def _have(handed: Handed) -> None:
@@ -348,7 +347,7 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
     """The jobs' results with what they have put into the store: the same Refs, as both travel together."""
     began, results = perf_counter(), list[tuple[Any, list[Draft]]]()
     for job, args in orders:
-        drafts = Drafts(_folders, _map)
+        drafts = Drafts(_folders)
         try:
             results.append((job(_lab, drafts, *args), drafts.made))
         except Exception:

@@ -49,7 +49,7 @@ class Ray:
             folders = paths(scratch)
             lab.data.put_away(folders[-1])  # so that it need not stay in this process's memory beside Ray's
             self.store = Boxes([folder, *folders] if folder else folders, ray.put, ray.get)
-            unless_made.callback(self.store.give_back)
+            unless_made.callback(self.store.give_back, keep=folder is not None)
             resource = "CPU" if lab.on == CPU else "GPU"
             count = _count(cluster, resource)
             if cluster.address and (word := busy(resource, ray.available_resources())):

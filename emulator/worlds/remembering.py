@@ -170,23 +170,20 @@ class Remembering:
             self._keep_message(ref)
 
     def _keep_message(self, ref: Ref) -> None:
-        self._write_down(ref)
-        if not self.ledger.keep(ref) and self.store.has(ref):
-            self.ledger.warn(f"{self.ledger.folder}: {LEFT_FREE >> 20} MB must stay free; models are not kept")
-
-    def _write_down(self, ref: Ref) -> None:
         try:
             self.store.write_down(ref)
         except OSError as error:
             self.ledger.warn(f"{self.ledger.folder}: {why(error)}; a message is not kept")
+        if not self.ledger.keep(ref) and self.store.has(ref):
+            self.ledger.warn(f"{self.ledger.folder}: {LEFT_FREE >> 20} MB must stay free; models are not kept")
 
     # --- what must be there before a job can be computed ----------------------------------------------------------
 
     def computed(self, job: Job, args: Sequence[Any]) -> Future[Any]:
         """Starts the job, whether or not there is a fact of it."""
-        missing = [ref for ref in refs(args) if not self._here(ref)]
+        missing = [ref for ref in dict.fromkeys(refs(args)) if not self._here(ref)]
         if not missing:
-            return self._handed_in(job, args)
+            return self.inner.submit(job, *args)
         future: Future[Any] = Future()
         if self.aside:
             self.aside.submit(self._bring_first, missing, job, args, future)
@@ -194,20 +191,12 @@ class Remembering:
             self._bring_first(missing, job, args, future)
         return future
 
-    def _handed_in(self, job: Job, args: Sequence[Any]) -> Future[Any]:
-        try:
-            for ref in refs(args):
-                self.store.show(ref)
-        except OSError as error:
-            return AtHand(None, error)
-        return self.inner.submit(job, *args)
-
     def _bring_first(self, missing: Sequence[Ref], job: Job, args: Sequence[Any], future: Future[Any]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:
             self._bring(missing)
-            done = self._handed_in(job, args)
+            done = self.inner.submit(job, *args)
         except Exception as error:  # belongs to whoever collects the result
             done = Future()
             done.set_exception(error)
@@ -220,7 +209,7 @@ class Remembering:
         while plan:
             each = plan.popleft()  # what it needs is held until it is done, and no longer
             _await([coming.pop(ref.digest) for ref in refs(each.args) if ref.digest in coming])
-            done = self._handed_in(each.job, each.args)
+            done = self.inner.submit(each.job, *each.args)
             self.tally.again += trainings(each.job, each.args)
             if each.job is combine:  # where runs part, others that begin alike may part too
                 done.add_done_callback(self._keep_again)
@@ -254,8 +243,6 @@ class Remembering:
         if self.aside:
             self.aside.shutdown(wait=False, cancel_futures=True)
         self.settle()  # while what lies in memory is still there
-        for ref in self.store.lent() if self.own and self.broken_off else ():
-            self._write_down(ref)
         self.inner.__exit__(kind, error, trace)
         if self.own:
             self.ledger.close(self.broken_off, self.origins)
