@@ -21,7 +21,6 @@ from algorithms import places, precision
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.as_built import restore
 from algorithms.course import Course, structure
-from algorithms.generators import generators
 from algorithms.pulls import form
 from algorithms.seeding import seeded
 from algorithms.tensors import call, load, tensors_of
@@ -48,12 +47,7 @@ def batches(n: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
 
 def order(n: int, seed: int, epoch: int) -> ndarray:
     """The order in which an epoch takes the examples 0 ... n-1."""
-    return orders([n], [seed], epoch)[0]
-
-
-def orders(sizes: Sequence[int], seeds: Sequence[int], epoch: int) -> list[ndarray]:
-    """The same for several devices, of so many examples each."""
-    return [rng.permutation(n) for n, rng in zip(sizes, generators(seeds, epoch), strict=True)]
+    return np.random.default_rng([seed, epoch]).permutation(n)
 
 
 def steps(n: int, training: Training) -> int:
@@ -333,8 +327,12 @@ def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
 
 def seeded_step(seed: int, step: int) -> None:
     """Seeds what is drawn in this step of a round, counted from 0; a step that is replayed draws the same."""
-    # The spawn key keeps this apart from the shuffles' SeedSequence([seed, epoch]).
-    seeded(int(np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)[0]))
+    seeded(step_seed(seed, step))
+
+
+def step_seed(seed: int, step: int) -> int:
+    """The 32-bit seed of a device's step; the spawn key keeps it apart from `order`'s SeedSequence([seed, epoch])."""
+    return int(np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)[0])
 
 
 @torch.no_grad()

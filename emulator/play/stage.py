@@ -93,7 +93,6 @@ class Stage:
     def plan(self, play: Play, parcels: Mapping[str, Parcel]) -> None:
         """A round is about to send these."""
         round = play.round.number
-        self.costs.open(round, parcels)
         inputs = {}
         for name, parcel in parcels.items():
             counted = parcel.header["counted"]
