@@ -65,8 +65,6 @@ class Nothing(FedAvg):
 class Stopwatch:
     """Runs jobs at once, in this process, and knows how long they took."""
 
-    beside = False
-
     def __init__(self, lab: Lab) -> None:
         self.inline, self.seconds = Inline(lab), 0.0
         self.store = self.inline.store

@@ -3,7 +3,7 @@
 Three shapes: few devices with much data, many with little, and many that take one step of a linear model.  The examples
 are random numbers of MNIST's shape: speed does not depend on what is learnt, and so the benchmark needs no files.  Each
 run of fedlapse is followed by as many rounds of the bare loop, so that both see the same noise; the first of each warms
-up and does not count.  A run is timed as a whole: workers may begin a round before the one before it has ended.
+up and does not count.
 
 With --executor ray it is 2 workers of Ray against fedlapse's own worker processes (benchmarks/on_ray.py).
 """

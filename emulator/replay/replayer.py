@@ -225,8 +225,6 @@ def _some(names: Sequence[str]) -> str:
 class RecordedJobs:
     """An executor (see worlds/executors.py) whose jobs have been done before."""
 
-    beside = False
-
     def __init__(self, script: Script) -> None:
         self.script, self.store = script, Memory()
 

@@ -70,10 +70,6 @@ SWITCHING = Switching()
 
 class Executor(Protocol):
     @property
-    def beside(self) -> bool:
-        """Whether jobs are done beside what this process does, not as they are submitted."""
-
-    @property
     def store(self) -> Store:
         """Where the messages of its jobs lie."""
 
@@ -115,8 +111,6 @@ def keep_memory() -> None:
 class Inline:
     """Runs each job at once, in this process."""
 
-    beside = False
-
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
         """Messages lie in `folder`, as those of Processes do; without it in this process's memory."""
         quiet_torch()
@@ -146,8 +140,6 @@ class Threaded:
 
     Uploads stay on the GPU.
     """
-
-    beside = True
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
         """Other messages lie where those of Processes do."""
@@ -202,8 +194,6 @@ class Threaded:
 
 class Processes:
     """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
-
-    beside = True
 
     def __init__(self, lab: Lab, count: int, folder: Path | None = None) -> None:
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""

@@ -17,8 +17,6 @@ class Unknown(Exception):  # noqa: N818  what it is, not what went wrong
 class Knowing:
     """See executors.Executor."""
 
-    beside = False
-
     def __init__(self, ledger: Remembering) -> None:
         self.ledger = ledger
 

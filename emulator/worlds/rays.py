@@ -38,8 +38,6 @@ SETTINGS = {
 class Ray:
     """See executors.Executor.  Lab and messages lie in Ray's object store, one copy on each node that needs them."""
 
-    beside = True
-
     def __init__(self, lab: Lab, cluster: Cluster, folder: Path | None = None) -> None:
         """Messages that a ledger keeps lie in `folder`.  Raises BadScenario if Ray cannot be used."""
         keep_memory()

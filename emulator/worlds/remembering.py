@@ -93,11 +93,6 @@ class Remembering:
         # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
         self.aside = None if isinstance(inner, Inline) else ThreadPoolExecutor(1)
 
-    @property
-    def beside(self) -> bool:
-        """See Executor."""
-        return self.inner.beside
-
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         if job is export:
             return self._exported(*args)

@@ -99,14 +99,6 @@ class Waiter(Future[Any]):
         return f"Waiter({self.end!r})"
 
 
-def withdrawn(future: Future[Any]) -> bool:
-    """Cancels a job unless somebody works on it, or it has ended; whether it is cancelled."""
-    job = future.shared if isinstance(future, Waiter) else None
-    if job and job.wanted == 1 and not job.done.cancel():
-        return False
-    return future.cancel()
-
-
 def pass_on(future: Future[Any], done: Future[Any]) -> None:
     """Gives `future` what came of `done`."""
     if future.cancelled() or (done.cancelled() and future.cancel()):
