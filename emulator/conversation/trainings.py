@@ -13,8 +13,8 @@ from emulator.lab.jobs import train, train_stack
 from emulator.lab.lab import Lab
 from emulator.lab.store import Ref
 from emulator.record.run import Run
+from emulator.worlds.futures import Shared
 from emulator.worlds.interface import Ticket, World
-from emulator.worlds.shared import Shared, Waiter
 
 Inputs = tuple[Ref, Ref]  # a device's download, and its memory
 
@@ -39,7 +39,7 @@ class Trainings:
             args = self.run, round, tuple(devices), downloads, memories, self.measured(round)
             job = Shared(self.world.submit(train_stack, *args).future)
             for place, device in enumerate(devices):
-                self.planned[device] = round, Ticket(Waiter(job, itemgetter(place)))
+                self.planned[device] = round, Ticket(job.result(itemgetter(place)))
 
     def forget(self, device: str) -> None:
         """The device does not start: its stack's results need not be kept for it."""

@@ -39,8 +39,8 @@ from emulator.replay.bare import Setting, bare
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
 from emulator.results.units import joined
-from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Job
+from emulator.worlds.futures import ended
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld, at_once
 from scenarios.schema.scenario import Scenario
@@ -229,7 +229,7 @@ class RecordedJobs:
         self.script, self.store = script, Memory()
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        return AtHand(self._done(job, args))
+        return ended(self._done(job, args))
 
     def _done(self, job: Job, args: Sequence[Any]) -> Any:
         if job is train:

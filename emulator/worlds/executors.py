@@ -29,8 +29,8 @@ from emulator.ledger.key import watch_own
 from emulator.ledger.scratch import Scratch, in_memory
 from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
 from emulator.worlds import gpus, workers
-from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
+from emulator.worlds.futures import ended
 from emulator.worlds.ready import IMPORTED
 from emulator.worlds.residents import Residents
 from scenarios.builders import reads
@@ -130,9 +130,9 @@ class Inline:
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         try:
-            return AtHand(job(self.lab, self.store, *args))
+            return ended(job(self.lab, self.store, *args))
         except Exception as error:  # belongs to whoever collects the result
-            return AtHand(None, error)
+            return ended(error=error)
 
 
 class Threaded:

@@ -28,11 +28,10 @@ from emulator.ledger.results import FORMS, Job, refs
 from emulator.ledger.stores import LEFT_FREE, Files
 from emulator.record.run import Run
 from emulator.record.writing import why
-from emulator.worlds.athand import AtHand
 from emulator.worlds.crew import Workers, executor
 from emulator.worlds.executors import Inline, Processes, Threaded
+from emulator.worlds.futures import Shared, ended, pass_on
 from emulator.worlds.origins import Origins, Remake, plain_args
-from emulator.worlds.shared import Shared, Waiter, pass_on
 
 if TYPE_CHECKING:
     from emulator.worlds.rays import Ray
@@ -101,13 +100,13 @@ class Remembering:
             return self.computed(job, args)
         if shared := self.under_way.get(key):
             self.tally.known += trainings(job, args)
-            return Waiter(shared)
+            return shared.result()
         if fact := self.inputs.known(key):
             return self._known(job, args, FORMS[job][1](fact.result))
         self.tally.computed += trainings(job, args)
         shared = self.under_way[key] = Shared(self.computed(job, args))
-        shared.done.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
-        return Waiter(shared)
+        shared.job.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
+        return shared.result()
 
     def _exported(self, weights: Ref) -> Future[Ref]:
         """A run has ended, and its model is written.
@@ -139,7 +138,7 @@ class Remembering:
         for ref in refs(result):
             self.store.hold(ref)
         self._seen(job, args, result)
-        return AtHand(result)
+        return ended(result)
 
     def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
         if not done.cancelled() and not done.exception():
@@ -194,7 +193,7 @@ class Remembering:
             for ref in refs(args):
                 self.store.show(ref)
         except OSError as error:
-            return AtHand(None, error)
+            return ended(error=error)
         return self.inner.submit(job, *args)
 
     def _bring_first(self, missing: Sequence[Ref], job: Job, args: Sequence[Any], future: Future[Any]) -> None:
