@@ -43,9 +43,10 @@ from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
 from emulator.worlds import forking
-from emulator.worlds.executors import Executor, Processes
+from emulator.worlds.executor import Executor
+from emulator.worlds.executors import Processes
 from emulator.worlds.garbage import let_stay
-from emulator.worlds.remembering import Remembering, remembering
+from emulator.worlds.remembering import remembering
 from network.links.link import Link
 
 TESTS = 10_000  # test examples in all
@@ -118,7 +119,7 @@ def lab_of(shape: Shape, tests: int = TESTS) -> Lab:
 
 
 @contextmanager
-def pool_of(lab: Lab, with_ledger: bool) -> Iterator[Processes | Remembering]:
+def pool_of(lab: Lab, with_ledger: bool) -> Iterator[Executor]:
     """fedlapse's workers; a ledger is a new one on the disk."""
     if not with_ledger:
         with Processes(lab, WORKERS) as pool:

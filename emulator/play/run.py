@@ -23,7 +23,7 @@ from emulator.record.record import MODEL, Earlier, Record, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import seal_run
 from emulator.record.writing import named
-from emulator.worlds.executors import Executor
+from emulator.worlds.executor import Executor
 from emulator.worlds.interface import World
 from emulator.worlds.virtual import VirtualWorld
 

@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 from emulator.lab.jobs import State, combine, export, personalise_stack, train, train_stack
 from emulator.lab.lab import Lab
@@ -29,12 +28,9 @@ from emulator.ledger.stores import LEFT_FREE, Files
 from emulator.record.run import Run
 from emulator.record.writing import why
 from emulator.worlds.crew import Workers, executor
-from emulator.worlds.executors import Inline, Processes, Threaded
+from emulator.worlds.executor import Executor, Tally
 from emulator.worlds.futures import Shared, ended, pass_on
 from emulator.worlds.origins import Origins, Remake, plain_args
-
-if TYPE_CHECKING:
-    from emulator.worlds.rays import Ray
 
 STACKS = (train_stack, personalise_stack)
 
@@ -48,32 +44,15 @@ class Disagreed(RuntimeError):  # noqa: N818  what happened, not what went wrong
     """This job was done again, and gave other bits than the ledger says."""
 
 
-@dataclass
-class Tally:
-    """How many trainings of devices the ledger knew, and how many were computed."""
+class Remembering(Executor):
+    """See executor.Executor.  `scenario` is the digest of the one that facts are noted under."""
 
-    known: int = 0
-    computed: int = 0
-    again: int = 0  # known, but computed once more, as something else needed their messages
-
-    def add(self, other: Tally) -> None:
-        """Counts what another one has counted."""
-        self.known += other.known
-        self.computed += other.computed
-        self.again += other.again
-
-    def sentence(self) -> str:
-        total = self.known + self.computed
-        again = f", {self.again} computed again for their messages" if self.again else ""
-        return f"training: {self.known} of {total} device-rounds from the ledger, {self.computed} computed{again}"
-
-
-class Remembering:
-    """See executors.Executor.  `scenario` is the digest of the one that facts are noted under."""
+    store: Files
+    tally: Tally
 
     def __init__(
         self,
-        inner: Inline | Threaded | Processes | Ray,
+        inner: Executor,
         ledger: Ledger,
         keys: Keys,
         scenario: str,
@@ -85,12 +64,12 @@ class Remembering:
         self.inner, self.ledger, self.keys, self.scenario = inner, ledger, keys, scenario
         self.store, self.keep_states, self.own = inner.store, keep_states, own
         self.inputs = Inputs(ledger.facts, scenario, ledger.warn)
-        self.tally, self.broken_off = Tally(), True  # unless somebody says that all runs have come to their end
+        self.tally, self.numerics = Tally(), keys.machine["numerics"]
         self.origins = Origins()
         self.under_way: dict[str, Shared] = {}  # by key
         self.newest: dict[Run, State] = {}
         # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
-        self.aside = None if isinstance(inner, Inline) else ThreadPoolExecutor(1)
+        self.aside = None if inner.immediate else ThreadPoolExecutor(1)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         if job is export:
@@ -234,9 +213,6 @@ class Remembering:
         return self._here(ref)
 
     # --- the end ----------------------------------------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self,
