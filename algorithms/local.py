@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.sgd import sgd as descend
 
 from algorithms import places, precision
@@ -23,7 +22,7 @@ from algorithms.as_built import restore
 from algorithms.course import Course, structure
 from algorithms.pulls import form
 from algorithms.seeding import seeded
-from algorithms.tensors import call, load, tensors_of
+from algorithms.tensors import BATCH_NORMS, call, load, tensors_of
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
@@ -300,7 +299,7 @@ def single_values(model: nn.Module) -> Iterator[None]:
     As the last batch of an epoch may be of one example: one value has no variance, and torch refuses it.  Here the
     layer then works as in eval mode, with its running statistics, which stay (docs/design/algorithms.md §15: no crash).
     """
-    layers = [each for each in model.modules() if isinstance(each, _BatchNorm) and each.training]
+    layers = [each for each in model.modules() if isinstance(each, BATCH_NORMS) and each.training]
     hooks = [layer.register_forward_pre_hook(_by_size) for layer in layers]
     try:
         yield
