@@ -31,11 +31,12 @@ class Shared:
         self.wanting.add(own)
         self.job.add_done_callback(partial(pass_on, own, part=part))
         # A future keeps its callbacks when it is done: a circle of two would keep the messages of the result.
-        own.add_done_callback(partial(_ended, ref(self.job), self.wanting))
+        own.add_done_callback(partial(_drop, ref(self.job), self.wanting))
         return own
 
 
-def _ended(shared: ReferenceType[Future[Any]], wanting: WeakSet[Future[Any]], own: Future[Any]) -> None:
+def _drop(shared: ReferenceType[Future[Any]], wanting: WeakSet[Future[Any]], own: Future[Any]) -> None:
+    """Cancels the job if `own` was cancelled, and was the last one that somebody waited for."""
     wanting.discard(own)
     job = shared()
     if job and own.cancelled() and not wanting:
