@@ -16,7 +16,9 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def statements(text: str) -> int:
     """Statements of a module's source, without docstrings."""
     nodes = list(ast.walk(ast.parse(text)))
-    docstrings = sum(isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None for node in nodes)
+    docstrings = sum(
+        isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None for node in nodes
+    )
     return sum(isinstance(node, ast.stmt) for node in nodes) - docstrings
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -19,6 +19,7 @@ from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import Job, refs
 from emulator.ledger.stores import Files
 from emulator.record.run import Run
+from emulator.worlds.executor import Executor
 from emulator.worlds.remembering import Disagreed, Remembering
 from network.wire import payload
 
@@ -27,6 +28,8 @@ RUN = Run("some", 1)
 
 class Keys:
     """A key for each job but those of a run without one."""
+
+    machine: ClassVar[Mapping[str, str]] = {"numerics": "these bits"}
 
     def __init__(self) -> None:
         self.noted: list[list[str]] = []  # digests, as a Ref would keep its message here
@@ -43,7 +46,7 @@ class Keys:
         self.noted.append([ref.digest for ref in refs(result)])
 
 
-class Here:
+class Here(Executor):
     """Does each job at once, or on demand.
 
     `salt` makes other bits of them.  `stacked`: uploads are rows of a stack's message.
@@ -109,12 +112,6 @@ class Here:
 
     def _state(self, ref: Ref) -> State:
         return State(ref, ref)
-
-    def stop(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
