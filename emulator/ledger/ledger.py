@@ -11,12 +11,11 @@ from typing import Any
 from emulator.lab.store import OTHERWISE, Ref
 from emulator.ledger.blobs import KEPT, LEFT, LIVE, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
-from emulator.ledger.flushing import Flusher
 from emulator.ledger.scratch import PREFIX, Scratch, abandoned, remove
 from emulator.record.writing import why
 
 CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less
-FACTS, LOG = "facts.sqlite", "facts.log"
+FACTS = "facts.sqlite"
 DIGEST = 64  # letters of a digest: a file with another name is no blob
 
 
@@ -30,7 +29,7 @@ class Ledger:
     def __init__(
         self, folder: Path, warn: Callable[[str], None], cap: int | None = None, *, writes: bool = True
     ) -> None:
-        self.folder, self._warned = folder, set[str]()
+        self.folder, self.writes, self._warned = folder, writes, set[str]()
         self._warn = warn
         if writes:
             folder.mkdir(parents=True, exist_ok=True)
@@ -42,9 +41,6 @@ class Ledger:
         except OSError:
             self.facts.close()
             raise
-        self._flusher: Flusher | None = None
-        if writes:
-            self._flusher = Flusher(self.facts.flush, lambda error: self.warn(f"{folder}: {why(error)}"))
 
     def _own_folder(self) -> Scratch:
         (self.folder / LIVE).mkdir(exist_ok=True)
@@ -66,26 +62,24 @@ class Ledger:
     def keep(self, ref: Ref) -> bool:
         """Keeps the bytes beyond this command, if they lie on the ledger's disk; whether they do."""
         place = self.live.path / ref.digest
-        if self._flusher and place.exists():
+        if self.writes and place.exists():
             try:
                 self.blobs.keep(ref, place)
-                self._flusher.add(self.folder / KEPT / ref.digest)
             except OSError as error:
                 self.warn(f"{self.folder}: {why(error)}; a model is not kept")
-        return self._flusher is None or place.exists()
+        return not self.writes or place.exists()
 
     def close(self, broken_off: bool, made: Container[str] = ()) -> None:
         """Ends the use of the ledger; what runs held that were broken off stays, for whoever resumes them.
 
         `made`: digests of what was made in runs that have come to their end; nobody will resume them.
         """
-        if self._flusher:
+        if self.writes:
             if broken_off:
                 self._leave(self.live.path)
             else:
                 self.blobs.drop(made)
             self.trim(self.cap)
-            self._flusher.close()
         self.live.close()
         self.facts.close()
 
@@ -157,7 +151,7 @@ def clear(folder: Path) -> None:
             path.unlink()
     for path in (folder / LIVE).glob(f"{PREFIX}*"):
         shutil.rmtree(path)
-    for path in (*folder.glob(f"{FACTS}*"), *folder.glob(f"{LOG}*")):
+    for path in folder.glob(f"{FACTS}*"):
         path.unlink()
     for place in (*(folder / name for name in (KEPT, LEFT, QUARANTINE, LIVE)), folder):
         if place.is_dir() and not any(place.iterdir()):
