@@ -17,25 +17,18 @@ from emulator.record.folders import REPLAY, untrained
 from emulator.record.host import host_of
 from emulator.record.record import FILES, MODEL, SECOND_NAMES
 from emulator.record.run import read_facts
-from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
+from emulator.record.seal import OF_RUN, SEAL, Seal, broken
 from network.wire import payload
 
 WORK, HOST = "work.jsonl", "host.json"
 ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # what the laws of a run read beside it
 
 
-def of_run(folder: Path) -> tuple[Seal | None, list[str]]:
-    """The run's seal, and a sentence for each file that differs from its seal, in the run's folder or beside it."""
-    out, faults = folder.resolve().parent, broken(folder)
-    faults += broken(out, {*ABOUT_ALL_RUNS, f"{folder.resolve().name}/{SEAL}"})
-    try:
-        sealed = read_seal(folder)
-    except ValueError:
-        return None, faults
-    if sealed:
-        unsealed = [name for name in OF_RUN if name not in sealed.files and (folder / name).is_file()]
-        faults += [f"{name} is not in the seal" for name in unsealed]
-    return sealed, faults
+def of_run(folder: Path) -> list[str]:
+    """A sentence for each file that differs from its seal, in the run's folder or beside it."""
+    run = folder.resolve()
+    there = [name for name in OF_RUN if (folder / name).is_file()]
+    return [*broken(folder, due=there), *broken(run.parent, {*ABOUT_ALL_RUNS, f"{run.name}/{SEAL}"})]
 
 
 def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
