@@ -37,14 +37,16 @@ class Ledger:
         self.facts = Facts(folder / FACTS, self.warn, writes)
         self.cap = min(CAP, shutil.disk_usage(folder).total // 10) if cap is None else cap
         try:
-            self.live = self._own_folder() if writes else Scratch()  # what the runs of this command hold
+            self.live = self._own_folder() if writes else Scratch()  # messages of the runs of this command
         except OSError:
             self.facts.close()
             raise
 
     def _own_folder(self) -> Scratch:
         (self.folder / LIVE).mkdir(exist_ok=True)
-        self._take_over()
+        for folder in abandoned(self.folder / LIVE):  # by commands that were killed
+            self._leave(folder)
+            remove(folder)
         return Scratch(self.folder / LIVE)
 
     def warn(self, text: str) -> None:
@@ -53,14 +55,17 @@ class Ledger:
             self._warn(text)
 
     def fetch(self, ref: Ref) -> bool:
-        """Brings the bytes to where jobs find them; whether the ledger has them, and can tell that they are right."""
+        """Links a message to where jobs find it; False if the ledger lacks it, or cannot check its bytes."""
         if ref.digest.startswith(OTHERWISE):
             return False
         place = self.live.path / ref.digest
         return self.blobs.fetch(ref, place)
 
     def keep(self, ref: Ref) -> bool:
-        """Keeps the bytes beyond this command, if they lie on the ledger's disk; whether they do."""
+        """Keeps a message beyond this command; False if its bytes are not on the ledger's disk.
+
+        A ledger that is only read keeps nothing, and returns True.
+        """
         place = self.live.path / ref.digest
         if self.writes and place.exists():
             try:
@@ -70,9 +75,9 @@ class Ledger:
         return not self.writes or place.exists()
 
     def close(self, broken_off: bool, made: Container[str] = ()) -> None:
-        """Ends the use of the ledger; what runs held that were broken off stays, for whoever resumes them.
+        """Ends the use of the ledger; messages of runs that were broken off stay for whoever resumes them.
 
-        `made`: digests of what was made in runs that have come to their end; nobody will resume them.
+        `made`: digests of messages of runs that have come to their end; nobody will resume them.
         """
         if self.writes:
             if broken_off:
@@ -84,7 +89,7 @@ class Ledger:
         self.facts.close()
 
     def trim(self, cap: int) -> int:
-        """Removes the blobs that were not used for the longest time, until the rest fits; how many bytes."""
+        """Removes the blobs that were not used for the longest time, until the rest fits; returns the bytes removed."""
         found = sorted((stat.st_mtime, stat.st_size, path) for path, stat in self._stats())
         total, removed = sum(size for _, size, _ in found), 0
         for _, size, path in found:
@@ -105,12 +110,6 @@ class Ledger:
                 continue
         return found
 
-    def _take_over(self) -> None:
-        """What commands that were killed have left."""
-        for folder in abandoned(self.folder / LIVE):
-            self._leave(folder)
-            remove(folder)
-
     def _leave(self, folder: Path) -> None:
         for path in folder.iterdir():
             if len(path.name) == DIGEST and not path.name.startswith(OTHERWISE):
@@ -120,7 +119,7 @@ class Ledger:
                     continue
 
     def stats(self) -> dict[str, Any]:
-        """What is in it: results by job and the bytes of their files, messages and their bytes by folder."""
+        """Counts and bytes: of results by job, of messages by folder."""
         messages = {name: {"count": 0, "bytes": 0} for name in (KEPT, LEFT, QUARANTINE)}
         for path, stat in self._stats():
             messages[path.parent.name]["count"] += 1

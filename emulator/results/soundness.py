@@ -1,4 +1,4 @@
-"""Whether results can be relied on: what their seals tell, and what of the scenario's runs is missing."""
+"""Tells if results can be relied on: by their seals, and by the runs of the scenario that are missing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def soundness(folder: Path) -> Soundness:
 
 
 def has_lost_seal(out: Path) -> bool:
-    """Whether a folder of results has no seal, though each run of its scenario is sealed, or its replays are done."""
+    """True if a folder of results has no seal, though each run of its scenario is sealed, or its replays are done."""
     if (out / SEAL).is_file():
         return False
     if (out / REPLAY).is_file():
@@ -52,7 +52,7 @@ def has_lost_seal(out: Path) -> bool:
     try:
         scenario = recorded(out)
     except (OSError, ValueError):
-        return False  # nobody knows which runs are due
+        return False  # it cannot be told which runs are due
     due = [Run(entry.name, seed).name for entry in scenario.algorithms for seed in scenario.seeds]
     ended = all((out / name / SEAL).is_file() for name in due)
     return ended and object_in(out / "summary.json").get("interrupted") is not True
@@ -75,7 +75,7 @@ def missing(found: Results) -> Iterator[str]:
 
 
 def shared(found: Results) -> int | None:
-    """How many rounds all runs have, where they differ and nobody sealed them; None if each run has its own end."""
+    """The number of rounds that all runs have, if lengths differ and the record is not sealed; else None."""
     lengths = _lengths(found)
     return min(lengths) if len(lengths) > 1 and soundness(found.folder).notes else None
 
