@@ -95,7 +95,7 @@ class Facts:
         return text if _digest(text) == study else None
 
     def about(self, scenario: str) -> str:
-        """Keeps a scenario's text; its digest."""
+        """Keeps a scenario's text, and returns its digest."""
         study = _digest(scenario)
         if self.scenario(study) is None:
             self._change("INSERT OR REPLACE INTO studies VALUES (?, ?)", study, scenario)
@@ -115,8 +115,10 @@ class Facts:
         return sum(path.stat().st_size for path in self.path.parent.glob(f"{self.path.name}*"))
 
     def drop(self, before: int) -> None:
-        """Removes the facts that were last used before that day (see `today`), the files that were set aside, and the
-        space that is free then.  Nobody else may use the ledger meanwhile."""
+        """Removes the facts last used before that day (see `today`), files that were set aside, and the free space.
+
+        Nobody else may use the ledger meanwhile.
+        """
         self._change("DELETE FROM facts WHERE day < ?", before)
         self._change("DELETE FROM studies WHERE study NOT IN (SELECT study FROM facts)")
         self._change("VACUUM")

@@ -109,7 +109,7 @@ def broken(folder: Path, only: Collection[str] | None = None, due: Iterable[str]
 
 def damage(folder: Path) -> list[str]:
     """A sentence for each file of a folder of results, of the runs in it, or of a run, that differs from its seal."""
-    runs = sorted({path.parent for name in (FILES[0], SEAL) for path in folder.glob(f"*/{name}")})
+    runs = sorted(path.parent for path in folder.glob(f"*/{SEAL}"))
     return [*broken(folder), *(f"{run.name}/{fault}" for run in runs for fault in broken(run))]
 
 
