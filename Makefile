@@ -52,7 +52,7 @@ mutants: .venv/tested
 	$(BIN)/mutmut run $(MUTANTS:%='%')
 	$(BIN)/mutmut results
 
-# Kills runs and lets them go on, 200 times, and damages each byte of a ledger's index; minutes.
+# Kills runs and lets them go on, 200 times, and damages each byte of a ledger's facts; minutes.
 torture: .venv/tested
 	$(BIN)/python -m tests.torture --kills 200
 	FEDLAPSE_TORTURE=1 $(BIN)/python -m pytest tests/emulator/ledger/test_facts.py

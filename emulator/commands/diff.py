@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
 
@@ -30,7 +29,7 @@ def diff(
     from emulator.commands.reliance import soundness_told
     from emulator.record.difference import difference
 
-    with soundness_told([a, b]), told_in_one_line(ValueError):
+    with soundness_told([a, b]):
         found = difference(a, b)
         damaged = list(_damaged(a, b))
         if format is Format.json:

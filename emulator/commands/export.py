@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
-
 
 class Form(StrEnum):
     csv = "csv"
@@ -25,7 +23,7 @@ def export(
     """Writes rounds, events, transfers and devices of a finished run as one table each."""
     from emulator.commands.reliance import soundness_told
 
-    with soundness_told([run]), told_in_one_line(ValueError):
+    with soundness_told([run]):
         from emulator.results import records
         from emulator.results.results import read
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,10 +44,8 @@ Place = Annotated[
 @ledger.command()
 def stats(place: Place = None, format: FormatOption = Format.text) -> None:
     """Says how much it remembers, and how much room it takes."""
-    with told_in_one_line():
-        found = _opened(place)
+    with told_in_one_line(), _opened(place) as found:
         told = {"folder": str(found.folder), **found.stats()}
-        found.close(broken_off=False)
     if format is Format.json:
         typer.echo(json.dumps(told, indent=1, sort_keys=True))
         return
@@ -81,9 +81,8 @@ def verify(
 
         places = gpus.found(device)
         crew = crew_of(workers, places, cluster_of(executor, ray_address))
-        found = _opened(place)
-        result = again(found, fraction, crew, places)
-        found.close(broken_off=False)
+        with _opened(place) as found:
+            result = again(found, fraction, crew, places)
     for text in result.unbuilt:
         say(f"fedlapse: not verified: {text}", err=True)
     for job in result.wrong:
@@ -158,21 +157,26 @@ def _folder(place: Path | None) -> Path:
 
 def _existing(place: Path | None) -> Path:
     """Raises BadScenario if there is no ledger."""
-    from emulator.ledger.ledger import FACTS, LOG
+    from emulator.ledger.ledger import FACTS
     from scenarios.text.faults import BadScenario
 
     folder = _folder(place)
     if folder.is_file():
         raise BadScenario(f"{folder} is a file; give the folder of a ledger")
-    if not any((folder / name).exists() for name in (FACTS, LOG)):
+    if not (folder / FACTS).exists():
         raise BadScenario(f"{folder} holds no ledger; `fedlapse compare` makes one")
     return folder
 
 
-def _opened(place: Path | None) -> Ledger:
+@contextmanager
+def _opened(place: Path | None) -> Iterator[Ledger]:
     from emulator.ledger.ledger import opened
 
-    return opened(_existing(place), _warn)
+    found = opened(_existing(place), _warn)
+    try:
+        yield found
+    finally:
+        found.close(broken_off=False)
 
 
 def _warn(text: str) -> None:

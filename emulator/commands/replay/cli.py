@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import (
     MOST_WORKERS,
@@ -166,7 +165,7 @@ def replay(
 
     if train:
         have_workers_ready(workers, device, executor)
-    with soundness_told([home(run)]), told_in_one_line(ValueError):
+    with soundness_told([home(run)]):
         from emulator.commands.folder import alone, clear
         from emulator.commands.replay.files import Layout
         from emulator.replay.batch import Batch

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import (
     DeviceOption,
@@ -125,7 +124,7 @@ def map_(
 
     if train:
         have_workers_ready(workers, device, executor)
-    with soundness_told([home(run)]), told_in_one_line(ValueError):
+    with soundness_told([home(run)]):
         from emulator.replay.batch import Batch
 
         axes = _axes(uplink, latency, speed, points)
