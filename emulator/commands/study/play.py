@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -131,10 +130,6 @@ class Studying:
         before = path.read_text(encoding="utf-8")
         if before == said:
             return
-        if self._says(before):
-            self.digest = self.recorded = sha256(before.encode()).hexdigest()
-            self.tuning.scenario = under(self.scenario, self.recorded)
-            return
         if self.settings.force:
             replaced(out, "study", self._folders())
             replace_file(path, said)
@@ -150,13 +145,6 @@ class Studying:
         moved = _settings(self.protocol.sensitivity) if self.protocol.sensitivity else ()
         results = ["baseline", "reporting", *(f"sensitivity/{_folder(*setting)}" for _, setting, _ in moved)]
         return {"tuning": "search", **dict.fromkeys(results, "results"), "tables": "tables", "figures": "figures"}
-
-    def _says(self, before: str) -> bool:
-        """Whether this is the same protocol, as an earlier version of fedlapse wrote it, which had fewer keys."""
-        try:
-            return digest(parse(before, PROTOCOL)) == self.digest
-        except BadScenario:
-            return False
 
     # --- what is played -------------------------------------------------------------------------------------------
 
