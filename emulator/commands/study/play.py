@@ -13,7 +13,7 @@ import typer
 from emulator.commands.folder import alone, folder, replaced
 from emulator.commands.lines import say
 from emulator.commands.options import Format
-from emulator.commands.play import Settings
+from emulator.commands.playing import Settings
 from emulator.commands.stopping import uninterrupted
 from emulator.commands.study.places import Places
 from emulator.commands.study.replays import Replays
@@ -33,8 +33,11 @@ from emulator.results.why import pace
 from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
+from emulator.studies.page import markdown
 from emulator.studies.protocol import METRIC, OWN, main_target, pairs, protocol_of, targets
 from emulator.studies.stamps import Kept
+from emulator.studies.tables import tables
+from emulator.studies.verdict import short, verdict
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
@@ -313,9 +316,6 @@ class Studying:
 
     def _write(self, out: Path, answer: Answer) -> None:
         from emulator.report.studied import pictures  # altair takes a second to import
-        from emulator.studies.page import markdown
-        from emulator.studies.tables import tables
-        from emulator.studies.verdict import short, verdict
 
         with uninterrupted():
             for kind in ("tables", "figures"):  # what an earlier report had may be no part of this one
