@@ -101,7 +101,8 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 def results(out: Path, changes: Mapping[str, Any]) -> Path:
     """SMALL with changes, played to its end as `compare` does; its report is a word, as a whole page takes seconds."""
-    from emulator.commands.play import Settings, play_scenario
+    from emulator.commands.play import play_scenario
+    from emulator.commands.playing import Settings
     from emulator.report import page
 
     with pytest.MonkeyPatch.context() as patch:

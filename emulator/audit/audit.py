@@ -30,7 +30,6 @@ from emulator.audit.whole_record import slack
 from emulator.record.record import read_lines
 from emulator.record.seal import read_seal
 
-NO_FACTS = "there is no run.json, so nobody knows by which rule its rounds choose whom they ask"
 CUT = "cut"  # under this kind a row counts the bytes of transfers that were cut
 
 
@@ -73,7 +72,6 @@ def audit(folder: Path) -> Audit:
         try:
             faults += scenario_laws.faults(known, timeline, rows)
             faults += scenario_laws.length(known, rows) if sealed and sealed.failure is None else ()
-            unjudged = NO_FACTS if known.facts is None and timeline.rounds else None
         except ValueError as error:  # of a link or a log that is made when it is needed
             unjudged = str(error)
     return Audit(_once(seal_faults, faults), unjudged, sealed is not None)

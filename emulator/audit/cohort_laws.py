@@ -104,9 +104,9 @@ def _asked(opening: Opening) -> Iterator[str]:
     strange = [name for name in asked if opening.free(name) is False]  # who is busy breaks I7
     if strange:
         yield f"asks {strange[0]!r}, which is offline"
-    elif facts and facts.cohort == "drawn":
+    elif facts.cohort == "drawn":
         yield from _drawn(opening, facts, asked)
-    elif facts:
+    else:
         yield from _chosen(opening, facts, asked)
 
 

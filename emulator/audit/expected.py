@@ -15,7 +15,7 @@ from typing import Any
 from devices.device import Device
 from emulator.record.folders import REPLAY
 from emulator.record.record import read_lines
-from emulator.record.run import Facts, read_facts, read_run
+from emulator.record.run import Facts, read_run
 from emulator.record.work import Works
 from network.files import unique
 from network.links.link import Link
@@ -40,7 +40,7 @@ class Declared:
     server_link: Link
     works: Works  # what was to be computed, as the record says
     seed: int  # of the run
-    facts: Facts | None  # what run.json says of the algorithm; None: there is none
+    facts: Facts  # what run.json says of the algorithm
     virtual: bool  # time is computed, so things happen when they are due; else they may be late, never early
 
     @property
@@ -61,6 +61,7 @@ def declared(folder: Path) -> Declared:
         raise ValueError("it is a replay, whose devices and links may be others than the scenario's")
     host = host_of(out)
     scenario = recorded(out)
+    run, facts = read_run(folder)
     return Declared(
         scenario.rounds,
         scenario.evaluate,
@@ -69,8 +70,8 @@ def declared(folder: Path) -> Declared:
         *machines.unseen(scenario),
         *machines.server(scenario),
         works_of(folder),
-        read_run(folder).seed,
-        read_facts(folder),
+        run.seed,
+        facts,
         host.get("world") == "virtual",
     )
 

@@ -42,9 +42,9 @@ PROSE = (
 )  # keys of the summary whose words another build may choose otherwise
 REPORT = "report.html"
 ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", REPORT)
-SOMETIMES = {"speedup", "strangers", FOLDERS}  # keys of host.json: over sockets; and not of older versions
+SOMETIMES = {"speedup", "strangers"}  # keys of host.json: over sockets
 GPU = re.compile(r"cuda:\d+")
-HOST = {"command", "versions", "machine", "device", "real_seconds", "world", "overruns"}
+HOST = {"command", "versions", "machine", "device", "real_seconds", "world", "overruns", FOLDERS}
 
 
 def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
@@ -133,7 +133,7 @@ def _runs(scenario: Scenario, runs: Mapping[Path, Audit]) -> Iterator[str]:
     yield from (f"scenario: the run {name} is missing" for name in sorted(due - there))
     yield from (f"scenario: {name} is no run of the scenario" for name in sorted(there - due))
     for folder in runs:
-        if (said := read_run(folder).name) != folder.name:
+        if (said := read_run(folder)[0].name) != folder.name:
             yield f"scenario: {folder.name} holds the run {said}"
 
 
@@ -184,7 +184,7 @@ def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]
         yield f"split: split.json has the seeds {', '.join(said['seeds'])}; the scenario has {[*scenario.seeds]}"
         return
     for run in runs:
-        devices = said["seeds"].get(str(read_run(run).seed), {}).get("devices", {})
+        devices = said["seeds"].get(str(read_run(run)[0].seed), {}).get("devices", {})
         for name, duties in expected.works_of(run).asked.items():
             for round, duty in duties if name in devices else ():
                 held = _held(devices[name], said["classes"], round, scenario.rounds.per_cycle)

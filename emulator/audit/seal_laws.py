@@ -16,7 +16,7 @@ from emulator.lab.store import Ref
 from emulator.record.folders import REPLAY, untrained
 from emulator.record.host import host_of
 from emulator.record.record import FILES, MODEL, SECOND_NAMES
-from emulator.record.run import read_facts
+from emulator.record.run import RUN, read_run
 from emulator.record.seal import OF_RUN, SEAL, Seal, broken
 from network.wire import payload
 
@@ -38,7 +38,7 @@ def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[R
         yield from cut
         if sealed.failure is None and not cut:
             yield from _missing(folder, timeline, rows)
-    yield from _run(folder)
+    yield from _run(folder, due=sealed is not None and sealed.failure is None)
     yield from _model(folder, timeline, due=sealed is not None and bool(rows))
 
 
@@ -65,10 +65,11 @@ def _missing(folder: Path, timeline: Timeline, rows: Sequence[Row]) -> Iterator[
         yield f"rows: rounds.jsonl has {len(rows)} rows, but the events are those of {len(timeline.rounds)} rounds"
 
 
-def _run(folder: Path) -> Iterator[str]:
-    """What says which run this is; an older version has said it by the folder's name only."""
+def _run(folder: Path, due: bool) -> Iterator[str]:
+    """The fault of run.json, which says which run this is; a run that was killed at once has none."""
     try:
-        read_facts(folder)
+        if due or (folder / RUN).is_file():
+            read_run(folder)
     except ValueError as error:
         yield f"form: {error}"
 

@@ -25,19 +25,13 @@ def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
             transfers = sorted(visit.all("down", "up"), key=lambda each: each.start.number)
             did.setdefault(name, []).extend(transfers)
     for name, stretches in did.items():
-        yield from _transfers(declared, declared.devices[name], _placed(declared, name), stretches)
-
-
-def _placed(declared: Declared, name: str) -> Link:
-    """The device's link, its recording at the place at which this run begins."""
-    link = declared.links[name]
-    return link.starting(places(declared.seed)(name)) if declared.seed is not None else link
+        link = declared.links[name].starting(places(declared.seed)(name))
+        yield from _transfers(declared, declared.devices[name], link, stretches)
 
 
 def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequence[Stretch]) -> Iterator[Fault]:
     connection: Connection | None = None
     silent = -math.inf  # since when it has neither sent nor received
-    times_are_known = declared.virtual and (declared.seed is not None or not link.varies)
     for stretch in stretches:
         start, left = stretch.start, stretch.announced - stretch.since
         if connection and device.presence.next_off(silent) < start.t:
@@ -47,7 +41,7 @@ def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequen
         latency = declared.server_link.latency
         passage = link.passage(way, left, start.t + waking, latency, connection)
         yield from _wire(stretch, left, passage.wire)
-        if times_are_known:
+        if declared.virtual:
             yield from _setup(stretch, waking, passage)
             yield from _pace(declared, stretch, waking, passage)
         connection = passage.after(stretch.end) if stretch.whole else None

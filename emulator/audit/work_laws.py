@@ -38,9 +38,9 @@ def _work(declared: Declared, round: Round) -> Iterator[Fault]:
 def _of_device(declared: Declared, name: str, round: int, did: Stretch) -> Iterator[Fault]:
     device, duty = declared.devices[name], declared.works.device(name, round)
     if duty:
-        factors = _jitter(declared, device, duty.pieces, round)
+        factors = jitter(steps_of(duty.pieces), device, declared.seed, round)
         yield from _priced(did, device, duty.pieces, factors)
-    elif declared.works.kinds:  # of a version that wrote work.jsonl
+    else:
         yield "scenario", did.start, "work.jsonl does not say what was asked of the device"
 
 
@@ -48,27 +48,20 @@ def _of_server(declared: Declared, what: str, round: int, did: Stretch) -> Itera
     pieces = declared.works.server(what, round)
     if pieces:
         yield from _priced(did, declared.server, pieces, {})
-    elif declared.works.kinds:
+    else:
         yield "scenario", did.start, f"work.jsonl does not say what the server's {what} is"
 
 
-def _priced(stretch: Stretch, device: Device, pieces: Pieces, factors: Mapping[str, float] | None) -> Iterator[Fault]:
+def _priced(stretch: Stretch, device: Device, pieces: Pieces, factors: Mapping[str, float]) -> Iterator[Fault]:
     bill = priced(pieces, device)
     body, heat = stretch.start.body, stretch.start.body.get("throttled", 1.0)
     said = body.get("jitter", {})
-    if factors is not None and not _alike(said, factors):
+    if not _alike(said, factors):
         yield "scenario", stretch.start, f"jitter is {said}; this round's is {dict(factors)}"
     due = {phase: value * said.get(phase, 1.0) * heat for phase, value in bill.seconds.items()}
     for what, each in (("phases", bill.flops), ("seconds", due)):
         if not _alike(body[what], each):
             yield "scenario", stretch.start, f"{what} are {body[what]}; the work on this machine has {each}"
-
-
-def _jitter(declared: Declared, device: Device, pieces: Pieces, round: int) -> Mapping[str, float] | None:
-    """That of a round, by phase; None if nobody knows the run's seed."""
-    if declared.seed is None:
-        return None if device.profile.jitter else {}
-    return jitter(steps_of(pieces), device, declared.seed, round)
 
 
 def _heat(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:

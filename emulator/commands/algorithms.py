@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator
+from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import busy
 from emulator.commands.options import QUICKSTART, Format, FormatOption, scenario_of
+from emulator.commands.plan_text import columns, filled, grid, printed
+from scenarios.builders import plugins
+from scenarios.load import BadScenario, shipped
+from scenarios.schema.scenario import Scenario
 
 NameOrScenario = Annotated[
     list[str] | None,
@@ -23,10 +31,7 @@ NameOrScenario = Annotated[
 ]
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from emulator.forecast.catalogue import Known, Option
-    from scenarios.schema.scenario import Scenario
 
 
 def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) -> None:
@@ -35,8 +40,6 @@ def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) 
     With a scenario: its algorithms, on its model and fleet. With the name of an algorithm, or MODULE:CLASS of one of
     your own: that one. Without either: all algorithms with their default options, on the quickstart's model and fleet.
     """
-    from scenarios.builders import plugins
-
     with told_in_one_line():
         words = _words(what or [])
         name = words[0] if words and words[0] in plugins.kinds() else ""
@@ -58,8 +61,6 @@ def _words(what: list[str]) -> list[str]:
 
 def _refuse_misspelt(word: str, kinds: Collection[str]) -> None:
     """Raises BadScenario for what is no file, and nearly the name of an algorithm."""
-    from scenarios.load import BadScenario, shipped
-
     near = get_close_matches(word, kinds, n=1)
     if near and not Path(word).exists() and word not in shipped():
         raise BadScenario(f"there is no algorithm or scenario {word!r}; did you mean {near[0]}?")
@@ -67,10 +68,7 @@ def _refuse_misspelt(word: str, kinds: Collection[str]) -> None:
 
 def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:
     """Prints them, or only the scenario's `own`, or the `only` one of this name; the exit code.  Raises BadScenario."""
-    import json
-    from dataclasses import asdict
-
-    from emulator.forecast.catalogue import catalogue, chosen
+    from emulator.forecast.catalogue import catalogue, chosen  # torch
 
     with busy("counting the work and the bytes of each algorithm"):
         known = chosen(scenario) if own else catalogue(scenario, only)
@@ -82,8 +80,6 @@ def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool 
 
 
 def _text(known: list[Known], scenario: Scenario, how: str) -> str:
-    from emulator.commands.plan_text import columns, printed
-
     width = columns()
     kinds = {one.key: one for one in known}
     parts = [line for one in kinds.values() for line in _described(one, width)]
@@ -91,8 +87,6 @@ def _text(known: list[Known], scenario: Scenario, how: str) -> str:
 
 
 def _described(one: Known, width: int) -> Iterator[str]:
-    from emulator.commands.plan_text import filled
-
     yield one.key
     yield filled(one.says, width, "    ")
     yield f"    Devices train {'in stacks' if one.stacked else 'one by one'}."
@@ -106,10 +100,6 @@ def _option(option: Option) -> str:
 
 
 def _costs(known: list[Known], where: str, how: str) -> Table:
-    from rich.markup import escape
-
-    from emulator.commands.plan_text import grid
-
     title = f"A round beside a FedAvg round ({where}), when all devices that are asked answer{how}"
     headings = ("down", "up", "device FLOPs", "server FLOPs", "kept, models", "server sees")
     table = grid(title, "algorithm", numbers=headings)

@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from emulator.audit.audit import Audit
+from emulator.audit.audit import audit as laws
+from emulator.audit.results_laws import audit_results
 from emulator.commands.errors import FAILED, told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
-
-if TYPE_CHECKING:
-    from emulator.audit.audit import Audit
+from emulator.record.folders import REPLAY, is_run, run_folders
+from emulator.record.seal import NO_SEAL
+from emulator.results.units import counted
 
 UNJUDGED = 4
 
@@ -54,10 +57,6 @@ def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
 
     A replay on several settings has a folder of runs for each of them, or keeps no timelines.
     """
-    from emulator.audit.audit import audit as laws
-    from emulator.audit.results_laws import audit_results
-    from emulator.record.folders import REPLAY, is_run, run_folders
-
     settings = sorted(file.parent for file in path.glob(f"*/{REPLAY}"))
     has_runs = any(map(is_run, path.glob("*/")))
     audited: dict[Path, Audit] = {}
@@ -76,8 +75,6 @@ def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
 
 def _reservations(audited: Mapping[Path, Audit]) -> Iterator[str]:
     """Sentences on what was not judged."""
-    from emulator.record.seal import NO_SEAL
-
     yield from _unjudged(audited)
     for folder, each in audited.items():
         if not each.sealed and not any(fault.startswith("seal: ") for fault in each.faults):
@@ -86,9 +83,6 @@ def _reservations(audited: Mapping[Path, Audit]) -> Iterator[str]:
 
 def _unjudged(audited: Mapping[Path, Audit]) -> Iterator[str]:
     """How many runs were not judged by their scenario, and why; and why a folder of results was not."""
-    from emulator.record.folders import is_run
-    from emulator.results.units import counted
-
     runs = [each.unjudged for folder, each in audited.items() if is_run(folder)]
     reasons = Counter(filter(None, runs))
     for why, number in reasons.items():

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from devices.device import numbers_of
+from devices.profiles import COLUMNS, NAMED
 from emulator.commands.devices import POWERS
 from emulator.commands.lines import busy
 from emulator.commands.machine import processor
@@ -51,9 +53,6 @@ def source(threads: int) -> str:
 
 def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
     """Lines of a profiles file, as read_profiles takes them."""
-    from devices.device import numbers_of
-    from devices.profiles import COLUMNS, NAMED
-
     numbers, today = numbers_of(found.profile(name, said, memory)), date.today()
     lines = [f'{name},{what},{value:.4g},{NAMED[what].unit},"{said}",{today}' for what, value in numbers.items()]
     return [",".join(COLUMNS), *lines, f"# {_unmeasured(POWERS)}, in W"]
@@ -61,9 +60,6 @@ def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
 
 def yaml_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
     """`profiles:` of a scenario with this one."""
-    from devices.device import numbers_of
-    from devices.profiles import NAMED
-
     numbers = numbers_of(found.profile(name, said, memory))
     lines = [f"{NAMED[what].key}: {value:.6g}" for what, value in numbers.items()]
     source = f'source: "{said} ({date.today()})"'

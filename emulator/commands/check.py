@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
 
 import typer
 
@@ -19,11 +19,12 @@ from emulator.commands.options import (
     What,
     Workers,
     scenario_of,
-    workers_of,
 )
-
-if TYPE_CHECKING:
-    from scenarios.schema.scenario import Scenario
+from emulator.commands.plan_text import text
+from emulator.commands.playing import workers_of
+from emulator.worlds import gpus
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import placed
 
 
 def check(
@@ -40,8 +41,6 @@ def check(
     It prints the devices, what a round of each algorithm costs, the break-even (below which share of the baseline's
     rounds it wins), memory, time on this computer, and which device holds which labels.
     """
-    from scenarios.text.faults import placed
-
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
         with placed(scenario.source):
@@ -53,11 +52,7 @@ def check_scenario(
     scenario: Scenario, format: Format = Format.text, workers: int | None = None, device: str = "cpu"
 ) -> int:
     """Prints the plan; the exit code.  Raises BadScenario."""
-    import json
-
-    from emulator.commands.plan_text import text
-    from emulator.forecast.plan import forecast_of
-    from emulator.worlds import gpus
+    from emulator.forecast.plan import forecast_of  # torch, once the scenario is right
 
     compile_network(scenario)
     places = gpus.found(device)

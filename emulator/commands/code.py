@@ -60,7 +60,7 @@ def why_otherwise(out: Path, now: str) -> str:
         then, here = json.loads((out / CODE).read_bytes()), json.loads(now)
         differ = [*_files(then, here), *_others(then, here)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return f"the folder has no {CODE}, so it was begun by an older version, and nobody knows why"
+        return f"the folder has no readable {CODE}, so nobody knows why"
     variables = sorted({each.name for each in list(SEEN) if each.kind == "variable"})
     perhaps = f", perhaps {_named(variables)} of the environment" if variables else ""
     nothing = "no known file has changed, nor torch, nor the processor: your code reads or draws something else"

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from emulator.commands.lines import busy
+from scenarios.builders.filling import AS_IT_IS, Peaks, by_all_at_once, may_fill
+from scenarios.schema.scenario import Scenario
 
 if TYPE_CHECKING:
     from emulator.replay.batch import Batch, Order
-    from scenarios.builders.filling import Peaks
-    from scenarios.schema.scenario import Scenario
 
 ONCE = "compiling the network model: 10 to 20 s, once on this computer"
 
@@ -20,12 +20,10 @@ def compile_network(scenario: Scenario, settings: Iterable[Peaks] | None = None)
 
     None: the scenario as it is.
     """
-    from scenarios.builders.filling import AS_IT_IS, may_fill
-
     peaks = (AS_IT_IS,) if settings is None else settings
     if scenario.network_model != "windows" or not any(may_fill(scenario, each) for each in peaks):
         return
-    from network.windows import compiled
+    from network.windows import compiled  # numba takes half a second to import
 
     if not compiled.ready():
         from network.windows import crowd
@@ -36,8 +34,6 @@ def compile_network(scenario: Scenario, settings: Iterable[Peaks] | None = None)
 
 def compile_replays(batch: Batch, orders: Sequence[Order]) -> None:
     """The same for replays.  On another fleet the record says whom a round asks: that may be all of it."""
-    from scenarios.builders.filling import by_all_at_once
-
     fleet = batch.source.fleet
     scenario = batch.scenario if fleet is None else by_all_at_once(fleet)
     compile_network(scenario, {order.condition.peaks for order in orders})

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.table import Table as Grid
 
+from devices.profiles import NAMED, Said, Table, shipped
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import Format, FormatOption
-
-if TYPE_CHECKING:
-    from rich.table import Table as Grid
-
-    from devices.profiles import Said, Table
+from emulator.commands.plan_text import columns, filled, grid, printed
+from emulator.commands.scores import lines
+from scenarios.builders import boards
+from scenarios.text.faults import BadScenario, did_you_mean
 
 SPEEDS = ("speed_conv", "speed_dense", "speed_recurrent")
 POWERS = ("power_idle", "power_compute", "power_radio")
@@ -61,8 +64,6 @@ def devices(
         raise typer.BadParameter("--score prints a profiles file; leave out FILE and --format")
     with told_in_one_line():
         if score is not None:
-            from emulator.commands.scores import lines
-
             typer.echo("\n".join(lines(score, only, mflop)))
             return
         one = alone(str(file)) if file is not None else None
@@ -75,9 +76,6 @@ def devices(
 
 def alone(name: str) -> Table | None:
     """The profile of this name that comes with fedlapse; None for a file.  Raises BadScenario for neither."""
-    from devices.profiles import shipped
-    from scenarios.text.faults import BadScenario, did_you_mean
-
     if name in (known := shipped()):
         return {name: known[name]}
     if not Path(name).suffix and not Path(name).exists():
@@ -87,9 +85,6 @@ def alone(name: str) -> Table | None:
 
 def _one(known: Table) -> str:
     """A profile alone: each number, and who says it."""
-    from devices.profiles import NAMED
-    from emulator.commands.plan_text import columns, grid, printed
-
     ((name, said),) = known.items()
     table = grid(name, "quantity", numbers=["value"])
     table.add_column("unit")
@@ -101,10 +96,6 @@ def _one(known: Table) -> str:
 
 def read(file: Path | None = None) -> Table:
     """What comes with fedlapse, and a file's.  Raises BadScenario for a file that no scenario could use."""
-    from devices.profiles import shipped
-    from scenarios.builders import boards
-    from scenarios.text.faults import BadScenario
-
     known = shipped()
     own = boards.read(str(file)) if file is not None else {}
     if taken := sorted(own.keys() & known.keys()):
@@ -113,9 +104,6 @@ def read(file: Path | None = None) -> Table:
 
 
 def _json(known: Table) -> str:
-    import json
-    from dataclasses import asdict
-
     said = {
         name: {quantity: {**asdict(one), "measured": one.measured} for quantity, one in quantities.items()}
         for name, quantities in known.items()
@@ -124,9 +112,6 @@ def _json(known: Table) -> str:
 
 
 def _text(known: Table) -> str:
-    from devices.profiles import shipped
-    from emulator.commands.plan_text import columns, filled, printed
-
     width = columns()
     legend = (
         "~: assumed, nobody measured it. -: not given; a kind of layer then has the speed of the first column, and "
@@ -150,8 +135,6 @@ def _sources(quantities: Mapping[str, Said]) -> str:
 
 
 def _grid(title: str, known: Table, columns: Sequence[tuple[str, Sequence[str]]]) -> Grid:
-    from emulator.commands.plan_text import grid
-
     table = grid(title, "profile", numbers=[heading for heading, _ in columns])
     for name, said in known.items():
         table.add_row(name, *(_numbers(said, quantities) for _, quantities in columns))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
-
-if TYPE_CHECKING:
-    from emulator.record.difference import Difference, Pair
+from emulator.commands.reliance import soundness_told
+from emulator.record.difference import Difference, Pair, difference
+from emulator.results.soundness import soundness
 
 
 def diff(
@@ -26,9 +28,6 @@ def diff(
 
     Exit code 0 if the records are identical, 1 if they differ or one is damaged, 2 if they cannot be read.
     """
-    from emulator.commands.reliance import soundness_told
-    from emulator.record.difference import difference
-
     with soundness_told([a, b]):
         found = difference(a, b)
         damaged = list(_damaged(a, b))
@@ -41,8 +40,6 @@ def diff(
 
 def _damaged(a: Path, b: Path) -> Iterator[str]:
     """A, B, or both, where their seals tell that a file is not as it was written."""
-    from emulator.results.soundness import soundness
-
     yield from (side for side, path in (("A", a), ("B", b)) if soundness(path).damaged)
 
 
@@ -75,9 +72,6 @@ def _run(run: Pair) -> Iterator[str]:
 
 
 def _json(found: Difference, damaged: Sequence[str]) -> str:
-    import json
-    from dataclasses import asdict
-
     # through str: a scenario may say .inf, which JSON cannot
     plain = json.loads(json.dumps(asdict(found), default=str), parse_constant=str)
     return json.dumps({"identical": found.identical, "damaged": damaged, **plain}, indent=1, allow_nan=False)

@@ -21,7 +21,7 @@ def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
     On a full disk, or if a worker process was killed, the exit code is 1: nothing is wrong with the input.  Of a bad
     scenario each fault has a line.
     """
-    from scenarios.text.faults import BadScenario
+    from scenarios.text.faults import BadScenario  # a list of commands needs no pydantic and no YAML
 
     try:
         yield

@@ -9,6 +9,11 @@ from typing import Annotated
 
 import typer
 
+from emulator.commands.reliance import soundness_told
+from emulator.record.writing import replacing
+from emulator.results import records
+from emulator.results.results import read
+
 
 class Form(StrEnum):
     csv = "csv"
@@ -21,12 +26,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: RUN-tables, beside RUN.")] = None,
 ) -> None:
     """Writes rounds, events, transfers and devices of a finished run as one table each."""
-    from emulator.commands.reliance import soundness_told
-
     with soundness_told([run]):
-        from emulator.results import records
-        from emulator.results.results import read
-
         found = read(run)
         folder = out or run.resolve().with_name(f"{run.resolve().name}-tables")
         if folder.resolve().is_relative_to(run.resolve()):
@@ -38,9 +38,6 @@ def export(
 
 
 def _write(path: Path, table: str, of: list[object], format: Form) -> None:
-    from emulator.record.writing import replacing
-    from emulator.results import records
-
     if format is Form.csv:
         with replacing(path) as file:
             text = io.TextIOWrapper(file, encoding="utf-8", newline="")

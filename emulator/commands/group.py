@@ -1,13 +1,18 @@
-"""A group of commands whose mistakes are told in one line, as all others are."""
+"""Commands: imported when they are called, with options that several share, and mistakes told in one line."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from importlib import import_module
+from inspect import Parameter, Signature, signature
+from typing import Any, ClassVar, cast, get_type_hints
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from emulator.commands.errors import BAD_INPUT, FAILED
 from emulator.commands.stopping import ending
@@ -51,13 +56,75 @@ class Commands(TyperGroup):
                 raise typer.Exit(FAILED) from None
 
     def _named(self, words: Iterable[str]) -> Iterable[str]:
-        """Those of the words that name a command and its own."""
+        """Returns those of the words that name a command and its own."""
         within: Any = self
         for word in words:
-            within = getattr(within, "commands", {}).get(word)
+            within = within.get_command(cast(Any, None), word) if isinstance(within, TyperGroup) else None
             if within is None:
                 return
             yield word
+
+
+class Lazy(Commands):
+    """A group that knows where its commands are, and the first sentence of each; it imports the one that is called.
+
+    `known` has them by the command's name; a place is MODULE:NAME, of a function or a Typer.
+    """
+
+    known: ClassVar[Mapping[str, tuple[str, str]]]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = {name: TyperCommand(name, help=text) for name, (_, text) in self.known.items()}
+        self._imported: dict[str, Any] = {}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name in self.known and cmd_name not in self._imported:
+            module, _, name = self.known[cmd_name][0].partition(":")
+            found = getattr(import_module(module), name)
+            if not isinstance(found, typer.Typer):
+                function, found = found, typer.Typer(add_completion=False)
+                found.command()(flat(function))
+            self._imported[cmd_name] = command = typer.main.get_command(found)
+            command.name = cmd_name
+        return self._imported.get(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._listed.format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        within = copy(ctx)
+        within.command = self._listed
+        return within.command.shell_complete(within, incomplete)
+
+    @property
+    def _listed(self) -> TyperGroup:
+        """This group without what its commands need: with their names and first sentences alone."""
+        return TyperGroup(name=self.name, params=self.params, help=self.help, commands=dict(self.commands))
+
+
+def flat(command: Callable[..., None]) -> Callable[..., None]:
+    """Returns the command with the fields of each dataclass among its parameters as parameters of its own."""
+    groups: dict[str, Any] = {name: kind for name, kind in get_type_hints(command).items() if is_dataclass(kind)}
+    parameters: list[Parameter] = []
+    for parameter in signature(command, eval_str=True).parameters.values():
+        parameters += _options_of(groups[parameter.name]) if parameter.name in groups else [parameter]
+
+    @wraps(command)
+    def called(**said: Any) -> None:
+        for name, kind in groups.items():
+            said[name] = kind(**{field.name: said.pop(field.name) for field in fields(kind)})
+        command(**said)
+
+    cast(Any, called).__signature__ = Signature(parameters)
+    return called
+
+
+def _options_of(kind: Any) -> Iterator[Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        default = Parameter.empty if field.default is MISSING else field.default
+        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
 
 
 def _with_port(words: Sequence[str]) -> list[str]:

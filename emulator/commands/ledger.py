@@ -7,33 +7,31 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from emulator.commands.errors import told_in_one_line
-from emulator.commands.group import Commands
+from emulator.commands.group import Commands, flat
 from emulator.commands.lines import say
-from emulator.commands.options import (
-    DeviceOption,
-    ExecutorName,
-    ExecutorOption,
-    Format,
-    FormatOption,
-    RayAddress,
-    Workers,
-    cluster_of,
-    crew_of,
-)
-
-if TYPE_CHECKING:
-    from emulator.ledger.ledger import Ledger
+from emulator.commands.options import Format, FormatOption
+from emulator.commands.playing import Computing, crew_of
+from emulator.ledger.blobs import LIVE
+from emulator.ledger.facts import today
+from emulator.ledger.inputs import INPUTS
+from emulator.ledger.ledger import FACTS, Ledger, opened
+from emulator.ledger.ledger import clear as remove
+from emulator.ledger.place import FOLDER, default_folder
+from emulator.ledger.scratch import in_use
+from emulator.worlds import gpus
+from scenarios.text.faults import BadScenario
 
 OTHER_BITS = 4
 
 ledger = typer.Typer(
     help="Looks at the ledger, which remembers every training, so that none is done twice.",
     cls=Commands,
+    add_completion=False,
 )
 Place = Annotated[
     Path | None,
@@ -51,8 +49,6 @@ def stats(place: Place = None, format: FormatOption = Format.text) -> None:
         return
     results, messages = told["results"], told["messages"]
     say(f"{told['folder']}: results in {_size(results['bytes'])}, messages in at most {_size(told['cap'])}")
-    from emulator.ledger.inputs import INPUTS
-
     read = sum(count for job, count in results["count"].items() if job in INPUTS)
     for job, count in results["count"].items():
         if job not in INPUTS:
@@ -64,23 +60,21 @@ def stats(place: Place = None, format: FormatOption = Format.text) -> None:
 
 
 @ledger.command()
+@flat
 def verify(
     place: Place = None,
     fraction: Annotated[
         float, typer.Option(min=0, max=1, help="Share of all jobs to do again, drawn by their keys.")
     ] = 0.01,
-    workers: Workers = None,
-    device: DeviceOption = "cpu",
-    executor: ExecutorOption = ExecutorName.processes,
-    ray_address: RayAddress = None,
+    *,
+    computing: Computing,
 ) -> None:
     """Does a share of the jobs again: the same bits must come out. Exit code 4 if they do not."""
     with told_in_one_line():
-        from emulator.worlds import gpus
-        from emulator.worlds.verifying import verify as again
+        from emulator.worlds.verifying import verify as again  # torch
 
-        places = gpus.found(device)
-        crew = crew_of(workers, places, cluster_of(executor, ray_address))
+        places = gpus.found(computing.device)
+        crew = crew_of(computing.workers, places, computing.cluster)
         with _opened(place) as found:
             result = again(found, fraction, crew, places)
     for text in result.unbuilt:
@@ -111,11 +105,6 @@ def gc(
     """
     with told_in_one_line():
         folder = _existing(place)
-        from emulator.ledger.blobs import LIVE
-        from emulator.ledger.facts import today
-        from emulator.ledger.ledger import Ledger
-        from emulator.ledger.scratch import in_use
-
         alone = not in_use(folder / LIVE)
         found = Ledger(folder, _warn)
         removed, before = found.trim(found.cap if cap is None else cap), found.facts.nbytes
@@ -133,11 +122,6 @@ def clear(place: Place = None) -> None:
     """Removes the whole ledger, and no other file that lies there; everything is trained anew."""
     with told_in_one_line():
         folder = _existing(place)
-        from emulator.ledger.blobs import LIVE
-        from emulator.ledger.ledger import clear as remove
-        from emulator.ledger.scratch import in_use
-        from scenarios.text.faults import BadScenario
-
         if in_use(folder / LIVE):
             raise BadScenario(f"{folder} is in use by another command; clear it once that has ended")
         remove(folder)
@@ -146,9 +130,6 @@ def clear(place: Place = None) -> None:
 
 def _folder(place: Path | None) -> Path:
     """Raises BadScenario if there is to be none."""
-    from emulator.ledger.place import FOLDER, default_folder
-    from scenarios.text.faults import BadScenario
-
     folder = place or default_folder(os.environ)
     if folder is None:
         raise BadScenario(f"{FOLDER} is {os.environ[FOLDER]}: there is no ledger; say which with --ledger")
@@ -157,9 +138,6 @@ def _folder(place: Path | None) -> Path:
 
 def _existing(place: Path | None) -> Path:
     """Raises BadScenario if there is no ledger."""
-    from emulator.ledger.ledger import FACTS
-    from scenarios.text.faults import BadScenario
-
     folder = _folder(place)
     if folder.is_file():
         raise BadScenario(f"{folder} is a file; give the folder of a ledger")
@@ -170,8 +148,6 @@ def _existing(place: Path | None) -> Path:
 
 @contextmanager
 def _opened(place: Path | None) -> Iterator[Ledger]:
-    from emulator.ledger.ledger import opened
-
     found = opened(_existing(place), _warn)
     try:
         yield found

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import typer
+from rich.console import Console
 
 Tone = Literal["plain", "answer", "good", "bad", "warning"]
 STYLES: Mapping[Tone, Mapping[str, Any]] = {  # of the terminal; NO_COLOR switches colours off
@@ -59,8 +60,6 @@ def busy(text: str, everywhere: bool = False) -> Iterator[None]:
             say(f"fedlapse: {text}", err=True)
         yield
         return
-    from rich.console import Console
-
     with Console(stderr=True).status(f"{text} ..."):
         yield
 

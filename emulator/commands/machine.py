@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from emulator.worlds.gpus import model
+
 PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
 CPUINFO = Path("/proc/cpuinfo")  # of Linux
 MODEL = re.compile(r"^(?:model name|Model|Hardware)[ \t]*:[ \t]*(\S.*)$", re.MULTILINE)  # of a PC, of a Raspberry Pi
@@ -18,8 +20,6 @@ MODEL = re.compile(r"^(?:model name|Model|Hardware)[ \t]*:[ \t]*(\S.*)$", re.MUL
 
 def machine(places: Sequence[str]) -> dict[str, Any]:
     """The command, versions, system, processor, number of cores, and what the trainings are computed on."""
-    from emulator.worlds.gpus import model  # numpy takes a moment, and `calibrate --help` needs none of it
-
     known = {"system": platform.platform(), "architecture": platform.machine()}
     return {
         "command": ["fedlapse", *sys.argv[1:]],

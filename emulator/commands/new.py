@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from emulator.commands.errors import BAD_INPUT, told_in_one_line
+from emulator.record.record import replace_file
 
 SCHEMA = "scenario.schema.json"
 FLEET = re.compile(r"^server:.*?(?=\n\n)", re.DOTALL | re.MULTILINE)  # of a template
@@ -27,10 +29,6 @@ def new(
     --phones, --pis and --lte can be given together: the fleet has the groups of all. It also writes
     scenario.schema.json, with which editors complete keys and check values as you type.
     """
-    from importlib import resources
-
-    from emulator.record.record import replace_file
-
     stem = name.removesuffix(".yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", stem):
         _refuse(f"{name!r} cannot name a scenario; use letters, digits, dots, hyphens and underscores, such as campus")

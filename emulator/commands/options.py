@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 from importlib import resources
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.lines import say
 from emulator.commands.reading import told_while_read
-from emulator.ledger.place import FOLDER, default_folder
+from scenarios.text.faults import BadScenario
 
 if TYPE_CHECKING:
-    from emulator.trackers.destination import Destination
-    from emulator.worlds.executors import Cluster
     from scenarios.schema.scenario import Scenario
 
 MOST_WORKERS = 1024
 QUICKSTART = "quickstart"
-RAY = "pip install 'fedlapse[ray]'"
 
 
 class Format(StrEnum):
@@ -136,114 +130,6 @@ LiveOption = Annotated[
 FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
 
 
-def trackers_of(said: list[str] | None) -> Sequence[Destination]:
-    """What all --track say.  Raises BadScenario, also for a library that is not installed."""
-    if not said:
-        return ()
-    from emulator.trackers.destination import destination
-
-    return tuple(destination(each) for each in dict.fromkeys(said))
-
-
-def cluster_of(executor: ExecutorName, address: str | None) -> Cluster | None:
-    """What --executor and --ray-address say; None: worker processes.
-
-    Raises BadScenario if Ray is not installed, and for an address that is none.
-    """
-    from scenarios.text.faults import BadScenario
-
-    if executor is not ExecutorName.ray:
-        if address is not None:
-            raise BadScenario(f"--ray-address {address} is for --executor ray, which is not given")
-        return None
-    if not find_spec("ray"):
-        raise BadScenario(f"--executor ray: Ray is not installed; {RAY}")
-    if address not in (None, "auto") and not address.startswith("ray://"):
-        raise BadScenario(f"--ray-address {address}: it must be auto, or such as ray://10.0.0.1:10001")
-    from emulator.worlds.executors import Cluster
-
-    return Cluster(address=address)
-
-
-def have_workers_ready(count: int | None, device: str, executor: ExecutorName) -> None:
-    """If this command will start worker processes, begins to import what they need, before the scenario is read."""
-    if count != 0 and device == "cpu" and executor is ExecutorName.processes:
-        from emulator.worlds.ready import be_ready
-
-        be_ready()
-
-
-def crew_of(count: int | None, places: Sequence[str], cluster: Cluster | None) -> int | Cluster:
-    """What `executor` takes: --workers, here or on Ray.  Raises BadScenario for what cannot be on Ray."""
-    from dataclasses import replace
-
-    from scenarios.text.faults import BadScenario
-
-    if cluster is None:
-        return workers_of(count, places)
-    if count == 0:
-        raise BadScenario("--workers 0 trains in this process; with --executor ray it must be 1 or more")
-    if places[0] != "cpu" and list(places) != [f"cuda:{number}" for number in range(len(places))]:
-        raise BadScenario(f"--device {','.join(places)}: with --executor ray say cuda; Ray gives each worker its GPU")
-    return replace(cluster, count=count if cluster.address else workers_of(count, places))
-
-
-def workers_of(count: int | None, places: Sequence[str] = ("cpu",)) -> int:
-    """Worker processes: one for each GPU that is named, or as many as there are cores, if nothing else is asked for.
-
-    Warns if there are more than cores.  Raises BadScenario if there are fewer than GPUs.
-    """
-    if places[0] != "cpu":
-        return _workers_of_gpus(count, len(places))
-    cores = os.cpu_count() or 1
-    if count is not None and count > cores:
-        message = f"--workers {count} is more than the {cores} cores here: they take turns, and each needs its memory"
-        say(f"fedlapse: {message}", err=True)
-    return cores if count is None else count
-
-
-def _workers_of_gpus(count: int | None, gpus: int) -> int:
-    """More workers than GPUs share them."""
-    found = gpus if count is None else count
-    if max(found, 1) < gpus:
-        from scenarios.text.faults import BadScenario
-
-        raise BadScenario(f"--workers {count} is less than the {gpus} GPUs; each takes a worker, or name one GPU")
-    return found
-
-
-def ledger_of(folder: Path | None, without: bool = False) -> Path | None:
-    """The ledger's folder; None: there is none.
-
-    Raises BadScenario if the command line says both, or if the one that is named cannot be used.
-    """
-    if without and folder:
-        from scenarios.text.faults import BadScenario
-
-        raise BadScenario(f"--ledger {folder} and --no-ledger are given; give one of them")
-    if without:
-        return None
-    found = folder or default_folder(os.environ)
-    if found and (folder or FOLDER in os.environ):
-        _must_be_usable(found, "--ledger " if folder else f"{FOLDER}=")
-    return found
-
-
-def _must_be_usable(folder: Path, named: str) -> None:
-    """A disk that is full or read-only is another matter: the run goes on."""
-    from scenarios.text.faults import BadScenario
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        next(folder.iterdir(), None)
-    except (FileExistsError, NotADirectoryError):
-        raise BadScenario(f"{named}{folder} is a file, or lies in one; give a folder") from None
-    except PermissionError:
-        raise BadScenario(f"{named}{folder}: permission denied; give a folder that is yours") from None
-    except OSError:
-        pass
-
-
 @told_while_read()
 def scenario_of(
     what: list[str] | None,
@@ -257,7 +143,7 @@ def scenario_of(
 
     Raises BadScenario.
     """
-    from scenarios.load import BadScenario, load
+    from scenarios.load import load  # half a second
 
     said = list(what or [])
     path = default

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib import resources
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +11,9 @@ import typer
 from emulator.commands.errors import BAD_INPUT
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
+from emulator.commands.plan_text import columns, filled
+from emulator.commands.scenarios import told
+from emulator.results.papers import AGREEMENTS
 
 
 def papers(
@@ -21,8 +26,6 @@ def papers(
 
     `fedlapse compare papers/NAME` runs one in full; with `--small` it takes about a minute.
     """
-    import json
-
     known = [one for one in read() if _has(one, text.lower())]
     if not known:
         say(f"fedlapse: no setting of the papers has {text!r}; `fedlapse papers` lists all", err=True, tone="bad")
@@ -30,8 +33,6 @@ def papers(
     if format is Format.json:
         typer.echo(json.dumps(known, indent=1))
         return
-    from emulator.commands.plan_text import columns, filled
-
     for one in known:
         typer.echo(one["name"])
         typer.echo(filled(one["says"], columns(), "    "))
@@ -45,11 +46,6 @@ def _has(one: dict[str, Any], text: str) -> bool:
 
 def read() -> list[dict[str, Any]]:
     """Each setting: name, what it is, algorithms, how many numbers are published, and how many steps agree so far."""
-    import json
-    from importlib import resources
-
-    from emulator.commands.scenarios import told
-
     folder = resources.files("scenarios") / "papers"
     done = folder / "reproduced.json"
     reproduced = json.loads(done.read_text(encoding="utf-8")) if done.is_file() else {}
@@ -65,8 +61,6 @@ def _setting(scenario: dict[str, Any], reproduced: dict[str, Any] | None) -> dic
 
 
 def _published(one: dict[str, Any]) -> str:
-    from emulator.results.papers import AGREEMENTS
-
     if not one["published"]:
         return "the paper states no number"
     said = f"{one['published']} published number{'s' * (one['published'] != 1)}"

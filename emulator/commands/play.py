@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
@@ -26,12 +25,13 @@ from emulator.commands.folder import alone, folder, make_ready
 from emulator.commands.lines import say
 from emulator.commands.machine import machine
 from emulator.commands.on_a_page import on_a_page
-from emulator.commands.options import Format, crew_of
+from emulator.commands.options import Format
+from emulator.commands.playing import Settings, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import built
 from emulator.lab.doubts import about_data, about_model
-from emulator.lab.lab import CPU, Lab
+from emulator.lab.lab import Lab
 from emulator.ledger.ledger import opened
 from emulator.ledger.place import KEEP_STATES, default_folder
 from emulator.play.conduct import Conduct
@@ -40,7 +40,7 @@ from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
 from emulator.play.watcher import Watcher, status_of
 from emulator.record.again import Otherwise
-from emulator.record.given import Given, keep
+from emulator.record.given import keep
 from emulator.record.host import FOLDERS, note, of_scenario
 from emulator.record.record import Earlier, replace_file
 from emulator.record.run import Run
@@ -66,28 +66,6 @@ if TYPE_CHECKING:
     from emulator.live.server import Live
 
 AT_ONCE = 4  # runs for each worker: enough that none waits, and few models lie about
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the command line says beside the scenario."""
-
-    workers: int | None = None
-    out: Path | None = None
-    force: bool = False
-    quiet: bool = False
-    format: Format = Format.text
-    ledger: Path | None = None  # its folder
-    keep_states: int = KEEP_STATES
-    world: str = "virtual"
-    speedup: float = 1.0
-    device: str = CPU  # as --device says it
-    cluster: Cluster | None = None  # None: worker processes
-    at_once: int = sys.maxsize  # runs that are under way at the same time
-    title: str = ""  # what the runs are, for progress
-    track: Sequence[Destination] = ()
-    live: int | None = None  # the port of the page; 0: a free one
-    given: Given | None = None  # what the user wrote; None: what lies in `out` stays
 
 
 def play_scenario(scenario: Scenario, settings: Settings) -> int:

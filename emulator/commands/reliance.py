@@ -10,6 +10,7 @@ import typer
 
 from emulator.commands.errors import BAD_INPUT, FAILED, one_line, told_in_one_line
 from emulator.commands.lines import say
+from emulator.results.soundness import soundness
 
 MALFORMED = (LookupError, TypeError, AttributeError, ArithmeticError, AssertionError)  # raised while a record is read
 
@@ -20,8 +21,6 @@ def soundness_told(folders: Sequence[Path]) -> Iterator[None]:
 
     A record that is damaged, or has no seal, may hold anything, so that whatever goes wrong with it is its own fault.
     """
-    from emulator.results.soundness import soundness
-
     found = {folder: soundness(folder) for folder in folders}
     for folder, each in found.items():
         tell(folder, each.notes)

@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import busy
-
-if TYPE_CHECKING:
-    from emulator.results.results import Results
+from emulator.commands.reliance import soundness_told, tell
+from emulator.record.record import replace_file
+from emulator.record.seal import renew
+from emulator.report.comparison import MADE_BY
+from emulator.report.markdown import markdown
+from emulator.results.results import Results, read
+from emulator.results.soundness import missing, shared, soundness
 
 
 class Format(str, Enum):  # noqa: UP042  typer shows the values of this kind
@@ -49,15 +53,13 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that fedlapse did not write.")] = False,
 ) -> None:
     """Writes the report of one folder of results, or of several side by side (the first is the baseline)."""
-    from emulator.commands.reliance import soundness_told
-
     with told_in_one_line(ValueError):
         if perfetto:
             _alone({"--out": out, "--format": format, "--png": png})
     with soundness_told(outs):
         results = [_read(folder) for folder in outs]
         if perfetto:
-            from emulator.report.perfetto import perfetto as traced
+            from emulator.report.perfetto import perfetto as traced  # altair
 
             _write(perfetto, traced(results), force, "trace")
             return
@@ -81,10 +83,6 @@ def _alone(others: Mapping[str, object]) -> None:
 
 
 def _read(folder: Path) -> Results:
-    from emulator.commands.reliance import tell
-    from emulator.results.results import read
-    from emulator.results.soundness import missing, shared, soundness
-
     found = read(folder)
     gaps = list(missing(found))
     tell(folder, gaps)
@@ -93,14 +91,12 @@ def _read(folder: Path) -> Results:
 
 def _made(results: Sequence[Results], format: Format) -> str:
     if format is Format.html:
-        from emulator.report.page import page
+        from emulator.report.page import page  # altair takes a second to import
 
         return page(results)
     if format is Format.markdown:
-        from emulator.report.markdown import markdown
-
         return markdown(results)
-    from emulator.report.plain import plain
+    from emulator.report.plain import plain  # altair
 
     return plain(results)
 
@@ -116,10 +112,6 @@ def _path(outs: Sequence[Path], out: Path | None, format: Format) -> Path | None
 
 
 def _write(path: Path, text: str, force: bool, what: str = "report") -> None:
-    from emulator.record.record import replace_file
-    from emulator.record.seal import renew
-    from emulator.report.comparison import MADE_BY
-
     # results are ours, and so is the page in their folder, damaged or not; nothing else that lies there is
     ours = path.name == "report.html" and (path.parent / "scenario.yaml").is_file()
     if path.is_file() and not force and not ours and MADE_BY not in path.read_text(errors="replace")[:2000]:
@@ -131,9 +123,7 @@ def _write(path: Path, text: str, force: bool, what: str = "report") -> None:
 
 
 def _draw(results: Sequence[Results], folder: Path) -> None:
-    from emulator.record.record import replace_file
-    from emulator.record.seal import renew
-    from emulator.report.pictures import pictures
+    from emulator.report.pictures import pictures  # altair
 
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []

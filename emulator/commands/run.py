@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,31 +11,18 @@ import typer
 from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import busy
 from emulator.commands.options import (
-    DeviceOption,
-    ExecutorName,
-    ExecutorOption,
     Force,
-    Format,
-    FormatOption,
-    KeepStates,
-    LedgerOption,
-    NoLedger,
     Out,
-    Quiet,
-    RayAddress,
     RoundsOption,
     SeedOption,
     SmallOption,
     Track,
     What,
-    Workers,
-    cluster_of,
-    have_workers_ready,
-    ledger_of,
     scenario_of,
-    trackers_of,
 )
-from emulator.ledger.place import KEEP_STATES
+from emulator.commands.playing import Playing, trackers_of
+from emulator.record.given import given_by
+from scenarios.text.faults import BadScenario, did_you_mean, placed
 
 if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
@@ -47,6 +34,7 @@ class WorldName(StrEnum):
 
 
 def run(
+    *,
     algorithm: Annotated[
         str, typer.Option("--algorithm", "-a", help="The algorithm's label in the scenario, such as `fedcl`.")
     ],
@@ -61,46 +49,28 @@ def run(
             min=0.001, max=1000, help="With sockets: how many modelled seconds pass in one real second. Default: 1."
         ),
     ] = None,
-    workers: Workers = None,
-    device: DeviceOption = "cpu",
-    executor: ExecutorOption = ExecutorName.processes,
-    ray_address: RayAddress = None,
     seed: SeedOption = None,
     rounds: RoundsOption = None,
     small: SmallOption = False,
     out: Out = None,
     force: Force = False,
-    ledger: LedgerOption = None,
-    no_ledger: NoLedger = False,
-    keep_states: KeepStates = KEEP_STATES,
     track: Track = None,
-    quiet: Quiet = False,
-    format: FormatOption = Format.text,
+    playing: Playing,
 ) -> None:
     """Runs one algorithm of a scenario with all its seeds, in virtual time or over real sockets; else as `compare`."""
-    from scenarios.text.faults import placed
-
-    have_workers_ready(workers, device, executor)
+    playing.have_workers_ready()
     with told_in_one_line():
         scenario = _only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
         with busy("starting"):
-            from emulator.commands.play import Settings, play_scenario  # torch, once the scenario is right
-        from emulator.record.given import given_by
+            from emulator.commands.play import play_scenario  # torch, once the scenario is right
 
-        place, pace = _ledger(ledger, no_ledger, world), _pace(speedup, world)
-        cluster = cluster_of(executor, ray_address)
-        settings = Settings(
-            workers,
-            out,
-            force,
-            quiet,
-            format,
-            place,
-            keep_states,
-            world.value,
-            pace,
-            device,
-            cluster,
+        if world is WorldName.sockets:
+            playing = _without_ledger(playing)
+        settings = playing.settings(
+            out=out,
+            force=force,
+            world=world.value,
+            speedup=_pace(speedup, world),
             track=trackers_of(track),
             given=given_by(scenario.source),
         )
@@ -109,21 +79,17 @@ def run(
     raise typer.Exit(code)
 
 
-def _ledger(folder: Path | None, without: bool, world: WorldName) -> Path | None:
-    """Over sockets there is none: every device trains for real, at its own time."""
-    from scenarios.text.faults import BadScenario
-
-    if world is WorldName.virtual:
-        return ledger_of(folder, without)
-    if folder:
-        raise BadScenario(f"--ledger {folder} is for --world virtual; over sockets every device trains for real")
-    return None
+def _without_ledger(playing: Playing) -> Playing:
+    """Returns the options for sockets, where every device trains for real, at its own time."""
+    if playing.ledger:
+        raise BadScenario(
+            f"--ledger {playing.ledger} is for --world virtual; over sockets every device trains for real"
+        )
+    return replace(playing, no_ledger=True)
 
 
 def _pace(speedup: float | None, world: WorldName) -> float:
     """Virtual time is as fast as the computer."""
-    from scenarios.text.faults import BadScenario
-
     if speedup is not None and world is WorldName.virtual:
         raise BadScenario(
             f"--speedup {speedup:g} is for --world sockets; virtual time passes as fast as it is computed"
@@ -133,8 +99,6 @@ def _pace(speedup: float | None, world: WorldName) -> float:
 
 def _only(scenario: Scenario, label: str) -> Scenario:
     """The scenario with this algorithm alone, and what is expected of it.  Raises BadScenario if it is not there."""
-    from scenarios.text.faults import BadScenario, did_you_mean
-
     labels = [entry.name for entry in scenario.algorithms]
     if label not in labels:
         raise BadScenario(f"--algorithm {label}: the scenario has none of that name; {did_you_mean(label, labels)}")

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from importlib import resources
 from typing import Any
 
 import typer
 
 from emulator.commands.options import Format, FormatOption
+from emulator.commands.plan_text import columns, filled
+from emulator.results.units import counted
+from scenarios.schema.scenario import Scenario
+from scenarios.text import source
 
 
 def scenarios(format: FormatOption = Format.text) -> None:
     """Lists the scenarios that come with fedlapse, what each one shows, and how to run it."""
-    import json
-
     known = read()
     if format is Format.json:
         typer.echo(json.dumps(known, indent=1))
         return
-    from emulator.commands.plan_text import columns, filled
-    from emulator.results.units import counted
-
     width = columns()
     for one in known:
         typer.echo(one["name"])
@@ -37,8 +38,6 @@ def read() -> list[dict[str, Any]]:
 
     They are right (the tests load them), so what takes torch to check is not checked here: it takes a second to import.
     """
-    from importlib import resources
-
     files = [file for file in resources.files("scenarios").iterdir() if file.name.endswith(".yaml")]
     texts = {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in files}
     return [told(name, text) for name, text in sorted(texts.items())]
@@ -46,12 +45,7 @@ def read() -> list[dict[str, Any]]:
 
 def told(name: str, text: str) -> dict[str, Any]:
     """What there is to say of one, and how it is run."""
-    import json
-
-    from scenarios.schema.scenario import Scenario
-    from scenarios.text.source import read
-
-    scenario = Scenario.model_validate_json(json.dumps(read(text, name).plain))
+    scenario = Scenario.model_validate_json(json.dumps(source.read(text, name).plain))
     return {
         "name": name,
         "says": opening(text),

@@ -17,7 +17,7 @@ def schema(
 
     The first line of each scenario names it: # yaml-language-server: $schema=...
     """
-    from scenarios.describe import json_schema, text
+    from scenarios.describe import json_schema, text  # torch
     from scenarios.reference import markdown
 
     typer.echo(markdown(json_schema()) if as_markdown else text())

@@ -15,8 +15,8 @@ from emulator.commands.conclude import Ending, added_up, summary_text
 from emulator.commands.errors import FAILED
 from emulator.commands.folder import replaced, why_not
 from emulator.commands.lines import say
-from emulator.commands.options import crew_of
-from emulator.commands.play import AT_ONCE, Settings, host_text, play_runs, pool_of, why_ended
+from emulator.commands.play import AT_ONCE, host_text, play_runs, pool_of, why_ended
+from emulator.commands.playing import Settings, crew_of
 from emulator.commands.stopping import code, code_of, uninterrupted
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import built

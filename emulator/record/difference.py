@@ -101,8 +101,6 @@ def first_difference(a: Path, b: Path) -> FirstDifference | None:
     for number, (one, other) in enumerate(zip_longest(_lines(a), _lines(b)), 1):
         if one != other:
             lines = [None if text is None else _object(path, number, text) for path, text in ((a, one), (b, other))]
-            if all(lines) and not any(unlike(lines[0], lines[1])):
-                continue  # an older version wrote numbers and letters in another form: 1e-05, and escapes
             times = [t for line in lines if line and (t := _time(line)) is not None]
             said = [_line(line, lines[1 - side]) for side, line in enumerate(lines)]
             return FirstDifference(a.name, number, min(times, default=None), *said)

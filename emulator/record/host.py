@@ -42,7 +42,7 @@ def object_in(path: Path) -> dict[str, Any]:
 
 
 def folders_of(out: Path) -> Kinds | None:
-    """The folders that host.json names; None if it names none, as one of an older version."""
+    """The folders that host.json names; None if it names none."""
     said = host_of(out).get(FOLDERS)
     if not isinstance(said, dict):
         return None

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
-from emulator.record.host import CHARTS, HOST, Kinds, folders_of, of_scenario
+from emulator.record.host import CHARTS, HOST, Kinds, folders_of
 from emulator.record.seal import OF_RESULTS, OF_RUN, SEAL
 from emulator.record.writing import PARTIAL, named
-from scenarios.load import recorded
 
 ASIDE = ".fedlapse-removed"  # in the folder that is cleared, for a moment
 OF_A_REPORT = (
@@ -109,22 +108,11 @@ def _folders(out: Path, kind: str) -> Iterator[tuple[Path, str]]:
     """The folders below, with what they hold; a folder after those in it."""
     if HOST not in WRITTEN[kind]:
         return
-    known = folders_of(out)
-    if known is None:
-        known = _of_an_older_version(out) if kind == "results" else {}
-    for name, holds in known.items():
+    for name, holds in (folders_of(out) or {}).items():
         folder = out / name
         if holds in WRITTEN and _link(out, name) is None and folder.is_dir():
             yield from _folders(folder, holds)
             yield folder, holds
-
-
-def _of_an_older_version(out: Path) -> Kinds:
-    """What the scenario alone tells."""
-    try:
-        return of_scenario(recorded(out))
-    except (OSError, ValueError):
-        return {}
 
 
 def _link(out: Path, name: str) -> Path | None:

@@ -39,29 +39,14 @@ def text_of(run: Run, facts: Facts) -> str:
     return json.dumps(said, indent=1, sort_keys=True) + "\n"
 
 
-def read_run(folder: Path) -> Run:
-    """The run in a folder.  One that fedlapse has not written, or an older version, is named LABEL-sSEED.
+def read_run(folder: Path) -> tuple[Run, Facts]:
+    """Returns which run the folder holds, and the facts of its algorithm.
 
-    Raises ValueError if that cannot be told.
+    Raises ValueError if there is no run.json, or it is damaged.
     """
-    if said := _read(folder):
-        return said[0]
-    label, _, seed = folder.resolve().name.rpartition("-s")
-    if not label or not (seed.isascii() and seed.isdecimal()):
-        raise ValueError(f"{folder} is no run's folder; it must hold {RUN}, or be called LABEL-sSEED, as fedavg-s1")
-    return Run(label, int(seed))
-
-
-def read_facts(folder: Path) -> Facts | None:
-    """What the run in a folder says of its algorithm; None if it says nothing.  Raises ValueError if it is damaged."""
-    said = _read(folder)
-    return said[1] if said else None
-
-
-def _read(folder: Path) -> tuple[Run, Facts] | None:
     path = folder / RUN
     if not path.is_file():
-        return None
+        raise ValueError(f"{folder} is not the folder of a run: it has no {RUN}")
     content = path.read_bytes()
     try:
         said = json.loads(content)

@@ -59,7 +59,7 @@ class Piece:
 
 
 Pieces = tuple[Piece, ...]
-LENGTH = 2 + len(fields(Step))  # of a piece's list; of older records it is less
+LENGTH = 2 + len(fields(Step))  # of a piece's list
 
 
 def steps_of(pieces: Pieces) -> dict[str, int]:
@@ -129,7 +129,6 @@ class Works:
         self.kinds: list[Pieces] = []
         self.asked: dict[str, list[tuple[int, Duty]]] = {}  # by device: from which round on
         self.served: dict[str, list[tuple[int, Pieces]]] = {}
-        self.tells_starts = True  # how many operators and convolutions; older records do not
         for number, line in enumerate(lines, 1):
             try:
                 self._take(line)
@@ -151,7 +150,6 @@ class Works:
             if _count(line["work"]) != len(self.kinds):
                 raise ValueError("kinds of work are numbered from 0")
             self.kinds.append(tuple(_piece(*piece) for piece in line["pieces"]))
-            self.tells_starts &= all(len(piece) == LENGTH for piece in line["pieces"])
             return
         round, pieces = _count(line["round"]), self.kinds[_count(line["work"])]
         if "device" in line:
@@ -176,6 +174,8 @@ def _from(said: Sequence[tuple[int, Said]], round: int) -> Said | None:
 
 
 def _piece(phase: Any, flops: Any, steps: Any, *each: Any) -> Piece:
+    if 3 + len(each) != LENGTH:
+        raise ValueError("a piece has other numbers")
     piece = Piece.of(_name(phase), _amount(flops), _count(steps), *map(_amount, each))
     if piece.step.conv + piece.step.recurrent > piece.step.flops * (1 + 1e-9):
         raise ValueError("parts are more than the whole")

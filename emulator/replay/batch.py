@@ -195,7 +195,7 @@ def _workers(
 def _scripts(folders: Sequence[Path], only: Sequence[str], labels: Sequence[str]) -> list[Script]:
     """The runs in the order of the scenario's labels, and of their seeds."""
     if only:
-        folders = [folder for folder in folders if read_run(folder).label in only]
+        folders = [folder for folder in folders if read_run(folder)[0].label in only]
     scripts = [read_script(folder) for folder in folders]
     for folder, script in zip(folders, scripts, strict=True):
         if script.label not in labels:

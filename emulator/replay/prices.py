@@ -26,12 +26,10 @@ class Prices:
     """Bills of one replay; see emulator.pricing.charges.Charges.
 
     Where a device computed in the record, and has the same profile now, its bill is the recorded one.  `lab` is the
-    replay's, `own` what was recorded.  Raises ValueError for another fleet if the record does not say what work is.
+    replay's, `own` what was recorded.
     """
 
     def __init__(self, lab: Lab, script: Script, own: Setting) -> None:
-        if lab.fleet is not own.fleet and not script.tells_work:
-            raise ValueError(f"{script.name} has no work.jsonl, so its work has no price elsewhere; play it again")
         self.lab, self.script, self.own = lab, script, own
         self.assumed: set[tuple[str, str, int]] = set()  # what was taken from elsewhere: what, device, round
         self.same: dict[str, bool] = {}  # whether a device is what it was
@@ -135,8 +133,6 @@ class Prices:
         return bill if self.same_server else self._priced(bill.pieces, self.lab.server)
 
     def _priced(self, pieces: Pieces, device: Device) -> Bill:
-        if (device.profile.operator_s or device.profile.convolution_s) and not self.script.tells_starts:
-            raise Unsaid(f"how many operators {device.name} starts, as an older fedlapse wrote it; play the run again")
         return priced(pieces, device)
 
     def down(self, name: str, round: int) -> Sizes:

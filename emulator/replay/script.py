@@ -21,8 +21,8 @@ from emulator.record.events import (
     TransferStarted,
     event_of,
 )
-from emulator.record.record import Line, read_lines
-from emulator.record.run import RUN, Facts, Run, read_facts, read_run
+from emulator.record.record import FILES, Line, read_lines
+from emulator.record.run import Facts, Run, read_run
 from emulator.record.tally import Bill
 from emulator.record.targets import Target, reached
 from emulator.record.work import Duty, Pieces, Works
@@ -83,7 +83,6 @@ class Script:
     run: Run
     facts: Facts  # what the run says of its algorithm
     rounds: Sequence[Written]
-    tells_starts: bool = True  # whether its work says how many operators it starts
     examples: Mapping[str, int] = field(default_factory=dict)  # how many each device holds, as far as that is written
 
     @property
@@ -97,11 +96,6 @@ class Script:
     @property
     def name(self) -> str:
         return self.run.name
-
-    @cached_property
-    def tells_work(self) -> bool:
-        """Whether it says what work is, and not only what it took."""
-        return any(part.duty for written in self.rounds for part in written.parts.values())
 
     @cached_property
     def models(self) -> Sequence[str]:
@@ -139,26 +133,23 @@ class Script:
 
 def read_script(folder: Path) -> Script:
     """The run in a folder.  Raises ValueError, in one sentence, if it is damaged or holds none."""
-    run, facts = read_run(folder), read_facts(folder)
-    for name in ("events.jsonl", "rounds.jsonl"):
+    run, facts = read_run(folder)
+    for name in FILES:
         if not (folder / name).is_file():
             raise ValueError(f"{folder} has no {name}; a run without it cannot be replayed")
     rows = list(read_lines(folder / "rounds.jsonl"))
     path = folder / "work.jsonl"
-    works = Works(path, read_lines(path) if path.exists() else ())
-    rounds = _Reader(folder, works).read(read_lines(folder / "events.jsonl"))
+    rounds = _Reader(folder, Works(path, read_lines(path))).read(read_lines(folder / "events.jsonl"))
     for written, row in zip(rounds, rows, strict=False):
         if row.get("round") != written.number or not written.closed:
             raise ValueError(f"{folder}: rounds.jsonl and events.jsonl are not of the same run; play it again")
         written.row = row
     if not rows or len(rows) > len(rounds):
         raise ValueError(f"{folder} holds {len(rows)} whole rounds in rounds.jsonl, {len(rounds)} in events.jsonl")
-    if facts is None:
-        raise ValueError(f"{folder} has no {RUN}, which says what a replay must know of the algorithm; play it again")
     if facts.cohort == "own" and any(written.idle is None for written in rounds):
         raise ValueError(f"{folder} does not say which devices were idle as each round opened; play it again")
     examples = _examples(folder.resolve().parent, run.seed)
-    return Script(run, facts, rounds[: len(rows)], works.tells_starts, examples)
+    return Script(run, facts, rounds[: len(rows)], examples)
 
 
 def _examples(out: Path, seed: int) -> dict[str, int]:

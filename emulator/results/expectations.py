@@ -4,31 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from emulator.record.targets import Target
 from emulator.results.summary import Rows, spread, to_target
-
-
-class Expectation(Protocol):
-    """What a scenario expects of a label; scenarios.schema has it."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def metric(self) -> str: ...
-    @property
-    def reach(self) -> float | None: ...
-    @property
-    def hold(self) -> int: ...
-    @property
-    def time_s(self) -> float | None: ...
-    @property
-    def rounds(self) -> float | None: ...
-    @property
-    def mb(self) -> float | None: ...
-    @property
-    def final(self) -> float | None: ...
+from scenarios.schema.scenario import Expect
 
 
 @dataclass(frozen=True)
@@ -42,7 +21,7 @@ class Judgement:
         return f"{'✓' if self.ok else '✗'} {self.text}"
 
 
-def judge(expectations: Sequence[Expectation], runs: Mapping[str, Mapping[int, Rows]]) -> list[Judgement]:
+def judge(expectations: Sequence[Expect], runs: Mapping[str, Mapping[int, Rows]]) -> list[Judgement]:
     """A judgement for each claim of each expectation, on {label: {seed: rows}}.
 
     `reach` with bounds: the median over seeds of seconds, rounds or MB until then is at most the bound; a seed that
@@ -52,7 +31,7 @@ def judge(expectations: Sequence[Expectation], runs: Mapping[str, Mapping[int, R
     return [judgement for expected in expectations for judgement in _judge(expected, runs)]
 
 
-def _judge(expected: Expectation, runs: Mapping[str, Mapping[int, Rows]]) -> Iterator[Judgement]:
+def _judge(expected: Expect, runs: Mapping[str, Mapping[int, Rows]]) -> Iterator[Judgement]:
     seeds = runs.get(expected.label)
     if not seeds:
         yield Judgement(False, f"{expected.label}: was not run")
@@ -63,7 +42,7 @@ def _judge(expected: Expectation, runs: Mapping[str, Mapping[int, Rows]]) -> Ite
         yield _final(expected, expected.final, seeds)
 
 
-def _reach(expected: Expectation, target: Target, seeds: Mapping[int, Rows]) -> Iterator[Judgement]:
+def _reach(expected: Expect, target: Target, seeds: Mapping[int, Rows]) -> Iterator[Judgement]:
     found = [to_target(rows, target) for rows in seeds.values()]
     count = f"{sum(at is not None for at in found)} of {len(found)} seed{'s' * (len(found) > 1)}"
     said = f"{expected.label}: {target.name}"
@@ -89,7 +68,7 @@ def _reach(expected: Expectation, target: Target, seeds: Mapping[int, Rows]) -> 
             yield Judgement(median <= bound, f"{claim}: {_apart(median, bound)} {unit} ({count})")
 
 
-def _final(expected: Expectation, least: float, seeds: Mapping[int, Rows]) -> Judgement:
+def _final(expected: Expect, least: float, seeds: Mapping[int, Rows]) -> Judgement:
     ends = [_last(rows, expected.metric) for rows in seeds.values()]
     # a seed without a value is to count as the worst there is: spread() has none for that, but of -value it is never
     below = spread([None if value is None else -value for value in ends])["median"]

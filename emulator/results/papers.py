@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log
 from statistics import median
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from emulator.record.targets import Target
 from emulator.results.summary import Rows, Spread, spread, to_target
+from scenarios.schema.scenario import Published
 
 Kind = Literal["final", "rounds", "part"]  # the last value; rounds to a value; the same over the baseline's
 Agreement = Literal["as published", "same direction", "against it", "unclear"]
@@ -17,26 +18,7 @@ AGREEMENTS: tuple[Agreement, ...] = ("as published", "same direction", "against 
 HALF = 0.5  # two differences are of one size if the smaller one is at least half of the larger
 
 
-class Stated(Protocol):
-    """A number that a paper states for one of the labels; scenarios.schema has it."""
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def metric(self) -> str: ...
-    @property
-    def final(self) -> float | None: ...
-    @property
-    def value(self) -> float | None: ...
-    @property
-    def rounds(self) -> float | None: ...
-    @property
-    def ratio(self) -> float | None: ...
-    @property
-    def source(self) -> str: ...
-
-
-def beside(stated: Sequence[Stated], runs: Mapping[str, Mapping[int, Rows]]) -> list[dict[str, Any]]:
+def beside(stated: Sequence[Published], runs: Mapping[str, Mapping[int, Rows]]) -> list[dict[str, Any]]:
     """For each number of a label that ran: {label, kind, what, source, theirs, ours, reached, of, seeds}.
 
     `ours` has median, low and high over seeds, of the last value that was measured, or of the rounds until the value
@@ -46,7 +28,7 @@ def beside(stated: Sequence[Stated], runs: Mapping[str, Mapping[int, Rows]]) -> 
     return [_one(each, seeds, first) for each in stated if (seeds := runs.get(each.label))]
 
 
-def _one(stated: Stated, seeds: Mapping[int, Rows], first: Mapping[int, Rows]) -> dict[str, Any]:
+def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]) -> dict[str, Any]:
     ours: dict[int, float | None]
     kind: Kind = "final" if stated.value is None else "rounds" if stated.ratio is None else "part"
     if stated.value is None:

@@ -11,8 +11,6 @@ from network.sharing.flow import Flow
 class Alone:
     """Each flow runs at its cap until the cap has carried its bytes; changes of the cap are not events."""
 
-    restless = False
-
     def __init__(self) -> None:
         self._flows: dict[Flow, None] = {}
         self._ends: list[tuple[float, int, Flow]] = []  # a heap; flows that have left stay in it until they are due

@@ -134,7 +134,6 @@ class Link:
     flows: dict[int, Flow] = field(default_factory=dict)  # by number
     load: int = 0  # the most that they could use of it, whole
     bound: bool = False  # may be saturated
-    restless: bool = False  # its rates have changed so often once that they had to be known ahead
     sharing: Sharing | None = None  # shares it and all links below, if it is bound and nothing above is
     above: tuple[Link, ...] = ()  # it and all links over it, up to the root
     below: list[Link] = field(default_factory=list)  # it and all links under it, those furthest from the root first
@@ -181,7 +180,3 @@ class Sharing(Protocol):
 
     def step(self, t: float) -> list[Flow]:
         """Carries out what is due at `t`; returns the flows that have ended."""
-
-    @property
-    def restless(self) -> bool:
-        """Whether rates change so often during a flow that another engine would be cheaper."""

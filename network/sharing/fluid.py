@@ -2,8 +2,7 @@
 
 The links are a tree: device, access point or cell, backhaul, server (docs/design/network.md §3).  Flows are grouped by
 the uppermost link on their way that they could saturate, and each group is carried by the engine that fits it:
-`alone` where there is no such link, `hierarchy` where there is one, with all links below it, and `tree` for airtime,
-and for rates that change so often that it pays to work them out ahead.
+`alone` where there is no such link, `hierarchy` where there is one, with all links below it, and `tree` for airtime.
 
 Where flows of both directions meet on air, so do the groups: the links of one direction then lie directly above those
 of the other, in one tree, though a flow uses those of its own direction alone.
@@ -185,8 +184,6 @@ class Fluid:
                 self._ended[flow.name] = (self._now, flow.number, flow.nbytes)
                 del self._flows[flow.name]
             self._unload(ended)
-            if sharing.restless and sharing in self._agenda.sharings:
-                self._look_ahead(sharing)
         self._now = t
 
     def _known(self, name: Hashable) -> Flow:
@@ -303,15 +300,9 @@ class Fluid:
 
     def _engine(self, top: Link) -> Sharing:
         """The one that fits the links which are bound, from this one down."""
-        if top.airtime or top.restless or (self._on_air and sum([link.bound for link in top.below]) > 1):
+        if top.airtime or (self._on_air and sum([link.bound for link in top.below]) > 1):
             return Tree(top.below, self._now)
         return Hierarchy([top] if self._on_air else top.below, self._now)
-
-    def _look_ahead(self, sharing: Sharing) -> None:
-        """Links with rates that change very often."""
-        link = next(link for link in self._links if link.sharing is sharing)
-        link.restless = True  # those to come are of that sort, too
-        self._regroup(link)
 
 
 class Agenda:

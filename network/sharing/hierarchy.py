@@ -16,8 +16,6 @@ from heapq import heappop, heappush
 from network.sharing.bottleneck import Bottleneck, Due
 from network.sharing.flow import Flow, Link, next_change, whole
 
-PATIENCE = 16  # changes per flow between two openings or ends, before it calls itself restless
-
 
 class Hierarchy:
     """Links of bytes that form a tree, in one direction; a single link, too.
@@ -44,17 +42,11 @@ class Hierarchy:
         self._changes: list[tuple[float, int, Flow]] = []  # of caps; the same
         self._turns: list[tuple[float, int, Bottleneck]] = []  # of capacities of links that have flows; a heap
         self._dirty: dict[Bottleneck, None] = {}  # full links of which the sums have changed
-        self._flows = self._stirred = 0  # and changes since a flow came or went
         self._due = math.inf
         self._solved = True
 
-    @property
-    def restless(self) -> bool:
-        return self._stirred > PATIENCE * self._flows
-
     def enter(self, flow: Flow, t: float) -> None:
-        self._now, self._stirred, self._solved = t, 0, False
-        self._flows += 1
+        self._now, self._solved = t, False
         flow.home = self
         for each in self._way(flow):
             if each.asleep:
@@ -156,7 +148,6 @@ class Hierarchy:
                     node.volume = -node.level[-1][0]
                 ended = self._done(node.ended())
         self._recapacitate(node)
-        self._stirred += 1
         return ended
 
     def _recapacitate(self, node: Bottleneck) -> None:
@@ -303,8 +294,7 @@ class Hierarchy:
         node.settle(self._now)
         self._quit(flow, node)
         flow.home = flow.bottleneck = None
-        self._flows -= 1
-        self._stirred, self._solved = 0, False
+        self._solved = False
 
     def _way(self, flow: Flow) -> tuple[Bottleneck, ...]:
         """The links on its way, from the device to the root."""
@@ -341,7 +331,6 @@ class Hierarchy:
         self._look(flow)
         self._add(self._way(flow), flow.wide - before if flow.capped else 0, 0)
         node.order(flow)
-        self._stirred += 1
 
 
 def _number(node: Bottleneck) -> int:

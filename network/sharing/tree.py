@@ -29,8 +29,6 @@ class Tree:
     the first never has one.
     """
 
-    restless = False
-
     def __init__(self, links: Sequence[Link], t: float) -> None:
         """`links` are ordered from the devices to the root."""
         self._now = t

@@ -43,24 +43,11 @@ def test_a_batch_is_read_channel_by_channel_row_by_row(tmp_path, protocol):
     assert x[1, 2, 5, 7] == PIXELS[1, 2 * 1024 + 5 * 32 + 7]
 
 
-def test_no_pickle_is_opened_whose_md5_is_another(tmp_path, monkeypatch):
-    def opened(*arguments, **options):
-        raise AssertionError("the pickle was opened")
-
-    monkeypatch.setattr(cifar, "_Arrays", opened)
-    with pytest.raises(ValueError, match=r"batch: md5 .*; CIFAR-10's is 0000"):
-        read(tmp_path, pickle.dumps({"data": PIXELS, "labels": [3, 9]}), md5="0000")
-
-
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_even_with_the_right_md5_a_pickle_may_ask_for_nothing_but_arrays(tmp_path, protocol):
-    with pytest.raises(ValueError, match=r"batch: not a batch of CIFAR-10 \(it asks for posix.mkdir"):
-        read(tmp_path, pickle.dumps({"data": Harmful(tmp_path)}, protocol))
+def test_no_pickle_is_opened_whose_md5_is_another(tmp_path, protocol):
+    with pytest.raises(ValueError, match=r"batch: md5 .*; CIFAR-10's is 0000"):
+        read(tmp_path, pickle.dumps({"data": Harmful(tmp_path)}, protocol), md5="0000")
     assert not (tmp_path / "harm").exists()
-    with pytest.raises(ValueError, match="it asks for builtins.eval"):
-        read(tmp_path, b"cbuiltins\neval\n(V1+1\ntR.")
-    with pytest.raises(ValueError, match="the encoding 'os'"):
-        read(tmp_path, b"c_codecs\nencode\n(Vx\nVos\ntR.")
 
 
 @pytest.mark.parametrize("content", [b"", b"}", b"(lp0\n.", b"}.", pickle.dumps({"data": PIXELS, "labels": [1]}, 2)])

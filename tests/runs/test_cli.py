@@ -24,12 +24,13 @@ def refused(done):
     return done.stderr
 
 
-@pytest.mark.parametrize("command", [[], *([command.__name__] for command in COMMANDS)], ids=str)
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=str)
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_is_there_and_imports_nothing_heavy(command, flag, tmp_path):
     code = "import sys; sys.argv = ['fedlapse', *sys.argv[1:]]\nfrom emulator.__main__ import main\ntry: main()\n"
     code += "finally: print('loaded', len(sys.modules), [m for m in HEAVY if m in sys.modules], file=sys.stderr)"
-    heavy = "HEAVY = ['torch', 'numpy', 'altair', 'aiohttp', 'simpy', 'sklearn', 'ruamel.yaml', 'jinja2']\n"
+    light = ["numpy", "simpy", "ruamel.yaml", "jinja2"]  # which a command may need, and the list of commands does not
+    heavy = f"HEAVY = {['torch', 'altair', 'aiohttp', 'sklearn', *([] if command else light)]}\n"
     done = subprocess.run(
         [sys.executable, "-c", heavy + code, *command, flag], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
@@ -37,7 +38,7 @@ def test_help_is_there_and_imports_nothing_heavy(command, flag, tmp_path):
     assert "Usage" in done.stdout
     modules, loaded = re.search(r"loaded (\d+) (\[.*\])", done.stderr).groups()
     assert loaded == "[]"
-    assert int(modules) < 700  # torch alone brings over a thousand
+    assert int(modules) < (1000 if command else 500)  # torch alone brings over a thousand
 
 
 @pytest.mark.pages

@@ -9,7 +9,8 @@ from safetensors.torch import load_file
 from algorithms import stack_graph
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Reply
-from emulator.commands.play import Settings, play_scenario
+from emulator.commands.play import play_scenario
+from emulator.commands.playing import Settings
 from emulator.lab import flat, jobs
 from scenarios.builders import plugins
 from scenarios.load import build

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from emulator.record.record import FILES, read_lines
-from emulator.record.run import RUN, Facts, Run
+from emulator.record.run import Facts, Run
 from emulator.record.seal import seal_results
 from emulator.record.tally import Bill
 from emulator.record.targets import Target
@@ -114,16 +114,7 @@ def test_a_replay_of_its_own_scenario_is_the_run_byte_for_byte(ran, tmp_path, na
     assert (replayed.parting, replayed.assumed, replayed.failure) == (None, 0, None)
 
 
-def test_a_record_of_an_older_version_that_says_nothing_of_its_algorithm_is_not_replayed(ran, tmp_path):
-    run = ran(*OWN["fedcl-keeps"])
-    old = run._replace(folder=tmp_path / "old" / run.folder.name)
-    copytree(run.folder, old.folder)
-    (old.folder / RUN).unlink()
-    with pytest.raises(ValueError, match="has no run.json, which says .* play it again"):
-        read_script(old.folder)
-
-
-def test_nor_is_one_that_does_not_say_among_whom_an_own_rule_chose(ran, tmp_path):
+def test_a_record_that_does_not_say_among_whom_an_own_rule_chose_is_not_replayed(ran, tmp_path):
     run = ran(*OWN["in-turn"])
     old = tmp_path / run.folder.name
     copytree(run.folder, old)

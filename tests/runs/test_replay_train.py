@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from emulator.commands.play import Settings, play_scenario
+from emulator.commands.play import play_scenario
+from emulator.commands.playing import Settings
 from emulator.ledger.ledger import Ledger
 from emulator.record.record import FILES, MODEL, read_lines
 from emulator.record.run import RUN

@@ -122,7 +122,8 @@ def test_a_stacked_run_is_nearly_the_looped_one(play: Play) -> None:
 
 @pytest.mark.slow
 def test_the_files_do_not_depend_on_workers_and_say_how_many_are_stacked(tmp_path: Path) -> None:
-    from emulator.commands.play import Settings, play_scenario
+    from emulator.commands.play import play_scenario
+    from emulator.commands.playing import Settings
 
     placebo = {"fedcl": {"interval": 2, "fallback": "local_estimate", "placebo": "shuffled"}, "name": "placebo"}
     changes = {**STACKED, "algorithms": [*STACKED["algorithms"], placebo]}
@@ -152,7 +153,8 @@ def test_what_a_ledger_knows_of_stacks_is_found_and_can_be_verified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On other links the same devices are asked, and their stacks are the same jobs: in rounds without a deadline."""
-    from emulator.commands.play import Settings, play_scenario
+    from emulator.commands.play import play_scenario
+    from emulator.commands.playing import Settings
 
     slow = {
         "fleet": [{**group, "link": {"up_mbit_s": 1, "down_mbit_s": 2, "latency_ms": 9}} for group in SMALL["fleet"]]

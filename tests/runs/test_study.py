@@ -6,7 +6,6 @@ import csv
 import signal
 import subprocess
 import sys
-from hashlib import sha256
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -122,18 +121,6 @@ def test_a_report_over_another_protocol_must_be_called_exploratory(made: Path) -
     said = followed(made, other, "again", "--workers", "0", "--exploratory")
     assert said.startswith("Exploratory")
     assert "xploratory" in (made / "again" / "study.md").read_text(encoding="utf-8")
-
-
-def test_a_study_of_an_earlier_version_goes_on(made: Path) -> None:
-    """Its protocol lacks a key that was not there yet: it is the same protocol, and its digest is the one of old."""
-    older = made / "older"
-    older.mkdir()
-    text = (made / "out" / "protocol.yaml").read_text(encoding="utf-8")
-    lacking = "\n".join(line for line in text.splitlines() if not line.strip().startswith("rule:")) + "\n"
-    assert lacking != text
-    (older / "protocol.yaml").write_text(lacking, encoding="utf-8")
-    assert "Exploratory" not in followed(made, made / "tiny.yaml", "older", "--workers", "0")
-    assert sha256(lacking.encode()).hexdigest() in (older / "study.md").read_text(encoding="utf-8")
 
 
 def test_its_runs_can_be_reported_by_themselves(made: Path) -> None:

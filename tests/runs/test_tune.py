@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.commands.play import Settings
+from emulator.commands.playing import Settings
 from emulator.commands.tune.play import Tuning
 from emulator.record.folders import run_folders
 from emulator.report.tuned import page

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from emulator.commands.play import Settings, play_scenario
+from emulator.commands.play import play_scenario
+from emulator.commands.playing import Settings
 from emulator.record.run import RUN
 from emulator.record.seal import seal_results
 from scenarios.load import build, load

@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from emulator.commands.folder import alone, clear, folder
+from emulator.commands.group import flat
 from emulator.commands.lines import say
-from emulator.commands.options import (
-    MOST_WORKERS,
-    DeviceOption,
-    ExecutorName,
-    ExecutorOption,
-    Force,
-    Format,
-    FormatOption,
-    KeepStates,
-    LedgerOption,
-    NoLedger,
-    Quiet,
-    RayAddress,
-    cluster_of,
-    have_workers_ready,
-    ledger_of,
-)
+from emulator.commands.options import MOST_WORKERS, Force, Format
+from emulator.commands.playing import Playing
 from emulator.commands.reading import told_while_read
+from emulator.commands.reliance import soundness_told
+from emulator.commands.replay.files import Layout, as_json, begin, finish, refuse_runs
+from emulator.commands.replay.play import Play, Played, play_all
+from emulator.commands.replay.text import text
+from emulator.commands.stopping import uninterrupted
 from emulator.ledger.place import KEEP_STATES
-
-if TYPE_CHECKING:
-    from emulator.commands.replay.files import Layout
-    from emulator.commands.replay.play import Play, Played
-    from emulator.replay.batch import Batch, Order, Source
-    from emulator.replay.conditions import Condition
-    from emulator.replay.findings import Finding
-    from emulator.worlds.executors import Cluster
+from emulator.record.folders import home
+from emulator.replay.batch import Batch, Order, Source
+from emulator.replay.conditions import Condition, Uplink, links_from
+from emulator.replay.findings import Finding, finding
+from scenarios.load import load
+from scenarios.text.dimensions import RATE, SECONDS
 
 SEVERAL = ("--down", "--up")
 REPLAYED = "replayed"  # what the only setting is called where nothing else names it
@@ -112,6 +103,45 @@ Workers = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """The options of which runs are replayed, on which devices, and how far."""
+
+    run: Run
+    server_rate: ServerRate = None
+    fleet: Fleet = None
+    algorithm: Only = None
+    anyway: Anyway = False
+    train: Train = False
+
+    def batch(self) -> Batch:
+        """Reads the runs.  The algorithms of the scenario of --fleet do not matter, so they are not looked at."""
+        if self.anyway and self.train:
+            raise ValueError("--anyway and --train are given; --anyway assumes what --train trains, so one is enough")
+        with told_while_read():
+            other = None if self.fleet is None else load(self.fleet, recordings=True, algorithms=False)
+        return Batch(Source(self.run, other, self.anyway, self.train, tuple(self.algorithm or ())))
+
+
+@dataclass(frozen=True)
+class Replaying(Playing):
+    """The options of how runs are replayed."""
+
+    workers: Workers = None
+
+    def player(self, batch: Batch) -> Play:
+        """Returns what plays the runs of a batch.  Raises ValueError for an option that has no effect."""
+        if batch.source.train:
+            from emulator.commands.replay.train import Trainer  # torch
+
+            return Trainer(batch, self.settings()).play_all
+        given = {"--ledger": self.ledger, "--no-ledger": self.no_ledger, "--executor": self.cluster}
+        given |= {"--device": self.device != "cpu", "--keep-states": self.keep_states != KEEP_STATES}
+        for option in filter(given.get, given):
+            raise ValueError(f"{option} is for --train, which is not given")
+        return partial(play_all, batch, workers=self.workers, quiet=self.quiet)
+
+
 UpRatio = Annotated[
     float | None,
     typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate."),
@@ -129,30 +159,18 @@ Out = Annotated[Path | None, typer.Option(help="A new folder. Default: runs/NAME
 
 
 def replay(
-    run: Run,
+    *,
     down: Down = None,
     up: Up = None,
     up_ratio: UpRatio = None,
     symmetric: Symmetric = False,
     source: From = None,
     latency: Latency = None,
-    server_rate: ServerRate = None,
-    fleet: Fleet = None,
-    algorithm: Only = None,
-    anyway: Anyway = False,
-    train: Train = False,
+    recorded: Recorded,
     events: Events = False,
     out: Out = None,
     force: Force = False,
-    workers: Workers = None,
-    device: DeviceOption = "cpu",
-    executor: ExecutorOption = ExecutorName.processes,
-    ray_address: RayAddress = None,
-    ledger: LedgerOption = None,
-    no_ledger: NoLedger = False,
-    keep_states: KeepStates = KEEP_STATES,
-    quiet: Quiet = False,
-    format: FormatOption = Format.text,
+    replaying: Replaying,
 ) -> None:
     """Plays finished runs again, without training, on other links or another fleet.
 
@@ -160,36 +178,33 @@ def replay(
     until a decision differs (who is asked, whose reply counts); it stops there, unless --train trains the rest. Exit
     codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
     """
-    from emulator.commands.reliance import soundness_told
-    from emulator.record.folders import home
-
-    if train:
-        have_workers_ready(workers, device, executor)
-    with soundness_told([home(run)]):
-        from emulator.commands.folder import alone, clear
-        from emulator.commands.replay.files import Layout
-        from emulator.replay.batch import Batch
-
+    if recorded.train:
+        replaying.have_workers_ready()
+    with soundness_told([home(recorded.run)]):
         passed: list[str] = []
         with told_while_read():
             rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))
-        batch = Batch(source_of(run, fleet, anyway, train, algorithm))
-        conditions = _conditions(rates, latency, server_rate, _called(batch))
-        cluster = cluster_of(executor, ray_address)
-        play = player_of(batch, ledger, no_ledger, keep_states, workers, device, quiet, cluster)
-        layout = Layout(_folder(batch, out), conditions, events)
+        batch = recorded.batch()
+        conditions = _conditions(rates, latency, recorded.server_rate, _called(batch))
+        play = replaying.player(batch)
+        if out is not None:
+            refuse_runs(out, batch.home)
+        layout = Layout(folder(out, f"{batch.scenario.name}-replay"), conditions, events)
         with alone(layout.out):
             clear(layout.out, force, layout.coming(batch))
-            played = _played(batch, layout, play, [*passed, *batch.notes], format)
-        _end(played, layout.out)
+            played = _played(batch, layout, play, [*passed, *batch.notes], replaying.format)
+        if not played.whole:
+            say(f"fedlapse: {played.why}; what was replayed until then is in {layout.out}", err=True)
+        if played.code:
+            raise typer.Exit(played.code)
+
+
+command = typer.Typer(add_completion=False)
+command.command(cls=Several)(flat(replay))
 
 
 def _played(batch: Batch, layout: Layout, play: Play, passed: Sequence[str], format: Format) -> Played:
     """Plays all settings, writes what came of them to OUT, and prints it."""
-    from emulator.commands.replay.files import as_json, begin, finish
-    from emulator.commands.replay.text import text
-    from emulator.commands.stopping import uninterrupted
-
     begin(batch, layout, batch.recorded, passed)
     played = play(list(_orders(batch, layout)))
     with uninterrupted():
@@ -204,42 +219,6 @@ def _played(batch: Batch, layout: Layout, play: Play, passed: Sequence[str], for
     return played
 
 
-@told_while_read()
-def source_of(run: Path, fleet: str | None, anyway: bool, train: bool, algorithm: Sequence[str] | None) -> Source:
-    """What is replayed.  The algorithms of the scenario of --fleet do not matter, so they are not looked at."""
-    from emulator.replay.batch import Source
-    from scenarios.load import load
-
-    if anyway and train:
-        raise ValueError("--anyway and --train are given; --anyway assumes what --train trains, so one is enough")
-    other = None if fleet is None else load(fleet, recordings=True, algorithms=False)
-    return Source(run, other, anyway, train, tuple(algorithm or ()))
-
-
-def player_of(
-    batch: Batch,
-    ledger: Path | None,
-    no_ledger: bool,
-    keep_states: int,
-    workers: int | None,
-    device: str,
-    quiet: bool,
-    cluster: Cluster | None,
-) -> Play:
-    """What plays the runs of a batch: with --train a Trainer, which imports torch."""
-    if batch.source.train:
-        from emulator.commands.replay.train import Trainer
-
-        return Trainer(batch, ledger_of(ledger, no_ledger), keep_states, workers, device, quiet, cluster).play_all
-    given = {"--ledger": ledger, "--no-ledger": no_ledger, "--keep-states": keep_states != KEEP_STATES}
-    given |= {"--device": device != "cpu", "--executor": cluster is not None}
-    for option in filter(given.get, given):
-        raise ValueError(f"{option} is for --train, which is not given")
-    from emulator.commands.replay.play import play_all
-
-    return partial(play_all, batch, workers=workers, quiet=quiet)
-
-
 def _rates(
     downs: Sequence[str],
     ups: Sequence[str],
@@ -249,8 +228,6 @@ def _rates(
     passed: list[str],
 ) -> Iterator[Condition]:
     """The links of all settings; what was passed over is added to `passed`."""
-    from emulator.replay.conditions import Uplink, links_from
-
     ways = {"--up": bool(ups), "--up-ratio": ratio is not None, "--symmetric": symmetric}
     said = [option for option, given in ways.items() if given]
     if len(said) > 1:
@@ -270,11 +247,6 @@ def _conditions(
     rates: Sequence[Condition], latency: str | None, server_rate: str | None, otherwise: str
 ) -> list[Condition]:
     """The settings; one, which has the name `otherwise`, if no links are named."""
-    from dataclasses import replace
-
-    from emulator.replay.conditions import Condition
-    from scenarios.text.dimensions import RATE, SECONDS
-
     seconds = None if latency is None else SECONDS.value(latency)
     rate = None if server_rate is None else RATE.value(server_rate)
     other = "" if otherwise == REPLAYED else f"{otherwise}, "
@@ -293,18 +265,7 @@ def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:
         yield name, each
 
 
-def _folder(batch: Batch, out: Path | None) -> Path:
-    from emulator.commands.folder import folder
-    from emulator.commands.replay.files import refuse_runs
-
-    if out is not None:
-        refuse_runs(out, batch.home)
-    return folder(out, f"{batch.scenario.name}-replay")
-
-
 def _orders(batch: Batch, layout: Layout) -> Iterator[Order]:
-    from emulator.replay.batch import Order
-
     for condition in layout.conditions:
         where = layout.of(condition)
         for number, script in enumerate(batch.scripts):
@@ -313,8 +274,6 @@ def _orders(batch: Batch, layout: Layout) -> Iterator[Order]:
 
 def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> Iterator[Finding]:
     """One for each condition of which something was played."""
-    from emulator.replay.findings import finding
-
     runs = len(batch.scripts)
     for number, condition in enumerate(conditions):
         results = played.results[number * runs : (number + 1) * runs]
@@ -323,11 +282,3 @@ def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> 
         said = [*condition.about(batch.base), *([batch.match] if batch.match else [])]
         rest = [batch.unplayed(run) for run in range(len(results), runs)]
         yield finding(condition.name, said, [*results, *rest])
-
-
-def _end(played: Played, out: Path) -> None:
-    """What a replay that was broken off has left; the exit code."""
-    if not played.whole:
-        say(f"fedlapse: {played.why}; what was replayed until then is in {out}", err=True)
-    if played.code:
-        raise typer.Exit(played.code)

@@ -6,42 +6,27 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from emulator.commands.lines import say
-from emulator.commands.options import (
-    DeviceOption,
-    ExecutorName,
-    ExecutorOption,
-    Format,
-    FormatOption,
-    KeepStates,
-    LedgerOption,
-    NoLedger,
-    Quiet,
-    RayAddress,
-    cluster_of,
-    have_workers_ready,
-)
-from emulator.commands.replay.cli import (
-    Anyway,
-    Fleet,
-    Only,
-    Run,
-    ServerRate,
-    Train,
-    Workers,
-    player_of,
-    source_of,
-)
-from emulator.ledger.place import KEEP_STATES
-
-if TYPE_CHECKING:
-    from emulator.commands.replay.play import Played
-    from emulator.replay.batch import Batch, Order, Source
-    from emulator.replay.grid import Axis, Cell, Point
+from emulator.commands.options import Format
+from emulator.commands.reliance import soundness_told
+from emulator.commands.replay.cli import Recorded, Replaying
+from emulator.commands.replay.play import Played
+from emulator.commands.stopping import uninterrupted
+from emulator.record.digest import digest
+from emulator.record.folders import home
+from emulator.record.record import replace_file
+from emulator.record.seal import renew
+from emulator.replay.batch import Batch, Order, Source
+from emulator.replay.conditions import Condition
+from emulator.replay.findings import ALL, ASSUMPTION, UNKNOWN, finding, goals
+from emulator.replay.grid import Axis, Cell, Point, cell, conditions
+from emulator.results.units import counted, under
+from scenarios.text.dimensions import RATE, SECONDS, SPEED
+from scenarios.text.faults import did_you_mean
 
 MOST = 4096  # cells
 UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # of a map of which nothing is said
@@ -91,71 +76,48 @@ Out = Annotated[
 
 
 def map_(
-    run: Run,
+    *,
     uplink: Uplink = None,
     latency: Latency = None,
     speed: Speed = None,
     points: Points = 7,
     symmetric: Symmetric = False,
     target: Goal = None,
-    server_rate: ServerRate = None,
-    fleet: Fleet = None,
-    algorithm: Only = None,
-    anyway: Anyway = False,
-    train: Train = False,
+    recorded: Recorded,
     out: Out = None,
-    workers: Workers = None,
-    device: DeviceOption = "cpu",
-    executor: ExecutorOption = ExecutorName.processes,
-    ray_address: RayAddress = None,
-    ledger: LedgerOption = None,
-    no_ledger: NoLedger = False,
-    keep_states: KeepStates = KEEP_STATES,
-    quiet: Quiet = False,
-    format: FormatOption = Format.text,
+    replaying: Replaying,
 ) -> None:
     """Replays finished runs over a grid of links, and draws which algorithm reaches a target first, and by how much.
 
     Without a range: uplinks of 0.1 to 100 Mbit/s and latencies of 5 to 500 ms. Cells in which the seeds disagree are
     marked. Exit codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
     """
-    from emulator.commands.reliance import soundness_told
-    from emulator.record.folders import home
-
-    if train:
-        have_workers_ready(workers, device, executor)
-    with soundness_told([home(run)]):
-        from emulator.replay.batch import Batch
-
+    if recorded.train:
+        replaying.have_workers_ready()
+    with soundness_told([home(recorded.run)]):
         axes = _axes(uplink, latency, speed, points)
-        batch = Batch(source_of(run, fleet, anyway, train, algorithm))
+        batch = recorded.batch()
         goal = _target(batch, target)
-        grid = _points(axes, server_rate, symmetric)
-        cluster = cluster_of(executor, ray_address)
-        play = player_of(batch, ledger, no_ledger, keep_states, workers, device, quiet, cluster)
+        grid = _points(axes, recorded.server_rate, symmetric)
+        play = replaying.player(batch)
         played = play(_orders(batch, grid))
         cells = list(_cells(batch, grid, played, goal))
         _say_why(played, len(cells), len(grid))
         if cells:
             fallen = _fallen_back(batch, goal, target)
-            notes = [*batch.notes, *fallen, *_notes(batch, symmetric, server_rate), *_open(cells, len(grid))]
+            notes = [*batch.notes, *fallen, *_notes(batch, symmetric, recorded.server_rate), *_open(cells, len(grid))]
             files = _drawn(batch, cells, axes, goal, notes)
-            _write(out or run, files)
-            if format is Format.json:
+            _write(out or recorded.run, files)
+            if replaying.format is Format.json:
                 typer.echo(files["map.json"], nl=False)
             else:
-                said = _text(batch, cells, len(grid), out or run, goal, fallen)
+                said = _text(batch, cells, len(grid), out or recorded.run, goal, fallen)
                 say("\n".join([*said, *filter(None, [played.trained])]))
         if played.code:
             raise typer.Exit(played.code)
 
 
-map_.__name__ = "map"  # the command's; as a name here it would hide Python's
-
-
 def _axes(uplink: str | None, latency: str | None, speed: str | None, points: int) -> list[Axis]:
-    from emulator.replay.grid import Axis
-    from scenarios.text.dimensions import RATE, SECONDS, SPEED
 
     if uplink is latency is speed is None:
         uplink, latency = UPLINKS, LATENCIES
@@ -173,8 +135,6 @@ def _axes(uplink: str | None, latency: str | None, speed: str | None, points: in
 
 
 def _target(batch: Batch, named: str | None) -> str:
-    from emulator.replay.findings import ALL, goals
-    from scenarios.text.faults import did_you_mean
 
     names = [*(target.name for target in batch.targets), ALL]
     if named is not None and named not in names:
@@ -200,30 +160,23 @@ def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:
 
 
 def _called(batch: Batch, target: str) -> str:
-    from emulator.replay.findings import ALL
 
     return f"the end of {batch.every}" if target == ALL else target
 
 
 def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> list[Point]:
-    from emulator.replay.conditions import Condition
-    from emulator.replay.grid import conditions
-    from scenarios.text.dimensions import RATE
 
     base = Condition("map", server_rate=None if server_rate is None else RATE.value(server_rate))
     return list(conditions(axes, base, symmetric))
 
 
 def _orders(batch: Batch, points: Sequence[Point]) -> list[Order]:
-    from emulator.replay.batch import Order
 
     return [Order(run, condition) for _, condition in points for run in range(len(batch.scripts))]
 
 
 def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[Cell]:
     """Those of which every run was replayed."""
-    from emulator.replay.findings import finding
-    from emulator.replay.grid import cell
 
     runs = len(batch.scripts)
     for number, (place, condition) in enumerate(points[: len(played.results) // runs]):
@@ -232,8 +185,6 @@ def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -
 
 
 def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
-    from emulator.results.units import under
-    from scenarios.text.dimensions import RATE
 
     rate = RATE.value(server_rate) if server_rate else batch.base.server_link.mean("down")
     said = ["assumed: the downlink is as fast as the uplink" if symmetric else "downlinks are as recorded"]
@@ -244,7 +195,6 @@ def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
 
 def _open(cells: Sequence[Cell], total: int) -> Iterator[str]:
     """What is not as it should be, for whoever looks at the map."""
-    from emulator.replay.findings import ASSUMPTION, UNKNOWN
 
     if len(cells) < total:
         yield f"stopped after {len(cells)} of {total} cells"
@@ -257,7 +207,6 @@ def _open(cells: Sequence[Cell], total: int) -> Iterator[str]:
 
 
 def _cells_of(number: int) -> str:
-    from emulator.results.units import counted
 
     return counted(number, "cell")
 
@@ -266,8 +215,7 @@ def _drawn(
     batch: Batch, cells: Sequence[Cell], axes: Sequence[Axis], target: str, notes: Sequence[str]
 ) -> dict[str, str | bytes]:
     """The files of the map, by name."""
-    from emulator.record.digest import digest
-    from emulator.report import winners
+    from emulator.report import winners  # altair takes a second to import
 
     goal = _called(batch, target)
     shown = winners.figure(cells, axes, batch.labels, goal, winners.caption(cells, batch.labels, notes))
@@ -286,9 +234,6 @@ def _drawn(
 
 
 def _write(out: Path, drawn: Mapping[str, str | bytes]) -> None:
-    from emulator.commands.stopping import uninterrupted
-    from emulator.record.record import replace_file
-    from emulator.record.seal import renew
 
     with uninterrupted():
         out.mkdir(parents=True, exist_ok=True)
@@ -343,7 +288,6 @@ def _two_alone(labels: Sequence[str], cells: Sequence[Cell]) -> Iterator[str]:
 
 def _unknown(cells: Sequence[Cell]) -> Iterator[str]:
     """Why cells are not known, or not exact, the most frequent reasons first."""
-    from emulator.results.units import counted
 
     reasons = Counter(each.why for each in cells if each.why)
     for why, number in reasons.most_common(REASONS):
@@ -354,7 +298,6 @@ def _unknown(cells: Sequence[Cell]) -> Iterator[str]:
 
 def _assumed(cells: Sequence[Cell], source: Source) -> Iterator[str]:
     """What --anyway has assumed, or would assume."""
-    from emulator.replay.findings import ASSUMPTION
 
     if any(each.assumed for each in cells):
         yield f"    assumed: {ASSUMPTION}"

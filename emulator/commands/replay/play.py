@@ -12,7 +12,7 @@ from rich.status import Status
 
 from emulator.commands.compiling import compile_replays
 from emulator.commands.errors import FAILED
-from emulator.commands.options import workers_of
+from emulator.commands.playing import workers_of
 from emulator.commands.stopping import code_of
 from emulator.play.progress import about
 from emulator.record.removal import remove, written

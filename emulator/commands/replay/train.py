@@ -7,15 +7,14 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from rich.console import Console
 
 from emulator.commands.compiling import compile_replays
 from emulator.commands.errors import FAILED
 from emulator.commands.lines import say
-from emulator.commands.options import crew_of
 from emulator.commands.play import pool_of, why_ended
+from emulator.commands.playing import Settings, crew_of
 from emulator.commands.reading import told_while_read
 from emulator.commands.replay.play import Played, gathered
 from emulator.commands.stopping import Stopped, heard_by
@@ -33,7 +32,6 @@ from emulator.replay.replayer import Replayed
 from emulator.results.units import counted
 from emulator.worlds import gpus
 from emulator.worlds.executor import Executor, Tally
-from emulator.worlds.executors import Cluster
 from emulator.worlds.remembering import Disagreed
 from emulator.worlds.signals import event_loop
 from scenarios.builders.roster import sample
@@ -47,26 +45,17 @@ class Trainer:
     Raises BadScenario if the scenario cannot be played here.
     """
 
-    def __init__(
-        self,
-        batch: Batch,
-        ledger: Path | None,
-        keep_states: int,
-        workers: int | None,
-        device: str,
-        quiet: bool,
-        cluster: Cluster | None = None,
-    ) -> None:
-        self.batch, self.ledger, self.keep_states, self.quiet = batch, ledger, keep_states, quiet
-        places = gpus.found(device)
-        self.workers = crew_of(workers, places, cluster)
+    def __init__(self, batch: Batch, settings: Settings) -> None:
+        self.batch, self.settings = batch, settings
+        places = gpus.found(settings.device)
+        self.workers = crew_of(settings.workers, places, settings.cluster)
         with told_while_read():
             self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
         with placed(self.scenario.source):
             self.lab = lab_of(self.scenario, places)
         self.conduct = Conduct.of(self.scenario)
         rounds, runs = self.conduct.rules.max, len(batch.scripts)
-        self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=quiet)
+        self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=settings.quiet)
         self.tally: Tally | None = None  # None: there is no ledger
         self.fault: Faulty | None = None  # an algorithm's own, the first
         self.signal = 0  # that has stopped it
@@ -86,7 +75,7 @@ class Trainer:
 
     def _all(self, orders: Sequence[Order]) -> Generator[Result, None, None]:
         """The results in the order given.  Raises ChildProcessError if all must end: a worker was killed, say."""
-        with pool_of(self.scenario, self.lab, self.ledger, self.workers, self.keep_states) as pool:
+        with pool_of(self.scenario, self.lab, self.settings.ledger, self.workers, self.settings.keep_states) as pool:
             try:
                 runs = len(self.batch.scripts)
                 self._tell_before(pool, len(orders) // runs)
@@ -145,7 +134,7 @@ class Trainer:
         """How much is trained for want of a ledger, or of what is not in it."""
         self.tally = pool.tally
         new = [script.run for script in self.batch.scripts if not pool.knows(start, script.run)]  # how it begins
-        if self.quiet or not new:
+        if self.settings.quiet or not new:
             return
         rounds = sum(self._device_rounds(number) for number, each in enumerate(self.batch.scripts) if each.run in new)
         if self.tally:

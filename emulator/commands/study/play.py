@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import typer
 from emulator.commands.folder import alone, folder, replaced
 from emulator.commands.lines import say
 from emulator.commands.options import Format
-from emulator.commands.play import Settings
+from emulator.commands.playing import Settings
 from emulator.commands.stopping import uninterrupted
 from emulator.commands.study.places import Places
 from emulator.commands.study.replays import Replays
@@ -34,8 +33,11 @@ from emulator.results.why import pace
 from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
+from emulator.studies.page import markdown
 from emulator.studies.protocol import METRIC, OWN, main_target, pairs, protocol_of, targets
 from emulator.studies.stamps import Kept
+from emulator.studies.tables import tables
+from emulator.studies.verdict import short, verdict
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
@@ -131,10 +133,6 @@ class Studying:
         before = path.read_text(encoding="utf-8")
         if before == said:
             return
-        if self._says(before):
-            self.digest = self.recorded = sha256(before.encode()).hexdigest()
-            self.tuning.scenario = under(self.scenario, self.recorded)
-            return
         if self.settings.force:
             replaced(out, "study", self._folders())
             replace_file(path, said)
@@ -150,13 +148,6 @@ class Studying:
         moved = _settings(self.protocol.sensitivity) if self.protocol.sensitivity else ()
         results = ["baseline", "reporting", *(f"sensitivity/{_folder(*setting)}" for _, setting, _ in moved)]
         return {"tuning": "search", **dict.fromkeys(results, "results"), "tables": "tables", "figures": "figures"}
-
-    def _says(self, before: str) -> bool:
-        """Whether this is the same protocol, as an earlier version of fedlapse wrote it, which had fewer keys."""
-        try:
-            return digest(parse(before, PROTOCOL)) == self.digest
-        except BadScenario:
-            return False
 
     # --- what is played -------------------------------------------------------------------------------------------
 
@@ -325,9 +316,6 @@ class Studying:
 
     def _write(self, out: Path, answer: Answer) -> None:
         from emulator.report.studied import pictures  # altair takes a second to import
-        from emulator.studies.page import markdown
-        from emulator.studies.tables import tables
-        from emulator.studies.verdict import short, verdict
 
         with uninterrupted():
             for kind in ("tables", "figures"):  # what an earlier report had may be no part of this one

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from emulator.commands.errors import BAD_INPUT, one_line, told_in_one_line
 from emulator.commands.group import Commands
 from emulator.commands.options import Format, FormatOption
+from emulator.commands.plan_text import columns, filled, grid, printed
+from emulator.commands.trace import facts
+from emulator.commands.trace.facts import Facts
 from emulator.commands.trace.files import (
     STDOUT,
     check_picture,
@@ -22,13 +25,17 @@ from emulator.commands.trace.files import (
     target,
     traces_of,
 )
-
-if TYPE_CHECKING:
-    from emulator.commands.trace.facts import Facts
+from emulator.commands.trace.transfer import text, transfers
+from network.files import BadFile
+from network.links.synth import MBIT, named, presets
+from network.links.synth import synth as drawn
+from network.links.tcp import Tcp
+from scenarios.text.dimensions import SECONDS, SIZE
 
 trace = typer.Typer(
     help="Inspects, converts and generates traces of links, and says how long a payload takes on one.",
     cls=Commands,
+    add_completion=False,
 )
 
 
@@ -79,8 +86,6 @@ def info(
     Example: fedlapse trace info norway_bus_1 Verizon-LTE-short.down --plot links.png
     """
     with told_in_one_line(ValueError):
-        from emulator.commands.trace import facts
-
         check_picture(plot)
         found, faults = _read(files, from_, direction)
         if format is Format.json:
@@ -100,14 +105,11 @@ def info(
 
 def _read(files: list[Path], format: str | None, direction: Way | None) -> tuple[list[Facts], list[str]]:
     """What could be read, and a line for each file that could not."""
-    from emulator.commands.trace.facts import facts
-    from network.files import BadFile
-
     found, faults = [], []
     for path in files:
         try:
             known = format or format_of(path)
-            found += [facts(path, known, one) for one in traces_of(path, known, direction)]
+            found += [facts.facts(path, known, one) for one in traces_of(path, known, direction)]
         except BadFile as error:
             faults.append(one_line(error))
     return found, faults
@@ -160,8 +162,6 @@ def synth(
     Example: fedlapse trace synth lte-driving --seconds 600 --seed 1 -o lte.csv
     """
     with told_in_one_line(ValueError):
-        from network.links.synth import synth as drawn
-
         if preset is None:
             typer.echo(_listed(format))
             return
@@ -178,9 +178,6 @@ def synth(
 
 def _listed(format: Format) -> str:
     """The presets, with what of them is assumed."""
-    from emulator.commands.plan_text import columns, filled, grid, printed
-    from network.links.synth import MBIT, presets
-
     if format is Format.json:
         return json.dumps([_plain(name) for name in presets()], indent=1)
     numbers = ("down", "up", "cv", "outages", "ms")
@@ -204,8 +201,6 @@ def _listed(format: Format) -> str:
 
 
 def _plain(name: str) -> dict[str, object]:
-    from network.links.synth import MBIT, named
-
     one = named(name)
     return {
         "name": name,
@@ -243,10 +238,6 @@ def transfer(
     Example: fedlapse trace transfer lte.csv --bytes 6.65MB --every 10s --latency 50ms
     """
     with told_in_one_line(ValueError):
-        from emulator.commands.trace.transfer import text, transfers
-        from network.links.tcp import Tcp
-        from scenarios.text.dimensions import SECONDS, SIZE
-
         check_picture(plot)
         nbytes, apart = round(SIZE.value(size)), SECONDS.value(every)
         one_way = None if latency is None else SECONDS.value(latency)

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from emulator.commands.plan_text import columns, filled, grid, printed
 from emulator.results.units import duration
-
-if TYPE_CHECKING:
-    from network.links.trace import Floats, Trace
+from network.links.trace import Floats, Trace
 
 MBIT = 1e6 / 8  # bytes
 OUT = 10e3 / 8  # bytes/s: below it a link carries nothing that is of use
@@ -107,8 +106,6 @@ def sparkline(trace: Trace, width: int) -> str:
 
 def text(every: Sequence[Facts]) -> str:
     """A table with a row for each trace, and their sparklines."""
-    from emulator.commands.plan_text import columns, filled, grid, printed
-
     width = columns()
     numbers = ("duration", "mean", "p10", "p50", "p90", "outages", "longest", "share")
     table = grid("Rates in Mbit/s", "trace", "way", numbers=numbers)

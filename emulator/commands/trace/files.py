@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import typer
 
 from emulator.commands.reading import told_while_read
-
-if TYPE_CHECKING:
-    from network.links.trace import Direction, Trace
+from emulator.record.record import replace_file
+from network.links.trace import Direction, Trace
+from network.traces import columns, mahimahi
+from network.traces.read import read, recognise
+from network.traces.source import PACKET
 
 STDOUT = Path("-")
 SUFFIXES = {".csv": "csv", ".down": "mahimahi", ".up": "mahimahi"}
@@ -32,16 +34,12 @@ def check_picture(path: Path | None) -> None:
 @told_while_read()
 def format_of(path: Path) -> str:
     """Raises BadFile."""
-    from network.traces.read import recognise
-
     return recognise(path)
 
 
 @told_while_read()
 def traces_of(path: Path, format: str | None, way: str | None) -> tuple[Trace, ...]:
     """Raises BadFile."""
-    from network.traces.read import read
-
     return read(path, format, cast("Direction | None", way and str(way)))
 
 
@@ -76,8 +74,6 @@ def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str 
 
 
 def _write(texts: Mapping[Path, str], folder: Path, force: bool) -> None:
-    from emulator.record.record import replace_file
-
     for path in texts:
         if path.exists() and not force:
             raise ValueError(f"{path} is there already; --force replaces it")
@@ -90,15 +86,11 @@ def _write(texts: Mapping[Path, str], folder: Path, force: bool) -> None:
 
 
 def _csv(traces: Sequence[Trace], out: Path, comment: str) -> dict[Path, str]:
-    from network.traces import columns
-
     return {out: (f"# {comment}\n" if comment else "") + columns.written(traces)}
 
 
 def _mahimahi(traces: Sequence[Trace], out: Path) -> dict[Path, str]:
     """A file each way: OUT.down and OUT.up, unless OUT says it."""
-    from network.traces import mahimahi
-
     if out.suffix in (".down", ".up"):
         _check_direction(traces, out)
     written: dict[Path, str] = {}
@@ -145,8 +137,6 @@ def _cut(traces: Sequence[Trace]) -> Iterator[str]:
 
 
 def _rounded(trace: Trace) -> str:
-    from network.traces.source import PACKET
-
     total = trace.carried(0.0, trace.period)
     carried = max(1, round(total / PACKET)) * PACKET
     period = max(1, round(trace.period * 1e3)) / 1e3

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 import numpy as np
 
 from emulator.commands.trace.facts import MBIT, Facts, between
+from emulator.commands.trace.transfer import Transfers
 from emulator.record.record import replace_file
 from emulator.report import drawing
 from emulator.report.figure import table
 from emulator.report.palette import COLOURS
-
-if TYPE_CHECKING:
-    from emulator.commands.trace.transfer import Transfers
 
 WIDTH, HEIGHT = 760, 150
 POINTS = 1500  # in a curve

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from emulator.commands.plan_text import columns, filled, grid, printed
 from emulator.results import units
-
-if TYPE_CHECKING:
-    from network.links.tcp import Tcp
-    from network.links.trace import Trace
+from network.links.tcp import Tcp, Way, passage
+from network.links.trace import Trace
 
 MOST = 20_000  # starts
 LARGEST = 1e15  # bytes: 1 PB takes three months at 1 Gbit/s
@@ -92,8 +91,6 @@ def transfers(trace: Trace, nbytes: int, every: float, tcp: Tcp, latency: float 
 
 
 def _end(trace: Trace, nbytes: int, start: float, tcp: Tcp, latency: float | None) -> float:
-    from network.links.tcp import Way, passage
-
     one_way = (trace.latency_at(start) or 0.0) if latency is None else latency
     loss = trace.loss_at(start) or 0.0
     if loss >= 1 and tcp.model == "tcp":
@@ -105,8 +102,6 @@ def _end(trace: Trace, nbytes: int, start: float, tcp: Tcp, latency: float | Non
 
 
 def text(every: Sequence[Transfers], title: str, notes: Sequence[str]) -> str:
-    from emulator.commands.plan_text import columns, filled, grid, printed
-
     width = columns()
     unit = _unit(every)
     numbers = ("starts", "min", "p25", "median", "p75", "p95", "max", "mean", "bytes / mean rate", "never end")

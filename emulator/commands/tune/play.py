@@ -16,7 +16,7 @@ from rich.console import Console
 from emulator.commands.folder import alone, folder, replaced
 from emulator.commands.lines import say
 from emulator.commands.options import Format
-from emulator.commands.play import Settings
+from emulator.commands.playing import Settings
 from emulator.commands.replay.play import play_all
 from emulator.commands.stopping import uninterrupted
 from emulator.commands.trials import Runs, Trials, Unfinished

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from algorithms.cohort import draw
-from emulator.audit.audit import NO_FACTS, Audit, audit
+from emulator.audit.audit import Audit, audit
 from emulator.lab.seeds import seed
 from emulator.record.run import RUN, Facts, Run, text_of
 from tests.conftest import Play
@@ -47,7 +47,7 @@ def verdict(tmp_path: Path) -> Judge:
     def judge(
         asked: str,
         number: int = 1,
-        facts: Facts | None = DRAWN,
+        facts: Facts = DRAWN,
         devices: list[Body] | None = None,
         world: str = "virtual",
         idle: Body | None = None,
@@ -59,8 +59,7 @@ def verdict(tmp_path: Path) -> Judge:
         lines[0] |= idle or {}
         folder = write(tmp_path, lines, [row(0, 3.5, asked, SIZES)], [WORK[0], {**WORK[1], "device": asked}])
         (folder / RUN).unlink()
-        if facts:
-            (folder / RUN).write_text(text_of(Run("fedavg", number), facts))
+        (folder / RUN).write_text(text_of(Run("fedavg", number), facts))
         return audit(folder)
 
     return judge
@@ -151,12 +150,6 @@ def test_a_rule_of_its_own_asks_no_more_than_the_scenario_says_unless_it_asks_al
     assert any(
         fault.endswith("asks 2 devices; it must be 1 at most, or all 3 that are online and idle") for fault in faults
     )
-
-
-def test_without_run_json_only_absences_are_judged_and_that_is_said(verdict: Judge) -> None:
-    for name in NAMES:
-        assert verdict(name, facts=None) == Audit([], NO_FACTS)
-    assert verdict("a-0", facts=None, devices=fleet(off=[[0.0, 9.0]])).faults
 
 
 @pytest.mark.slow

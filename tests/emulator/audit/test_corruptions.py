@@ -61,7 +61,7 @@ MODELS = "accuracy|loss|validation|initial|personalised(_participants)?|leverage
 UNKNOWABLE = re.compile(
     "|".join(
         [
-            rf"{RUN}/run.json(: algorithm.* changed| deleted)",  # older versions did not write it
+            rf"{RUN}/run.json: algorithm.* changed",
             rf"{RUN}/events.jsonl: compute.end: update changed",  # the digest of what a device sent
             rf"{RUN}/events.jsonl: (compute|down|up|on|off)\S* exchanged",  # in one instant things have no order
             rf"{RUN}/rounds.jsonl: row: ({MODELS}) (changed|renamed)",
@@ -69,7 +69,7 @@ UNKNOWABLE = re.compile(
             rf"{RUN}/work.jsonl: device: held changed",  # memory that the device has anyway
             rf"{RUN}/work.jsonl: (device|server) exchanged",  # two lines of one round
             r"host.json: (command|machine|real_seconds|overruns|folders|versions\.(?!fedlapse|numpy)).* changed",
-            r"host.json: (strangers|folders) (changed|deleted)",
+            r"host.json: (strangers (changed|deleted)|folders changed)",
             r"((host|split|summary).json|scenario.yaml) (cut by a byte|with a byte more)",
             # another build may choose other words
             r"summary.json: (.*\.)?(sentence|text|why\.\*|hints\.\*|how_sure\.\*) changed",

@@ -9,9 +9,11 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-from emulator.__main__ import COMMANDS
-from emulator.commands.options import ExecutorName, have_workers_ready, workers_of
+from emulator.__main__ import COMMANDS, app
+from emulator.commands.options import ExecutorName
+from emulator.commands.playing import Computing, workers_of
 from tests.emulator.commands.processes import Command, wait_for
 
 
@@ -135,7 +137,7 @@ def test_what_workers_need_is_imported_early_where_there_will_be_worker_processe
 ):
     asked = []
     monkeypatch.setattr("emulator.worlds.ready.be_ready", lambda: asked.append(True))
-    have_workers_ready(count, device, ExecutorName(executor))
+    Computing(count, device, ExecutorName(executor)).have_workers_ready()
     assert bool(asked) is ready
 
 
@@ -207,7 +209,7 @@ def test_a_file_that_is_not_there_is_told_with_that_prefix_too(fedlapse, words) 
     assert re.fullmatch(r"fedlapse: (?!fedlapse).*\n", done.stderr)
 
 
-PAGES = [[], ["trace"], *([command.__name__] for command in COMMANDS)]
+PAGES = [[], *([name] for name in COMMANDS)]
 PAGES += [["trace", name] for name in ("info", "convert", "synth", "transfer")]
 
 
@@ -217,6 +219,12 @@ def test_an_option_that_no_command_has_is_told_with_that_prefix(fedlapse, words)
     assert done.returncode == 2
     assert done.stderr.startswith("fedlapse: no such option: --nope")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_first_sentence_that_a_list_of_commands_shows_is_the_commands_own(command: str) -> None:
+    own = get_command(app).get_command(None, command).help
+    assert COMMANDS[command][1] == " ".join(own.split("\n\n")[0].split())
 
 
 @pytest.mark.parametrize("words", PAGES, ids=str)

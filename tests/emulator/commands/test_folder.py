@@ -165,15 +165,6 @@ def test_a_run_does_not_write_over_a_file_of_the_users(results):
     assert files(results) == before
 
 
-def test_of_an_older_version_the_scenario_tells_which_folders_are_runs(results):
-    """Its labels and seeds alone: the quickstart has no run of fedavg with the seed 99."""
-    (results / "scenario.yaml").write_text(dump(load("quickstart", ["seeds=[1]"])))
-    (results / "host.json").write_text("{}")
-    write(results, ["fedcurv-s1/events.jsonl", "fedavg-s99/events.jsonl"])
-    clear(results, True, COMING)
-    assert files(results) == MINE | {"fedavg-s99/events.jsonl"}
-
-
 def test_where_nothing_tells_which_folders_are_runs_all_of_them_stay(results):
     (results / "host.json").write_text("[]")
     clear(results, True, {})

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from emulator.commands import options
-from emulator.commands.options import ExecutorName, cluster_of, crew_of
+from emulator.commands import playing
+from emulator.commands.options import ExecutorName
+from emulator.commands.playing import Computing, crew_of
+from emulator.commands.replay.cli import Replaying
 from emulator.worlds.crew import no_more
 from emulator.worlds.executors import Cluster
 from scenarios.load import BadScenario
@@ -17,11 +19,11 @@ LOCAL, ELSEWHERE = Cluster(), Cluster(address="auto")
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "find_spec", lambda name: name)
+    monkeypatch.setattr(playing, "find_spec", lambda name: name)
 
 
 def test_without_ray_a_line_says_how_to_install_it(fedlapse: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    monkeypatch.setattr(playing, "find_spec", lambda name: None)
     done = fedlapse("compare", "--executor", "ray", "--out", "new")
     assert done.returncode == 2
     assert "Ray is not installed; pip install 'fedlapse[ray]'\n" in done.stderr
@@ -35,21 +37,19 @@ def test_an_address_is_for_ray(fedlapse: Any) -> None:
 
 def test_a_replay_that_trains_nothing_needs_no_executor(fedlapse: Any, installed: None) -> None:
     """As with --device."""
-    from emulator.commands.replay.cli import player_of
-
     batch: Any = type("Batch", (), {"source": type("Source", (), {"train": False})})
     with pytest.raises(ValueError, match="--executor is for --train"):
-        player_of(batch, None, False, 10, None, "cpu", False, LOCAL)
+        Replaying(executor=ExecutorName.ray).player(batch)
 
 
 @pytest.mark.parametrize("address", [None, "auto", "ray://head:10001"])
 def test_addresses(installed: None, address: str | None) -> None:
-    assert cluster_of(ExecutorName.ray, address) == Cluster(address=address)
+    assert Computing(executor=ExecutorName.ray, ray_address=address).cluster == Cluster(address=address)
 
 
 def test_an_address_that_ray_cannot_have_is_refused(installed: None) -> None:
     with pytest.raises(BadScenario, match=r"--ray-address head:6379: it must be auto, or such as ray://"):
-        cluster_of(ExecutorName.ray, "head:6379")
+        _ = Computing(executor=ExecutorName.ray, ray_address="head:6379").cluster
 
 
 @pytest.mark.parametrize(

@@ -201,10 +201,9 @@ def test_torch_and_the_processor_are_named(tmp_path, now, why):
     assert found.startswith("no known file has changed, nor torch") == (why is None)
 
 
-def test_a_record_of_an_older_version_does_not_say_why(tmp_path):
-    assert code.why_otherwise(tmp_path, json.dumps(said())) == (
-        "the folder has no code.json, so it was begun by an older version, and nobody knows why"
-    )
+def test_without_the_file_nobody_knows_why(tmp_path):
+    said_why = code.why_otherwise(tmp_path, json.dumps(said()))
+    assert said_why == "the folder has no readable code.json, so nobody knows why"
 
 
 @pytest.fixture

@@ -154,16 +154,6 @@ def test_records_part_at_their_first_unequal_line(
     assert first_difference(other, one) == FirstDifference("events.jsonl", line + 1, time, about + b, about + a)
 
 
-def test_the_form_of_a_number_is_no_difference(tmp_path: Path) -> None:
-    """Older versions wrote 1e-05 where orjson writes 0.00001, and letters as escapes."""
-    line = {"t": 1e-05, "event": "off", "round": 0, "device": "größe"}
-    ours, theirs = write(tmp_path / "a" / "events.jsonl", [line]), tmp_path / "events.jsonl"
-    theirs.write_text(json.dumps(line, sort_keys=True) + "\n")
-    assert first_difference(ours, theirs) is None
-    theirs.write_text(json.dumps({**line, "t": 2e-05}, sort_keys=True) + "\n")
-    assert first_difference(ours, theirs) is not None
-
-
 def test_a_record_that_goes_on_parts_after_the_end_of_the_other(tmp_path: Path) -> None:
     whole, short = write(tmp_path / "a", EVENTS), write(tmp_path / "b", EVENTS[:3])
     found = first_difference(whole, short)

@@ -30,17 +30,6 @@ def test_a_piece_takes_what_its_steps_take() -> None:
     assert TRAIN[0].seconds(Device("a", profile)) == pytest.approx(3 * each)
 
 
-def test_a_record_from_before_operators_were_counted_is_told_apart() -> None:
-    now = list(Ledger().device("a", 0, DUTIES[0]))
-    assert Works(PATH, now).tells_starts
-    before = [{**line, "pieces": [piece[:7] for piece in line["pieces"]]} if "pieces" in line else line for line in now]
-    works = Works(PATH, before)
-    assert not works.tells_starts
-    duty = works.device("a", 0)
-    assert duty is not None
-    assert duty.pieces == (Piece.of("train", 600.0, 3, 50.0, 40.0, 10.0, 2.0),)
-
-
 @few
 @given(
     st.dictionaries(st.integers(0, 30), st.dictionaries(st.sampled_from("abc"), st.sampled_from(DUTIES)), max_size=8)
@@ -71,7 +60,8 @@ def test_before_it_was_asked_a_device_had_nothing_to_do() -> None:
     assert (works.device("a", 3), works.device("b", 4), works.server("combine", 4)) == (None, None, ())
 
 
-GOOD = {"work": 0, "pieces": [["train", 6.0, 3, 1.0, 0.0, 0.0, 0.0]]}
+REST = [0.0] * 5  # of a step, after its floats
+GOOD = {"work": 0, "pieces": [["train", 6.0, 3, 1.0, *REST]]}
 ASKED = {"device": "a", "round": 0, "work": 0, "examples": 1, "held": 1}
 
 
@@ -82,16 +72,17 @@ ASKED = {"device": "a", "round": 0, "work": 0, "examples": 1, "held": 1}
         {"work": True, "pieces": []},
         {"pieces": []},
         {"work": 1, "pieces": 7},
-        {"work": 1, "pieces": [[7, 6.0, 3, 1.0, 0.0, 0.0, 0.0]]},
-        {"work": 1, "pieces": [["train", float("nan"), 3]]},
-        {"work": 1, "pieces": [["train", float("inf"), 3]]},
-        {"work": 1, "pieces": [["train", -1.0, 3]]},
-        {"work": 1, "pieces": [["train", 10**400, 3]]},
-        {"work": 1, "pieces": [["train", 6.0, 2.5]]},
-        {"work": 1, "pieces": [["train", 6.0, True]]},
-        {"work": 1, "pieces": [["train", 6.0, 3, "1"]]},
-        {"work": 1, "pieces": [["train", 6.0, 3, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]},
-        {"work": 1, "pieces": [["train", 6.0, 3, 1.0, 2.0, 1.0, 0.0]]},  # parts of 3 FLOPs of a step that has 2
+        {"work": 1, "pieces": [[7, 6.0, 3, 1.0, *REST]]},
+        {"work": 1, "pieces": [["train", float("nan"), 3, 1.0, *REST]]},
+        {"work": 1, "pieces": [["train", float("inf"), 3, 1.0, *REST]]},
+        {"work": 1, "pieces": [["train", -1.0, 3, 1.0, *REST]]},
+        {"work": 1, "pieces": [["train", 10**400, 3, 1.0, *REST]]},
+        {"work": 1, "pieces": [["train", 6.0, 2.5, 1.0, *REST]]},
+        {"work": 1, "pieces": [["train", 6.0, True, 1.0, *REST]]},
+        {"work": 1, "pieces": [["train", 6.0, 3, "1", *REST]]},
+        {"work": 1, "pieces": [["train", 6.0, 3, 1.0, *REST, 0.0]]},
+        {"work": 1, "pieces": [["train", 6.0, 3, 1.0, *REST[1:]]]},
+        {"work": 1, "pieces": [["train", 6.0, 3, 1.0, 2.0, 1.0, *REST[2:]]]},  # parts of 3 FLOPs of a step that has 2
         {**ASKED, "work": 1},
         {**ASKED, "work": -1},
         {**ASKED, "round": -1},

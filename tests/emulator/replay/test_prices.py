@@ -57,16 +57,6 @@ def test_where_nothing_changed_a_bill_is_the_recorded_one() -> None:
     assert prices(combined(0, 1, a=part)).device("a", 0, (), ()) is part.bill
 
 
-@pytest.mark.parametrize("what", ["operator_s", "convolution_s"])
-def test_a_record_that_counts_no_operators_has_no_price_where_they_cost_something(what: str) -> None:
-    made, costly = prices(combined(0, 1, a=trained()), now=NOW), replace(NOW, **{what: 0.1})
-    older = Script(Run("x", 1), FACTS, made.script.rounds, tells_starts=False)
-    assert Prices(fleet(NOW), older, fleet(WAS)).device("a", 0, (), ()).seconds == {"train": 12.0}
-    for ask in (lambda of: of.device("a", 0, (), ()), lambda of: of.combine(0, 1)):
-        with pytest.raises(Unsaid, match="how many operators (a|server) starts"):
-            ask(Prices(fleet(costly), older, fleet(WAS)))
-
-
 def test_on_other_hardware_it_is_the_price_of_the_recorded_work() -> None:
     made = prices(combined(0, 1, a=trained()), now=NOW)
     assert made.device("a", 0, (), ()).seconds == {"train": 12.0}  # 600 FLOPs at 50 FLOP/s
@@ -138,14 +128,3 @@ def test_a_device_with_less_memory_refuses_and_one_with_more_does_not() -> None:
     assert small.refusal("a", 0, small.duty("a", 0, {}, {})) == said
     assert large.refusal("b", 0, large.duty("b", 0, {}, {})) is None
     assert large.up("b", 0) == SIZES  # not what its refusal weighed
-
-
-def test_a_record_that_does_not_say_what_work_is_serves_its_own_fleet_only() -> None:
-    """As older versions left them."""
-    refusing = Part(SIZES, up=REFUSAL, refused=TOO_LARGE)
-    rounds = [combined(0, 1, a=replace(trained(), duty=None), b=refusing)]
-    own = prices(*rounds)
-    assert own.device("a", 0, (), ()).seconds == {"train": 6.0}
-    assert [own.refusal(name, 0, own.duty(name, 0, {}, {})) for name in "ab"] == [None, "x needs more"]
-    with pytest.raises(ValueError, match=r"x-s1 has no work\.jsonl"):
-        prices(*rounds, now=NOW)

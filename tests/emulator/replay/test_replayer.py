@@ -108,6 +108,7 @@ def test_how_many_examples_devices_hold_is_read_from_the_split_of_the_seed(tmp_p
     closed = {"counted": [], "event": "close", "reason": "", "round": 0, "t": 1.0}
     (folder / "events.jsonl").write_text(f"{json.dumps(opened)}\n{json.dumps(closed)}\n")
     (folder / "rounds.jsonl").write_text('{"round": 0}\n')
+    (folder / "work.jsonl").touch()
     (folder / RUN).write_text(text_of(Run("fedavg", 7), FACTS))
     assert read_script(folder).examples == {}
     seeds = {"1": {"devices": {"a": [1, 1]}}, "7": {"devices": {"a": [3, 4], "b": [0, 2]}, "of": 9}}
@@ -385,11 +386,13 @@ def test_of_all_runs_the_most_repeated_recording_is_told():
 def test_a_record_that_is_none_is_told_in_a_line(tmp_path):
     folder = tmp_path / "fedavg-s1"
     folder.mkdir()
+    (folder / RUN).write_text(text_of(Run("fedavg", 1), FACTS))
+    (folder / "work.jsonl").touch()
     (folder / "rounds.jsonl").write_text('{"round":0}\n')
     (folder / "events.jsonl").write_text('{"event":"close","round":0,"t":1}\n')
     with pytest.raises(ValueError, match=r"events.jsonl:1 is not as"):
         read_script(folder)
-    with pytest.raises(ValueError, match="LABEL-sSEED"):
+    with pytest.raises(ValueError, match=r"nothing is not the folder of a run: it has no run\.json"):
         read_script(tmp_path / "nothing")
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from emulator.commands.options import workers_of
+from emulator.commands.playing import workers_of
 from emulator.lab.build import lab_of
 from emulator.worlds import gpus
 from scenarios.load import build

@@ -24,7 +24,8 @@ JOBS = 1 + 2 + 4 * 2 + 2  # start, request, train and combine in two rounds; eva
 
 @pytest.fixture(scope="module")
 def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from emulator.commands.play import Settings, play_scenario
+    from emulator.commands.play import play_scenario
+    from emulator.commands.playing import Settings
     from emulator.report import page
     from scenarios.load import build
 

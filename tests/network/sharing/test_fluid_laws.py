@@ -44,17 +44,6 @@ def test_it_agrees_with_the_definition_on_many_trees(
 
 
 @few
-@given(cases(), acting, st.lists(st.floats(0, 6), max_size=4))
-def test_it_agrees_with_the_definition_where_it_loses_patience_at_once(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]], acts: list[Act], looks: list[float]
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("network.sharing.hierarchy.PATIENCE", 0)
-        star = [opening._replace(via=None) for opening in case[0]]
-        agrees_with_the_definition((star, case[1], {}), acts, looks)
-
-
-@few
 @given(cases())
 def test_shares_on_trees_are_max_min_fair(case: tuple[list[Opening], float | Rate, dict[str, Shared]]) -> None:
     is_max_min(opened(*case).rates(0.0), *case)

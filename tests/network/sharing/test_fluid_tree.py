@@ -232,21 +232,6 @@ def test_a_shared_link_without_flows_has_no_events() -> None:
     assert Counted.asked == 0
 
 
-def test_on_links_that_are_full_many_samples_are_one_look() -> None:
-    """Three flows of 0 to 8 bytes/s on 10 bytes/s, 1,000 samples a second each."""
-    traces = [
-        Steps(tuple(i / 1000 for i in range(4000)), tuple((i * k) % 9 * 1.0 for i in range(4000))) for k in (5, 7, 11)
-    ]
-    fluid, looks = Fluid(10.0), 0
-    for flow, trace in enumerate(traces):
-        fluid.open(0.0, flow, 8.0, trace)
-    while (due := fluid.next_finish()) < math.inf:
-        fluid.advance(due)
-        looks += 1
-
-    assert looks < 120
-
-
 def test_a_flow_whose_last_byte_arrives_as_an_outage_begins_is_not_kept_by_rounding() -> None:
     """The root carries nothing and 2 bytes/s in turns, a quarter of a second each.  Weights 0.5 and 3: the first flow
     has 2/7 byte/s half of the time, so its byte is through after 7 s sharp, and the other's 7 bytes a second later."""

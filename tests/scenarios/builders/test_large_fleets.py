@@ -18,7 +18,8 @@ from algorithms.fedprox import FedProx
 from devices import shards
 from devices.data.babble import babble
 from devices.data.digits import digits
-from emulator.commands.play import Settings, play_scenario
+from emulator.commands.play import play_scenario
+from emulator.commands.playing import Settings
 from emulator.conversation.server import Server
 from emulator.forecast.plan import forecast_of
 from emulator.lab.build import lab_of
