@@ -28,6 +28,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, Concatenate, Literal, ParamSpec
@@ -332,12 +333,15 @@ def digest_of(names: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-def _opened(folder: Path | None, earlier: Earlier) -> list[BinaryIO | Again | None]:
+def _opened(folder: Path | None, earlier: Earlier) -> Sequence[BinaryIO | Again | None]:
     if folder is None:
         return [None for _ in FILES]
     folder.mkdir(parents=True, exist_ok=True)
     lengths = {} if earlier == "replaced" else known(folder, FILES)
-    return [_file(folder / name, lengths.get(name)) for name in FILES]
+    with ExitStack() as opened:  # which closes the first files if a later one cannot be opened
+        files = [opened.push(_file(folder / name, lengths.get(name))) for name in FILES]
+        opened.pop_all()
+    return files
 
 
 def _file(path: Path, length: int | None) -> BinaryIO | Again:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -330,3 +331,10 @@ def test_a_record_that_cannot_be_flushed_to_the_disk_at_its_end_says_so_and_is_c
     assert record.events.closed
     assert record.rounds.closed
     assert record.works.closed
+
+
+def test_where_a_file_cannot_be_opened_those_opened_before_it_are_closed(tmp_path: Path) -> None:
+    (tmp_path / FILES[1]).mkdir()
+    with warnings.catch_warnings(record=True, action="always") as left_open, pytest.raises(IsADirectoryError):
+        Record(tmp_path, Clock())
+    assert left_open == []
