@@ -1,8 +1,8 @@
 """A bare simulation of rounds in SimPy, as one would write it by hand: what a device-round costs without fedlapse.
 
 Each device waits three times and writes a line before and after each.  Links are not shared, nothing is priced or
-kept, and nobody is offline.  The engine and replays are measured in its seconds, as machines differ, and one machine
-from hour to hour.
+kept, and nobody is offline.  Replays are measured in its seconds, as machines differ, and one machine from hour to
+hour.
 """
 
 from __future__ import annotations

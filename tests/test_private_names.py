@@ -33,9 +33,6 @@ ALLOWED: dict[str, dict[str, str]] = {
     "algorithms/uncompiled.py": {
         "torch._dynamo": "torch loads its compiler, for a second and 40 MB, to switch it off",
     },
-    "devices/data/cifar.py": {
-        "numpy._core.multiarray": "the pickles of the data set name it; it is not imported",
-    },
     "devices/data/tv.py": {
         "torchvision._meta_registrations": "its import fails beside a torch that is built for the CPU alone",
     },
