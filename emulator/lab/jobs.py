@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -20,12 +20,12 @@ from safetensors.numpy import save
 
 from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
 from emulator.lab import flat
-from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
+from emulator.lab.codec import ERROR, Outbox, Row, arrays_of, decode, encode, unread, unstacked
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
-from emulator.lab.store import EMPTY, Ref, Store, Stored, stored, stored_together, viewer
+from emulator.lab.store import EMPTY, Ref, Store, Stored, read, stored, stored_together
 from emulator.record.record import SECOND_NAMES
 from emulator.record.run import Run
 from network.wire import payload
@@ -306,11 +306,13 @@ def combine(
     algorithm, sent = lab.algorithms[run.label], {}
     if "weights" in lab.up.get(run.label, {}):
         sent = decode(store.get(download)).get("weights", {})
-    kept, read = flat.keeping(store), viewer(store)
+    kept, stacks = flat.keeping(store), cache(lambda stack: unstacked(read(store, stack)))
 
     def received(upload: Ref) -> Message:
+        if upload.stack:
+            return {kind: cast(Tensors, Row(rows, upload.row)) for kind, rows in stacks(upload.stack).items()}
         found = kept.tensors(upload) if kept else None
-        return unread(read(upload), sent) if found is None else cast(Message, found)
+        return unread(read(store, upload), sent) if found is None else cast(Message, found)
 
     uploads = {name: Reply(received(upload), examples) for name, (upload, examples) in sorted(replies.items())}
     before = {} if getattr(algorithm, "only_averages", False) else decode(store.get(state))
