@@ -52,7 +52,7 @@ def _tensors(message: payload.Message) -> Message:
 
 
 def placed(values: Tensors, like: Tensors) -> Tensors:
-    """The same values where others of these names lie."""
+    """The values, each on the device of the tensor of its name in `like`."""
     return {name: value.to(like[name].device) for name, value in values.items()}
 
 
@@ -149,7 +149,7 @@ def _for_torch(values: ndarray) -> ndarray:
 
 @dataclass
 class Outbox:
-    """What a device sends in one round."""
+    """The uploads of a device in one round, encoded."""
 
     encodings: Mapping[str, str]  # of its uploads, by kind
     seed: int

@@ -57,7 +57,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What a training tells the report; it is never sent, and changes nothing."""
+    """Numbers of a training for the report; they are never sent, and change nothing."""
 
     leverage: Mapping[str, float] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)  # what else the report shows
@@ -123,7 +123,7 @@ def train_stack(
     memories: Sequence[Ref],
     measure: bool,
 ) -> list[Trained]:
-    """The same for devices that train as one stack (algorithms/stack.py), in their order."""
+    """The halves of devices that train as one stack (algorithms/stack.py), in their order; see `train`."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     uploads = _uploads(lab, store, run, round, answers)
     shown: Sequence[Sequence[Hits]] = _shown(lab, run, round, answers) if measure else [()] * len(answers)
@@ -147,7 +147,7 @@ def personalise_stack(
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a device's training has come to; its upload has yet to go through the outbox."""
+    """The result of a device's training, whose upload has yet to go through the outbox."""
 
     device: str
     reply: Reply
@@ -163,7 +163,8 @@ _Asked = tuple[str, Ref, Ref]  # a device, its download and its memory
 
 
 def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
-    """Of all in one stack.  Where a GPU has no memory for that, of each half of it, and their numbers tell its size.
+    """Trains all devices as one stack.  If a GPU has no memory for that, trains the two halves, and the answers'
+    numbers have the size of the stack.
 
     Raises Faulty if the algorithm fails.
     """
@@ -209,7 +210,7 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
 
 
 def _each(refs: Sequence[Ref], read: Callable[[Ref], Message]) -> list[Message]:
-    """Equal ones are read once."""
+    """The messages with these Refs.  Equal ones are read once."""
     known = {digest: read(ref) for digest, ref in {ref.digest: ref for ref in refs}.items()}
     return [known[ref.digest] for ref in refs]
 
