@@ -7,7 +7,7 @@ kept on the device and sent along next time (error feedback, Seide et al. 2014; 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -21,6 +21,7 @@ from network.wire.form import Buffer
 if TYPE_CHECKING:
     from torch import Tensor
 
+Rows = Mapping[str, Sequence["Tensor"]]  # by name, a tensor for each device of a stack
 ERROR = "weights-error"  # kind of a device's memory: what its weights lost when they were last counted
 
 
@@ -51,7 +52,7 @@ def _tensors(message: payload.Message) -> Message:
 
 
 def placed(values: Tensors, like: Tensors) -> Tensors:
-    """The same values where others of these names lie."""
+    """The values, each on the device of the tensor of its name in `like`."""
     return {name: value.to(like[name].device) for name, value in values.items()}
 
 
@@ -103,6 +104,38 @@ class Unread(OnDemand):
         return len(self.view.tree[self.kind])
 
 
+class Row(OnDemand):
+    """The tensors of one kind of one device of a stack.  Whoever reads one has a copy of its own."""
+
+    def __init__(self, rows: Rows, k: int) -> None:
+        self.rows, self.k = rows, k
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.rows[name][self.k].clone()
+
+    def in_place(self, name: str) -> Tensor:
+        """See algorithms.aggregation.InPlace."""
+        return self.rows[name][self.k]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def unstacked(view: payload.View) -> Mapping[str, Rows]:
+    """The tensors of a stack's message by kind, row by row where they lie in it."""
+    from torch import from_numpy
+
+    def rows(kind: str, name: str) -> Sequence[Tensor]:
+        values = view.in_place(kind, name)
+        assert values is not None  # a stack's uploads are not encoded
+        return from_numpy(_for_torch(values.astype(values.dtype.newbyteorder("="), copy=False))).unbind()
+
+    return {kind: {name: rows(kind, name) for name in entries} for kind, entries in view.tree.items()}
+
+
 def _for_torch(values: ndarray) -> ndarray:
     """The same memory as if it might be written, as torch warns of any other.  Nobody may: it is Ray's, for instance,
     and shared by all processes of a node."""
@@ -116,7 +149,7 @@ def _for_torch(values: ndarray) -> ndarray:
 
 @dataclass
 class Outbox:
-    """What a device sends in one round."""
+    """The uploads of a device in one round, encoded."""
 
     encodings: Mapping[str, str]  # of its uploads, by kind
     seed: int

@@ -58,7 +58,7 @@ FlatMessage = Mapping[str, Flat]
 
 
 def on_cpu(message: FlatMessage) -> FlatMessage:
-    """The same there."""
+    """A copy of the message in CPU memory."""
     return {kind: replace(flat, row=flat.row.cpu()) for kind, flat in message.items()}
 
 

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -20,12 +20,12 @@ from safetensors.numpy import save
 
 from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
 from emulator.lab import flat
-from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
+from emulator.lab.codec import ERROR, Outbox, Row, arrays_of, decode, encode, unread, unstacked
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
-from emulator.lab.store import EMPTY, Ref, Store, Stored, stored, stored_together, viewer
+from emulator.lab.store import EMPTY, Ref, Store, Stored, read, stored, stored_together
 from emulator.record.record import SECOND_NAMES
 from emulator.record.run import Run
 from network.wire import payload
@@ -57,7 +57,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What a training tells the report; it is never sent, and changes nothing."""
+    """Numbers of a training for the report; they are never sent, and change nothing."""
 
     leverage: Mapping[str, float] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)  # what else the report shows
@@ -119,7 +119,7 @@ def train_stack(
     memories: Sequence[Ref],
     measure: bool,
 ) -> list[Trained]:
-    """The same for devices that train as one stack (algorithms/stack.py), in their order."""
+    """The halves of devices that train as one stack (algorithms/stack.py), in their order; see `train`."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     uploads = _uploads(lab, store, run, round, answers)
     shown: Sequence[Sequence[Hits]] = _shown(lab, run, round, answers) if measure else [()] * len(answers)
@@ -143,7 +143,7 @@ def personalise_stack(
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a device's training has come to; its upload has yet to go through the outbox."""
+    """The result of a device's training, whose upload has yet to go through the outbox."""
 
     device: str
     reply: Reply
@@ -159,7 +159,8 @@ _Asked = tuple[str, Ref, Ref]  # a device, its download and its memory
 
 
 def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
-    """Of all in one stack.  Where a GPU has no memory for that, of each half of it, and their numbers tell its size.
+    """Trains all devices as one stack.  If a GPU has no memory for that, trains the two halves, and the answers'
+    numbers have the size of the stack.
 
     Raises Faulty if the algorithm fails.
     """
@@ -205,7 +206,7 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
 
 
 def _each(refs: Sequence[Ref], read: Callable[[Ref], Message]) -> list[Message]:
-    """Equal ones are read once."""
+    """The messages with these Refs.  Equal ones are read once."""
     known = {digest: read(ref) for digest, ref in {ref.digest: ref for ref in refs}.items()}
     return [known[ref.digest] for ref in refs]
 
@@ -302,11 +303,13 @@ def combine(
     algorithm, sent = lab.algorithms[run.label], {}
     if "weights" in lab.up.get(run.label, {}):
         sent = decode(store.get(download)).get("weights", {})
-    kept, read = flat.keeping(store), viewer(store)
+    kept, stacks = flat.keeping(store), cache(lambda stack: unstacked(read(store, stack)))
 
     def received(upload: Ref) -> Message:
+        if upload.stack:
+            return {kind: cast(Tensors, Row(rows, upload.row)) for kind, rows in stacks(upload.stack).items()}
         found = kept.tensors(upload) if kept else None
-        return unread(read(upload), sent) if found is None else cast(Message, found)
+        return unread(read(store, upload), sent) if found is None else cast(Message, found)
 
     uploads = {name: Reply(received(upload), examples) for name, (upload, examples) in sorted(replies.items())}
     server = _drawing(_server(lab, run, round))

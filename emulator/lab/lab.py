@@ -132,7 +132,7 @@ class Lab:
         return self.trains_on[0]
 
     def module_on(self, place: str) -> nn.Module:
-        """The shared one there."""
+        """This process's network on that device."""
         return _module(self.model, *self._form, place)
 
     def examples(self, part: str, indices: ndarray, place: str = CPU) -> tuple[Tensor, Tensor]:

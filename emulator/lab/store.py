@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -107,10 +106,10 @@ def stored_together(store: Store, messages: Sequence[Message], form: UploadForm)
     return [Stored(Ref(digest, form.nbytes, ref, k), sizes) for k, digest in enumerate(digests)]
 
 
-def viewer(store: Store) -> Callable[[Ref], View]:
-    """A function that returns the message with a Ref, and raises KeyError; it reads the message of a stack once."""
-    whole = cache(lambda ref: payload.trusted(store.get(ref)))
-    return lambda ref: whole(ref.stack).row(ref.row) if ref.stack else whole(ref)
+def read(store: Store, ref: Ref) -> View:
+    """The message with this Ref.  Raises KeyError if the store does not have it."""
+    whole = payload.trusted(store.get(ref.whole))
+    return whole.row(ref.row) if ref.stack else whole
 
 
 NOTHING = Ref.of(NO_TENSORS)

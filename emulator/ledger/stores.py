@@ -29,7 +29,7 @@ LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
 
 @dataclass(frozen=True)
 class Draft:
-    """What a job has put into the store; `path` is None if the bytes were there already."""
+    """A message that a job has put into the store; `path` is None if the bytes were there already."""
 
     ref: Ref
     path: str | None
@@ -59,7 +59,7 @@ class Holders:
             self.free(digest)
 
     def free(self, digest: str) -> None:
-        """Nobody needs these bytes any more."""
+        """Removes these bytes, which nobody needs any more."""
         raise NotImplementedError
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:

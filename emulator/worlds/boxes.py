@@ -33,7 +33,7 @@ class Lent:
 
 @dataclass(frozen=True)
 class Put:
-    """What a job has put into the store.  It is in the box, unless its bytes were there already."""
+    """A message that a job has put into the store.  It is in the box, unless its bytes were there already."""
 
     ref: Ref
     lent: Lent

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
 from emulator.lab.forms import UploadForm
-from emulator.lab.store import Ref, stored, stored_together, viewer
+from emulator.lab.store import Ref, read, stored, stored_together
 from emulator.ledger.stores import Drafts, Files, Memory
 from network.wire import payload
 from network.wire.form import NotFinite, Refused
@@ -70,7 +70,7 @@ def each_is_itself(messages: list[Message]) -> None:
     found = stored_together(store, messages, UploadForm(lambda: payload.manifest(messages[0])))
     alone = [payload.encode(message) for message in messages]
     assert found is not None
-    assert [viewer(store)(each.ref).data for each in found] == alone
+    assert [read(store, each.ref).data for each in found] == alone
     assert [each.ref for each in found] == [Ref.of(data) for data in alone]
     assert [each.sizes for each in found] == [payload.sizes(message) for message in messages]
     assert len({each.ref.whole for each in found}) == 1
@@ -127,6 +127,6 @@ def test_a_stack_s_file_is_written_once_and_stays_as_long_as_one_row_of_it_is_he
     del done, drafts, draft
     while refs:
         assert [path.name for path in tmp_path.iterdir()] == [refs[-1].whole.digest]
-        assert Ref.of(viewer(store)(refs[-1]).data) == refs[-1]
+        assert Ref.of(read(store, refs[-1]).data) == refs[-1]
         refs.pop()
     assert list(tmp_path.iterdir()) == []

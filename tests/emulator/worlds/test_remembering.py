@@ -14,7 +14,7 @@ import pytest
 
 from emulator.lab.jobs import State, Trained, combine, evaluate, export, start, train
 from emulator.lab.scoring import Scores
-from emulator.lab.store import EMPTY, NOTHING, Ref, Stored, viewer
+from emulator.lab.store import EMPTY, NOTHING, Ref, Stored, read
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import Job, refs
 from emulator.ledger.stores import Files
@@ -87,7 +87,7 @@ class Here(Executor):
         return self.store.put(self._made(*of))
 
     def _read(self, ref: Ref) -> bytes:
-        return viewer(self.store)(ref).data if ref.stack else bytes(self.store.get(ref))
+        return read(self.store, ref).data if ref.stack else bytes(self.store.get(ref))
 
     def _put_as_a_row(self, *of: Any) -> Ref:
         stack = payload.encoded({"weights": {"w": np.frombuffer(self._made(*of), np.uint8)[None]}})
