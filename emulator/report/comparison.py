@@ -83,10 +83,6 @@ def _unmetered(results: Sequence[Results]) -> list[str]:
     return sorted({group for one in results for group in one.summary.get("unmetered", ())})
 
 
-def _networks(results: Sequence[Results]) -> str:
-    return ", ".join(dict.fromkeys(one.scenario.network_model for one in results))
-
-
 def _names(results: Sequence[Results]) -> list[str]:
     """What the folders are called: by their last part, and numbered where two share it.
 
@@ -131,7 +127,7 @@ def _summary(
         "failures": {label: _failures(one, own) for label, (one, own) in origin.items()},
         "links": _links(sources),
         "data": [f"{name}: {text}" for name, one in sources.items() for text in one.summary.get("data", ())],
-        "network": _networks(results),
+        "network": ", ".join(dict.fromkeys(one.scenario.network_model for one in results)),
         "unmetered": _unmetered(results),
     }
 
