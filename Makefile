@@ -3,7 +3,7 @@ PYTHON ?= python3
 SCALE ?= 1
 BIN := .venv/bin
 
-.PHONY: demo test types layers compiled docs bench mutants torture clean
+.PHONY: demo test types layers compiled docs bench mutants numbers torture clean
 
 demo: .venv/installed
 	$(BIN)/fedlapse compare scenarios/quickstart.yaml
@@ -41,6 +41,10 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks.compute --scale $(SCALE)
 	$(BIN)/python -m benchmarks.study --scale $(SCALE)
 
+# Statements and lines, room by room.
+numbers: .venv/installed
+	$(BIN)/python -m tests.numbers
+
 # Plants thousands of faults, one at a time, in the files of [tool.mutmut], and sees whether their tests notice: some
 # hours.  `make mutants MUTANTS='network.links.tcp*'` takes those of one file, in minutes.
 mutants: .venv/tested
@@ -48,7 +52,7 @@ mutants: .venv/tested
 	$(BIN)/mutmut run $(MUTANTS:%='%')
 	$(BIN)/mutmut results
 
-# Kills runs and lets them go on, 200 times, and damages each byte of a ledger's index; minutes.
+# Kills runs and lets them go on, 200 times, and damages each byte of a ledger's facts; minutes.
 torture: .venv/tested
 	$(BIN)/python -m tests.torture --kills 200
 	FEDLAPSE_TORTURE=1 $(BIN)/python -m pytest tests/emulator/ledger/test_facts.py

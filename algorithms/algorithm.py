@@ -191,6 +191,9 @@ class Algorithm(Protocol):
     def keeps_uncounted(self) -> bool:
         """Whether a device may keep something (`Reply.memory`) even if its reply is not counted."""
 
+    # How `cohort` chooses: as algorithms/cohort.py draws, or by a rule of the algorithm's own.
+    cohort_rule: ClassVar[Literal["drawn", "own"]]
+
     @property
     def any_cohort_will_do(self) -> bool:
         """Whether `cohort` may be given a random part of the devices online instead of all: a large fleet is then not
@@ -263,6 +266,7 @@ INTERFACE: Mapping[str, Answer] = {
     "penalty_options": "fact",
     "sums_only": "fact",
     "keeps_uncounted": "fact",
+    "cohort_rule": "fact",
     "any_cohort_will_do": "fact",
     "encodings": "fact",
     "training": "fact",

@@ -11,8 +11,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.generators import generators
-
 
 def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:
     """`count` of `names` drawn without replacement, in their order; all if there are no more."""
@@ -25,5 +23,4 @@ def drawn(total: int, count: int, seed: int) -> NDArray[np.int64]:
 
     Raises ValueError if count is more than total.
     """
-    [rng] = generators([seed])
-    return np.sort(rng.choice(total, count, replace=False, shuffle=False))
+    return np.sort(np.random.default_rng(seed).choice(total, count, replace=False, shuffle=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
@@ -45,6 +45,8 @@ class Continual(FedAvg):
     Raises ValueError if a field is out of its range or does not divide the cycle; `start` also if the data have no
     cycles, or if `personal` names no parameter of the model or, with Alg. 2, leaves none to share.
     """
+
+    cohort_rule: ClassVar[Literal["drawn", "own"]] = "own"
 
     variant: Variant = "baseline"
     """What happens at the end of a cycle: nothing but FedAvg (baseline), retraining of all parameters (alg0), or

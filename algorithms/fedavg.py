@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import nn
 
@@ -29,6 +29,7 @@ class FedAvg:
     uploads: ClassVar[Collection[str]] = ("weights",)
     squares: ClassVar[Collection[str]] = ()
     penalty_options: ClassVar[Collection[str]] = ()
+    cohort_rule: ClassVar[Literal["drawn", "own"]] = "drawn"
 
     training: Training
 
@@ -44,8 +45,8 @@ class FedAvg:
 
     @property
     def any_cohort_will_do(self) -> bool:
-        """Yes, as long as `cohort` is the one below, which draws devices at random."""
-        return type(self).cohort is FedAvg.cohort
+        """True if `cohort` draws devices at random."""
+        return self.cohort_rule == "drawn"
 
     @property
     def encodings(self) -> Mapping[str, str]:

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from torch.func import grad, vmap
 from torch.nn import functional as F
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from algorithms import course
 from algorithms.algorithm import Loss, Party, Tensors
@@ -29,7 +28,7 @@ from algorithms.course import Course, structure
 from algorithms.labels import at_label, drawn, norm
 from algorithms.models import twice_differentiable
 from algorithms.seeding import drawing
-from algorithms.tensors import call, load
+from algorithms.tensors import BATCH_NORMS, call, load
 
 Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "tensor_scalar"]
 MEANING: dict[str, str] = {
@@ -84,7 +83,7 @@ def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: 
     if len(x) == 0 or len(x) != len(y):
         raise ValueError(f"x has {len(x)} examples and y has {len(y)}; both need the same number, at least one")
     for name, module in model.named_modules():
-        if isinstance(module, _BatchNorm) and module.running_mean is None:
+        if isinstance(module, BATCH_NORMS) and module.running_mean is None:
             raise ValueError(
                 f"layer {name!r} normalises over the batch even in eval mode: no example has its own gradient"
             )

@@ -14,17 +14,15 @@ import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.sgd import sgd as descend
 
 from algorithms import places, precision
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.as_built import restore
 from algorithms.course import Course, structure
-from algorithms.generators import generators
 from algorithms.pulls import form
 from algorithms.seeding import seeded
-from algorithms.tensors import call, load, tensors_of
+from algorithms.tensors import BATCH_NORMS, call, load, tensors_of
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
@@ -48,12 +46,7 @@ def batches(n: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
 
 def order(n: int, seed: int, epoch: int) -> ndarray:
     """The order in which an epoch takes the examples 0 ... n-1."""
-    return orders([n], [seed], epoch)[0]
-
-
-def orders(sizes: Sequence[int], seeds: Sequence[int], epoch: int) -> list[ndarray]:
-    """The same for several devices, of so many examples each."""
-    return [rng.permutation(n) for n, rng in zip(sizes, generators(seeds, epoch), strict=True)]
+    return np.random.default_rng([seed, epoch]).permutation(n)
 
 
 def steps(n: int, training: Training) -> int:
@@ -306,7 +299,7 @@ def single_values(model: nn.Module) -> Iterator[None]:
     As the last batch of an epoch may be of one example: one value has no variance, and torch refuses it.  Here the
     layer then works as in eval mode, with its running statistics, which stay (docs/design/algorithms.md §15: no crash).
     """
-    layers = [each for each in model.modules() if isinstance(each, _BatchNorm) and each.training]
+    layers = [each for each in model.modules() if isinstance(each, BATCH_NORMS) and each.training]
     hooks = [layer.register_forward_pre_hook(_by_size) for layer in layers]
     try:
         yield
@@ -333,8 +326,12 @@ def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
 
 def seeded_step(seed: int, step: int) -> None:
     """Seeds what is drawn in this step of a round, counted from 0; a step that is replayed draws the same."""
-    # The spawn key keeps this apart from the shuffles' SeedSequence([seed, epoch]).
-    seeded(int(np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)[0]))
+    seeded(step_seed(seed, step))
+
+
+def step_seed(seed: int, step: int) -> int:
+    """The 32-bit seed of a device's step; the spawn key keeps it apart from `order`'s SeedSequence([seed, epoch])."""
+    return int(np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)[0])
 
 
 @torch.no_grad()

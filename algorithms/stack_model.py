@@ -15,8 +15,7 @@ from algorithms.algorithm import Precision, Tensors
 from algorithms.as_built import remember, restore
 from algorithms.copied import copied
 from algorithms.dropout import DROPOUTS, keys, mask, mask_on_cpu
-from algorithms.generators import spawned
-from algorithms.local import lay_out
+from algorithms.local import lay_out, step_seed
 from algorithms.seeding import seeded, torch_seeded
 from algorithms.stack_layers import StackFlatten, instead_of, takes_stacks
 from algorithms.tensors import call
@@ -122,17 +121,17 @@ class StackModel:
     def _keys(self, seeds: Sequence[int], step: int, x: Tensor) -> Tensor:
         """(k, calls)."""
         calls, generator = len(self._ones(x[0])), torch.Generator()
-        words = spawned(seeds[: len(x)], step)  # as local.seeded_step
-        rows = [keys(calls, generator.manual_seed(word)) for word in words]
-        torch_seeded(words[-1])  # for a user's own penalty that draws
+        own = [step_seed(seed, step) for seed in seeds[: len(x)]]
+        rows = [keys(calls, generator.manual_seed(each)) for each in own]
+        torch_seeded(own[-1])  # for a user's own penalty that draws
         return places.sent(torch.stack(rows), x.device)
 
     def _masks(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
         """The masks of each layer, (k, B, ...)."""
         rows = []
-        for word, own, size in zip(spawned(seeds[: len(x)], step), x, sizes, strict=True):
+        for seed, own, size in zip(seeds[: len(x)], x, sizes, strict=True):
             ones = self._ones(own[:size])
-            torch_seeded(word)  # as local.seeded_step
+            torch_seeded(step_seed(seed, step))
             rows.append([_filled(mask_on_cpu(layer, one), len(own)) for layer, one in ones])
         return [torch.stack(layer) for layer in zip(*rows, strict=True)]
 

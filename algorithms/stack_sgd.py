@@ -13,7 +13,7 @@ from torch import Tensor
 
 from algorithms import precision, stack_graph
 from algorithms.algorithm import Tensors
-from algorithms.local import Sgd, orders, steps
+from algorithms.local import Sgd, order, steps
 from algorithms.seeding import seeded
 from algorithms.stack_batches import by_length, schedule
 from algorithms.stack_step import Batch, Stack
@@ -37,7 +37,7 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
     stack = Stack.of(tasks)
     x, y = (torch.cat([getattr(task.device, part) for task in tasks]) for part in "xy")
     sizes, seeds = [len(task.device.y) for task in tasks], [task.device.seed for task in tasks]
-    drawn = [orders(sizes, seeds, epoch) for epoch in range(training.epochs)]
+    drawn = [[order(*each, epoch) for each in zip(sizes, seeds, strict=True)] for epoch in range(training.epochs)]
     counts = [steps(n, training) for n in sizes]
     take = stack_graph.steps_of(stack)
     with precision.multiplying(training.precision):

@@ -16,6 +16,8 @@ from torch.func import functional_call
 from algorithms.algorithm import Tensors
 from algorithms.as_built import restore
 
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
 
 def tensors_of(model: nn.Module) -> Tensors:
     """Parameters and buffers as they travel, in the order of state_dict(); they share the model's memory."""

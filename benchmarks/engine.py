@@ -36,6 +36,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
+from emulator.worlds.executor import Executor
 from emulator.worlds.executors import Inline
 from emulator.worlds.garbage import let_stay
 from network.links.link import Link
@@ -62,10 +63,8 @@ class Nothing(FedAvg):
         return state
 
 
-class Stopwatch:
+class Stopwatch(Executor):
     """Runs jobs at once, in this process, and knows how long they took."""
-
-    beside = False
 
     def __init__(self, lab: Lab) -> None:
         self.inline, self.seconds = Inline(lab), 0.0

@@ -3,7 +3,7 @@
 Three shapes: few devices with much data, many with little, and many that take one step of a linear model.  The examples
 are random numbers of MNIST's shape: speed does not depend on what is learnt, and so the benchmark needs no files.  Each
 run of fedlapse is followed by as many rounds of the bare loop, so that both see the same noise; the first of each warms
-up and does not count.  A run is timed as a whole: workers may begin a round before the one before it has ended.
+up and does not count.
 
 With --executor ray it is 2 workers of Ray against fedlapse's own worker processes (benchmarks/on_ray.py).
 """
@@ -43,9 +43,10 @@ from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
 from emulator.worlds import forking
-from emulator.worlds.executors import Executor, Processes
+from emulator.worlds.executor import Executor
+from emulator.worlds.executors import Processes
 from emulator.worlds.garbage import let_stay
-from emulator.worlds.remembering import Remembering, remembering
+from emulator.worlds.remembering import remembering
 from network.links.link import Link
 
 TESTS = 10_000  # test examples in all
@@ -118,7 +119,7 @@ def lab_of(shape: Shape, tests: int = TESTS) -> Lab:
 
 
 @contextmanager
-def pool_of(lab: Lab, with_ledger: bool) -> Iterator[Processes | Remembering]:
+def pool_of(lab: Lab, with_ledger: bool) -> Iterator[Executor]:
     """fedlapse's workers; a ledger is a new one on the disk."""
     if not with_ledger:
         with Processes(lab, WORKERS) as pool:

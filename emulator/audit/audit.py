@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -27,6 +28,7 @@ from emulator.audit.seal_laws import ends, of_run
 from emulator.audit.timeline import Event, Round, Stretch, Visit
 from emulator.audit.whole_record import slack
 from emulator.record.record import read_lines
+from emulator.record.seal import read_seal
 
 CUT = "cut"  # under this kind a row counts the bytes of transfers that were cut
 
@@ -47,7 +49,9 @@ def audit(folder: Path) -> Audit:
     """
     from emulator.audit import expected, scenario_laws
 
-    sealed, seal_faults = of_run(folder)
+    sealed, seal_faults = None, of_run(folder)
+    with suppress(ValueError):  # a damaged seal is one of the faults
+        sealed = read_seal(folder)
     timeline, faults, unjudged, known = Timeline(), list[str](), None, None
     try:
         lines, rows = _objects(folder / "events.jsonl"), _objects(folder / "rounds.jsonl")

@@ -18,7 +18,7 @@ from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
 from emulator.record.host import FOLDERS
 from emulator.record.run import Run, read_run
-from emulator.record.seal import OF_RESULTS, SEAL, Seal, broken, read_seal
+from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
 from emulator.results.conclusion import summed_up
 from emulator.results.results import Row, results_of
@@ -57,7 +57,8 @@ def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
 
 
 def _as_a_whole(out: Path, runs: Mapping[Path, Audit]) -> Audit:
-    faults = [f"seal: {fault}" for fault in _seal(out, runs)]
+    lost = [LOST] if has_lost_seal(out) else []
+    faults = [f"seal: {fault}" for fault in (*broken(out, due=_due(out, runs)), *lost)]
     if not (out / SEAL).is_file() or (out / REPLAY).is_file():
         return Audit(faults, None if runs else NO_TIMELINES, (out / SEAL).is_file())
     if unreadable := list(_unreadable(out)):
@@ -74,24 +75,6 @@ def _as_a_whole(out: Path, runs: Mapping[Path, Audit]) -> Audit:
     except (KeyError, TypeError, AttributeError) as error:  # rows of the right form may yet lack what one sums up
         return Audit([*faults, f"summary: the rows do not add up to one: {type(error).__name__} {error}"], None, True)
     return Audit(faults, None, True)
-
-
-def _seal(out: Path, runs: Mapping[Path, Audit]) -> Iterator[str]:
-    yield from broken(out)
-    try:
-        sealed = read_seal(out)
-    except ValueError:
-        return  # `broken` has said so
-    if sealed is None:
-        if has_lost_seal(out):
-            yield LOST
-        return
-    for name in _due(out, runs):
-        if name not in sealed.files:
-            yield f"{name} is not in the seal"
-    for folder in _sealed_runs(out, sealed):
-        if folder not in runs:  # without events it is not found as a run
-            yield from (f"{folder.name}/{fault}" for fault in broken(folder))
 
 
 def _due(out: Path, runs: Iterable[Path]) -> Iterator[str]:
@@ -111,12 +94,6 @@ def _of_a_study(out: Path) -> bool:
         return recorded(out).protocol is not None
     except (OSError, ValueError):
         return False
-
-
-def _sealed_runs(out: Path, sealed: Seal) -> list[Path]:
-    """The folders of runs that the seal of these results names."""
-    paths = [out / name for name in sealed.files]
-    return [path.parent for path in paths if path.name == SEAL]
 
 
 def _unreadable(out: Path) -> Iterator[str]:

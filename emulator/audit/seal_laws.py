@@ -17,25 +17,18 @@ from emulator.record.folders import REPLAY, untrained
 from emulator.record.host import host_of
 from emulator.record.record import FILES, MODEL, SECOND_NAMES
 from emulator.record.run import RUN, read_run
-from emulator.record.seal import OF_RUN, SEAL, Seal, broken, read_seal
+from emulator.record.seal import OF_RUN, SEAL, Seal, broken
 from network.wire import payload
 
 WORK, HOST = "work.jsonl", "host.json"
-ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # what the laws of a run read beside it
+ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # read by the laws of a run
 
 
-def of_run(folder: Path) -> tuple[Seal | None, list[str]]:
-    """The run's seal, and a sentence for each file that differs from its seal, in the run's folder or beside it."""
-    out, faults = folder.resolve().parent, broken(folder)
-    faults += broken(out, {*ABOUT_ALL_RUNS, f"{folder.resolve().name}/{SEAL}"})
-    try:
-        sealed = read_seal(folder)
-    except ValueError:
-        return None, faults
-    if sealed:
-        unsealed = [name for name in OF_RUN if name not in sealed.files and (folder / name).is_file()]
-        faults += [f"{name} is not in the seal" for name in unsealed]
-    return sealed, faults
+def of_run(folder: Path) -> list[str]:
+    """A sentence for each file that differs from its seal, in the run's folder or beside it."""
+    run = folder.resolve()
+    there = [name for name in OF_RUN if (folder / name).is_file()]
+    return [*broken(folder, due=there), *broken(run.parent, {*ABOUT_ALL_RUNS, f"{run.name}/{SEAL}"})]
 
 
 def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
@@ -50,7 +43,7 @@ def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[R
 
 
 def _cut(folder: Path) -> Iterator[str]:
-    """Files that end before their last line does."""
+    """Faults of files that are missing, or end in the middle of a line."""
     for name in FILES:
         path = folder / name
         if not path.is_file():
@@ -60,7 +53,7 @@ def _cut(folder: Path) -> Iterator[str]:
 
 
 def _missing(folder: Path, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """What a run that has come to its end has written, and the record lacks."""
+    """Faults of a record that lacks lines, though its run has come to its end."""
     if not (folder / WORK).stat().st_size:
         yield f"form: {WORK} is empty"
     if not timeline.rounds:
@@ -82,10 +75,7 @@ def _run(folder: Path, due: bool) -> Iterator[str]:
 
 
 def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
-    """I8, to the end of the chain: the final model is the one that the last round left.
-
-    A replay without training has none.
-    """
+    """Faults of the final model by I8: it is the one that the last round left; a replay without training has none."""
     out = folder.resolve().parent
     replay = untrained(out)
     if not (folder / MODEL).is_file():

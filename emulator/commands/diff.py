@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.reliance import soundness_told
@@ -29,7 +28,7 @@ def diff(
 
     Exit code 0 if the records are identical, 1 if they differ or one is damaged, 2 if they cannot be read.
     """
-    with soundness_told([a, b]), told_in_one_line(ValueError):
+    with soundness_told([a, b]):
         found = difference(a, b)
         damaged = [side for side, path in (("A", a), ("B", b)) if soundness(path).damaged]
         if format is Format.json:

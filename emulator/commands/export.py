@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.reliance import soundness_told
 from emulator.record.writing import replacing
 from emulator.results import records
@@ -27,7 +26,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: RUN-tables, beside RUN.")] = None,
 ) -> None:
     """Writes rounds, events, transfers and devices of a finished run as one table each."""
-    with soundness_told([run]), told_in_one_line(ValueError):
+    with soundness_told([run]):
         found = read(run)
         folder = out or run.resolve().with_name(f"{run.resolve().name}-tables")
         if folder.resolve().is_relative_to(run.resolve()):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +19,7 @@ from emulator.commands.playing import Computing, crew_of
 from emulator.ledger.blobs import LIVE
 from emulator.ledger.facts import today
 from emulator.ledger.inputs import INPUTS
-from emulator.ledger.ledger import FACTS, LOG, Ledger, opened
+from emulator.ledger.ledger import FACTS, Ledger, opened
 from emulator.ledger.ledger import clear as remove
 from emulator.ledger.place import FOLDER, default_folder
 from emulator.ledger.scratch import in_use
@@ -40,10 +42,8 @@ Place = Annotated[
 @ledger.command()
 def stats(place: Place = None, format: FormatOption = Format.text) -> None:
     """Says how much it remembers, and how much room it takes."""
-    with told_in_one_line():
-        found = _opened(place)
+    with told_in_one_line(), _opened(place) as found:
         told = {"folder": str(found.folder), **found.stats()}
-        found.close(broken_off=False)
     if format is Format.json:
         typer.echo(json.dumps(told, indent=1, sort_keys=True))
         return
@@ -75,9 +75,8 @@ def verify(
 
         places = gpus.found(computing.device)
         crew = crew_of(computing.workers, places, computing.cluster)
-        found = _opened(place)
-        result = again(found, fraction, crew, places)
-        found.close(broken_off=False)
+        with _opened(place) as found:
+            result = again(found, fraction, crew, places)
     for text in result.unbuilt:
         say(f"fedlapse: not verified: {text}", err=True)
     for job in result.wrong:
@@ -136,13 +135,18 @@ def _existing(place: Path | None) -> Path:
         raise BadScenario(f"{FOLDER} is {os.environ[FOLDER]}: there is no ledger; say which with --ledger")
     if folder.is_file():
         raise BadScenario(f"{folder} is a file; give the folder of a ledger")
-    if not any((folder / name).exists() for name in (FACTS, LOG)):
+    if not (folder / FACTS).exists():
         raise BadScenario(f"{folder} holds no ledger; `fedlapse compare` makes one")
     return folder
 
 
-def _opened(place: Path | None) -> Ledger:
-    return opened(_existing(place), _warn)
+@contextmanager
+def _opened(place: Path | None) -> Iterator[Ledger]:
+    found = opened(_existing(place), _warn)
+    try:
+        yield found
+    finally:
+        found.close(broken_off=False)
 
 
 def _warn(text: str) -> None:

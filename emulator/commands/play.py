@@ -51,9 +51,10 @@ from emulator.trackers.destination import Destination
 from emulator.trackers.tracking import Tracking
 from emulator.worlds import gpus
 from emulator.worlds.crew import Workers, executor, no_more
-from emulator.worlds.executors import Cluster, Executor, Inline, Processes, Threaded
+from emulator.worlds.executor import Executor, Tally
+from emulator.worlds.executors import Cluster
 from emulator.worlds.garbage import let_stay
-from emulator.worlds.remembering import Disagreed, Remembering, Tally, remembering
+from emulator.worlds.remembering import Disagreed, remembering
 from emulator.worlds.workers import why_broken
 from scenarios.builders.assumed import assumptions
 from scenarios.builders.roster import MANY
@@ -63,7 +64,6 @@ from scenarios.text.faults import BadScenario
 
 if TYPE_CHECKING:
     from emulator.live.server import Live
-    from emulator.worlds.rays import Ray
 
 AT_ONCE = 4  # runs for each worker: enough that none waits, and few models lie about
 
@@ -177,9 +177,8 @@ def play_runs(
         except Otherwise as error:
             pool.stop()
             raise BadScenario(f"{error}: {why_otherwise(out, session.code)}\n{or_go_on(out)}") from None
-        sitting = Sitting(session, outcomes, pool.tally if isinstance(pool, Remembering) else None)
-        if isinstance(pool, Remembering):
-            pool.broken_off = sitting.unfinished
+        sitting = Sitting(session, outcomes, pool.tally)
+        pool.broken_off = sitting.unfinished
     return sitting
 
 
@@ -204,7 +203,7 @@ def _keep_apart(out: Path, tracked: Sequence[Destination]) -> None:
 
 def pool_of(
     scenario: Scenario, lab: Lab, place: Path | None, workers: Workers, keep_states: int = KEEP_STATES
-) -> Inline | Threaded | Processes | Ray | Remembering:
+) -> Executor:
     """Workers, with the ledger in the folder `place` if there is one that can be used."""
     let_stay()
     # Every device of every run may be training at once; more workers would have nothing to do.
@@ -268,7 +267,7 @@ class Session:
         self.progress.title = settings.title
         self.stopped = 0  # by this signal
         self.turn = asyncio.Semaphore(settings.at_once)
-        self.code = code_text(scenario, pool.keys.machine["numerics"] if isinstance(pool, Remembering) else None)
+        self.code = code_text(scenario, pool.numerics)
 
     async def play(self) -> list[Outcome]:
         """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""

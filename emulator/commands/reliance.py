@@ -1,4 +1,4 @@
-"""What a command says of results that cannot be relied on: on stderr, and by its exit code."""
+"""Tells on stderr, and by the exit code, that a command reads results that cannot be relied on."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 import typer
 
-from emulator.commands.errors import BAD_INPUT, FAILED, one_line
+from emulator.commands.errors import BAD_INPUT, FAILED, one_line, told_in_one_line
 from emulator.commands.lines import say
 from emulator.results.soundness import soundness
 
-MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, AssertionError)  # by what is read
+MALFORMED = (LookupError, TypeError, AttributeError, ArithmeticError, AssertionError)  # raised while a record is read
 
 
 @contextmanager
 def soundness_told(folders: Sequence[Path]) -> Iterator[None]:
-    """Says what the seals of these folders tell; the exit code is 1 if one is damaged, also where it is of no use.
+    """Says what the seals of these folders tell, and ends as `told_in_one_line` does; with 1 if a folder is damaged.
 
     A record that is damaged, or has no seal, may hold anything, so that whatever goes wrong with it is its own fault.
     """
@@ -26,11 +26,11 @@ def soundness_told(folders: Sequence[Path]) -> Iterator[None]:
         tell(folder, each.notes)
     damaged = any(each.damaged for each in found.values())
     try:
-        yield
+        with told_in_one_line(ValueError):
+            yield
     except typer.Exit as end:
-        if damaged and end.exit_code in (0, BAD_INPUT):
-            raise typer.Exit(FAILED) from None
-        raise
+        if not (damaged and end.exit_code in (0, BAD_INPUT)):
+            raise
     except MALFORMED as error:
         doubtful = " ".join(str(folder) for folder, each in found.items() if each.notes)
         if not doubtful:

@@ -56,7 +56,7 @@ def report(
     with told_in_one_line(ValueError):
         if perfetto:
             _alone({"--out": out, "--format": format, "--png": png})
-    with soundness_told(outs), told_in_one_line(ValueError):
+    with soundness_told(outs):
         results = [_read(folder) for folder in outs]
         if perfetto:
             from emulator.report.perfetto import perfetto as traced  # altair

@@ -32,9 +32,10 @@ from emulator.record.seal import SEAL, seal_results
 from emulator.results.results import results_of
 from emulator.worlds import gpus
 from emulator.worlds.crew import Workers
+from emulator.worlds.executor import Executor, Tally
 from emulator.worlds.executors import Team
 from emulator.worlds.knowing import Knowing, Unknown
-from emulator.worlds.remembering import Disagreed, Remembering, Tally
+from emulator.worlds.remembering import Disagreed
 from emulator.worlds.virtual import at_once
 from scenarios.builders.assumed import assumptions
 from scenarios.load import dump
@@ -103,7 +104,7 @@ class Trials:
         if self.settings.ledger is None:
             return None, 0
         with pool_of(scenario, lab, self.settings.ledger, 0) as pool:
-            if not isinstance(pool, Remembering):
+            if pool.tally is None:
                 return None, 0
             pool.broken_off = False
             for label in lab.algorithms:
@@ -137,7 +138,7 @@ class Trials:
             seal_results(out)
 
 
-def _known(lab: Lab, run: Run, conduct: Conduct, pool: Remembering) -> list[Row] | None:
+def _known(lab: Lab, run: Run, conduct: Conduct, pool: Executor) -> list[Row] | None:
     """The rows of a run that the ledger knows to its end."""
     try:
         return at_once(run_virtual(lab, run, conduct, Knowing(pool), None)).rows

@@ -18,7 +18,7 @@ from aiohttp import ClientWebSocketResponse, WSMsgType, web
 
 from emulator.conversation.traffic import Flight
 from emulator.lab.forms import UploadForm
-from emulator.lab.store import Ref, Store
+from emulator.lab.store import Ref, Store, viewer
 from emulator.worlds.interface import Lost, Parcel
 from network.wire import envelope, payload
 from network.wire.form import Refused
@@ -72,7 +72,7 @@ class Peer:
 
     async def send(self, parcel: Parcel, flight: Flight) -> None:
         """Returns when the flight has landed and all is sent; raises Lost if it is cut, or the connection has ended."""
-        data = envelope.pack(parcel.header, self.store.get(parcel.message.ref))
+        data = envelope.pack(parcel.header, viewer(self.store)(parcel.message.ref).data)
         await self.say(str(len(data)))
         try:
             async for chunk in paced(flight, data):

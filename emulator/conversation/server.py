@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -66,7 +66,6 @@ class Server:
         self.exchange = Exchange(line, record, judge or Soundness(lab, run))
         self.plan = plan
         self.time = 0.0  # time_s of the round before
-        self.drawn: tuple[int, Sequence[str]] = (-1, ())  # the last cohort of all devices, and its round
 
     async def serve(self, after: After) -> None:
         """Plays the rounds that the rules allow.  `after` gets each round with the model that came out of it, and first
@@ -117,23 +116,10 @@ class Server:
 
     async def _cohort(self, number: int) -> tuple[Sequence[str], Sequence[str]]:
         """The devices that this round asks, and those among which it chose."""
-        root = self._root(number)
+        root = seed(self.run.seed, "cohort", number)  # without the label: all algorithms of a seed ask the same devices
         few = self.rules.ask if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
         names = await self._roll_call(root, few)
-        if names is self.names:
-            return self._cohort_of_all(number), names
         return self.algorithm.cohort(number, names, self.rules.ask, root), names
-
-    def _cohort_of_all(self, number: int) -> Sequence[str]:
-        """The devices that this round asks if all are online and idle."""
-        if self.drawn[0] != number:
-            cohort = self.algorithm.cohort(number, self.names, self.rules.ask, self._root(number))
-            self.drawn = number, cohort
-        return self.drawn[1]
-
-    def _root(self, number: int) -> int:
-        # The label is left out: all algorithms of a seed ask the same devices.
-        return seed(self.run.seed, "cohort", number)
 
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
         """The devices that are online and idle, sorted; waits while there are none.
@@ -220,7 +206,6 @@ class Server:
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Asks the cohort; returns when the round has closed."""
         parcels = self._parcels(play, opening)
-        play.following = partial(self._cohort_of_all, play.round.number + 1) if self._all_count(play) else None
         self.plan(play, parcels)
         for name, parcel in parcels.items():
             play.asks[name] = self.world.start(self._ask(play, name, parcel))
@@ -274,12 +259,6 @@ class Server:
         ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)
         self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
         return self.record.server_end(number, "combine", self.state.weights.short)
-
-    def _all_count(self, play: Play) -> bool:
-        """Whether it is known that all who are asked will count, if their replies are sound."""
-        asked = len(play.round.asked)
-        enough = self.rules.min_replies <= asked <= play.round.rules.needed
-        return enough and self.rules.deadline is None and self.always_on and not self.stragglers
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:
         play.bills.append(bill)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from emulator.conversation.rounds import Round
@@ -27,7 +26,6 @@ class Play:
     broadcast: State  # the model that goes down
     acknowledged: dict[str, int]  # device -> its last counted round before this one
     download: Ref = NOTHING  # what went down, where the server must know it to read the replies
-    following: Callable[[], Sequence[str]] | None = None  # whom the next round asks, if all of this one will count
     opened: float = 0.0  # as recorded
     closed: float = 0.0
     stamp: float = 0.0  # time_s: when it was combined

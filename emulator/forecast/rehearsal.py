@@ -115,7 +115,7 @@ def sound(lab: Lab, seed: int) -> tuple[Lab, dict[str, str]]:
 
 
 class Understudy(Inline):
-    """An executor (see worlds/executors.py) whose jobs compute on next to nothing and answer in the right form."""
+    """An executor whose jobs compute on next to nothing and answer in the right form."""
 
     def __init__(self, lab: Lab, run: Run) -> None:
         super().__init__(_with_few(lab, run.seed))

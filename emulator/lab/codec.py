@@ -15,7 +15,6 @@ import numpy as np
 from numpy import ndarray
 
 from algorithms.algorithm import Message, Tensors
-from emulator.lab.copies import Decoder
 from network.wire import payload
 from network.wire.form import Buffer
 
@@ -42,10 +41,7 @@ def encode(
 
 def decode(data: Buffer) -> Message:
     """The message with these bytes, in memory of its own.  What comes off a socket is checked there."""
-    return _tensors(_decoder(data)) if data != payload.NOTHING else {}  # what most devices keep
-
-
-_decoder = Decoder()
+    return _tensors(payload.trusted(data).arrays()) if data != payload.NOTHING else {}  # what most devices keep
 
 
 def _tensors(message: payload.Message) -> Message:
@@ -59,12 +55,11 @@ def placed(values: Tensors, like: Tensors) -> Tensors:
     return {name: value.to(like[name].device) for name, value in values.items()}
 
 
-def unread(data: Buffer, broadcast: Tensors) -> Message:
+def unread(view: payload.View, broadcast: Tensors) -> Message:
     """An upload of which each tensor is decoded when it is asked for: a round's uploads need no memory together.
 
     Its weights are put on top of the broadcast ones; {}: they are as they are.
     """
-    view = payload.trusted(data)
     return {kind: cast(Tensors, Unread(view, kind, broadcast if kind == "weights" else {})) for kind in view.tree}
 
 

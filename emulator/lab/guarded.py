@@ -30,6 +30,7 @@ from algorithms.algorithm import (
     Tensors,
     Work,
 )
+from algorithms.cohort import draw
 from algorithms.course import Course
 from algorithms.turns import TURN
 from emulator.lab.codec import finite
@@ -89,21 +90,6 @@ class Guarded:
         said = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()))))
         return Faulty(self.label, where, f"{asked} raised {_short(said)}{self._place(error)}")
 
-    @property
-    def sends_its_model(self) -> bool:
-        """Whether requests are the server's model as it is: whether its `request` is FedAvg's own."""
-        return self._as_fedavg("request") and "weights" in set(self.algorithm.downloads)
-
-    @property
-    def only_averages(self) -> bool:
-        """Whether the server's next state follows from the uploads alone: whether its `combine` is FedAvg's own."""
-        return self._as_fedavg("combine")
-
-    def _as_fedavg(self, method: str) -> bool:
-        from algorithms.fedavg import FedAvg  # which imports torch
-
-        return getattr(type(self.algorithm), method, None) is getattr(FedAvg, method)
-
     def course(self, download: Message, device: Party) -> Course[Reply]:
         """The algorithm's course (algorithms/course.py), if its class is stackable (algorithms/fedavg.py)."""
         try:
@@ -126,10 +112,7 @@ def unguarded(algorithm: Algorithm) -> Any:
 
 def facts_of(algorithm: Algorithm) -> Facts:
     """What a record says of an algorithm, so that a replay need not import it.  Raises Faulty."""
-    from algorithms.fedavg import FedAvg  # which imports torch
-
-    drawn = getattr(type(unguarded(algorithm)), "cohort", None) is FedAvg.cohort
-    return Facts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, "drawn" if drawn else "own")
+    return Facts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, algorithm.cohort_rule)
 
 
 @dataclass(frozen=True)
@@ -215,7 +198,7 @@ def _state(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Message:
     return dict(found)
 
 
-def _cohort(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Sequence[str]:
+def _cohort(found: Any, algorithm: Algorithm, args: Sequence[Any]) -> Sequence[str]:
     names: Sequence[str] = args[1]
     count: int = args[2]
     if isinstance(found, (str, Mapping)) or not hasattr(found, "__iter__"):
@@ -230,6 +213,8 @@ def _cohort(found: Any, _algorithm: Algorithm, args: Sequence[Any]) -> Sequence[
             raise _Unfit(f"must return some of the names that it is given; {name!r} is none of them")
     if len(set(chosen)) < len(chosen):
         raise _Unfit("must name each device once")
+    if algorithm.cohort_rule == "drawn" and list(chosen) != list(draw(*args[1:])):
+        raise _Unfit('chose others than FedAvg draws, as cohort_rule says; set cohort_rule = "own" in its class')
     return chosen
 
 
@@ -400,10 +385,9 @@ def _method(name: str, look: Callable[[Any, Algorithm, Sequence[Any]], Any]) -> 
 
     def in_turn(self: Guarded, *args: Any) -> Any:
         with TURN:
-            if not self._as_fedavg(name):
-                from algorithms.seeding import seeded  # which imports torch
+            from algorithms.seeding import seeded  # which imports torch
 
-                seeded(args[-1])
+            seeded(args[-1])
             return method(self, *args)
 
     return in_turn if look is _cohort else method  # who chooses by a seed may seed torch, beside jobs that draw

@@ -21,15 +21,14 @@ from safetensors.numpy import save
 from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
 from emulator.lab import flat
 from emulator.lab.codec import ERROR, Outbox, arrays_of, decode, encode, unread
-from emulator.lab.forms import UploadForm
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
-from emulator.lab.store import EMPTY, LITTLE, Ref, Store, Stored, stored
+from emulator.lab.store import EMPTY, Ref, Store, Stored, stored, stored_together, viewer
 from emulator.record.record import SECOND_NAMES
 from emulator.record.run import Run
-from network.wire import payload, rows
+from network.wire import payload
 from scenarios.builders.roster import sample
 
 if TYPE_CHECKING:
@@ -86,13 +85,9 @@ def start(lab: Lab, store: Store, run: Run) -> State:
 
 
 def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
-    """Opens a round: the download, encoded once for all who get the same; where it is the server's model as it is, its
-    message goes down."""
-    algorithm, data, how = lab.algorithms[run.label], store.get(state), lab.down.get(run.label, {})
-    known = payload.trusted(data)
-    if known.tree.keys() == {"weights"} and not how and getattr(algorithm, "sends_its_model", False):
-        return Opening(Stored(store.put(*known.pieces, digest=state.digest), known.sizes), {})
-    asked = algorithm.request(decode(data), names, _drawing(_server(lab, run, round)))
+    """Opens a round: the download, encoded once for all who get the same."""
+    algorithm, how = lab.algorithms[run.label], lab.down.get(run.label, {})
+    asked = algorithm.request(decode(store.get(state)), names, _drawing(_server(lab, run, round)))
     seed = derive(run.seed, "encode", "server", round)
     plain = lab.constants(run.seed)
     extra = {name: encode({**asked.download, **more}, how, seed, plain) for name, more in asked.extra.items()}
@@ -226,25 +221,18 @@ def _outbox(lab: Lab, run: Run, device: str, round: int, download: Message, memo
 
 
 def _uploads(lab: Lab, store: Store, run: Run, round: int, answers: Sequence[_Answer]) -> Iterable[Stored]:
-    """What they send.  Each outbox notes as it packs what was lost."""
-    form = lab.upload_form(run.label, round, run.seed)
+    """The devices' uploads, in the store.  Each outbox notes as it packs what was lost."""
+    form, uploads = lab.upload_form(run.label, round, run.seed), [answer.reply.upload for answer in answers]
     if not lab.up.get(run.label):
-        uploads = [answer.reply.upload for answer in answers]
-        if (found := _at_once(lab, store, uploads, form)) is not None:
+        if lab.on == CPU or lab.over_sockets:
+            found = stored_together(store, list(map(arrays_of, uploads)), form)
+        else:
+            messages = flat.flattened(uploads, form.shapes)
+            found = flat.stored(store, messages, form) if messages else None
+        if found:
             return found
     packed = (answer.outbox.packed(answer.reply.upload) for answer in answers)
     return (stored(store, view, form.shapes, form.constants) for view in packed)
-
-
-def _at_once(lab: Lab, store: Store, uploads: Sequence[Message], form: UploadForm) -> list[Stored] | None:
-    """Uploads that travel as they are; None if one is not sound, or if it would not pay."""
-    if lab.on != CPU and not lab.over_sockets:
-        messages = flat.flattened(uploads, form.shapes)
-        return None if messages is None else flat.stored(store, messages, form)
-    if len(uploads) == 1 or form.nbytes > LITTLE:
-        return None
-    encoded = rows.encoded(list(map(arrays_of, uploads)), form.shapes)
-    return None if encoded is None else [Stored(ref, form.sizes) for ref in store.put_rows(encoded)]
 
 
 def _trained(
@@ -314,17 +302,15 @@ def combine(
     algorithm, sent = lab.algorithms[run.label], {}
     if "weights" in lab.up.get(run.label, {}):
         sent = decode(store.get(download)).get("weights", {})
-    uploads = {
-        name: Reply(_unread(store, upload, sent), examples) for name, (upload, examples) in sorted(replies.items())
-    }
-    before = {} if getattr(algorithm, "only_averages", False) else decode(store.get(state))
-    return _state(lab, store, algorithm.combine(before, uploads, _drawing(_server(lab, run, round))))
+    kept, read = flat.keeping(store), viewer(store)
 
+    def received(upload: Ref) -> Message:
+        found = kept.tensors(upload) if kept else None
+        return unread(read(upload), sent) if found is None else cast(Message, found)
 
-def _unread(store: Store, upload: Ref, sent: Tensors) -> Message:
-    kept = flat.keeping(store)
-    found = kept.tensors(upload) if kept else None
-    return unread(store.get(upload), sent) if found is None else cast(Message, found)
+    uploads = {name: Reply(received(upload), examples) for name, (upload, examples) in sorted(replies.items())}
+    server = _drawing(_server(lab, run, round))
+    return _state(lab, store, algorithm.combine(decode(store.get(state)), uploads, server))
 
 
 def evaluate(lab: Lab, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:

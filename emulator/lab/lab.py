@@ -14,7 +14,6 @@ from numpy import bincount, ndarray
 from algorithms.algorithm import Algorithm, Training
 from devices.data.dataset import Dataset
 from devices.device import Device
-from emulator.lab import copies
 from emulator.lab.codec import arrays_of
 from emulator.lab.forms import UploadForm
 from emulator.lab.links import LinksAtOffsets, places
@@ -159,15 +158,7 @@ class Lab:
 
     def proxy(self, seed: int) -> tuple[Tensor, Tensor]:
         """The server's examples, in memory of their own."""
-        from torch import from_numpy
-
-        indices = self.splits[seed].proxy
-        if not (copies.POSSIBLE and len(indices)):
-            return self.examples("train", indices)
-        if seed not in self._proxies:
-            self._proxies[seed] = copies.Copies({"": {"x": self.data.x[indices], "y": self.data.y[indices]}})
-        one = self._proxies[seed].one()[""]
-        return from_numpy(one["x"]), from_numpy(one["y"])
+        return self.examples("train", self.splits[seed].proxy)
 
     def _part(self, part: str) -> tuple[ndarray, ndarray]:
         return (self.data.x_test, self.data.y_test) if part == "test" else (self.data.x, self.data.y)
@@ -183,10 +174,6 @@ class Lab:
     @cached_property
     def _forms(self) -> dict[tuple[str, int], tuple[int, UploadForm]]:
         """By label and seed: the last round that was asked for, and its form."""
-        return {}
-
-    @cached_property
-    def _proxies(self) -> dict[int, copies.Copies]:
         return {}
 
     @cached_property

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
+import numpy as np
 from numpy import ndarray
 
+from emulator.lab.forms import UploadForm
 from network.wire import payload
 from network.wire.form import Buffer, Refused
-from network.wire.payload import Shapes, View
+from network.wire.payload import Message, Shapes, View
 
 NO_TENSORS = payload.encode({})
-LITTLE = 1 << 18  # bytes of a message in a bundle, at most: it keeps the room of all as long as somebody holds it
+MOST = 1 << 32  # bytes of a stack's uploads, below which msgpack can carry each tensor
 OTHERWISE = "gpu"  # how a digest begins that is not that of the bytes (flat.py)
 
 
 @dataclass(frozen=True)
 class Ref:
-    """Bytes in a store.  They stay there as long as this process holds a Ref to them that the store has given out."""
+    """A message in a store: by itself, or as a row of a stack's (View.row).
 
-    digest: str  # see payload.digest; of uploads that were computed on a GPU see flat.py
+    It stays there as long as this process holds a Ref to it, or to the stack's message, that the store has given out.
+    """
+
+    digest: str  # of the message's bytes (payload.digest), also if it is a row; of uploads from a GPU see flat.py
     nbytes: int
-    # The file of a bundle, and where the message begins there; None: it has a file of its own, or its store has none.
-    within: tuple[str, int] | None = field(default=None, compare=False, repr=False)
+    stack: Ref | None = field(default=None, compare=False, repr=False)  # of whose message it is a row
+    row: int = field(default=0, compare=False, repr=False)
 
     @classmethod
     def of(cls, *pieces: Buffer, digest: str | None = None) -> Ref:
-        """That of these bytes, one after the other; with this digest, if it is known, or another than their own."""
+        """The Ref to these bytes, one after the other; `digest`: if it is known, or another than theirs."""
         return cls(digest or payload.digest(*pieces), sum(map(len, pieces)))
+
+    @property
+    def whole(self) -> Ref:
+        """The message that the store has: this one, or the stack's."""
+        return self.stack or self
 
     @property
     def short(self) -> str:
@@ -43,12 +54,8 @@ class Store(Protocol):
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         """Keeps these bytes, one after the other; the same bytes are kept once.  `digest`: see Ref.of."""
 
-    def put_rows(self, rows: ndarray) -> list[Ref]:
-        """Keeps each row of these bytes as a message, (messages, bytes); a store of files may keep them in one file, a
-        bundle."""
-
     def get(self, ref: Ref) -> memoryview:
-        """The bytes, to which nobody may write.  Raises KeyError if they are not here."""
+        """The bytes of a whole message, to which nobody may write.  Raises KeyError if they are not here."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,33 @@ def stored(
         except Refused as refused:
             fault = refused
     return Stored(store.put(*view.pieces), view.sizes, fault)
+
+
+def stored_together(store: Store, messages: Sequence[Message], form: UploadForm) -> list[Stored] | None:
+    """Puts the uploads of a stack of devices into the store as one message, whose tensors have a first axis of devices.
+
+    None for one alone, if one has another form than this or a value that is not finite, or if they are too large.
+    """
+    if len(messages) == 1 or form.nbytes * len(messages) >= MOST:
+        return None
+    if any(payload.manifest(message) != form.shapes for message in messages):
+        return None
+    stack = {
+        kind: {name: np.stack([message[kind][name] for message in messages]) for name in shapes}
+        for kind, shapes in form.shapes.items()
+    }
+    if not all(payload.finite(values) for arrays in stack.values() for values in arrays.values()):
+        return None
+    view = payload.encoded(stack)
+    ref, sizes = store.put(*view.pieces), form.sizes
+    digests = [payload.digest(*view.row(k).pieces) for k in range(len(messages))]
+    return [Stored(Ref(digest, form.nbytes, ref, k), sizes) for k, digest in enumerate(digests)]
+
+
+def viewer(store: Store) -> Callable[[Ref], View]:
+    """A function that returns the message with a Ref, and raises KeyError; it reads the message of a stack once."""
+    whole = cache(lambda ref: payload.trusted(store.get(ref)))
+    return lambda ref: whole(ref.stack).row(ref.row) if ref.stack else whole(ref)
 
 
 NOTHING = Ref.of(NO_TENSORS)

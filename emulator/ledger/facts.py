@@ -1,9 +1,9 @@
 """Facts: what came of a job, by the job's key, in one SQLite file.
 
-The truth is a log beside it, of which SQLite is the index.  A fact is never trusted because it is there: each row has
-a checksum, and an index that SQLite cannot read is put aside and made again from the log.  What is written reaches the
-operating system at once and the disk in batches (flushing.py): it outlives a process that is killed, and after a loss
-of power some seconds of facts are computed again.
+A fact is never trusted because it is there: each row has a checksum, and a damaged row counts as missing.  A file that
+SQLite cannot read is set aside, and an empty one takes its place: what is lost is computed again.  Each row is a
+transaction of its own, handed to the operating system but not forced to the disk.  So it outlives a process that is
+killed in the next instant, and several processes may write to one file; a loss of power may cost the file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 import msgpack
 
-from emulator.ledger.log import Log
 from emulator.record.writing import why
 
 DAY = 86_400  # s: how exactly the last use of a fact is known
@@ -31,10 +30,6 @@ TABLES = (
     f"CREATE TABLE facts ({COLUMNS}) WITHOUT ROWID",
     "CREATE TABLE studies (study TEXT PRIMARY KEY, scenario TEXT) WITHOUT ROWID",
 )
-PUT = {
-    "fact": "INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, ?)",
-    "study": "INSERT OR REPLACE INTO studies VALUES (?, ?)",
-}
 # What SQLite says of a file that is sound, and cannot be used now; of whatever else it says, the file is the cause.
 ELSEWHERE = {
     sqlite3.SQLITE_BUSY,
@@ -61,14 +56,15 @@ class Fact:
 
 
 class Facts:
-    """The facts in one file, which is only read if `writes` is False.  `warn` gets a sentence where something was wrong
-    with it."""
+    """The facts in one file, which is only read if `writes` is False.
+
+    `warn` gets a sentence for each damaged row, and for each error of SQLite.
+    """
 
     def __init__(self, path: Path, warn: Callable[[str], None], writes: bool = True) -> None:
         """Raises OSError if the file cannot be used."""
-        self.path, self.warn = path, warn
+        self.path, self.warn, self.writes = path, warn, writes
         self._lock = threading.Lock()  # results arrive in a thread of the pool
-        self._log = Log(path.with_suffix(".log")) if writes else None
         self._file = self._opened()
 
     def get(self, key: str) -> Fact | None:
@@ -90,8 +86,7 @@ class Facts:
         args, result = msgpack.packb(fact.args), msgpack.packb(fact.result)
         checksum = _checksum(fact.key, fact.job, fact.study, args, result)
         row = fact.key, fact.job, fact.study, args, result, checksum, today()
-        self._append(["fact", *row])
-        self._change(PUT["fact"], *row)
+        self._change("INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
 
     def scenario(self, study: str) -> str | None:
         """The scenario with this digest, as text; None if it is not there, or damaged."""
@@ -100,11 +95,10 @@ class Facts:
         return text if _digest(text) == study else None
 
     def about(self, scenario: str) -> str:
-        """Keeps a scenario's text; its digest."""
+        """Keeps a scenario's text, and returns its digest."""
         study = _digest(scenario)
         if self.scenario(study) is None:
-            self._append(["study", study, scenario])
-            self._change(PUT["study"], study, scenario)
+            self._change("INSERT OR REPLACE INTO studies VALUES (?, ?)", study, scenario)
         return study
 
     def keys(self) -> Iterator[tuple[str, str]]:
@@ -117,43 +111,26 @@ class Facts:
 
     @property
     def nbytes(self) -> int:
-        """What they take on the disk, with what was put aside."""
-        return sum(path.stat().st_size for path in self.path.parent.glob(f"{self.path.stem}.*"))
+        """Bytes on the disk, those of files that were set aside included."""
+        return sum(path.stat().st_size for path in self.path.parent.glob(f"{self.path.name}*"))
 
     def drop(self, before: int) -> None:
-        """Removes the facts that were last used before that day (see `today`), what the log has twice, what was put
-        aside, and the space that is free then.  Nobody else may use the ledger meanwhile.  Raises OSError."""
-        assert self._log
+        """Removes the facts last used before that day (see `today`), files that were set aside, and the free space.
+
+        Nobody else may use the ledger meanwhile.
+        """
         self._change("DELETE FROM facts WHERE day < ?", before)
         self._change("DELETE FROM studies WHERE study NOT IN (SELECT study FROM facts)")
-        names = self._ask("SELECT key FROM facts UNION ALL SELECT study FROM studies")
-        left = {name: True for (name,) in names}
-        self._log.shorten(lambda row: left.pop(row[1], False))
         self._change("VACUUM")
         for path in self.path.parent.glob(f"{self.path.name}.{ASIDE}-*"):
             path.unlink()
 
-    def flush(self) -> None:
-        """Returns when what was put is on the disk.  Raises OSError."""
-        if self._log:
-            self._log.flush()
-
     def close(self) -> None:
         with self._lock:
             self._file.close()
-            if self._log:
-                self._log.close()
-
-    def _append(self, row: list[Any]) -> None:
-        if not self._log:
-            return
-        try:
-            self._log.append(row)
-        except OSError as error:
-            self.warn(f"{self._log.path}: {why(error)}; not all that is computed is remembered")
 
     def _change(self, question: str, *values: Any) -> None:
-        if self._log:
+        if self.writes:
             self._ask(question, *values)
 
     def _ask(self, question: str, *values: Any) -> list[Any]:
@@ -164,46 +141,43 @@ class Facts:
             except sqlite3.ProgrammingError:  # ours
                 raise
             except FAULTS as error:
-                self._file = self._anew(error, self._log) if self._log and _ours(error) else self._without(error)
+                if self.writes and _is_damage(error):
+                    self._file = self._anew(error)
+                else:  # the run goes on; what cannot be written is computed again next time
+                    self.warn(f"{self.path}: {_line(error)}; not all that is computed is remembered")
+                    self._file.execute("PRAGMA busy_timeout = 0")  # once is enough to wait for another process
                 return []
 
-    def _without(self, error: Exception) -> sqlite3.Connection:
-        """The run goes on; what cannot be written is computed again next time."""
-        self.warn(f"{self.path}: {_line(error)}; not all that is computed is remembered")
-        self._file.execute("PRAGMA busy_timeout = 0")  # once is enough to wait for another process
-        return self._file
-
-    def _anew(self, error: Exception, log: Log) -> sqlite3.Connection:
+    def _anew(self, error: Exception) -> sqlite3.Connection:
+        """An empty file in the place of this one, or one in memory if there can be none."""
         self._file.close()
         try:
-            return self._after_putting_aside(error, log)
+            self._set_aside(error)
+            return self._opened()
         except OSError as failed:
-            self.warn(f"{self.path}: {failed.strerror}; nothing is remembered from here on")
-            return _connect(Path(":memory:"), log)
+            self.warn(f"{self.path}: {why(failed)}; nothing is remembered from here on")
+            return _connect(Path(":memory:"), writes=True)
 
     def _opened(self) -> sqlite3.Connection:
-        """The file, made from the log if there is none, put aside if it is damaged or of another version.
-
-        Raises OSError.
-        """
+        """The file; an empty one if there is none, or if it is damaged or of another version.  Raises OSError."""
         try:
-            return _connect(self.path, self._log)
+            return _connect(self.path, self.writes)
         except FAULTS as error:
-            if self._log and _ours(error):
-                return self._after_putting_aside(error, self._log)
-            raise OSError(0, _line(error), str(self.path)) from None
+            if not (self.writes and _is_damage(error)):
+                raise OSError(0, _line(error), str(self.path)) from None
+            self._set_aside(error)
+            return self._opened()
 
-    def _after_putting_aside(self, error: Exception, log: Log) -> sqlite3.Connection:
+    def _set_aside(self, error: Exception) -> None:
+        """Gives the file another name.  Raises OSError."""
         place = self.path.with_name(f"{self.path.name}.{ASIDE}-{int(time.time())}")
         try:
             self.path.rename(place)
         except FileNotFoundError:  # another command has just done it
-            return self._opened()
+            return
         for left in ("-journal", "-wal", "-shm"):
             self.path.with_name(self.path.name + left).unlink(missing_ok=True)
-        again = f"it is now {place.name}, and is made again from {log.path.name}"
-        self.warn(f"{self.path} is damaged ({_line(error)}); {again}")
-        return self._opened()
+        self.warn(f"{self.path} cannot be read ({_line(error)}); it is now {place.name}, and a new one is begun")
 
 
 def today() -> int:
@@ -211,60 +185,40 @@ def today() -> int:
     return int(time.time()) // DAY
 
 
-def _ours(error: Exception) -> bool:
-    """Whether the file is the cause."""
+def _is_damage(error: Exception) -> bool:
+    """False if SQLite cannot use a file now that may be sound: it is locked, the disk is full, and the like."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in ELSEWHERE
 
 
 def _line(error: Exception) -> str:
-    """What it says; it may quote damaged bytes."""
+    """The error's text in ASCII; it may quote damaged bytes."""
     return ascii(str(error))[1:-1]
 
 
-def _connect(path: Path, log: Log | None) -> sqlite3.Connection:
-    """Without the log it is only read.  Raises one of FAULTS."""
-    name = path if log else f"{path.absolute().as_uri()}?mode=ro"
-    file = sqlite3.connect(name, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=log is None)
+def _connect(path: Path, writes: bool) -> sqlite3.Connection:
+    """Opens a file of facts, and makes its tables if it is empty.  Raises one of FAULTS, also for a file of others."""
+    name = path if writes else f"{path.absolute().as_uri()}?mode=ro"
+    file = sqlite3.connect(name, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=not writes)
     file.text_factory = lambda data: data.decode(errors="replace")  # one damaged text is one damaged row
     try:
-        if log is None:
-            _check(file)
-            return file
-        # Rollback journal: SQLite's write-ahead log may lose data with two writers before 3.51.3.
-        file.execute("PRAGMA journal_mode = TRUNCATE")
-        file.execute("PRAGMA synchronous = OFF")
-        file.execute("BEGIN IMMEDIATE")  # two commands may make the file at once
-        _prepare(file, log)
-        file.execute("COMMIT")
+        if writes:
+            # Rollback journal: SQLite's write-ahead log may lose data with two writers before 3.51.3.
+            file.execute("PRAGMA journal_mode = TRUNCATE")
+            file.execute("PRAGMA synchronous = OFF")
+            file.execute("BEGIN IMMEDIATE")  # two commands may make the file at once
+            if not any(file.execute(f"PRAGMA {name}_version").fetchone()[0] for name in ("user", "schema")):
+                for statement in (*TABLES, f"PRAGMA user_version = {VERSION}"):
+                    file.execute(statement)
+            file.execute("COMMIT")
+        version = file.execute("PRAGMA user_version").fetchone()[0]
+        if version != VERSION:
+            raise sqlite3.DatabaseError(f"it is of version {version}; this fedlapse reads version {VERSION}")
+        if (found := file.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise sqlite3.DatabaseError(found)
     except FAULTS:
         file.close()
         raise
     return file
-
-
-def _prepare(file: sqlite3.Connection, log: Log) -> None:
-    """Makes the tables in an empty file, and fills them with what the log says.
-
-    Raises sqlite3.DatabaseError for a file of others, or one that is damaged.
-    """
-    version, tables = (file.execute(ask).fetchone()[0] for ask in ("PRAGMA user_version", "PRAGMA schema_version"))
-    if version == tables == 0:
-        for table in TABLES:
-            file.execute(table)
-        for kind, *values in log.rows():
-            file.execute(PUT[kind], values)
-        file.execute(f"PRAGMA user_version = {VERSION}")
-    else:
-        _check(file)
-
-
-def _check(file: sqlite3.Connection) -> None:
-    """Raises sqlite3.DatabaseError for a file of others, or one that is damaged."""
-    version = file.execute("PRAGMA user_version").fetchone()[0]
-    if version != VERSION:
-        raise sqlite3.DatabaseError(f"it is of version {version}; this fedlapse reads version {VERSION}")
-    if (found := file.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-        raise sqlite3.DatabaseError(found)
 
 
 def _digest(text: str) -> str:
@@ -272,5 +226,5 @@ def _digest(text: str) -> str:
 
 
 def _checksum(*parts: Any) -> bytes:
-    """Of a damaged row a part may be of any type that SQLite has."""
+    """The SHA-256 of a row's parts, which may be of any type that SQLite has if the row is damaged."""
     return hashlib.sha256(msgpack.packb(parts)).digest()

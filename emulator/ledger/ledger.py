@@ -11,12 +11,11 @@ from typing import Any
 from emulator.lab.store import OTHERWISE, Ref
 from emulator.ledger.blobs import KEPT, LEFT, LIVE, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
-from emulator.ledger.flushing import Flusher
 from emulator.ledger.scratch import PREFIX, Scratch, abandoned, remove
 from emulator.record.writing import why
 
 CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less
-FACTS, LOG = "facts.sqlite", "facts.log"
+FACTS = "facts.sqlite"
 DIGEST = 64  # letters of a digest: a file with another name is no blob
 
 
@@ -30,7 +29,7 @@ class Ledger:
     def __init__(
         self, folder: Path, warn: Callable[[str], None], cap: int | None = None, *, writes: bool = True
     ) -> None:
-        self.folder, self._warned = folder, set[str]()
+        self.folder, self.writes, self._warned = folder, writes, set[str]()
         self._warn = warn
         if writes:
             folder.mkdir(parents=True, exist_ok=True)
@@ -38,17 +37,16 @@ class Ledger:
         self.facts = Facts(folder / FACTS, self.warn, writes)
         self.cap = min(CAP, shutil.disk_usage(folder).total // 10) if cap is None else cap
         try:
-            self.live = self._own_folder() if writes else Scratch()  # what the runs of this command hold
+            self.live = self._own_folder() if writes else Scratch()  # messages of the runs of this command
         except OSError:
             self.facts.close()
             raise
-        self._flusher: Flusher | None = None
-        if writes:
-            self._flusher = Flusher(self.facts.flush, lambda error: self.warn(f"{folder}: {why(error)}"))
 
     def _own_folder(self) -> Scratch:
         (self.folder / LIVE).mkdir(exist_ok=True)
-        self._take_over()
+        for folder in abandoned(self.folder / LIVE):  # by commands that were killed
+            self._leave(folder)
+            remove(folder)
         return Scratch(self.folder / LIVE)
 
     def warn(self, text: str) -> None:
@@ -57,40 +55,41 @@ class Ledger:
             self._warn(text)
 
     def fetch(self, ref: Ref) -> bool:
-        """Brings the bytes to where jobs find them; whether the ledger has them, and can tell that they are right."""
+        """Links a message to where jobs find it; False if the ledger lacks it, or cannot check its bytes."""
         if ref.digest.startswith(OTHERWISE):
             return False
         place = self.live.path / ref.digest
         return self.blobs.fetch(ref, place)
 
     def keep(self, ref: Ref) -> bool:
-        """Keeps the bytes beyond this command, if they lie on the ledger's disk; whether they do."""
+        """Keeps a message beyond this command; False if its bytes are not on the ledger's disk.
+
+        A ledger that is only read keeps nothing, and returns True.
+        """
         place = self.live.path / ref.digest
-        if self._flusher and place.exists():
+        if self.writes and place.exists():
             try:
                 self.blobs.keep(ref, place)
-                self._flusher.add(self.folder / KEPT / ref.digest)
             except OSError as error:
                 self.warn(f"{self.folder}: {why(error)}; a model is not kept")
-        return self._flusher is None or place.exists()
+        return not self.writes or place.exists()
 
     def close(self, broken_off: bool, made: Container[str] = ()) -> None:
-        """Ends the use of the ledger; what runs held that were broken off stays, for whoever resumes them.
+        """Ends the use of the ledger; messages of runs that were broken off stay for whoever resumes them.
 
-        `made`: digests of what was made in runs that have come to their end; nobody will resume them.
+        `made`: digests of messages of runs that have come to their end; nobody will resume them.
         """
-        if self._flusher:
+        if self.writes:
             if broken_off:
                 self._leave(self.live.path)
             else:
                 self.blobs.drop(made)
             self.trim(self.cap)
-            self._flusher.close()
         self.live.close()
         self.facts.close()
 
     def trim(self, cap: int) -> int:
-        """Removes the blobs that were not used for the longest time, until the rest fits; how many bytes."""
+        """Removes the blobs that were not used for the longest time, until the rest fits; returns the bytes removed."""
         found = sorted((stat.st_mtime, stat.st_size, path) for path, stat in self._stats())
         total, removed = sum(size for _, size, _ in found), 0
         for _, size, path in found:
@@ -111,12 +110,6 @@ class Ledger:
                 continue
         return found
 
-    def _take_over(self) -> None:
-        """What commands that were killed have left."""
-        for folder in abandoned(self.folder / LIVE):
-            self._leave(folder)
-            remove(folder)
-
     def _leave(self, folder: Path) -> None:
         for path in folder.iterdir():
             if len(path.name) == DIGEST and not path.name.startswith(OTHERWISE):
@@ -126,7 +119,7 @@ class Ledger:
                     continue
 
     def stats(self) -> dict[str, Any]:
-        """What is in it: results by job and the bytes of their files, messages and their bytes by folder."""
+        """Counts and bytes: of results by job, of messages by folder."""
         messages = {name: {"count": 0, "bytes": 0} for name in (KEPT, LEFT, QUARANTINE)}
         for path, stat in self._stats():
             messages[path.parent.name]["count"] += 1
@@ -157,7 +150,7 @@ def clear(folder: Path) -> None:
             path.unlink()
     for path in (folder / LIVE).glob(f"{PREFIX}*"):
         shutil.rmtree(path)
-    for path in (*folder.glob(f"{FACTS}*"), *folder.glob(f"{LOG}*")):
+    for path in folder.glob(f"{FACTS}*"):
         path.unlink()
     for place in (*(folder / name for name in (KEPT, LEFT, QUARANTINE, LIVE)), folder):
         if place.is_dir() and not any(place.iterdir()):

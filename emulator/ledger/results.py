@@ -33,12 +33,12 @@ SCORES = {"correct": COUNTS, "counted": COUNTS, "loss": LOSSES}
 
 
 def refs(value: object) -> Iterator[Ref]:
-    """All Refs in a job's result, or in its arguments."""
+    """The Refs of all whole messages in a job's result, or in its arguments."""
     match value:
         case Ref():
-            yield value
+            yield value.whole
         case Stored():
-            yield value.ref
+            yield value.ref.whole
         case State():
             yield from (value.message, value.weights)
         case Opening():
@@ -52,27 +52,34 @@ def refs(value: object) -> Iterator[Ref]:
                 yield from refs(each)
 
 
-def _ref(ref: Ref) -> Plain:
-    return [ref.digest, ref.nbytes]
+def plain_ref(ref: Ref) -> Plain:
+    """Digest and bytes of a message; those of the stack's, and the row, if it is a row."""
+    return [ref.digest, ref.nbytes, *([ref.stack.digest, ref.stack.nbytes, ref.row] if ref.stack else [])]
+
+
+def read_ref(plain: Plain) -> Ref:
+    """A Ref that holds nothing (see stores.Holders), from what `plain_ref` made of it."""
+    digest, nbytes, *row = plain
+    return Ref(digest, nbytes, Ref(*row[:2]), row[2]) if row else Ref(digest, nbytes)
 
 
 def _stored(message: Stored) -> Plain:
     fault = message.fault
     kind = next((kind for kind, of in FAULTS.items() if type(fault) is of), None)
-    return [*_ref(message.ref), dict(message.sizes), kind, str(fault) if fault else ""]
+    return [plain_ref(message.ref), dict(message.sizes), kind, str(fault) if fault else ""]
 
 
 def _read_stored(plain: Plain) -> Stored:
-    digest, nbytes, sizes, kind, text = plain
-    return Stored(Ref(digest, nbytes), sizes, FAULTS[kind](text) if kind else None)
+    ref, sizes, kind, text = plain
+    return Stored(read_ref(ref), sizes, FAULTS[kind](text) if kind else None)
 
 
 def _state(state: State) -> Plain:
-    return [_ref(state.message), _ref(state.weights)]
+    return [plain_ref(state.message), plain_ref(state.weights)]
 
 
 def _read_state(plain: Plain) -> State:
-    message, weights = (Ref(*each) for each in plain)
+    message, weights = map(read_ref, plain)
     return State(weights if message == weights else message, weights)
 
 

@@ -1,100 +1,38 @@
 """Stores of messages (see lab/store.py): in this process's memory, or in files that all workers map.
 
 Bytes stay as long as this process holds a Ref that its store has given out; a job's arguments are held until its result
-has come.  A worker writes a draft under a name of its own, which becomes the bytes' own name as the result arrives;
-bundles keep theirs (bundles.py).  So only one process names and frees, and a file with a digest for its name is whole.
-Large files that are freed lie in `spare/`: to fill one anew takes a fifth of the time that a new one and its removal
-take (6.6 MB in memory: 0.6 ms, not 3.2).  So bytes may be read as long as a Ref to them is held, and no longer.
+has come.  A worker writes a draft under a name of its own, and the draft gets the bytes' digest for its name as the
+result arrives.  So only one process names and frees, and a file with a digest for its name is whole.
 """
-# ruff: noqa: PTH104, PTH108, PTH110, PTH116, PTH120, PTH123 - to make Paths takes a third of the time of a small message: 100 us to put, take, read and free one
+# ruff: noqa: PTH104, PTH108, PTH110, PTH120, PTH123 - to make Paths takes a third of the time of a small message: 100 us to put, take, read and free one
 
 from __future__ import annotations
 
 import mmap
 import os
-import sys
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from io import FileIO
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import RLock
-from typing import Any
-
-from numpy import ndarray
 
 from emulator.lab.store import NO_TENSORS, NOTHING, Ref
-from emulator.ledger.bundles import Bundles
-from network.wire import payload
 from network.wire.form import Buffer
 
-READ_ONLY, WRITABLE = 0o400, 0o600
-SPARE = "spare"
+READ_ONLY = 0o400
 SMALL = 1 << 16  # bytes: up to that, to read is quicker than to map, and keeps no file open
-KEPT, MOST = 1 << 29, 64  # bytes, and number, of maps that a worker keeps
 LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
-
-Map = Callable[[int, str], memoryview]  # of an open file, and what its bytes are known by: their digest, or a path
-
-
-def _map(file: int, _name: str) -> memoryview:
-    # Of what is read nothing is copied, but torch takes arrays without a copy only if they could be written to.
-    return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_COPY))
-
-
-class Maps:
-    """Maps files, and keeps the last maps, whose pages are at hand: all devices of a round read one download, and the
-    uploads of a round fill the files of the round before, of which a mean then takes three fifths of the time.
-
-    Nobody may write to what it reads: a page that was written to would hide what its file is filled with later.
-    """
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[int, int, int], tuple[str, memoryview]] = {}  # the one that was read last is last
-        self.nbytes = 0
-
-    def __call__(self, file: int, name: str) -> memoryview:
-        """The bytes of a file that are known by this name."""
-        found = os.fstat(file)
-        place = found.st_dev, found.st_ino, found.st_size
-        known, view = self.kept.pop(place, (name, None))
-        if view is None:
-            view = self._mapped(file, name)
-        elif known != name:
-            view = memoryview(view.obj)  # not the object that stands for the bytes of before (lab/copies.py)
-        self.kept[place] = name, view
-        return view
-
-    def _mapped(self, file: int, name: str) -> memoryview:
-        try:
-            view = _map(file, name)
-        except OSError:  # each map keeps its file open, and no more may be
-            self.kept.clear()
-            self.nbytes = 0
-            view = _map(file, name)
-        self.nbytes += len(view)
-        while self.kept and (self.nbytes > KEPT or len(self.kept) >= MOST):
-            _, oldest = self.kept.pop(next(iter(self.kept)))
-            self.nbytes -= len(oldest)
-        return view
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What a job has put into the store; `path` is None if the bytes were there already, or lie in a bundle."""
+    """What a job has put into the store; `path` is None if the bytes were there already."""
 
     ref: Ref
     path: str | None
-
-
-class Watch(weakref.ref[Ref]):
-    """Says when a Ref is gone.  weakref.finalize does the same in ten times the time, for each message."""
-
-    __slots__ = ("digest",)
-    digest: str
 
 
 class Holders:
@@ -104,22 +42,15 @@ class Holders:
         # Results arrive in a thread of the pool; a Ref may go at any moment, also while this thread has the lock.
         self._lock = RLock()
         self._count: Counter[str] = Counter()
-        self._watches: dict[int, Watch] = {}  # by id: as keys they would be as equal as their Refs
 
     def hold(self, ref: Ref, keep: Callable[[], object] = lambda: None) -> None:
         """Counts this Ref until it is gone, and calls `keep` so that nobody frees its bytes meanwhile."""
         with self._lock:
             self._count[ref.digest] += 1
             keep()
-        watch = Watch(ref, self._let_go)
-        watch.digest = ref.digest
-        self._watches[id(watch)] = watch
+        weakref.finalize(ref, self._let_go, ref.digest).atexit = False
 
-    def _let_go(self, watch: Watch) -> None:
-        del self._watches[id(watch)]
-        if sys.is_finalizing():
-            return
-        digest = watch.digest
+    def _let_go(self, digest: str) -> None:
         with self._lock:
             self._count[digest] -= 1
             if self._count[digest]:
@@ -134,10 +65,6 @@ class Holders:
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         """See lab.store.Store."""
         raise NotImplementedError
-
-    def put_rows(self, rows: ndarray) -> list[Ref]:
-        """See lab.store.Store."""
-        return [self.put(row.data) for row in rows]
 
 
 class Memory(Holders):
@@ -165,67 +92,38 @@ class Files(Holders):
 
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__()
-        self.folders, self.bundles = folders, Bundles()
-        for folder in folders:
-            (folder / SPARE).mkdir(exist_ok=True)
+        self.folders = folders
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
         self.hold(ref)  # first: another thread may be about to free the same bytes
-        if not self._filed(ref):
-            self._settle(Draft(ref, written(self.folders, pieces)))
+        if not self.has(ref):
+            _settle(Draft(ref, written(self.folders, pieces)))
         return ref
 
     def take(self, draft: Draft) -> Ref:
-        """Takes over what a job has put; its Ref, now counted."""
-        self.hold(draft.ref, lambda: self._settle(draft))
+        """Takes over what a job has put; returns its Ref, now counted."""
+        self.hold(draft.ref, lambda: _settle(draft))
         return draft.ref
 
-    def _settle(self, draft: Draft) -> None:
-        if draft.path is not None:  # in place of the same bytes, if they have come twice
-            os.rename(draft.path, f"{os.path.dirname(draft.path)}/{draft.ref.digest}")
-            self.bundles.also.add(draft.ref.digest)
-        elif draft.ref.within:
-            self.bundles.take(draft.ref, also=self._count[draft.ref.digest] > 1)
-
     def get(self, ref: Ref) -> memoryview:
-        if place := self.bundles.find(ref.digest):
-            path, begin = place
-            return _bundle(path, _map)[begin : begin + ref.nbytes]
         return mapped(self.folders, ref)
 
     def has(self, ref: Ref) -> bool:
-        return ref.digest in self.bundles.places or self._filed(ref)
-
-    def show(self, ref: Ref) -> None:
-        """Sees to it that workers find what is here under this Ref: a fact's does not know in which bundle it lies.
-        Raises OSError."""
-        if ref.within is None and ref.digest in self.bundles.places:
-            self.write_down(ref)
-
-    def _filed(self, ref: Ref) -> bool:
         return ref.digest == NOTHING.digest or any(os.path.exists(f"{folder}/{ref.digest}") for folder in self.folders)
 
     def write_down(self, ref: Ref) -> None:
-        """Sees to it that bytes that are here lie in a file of their own, for a ledger to link.  Raises OSError."""
-        self.hold(ref)  # nobody frees it meanwhile
-        if ref.digest in self.elsewhere() and not self._filed(ref):
-            self._settle(Draft(ref, written(self.folders, [self.get(ref)])))
-
-    def elsewhere(self) -> Mapping[str, Any]:
-        """By digest: what need not lie in a file of its own."""
-        return self.bundles.places
-
-    def lent(self) -> list[Ref]:
-        """All messages that need not lie in files of their own."""
-        return self.bundles.all()
+        """Writes bytes that the store has elsewhere into a file, for a ledger to link.  Raises OSError."""
 
     def free(self, digest: str) -> None:
-        paths, also = self.bundles.let_go(digest)
-        for path in paths:
-            _set_aside(*os.path.split(path))
-        for folder in self.folders if also else ():  # to look for 100 files in vain takes 0.4 ms
-            _set_aside(f"{folder}", digest)
+        for folder in self.folders:
+            with suppress(FileNotFoundError):
+                os.unlink(f"{folder}/{digest}")
+
+
+def _settle(draft: Draft) -> None:
+    if draft.path is not None:  # in place of the same bytes, if they have come twice
+        os.rename(draft.path, f"{os.path.dirname(draft.path)}/{draft.ref.digest}")
 
 
 @dataclass
@@ -233,35 +131,19 @@ class Drafts:
     """The store as one job in a worker sees it."""
 
     folders: Sequence[Path]
-    mapping: Map = _map
     made: list[Draft] = field(default_factory=list)
-    # By digest, what was read, and its place in a bundle: it stays until the job's result has come.
-    read: dict[str, tuple[str, int] | None] = field(default_factory=dict)
-    bundles: dict[str, memoryview] = field(default_factory=dict)  # by path, those that were read from
+    read: set[str] = field(default_factory=set)  # digests of what was read: it stays until the job's result has come
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
         known = ref.digest == NOTHING.digest or ref.digest in self.read
-        if within := self.read.get(ref.digest):
-            ref = replace(ref, within=within)
         self.made.append(Draft(ref, None if known else written(self.folders, pieces)))
         return ref
 
-    def put_rows(self, rows: ndarray) -> list[Ref]:
-        path, nbytes = written(self.folders, [rows.reshape(-1).data]), rows.shape[1]
-        refs = [Ref(payload.digest(row.data), nbytes, (path, k * nbytes)) for k, row in enumerate(rows)]
-        self.made += [Draft(ref, None) for ref in refs]
-        return refs
-
     def get(self, ref: Ref) -> memoryview:
-        found = mapped(self.folders, ref, self.mapping) if ref.within is None else self._in_bundle(ref, *ref.within)
-        self.read[ref.digest] = ref.within
+        found = mapped(self.folders, ref)
+        self.read.add(ref.digest)
         return found
-
-    def _in_bundle(self, ref: Ref, path: str, begin: int) -> memoryview:
-        if path not in self.bundles:
-            self.bundles[path] = _bundle(path, self.mapping)
-        return self.bundles[path][begin : begin + ref.nbytes]
 
 
 _numbers = count()
@@ -273,7 +155,7 @@ def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> str:
     name = f"draft-{os.getpid()}-{next(_numbers)}"
     for folder in folders:
         last = folder is folders[-1]
-        if not ((nbytes > SMALL and _reused(folder, name)) or last or _room(folder) >= nbytes):
+        if not last and _room(folder) < nbytes:
             continue
         try:
             return _write(f"{folder}/{name}", pieces)
@@ -288,43 +170,13 @@ def _room(folder: Path) -> int:
     return found.f_bavail * found.f_frsize - LEFT_FREE
 
 
-def _set_aside(folder: str, digest: str) -> None:
-    """Frees a file.  A ledger, or another command, may have linked it: then its bytes stay as they are."""
-    path, number = f"{folder}/{digest}", next(_numbers)
-    freed = f"{folder}/freed-{number}"
-    try:
-        if os.stat(path).st_size <= SMALL:
-            os.unlink(path)
-            return
-        os.rename(path, freed)  # first: from now on nobody finds and links it
-    except FileNotFoundError:
-        return
-    if os.stat(freed).st_nlink == 1:
-        os.rename(freed, f"{folder}/{SPARE}/{number}")
-    else:
-        os.unlink(freed)
-
-
-def _reused(folder: Path, name: str) -> bool:
-    """Gives one of the folder's spare files this name, if there is one."""
-    with os.scandir(folder / SPARE) as spares:
-        for spare in map(Path, spares):
-            try:
-                spare.rename(folder / name).chmod(WRITABLE)
-            except FileNotFoundError:  # another worker was quicker
-                continue
-            return True
-    return False
-
-
 def _write(path: str, pieces: Sequence[Buffer]) -> str:
     try:
-        with open(path, "r+b", buffering=0, opener=_opened) as file:
+        with open(path, "wb", buffering=0) as file:
             for piece in pieces:
                 view = memoryview(piece)
                 while view:
                     view = view[file.write(view) :]
-            file.truncate()
             os.fchmod(file.fileno(), READ_ONLY)
     except OSError:
         with suppress(FileNotFoundError):
@@ -333,33 +185,19 @@ def _write(path: str, pieces: Sequence[Buffer]) -> str:
     return path
 
 
-def _opened(path: str, flags: int) -> int:
-    """A spare file, or a new one."""
-    return os.open(path, flags | os.O_CREAT, WRITABLE)
+def mapped(folders: Sequence[Path], ref: Ref) -> memoryview:
+    """The bytes; large ones are mapped.  They can be written to in memory, as torch copies all others.
 
-
-def _bundle(path: str, mapping: Map) -> memoryview:
-    """Raises KeyError if it is not there."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return _read(file, path, os.fstat(file.fileno()).st_size, mapping)
-    except FileNotFoundError:
-        raise KeyError(path) from None
-
-
-def _read(file: FileIO, name: str, nbytes: int, mapping: Map) -> memoryview:
-    """All bytes of an open file; `name` is what `mapping` knows them by."""
-    return memoryview(bytearray(file.read())) if nbytes <= SMALL else mapping(file.fileno(), name)
-
-
-def mapped(folders: Sequence[Path], ref: Ref, mapping: Map = _map) -> memoryview:
-    """The bytes; large ones are mapped.  Raises KeyError if no folder has them."""
+    Raises KeyError if no folder has them.
+    """
     if ref.digest == NOTHING.digest:
         return memoryview(NO_TENSORS)
     for folder in folders:
         try:
             with open(f"{folder}/{ref.digest}", "rb", buffering=0) as file:
-                return _read(file, ref.digest, ref.nbytes, mapping)
+                if ref.nbytes <= SMALL:
+                    return memoryview(bytearray(file.read()))
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
         except FileNotFoundError:
             continue
     raise KeyError(ref.digest)

@@ -48,10 +48,6 @@ class Conduct:
         every, final = self.schedule.every, round + 1 == self.rules.max
         return every > 0 and (final or (round + 1) % every == 0 or self.personalised(round))
 
-    def surely(self, round: int) -> bool:
-        """Whether this round is played whatever comes of those before it, unless somebody stops the run."""
-        return round < self.rules.max and self.stop_at is None and self.until is None
-
     def personalised(self, round: int) -> bool:
         """Whether every device is trained after this round for the metric `personalised`."""
         often, final = self.schedule.personalise_every, round + 1 == self.rules.max

@@ -16,9 +16,8 @@ the next time slice; forgetting, the accuracy lost on earlier ones (best ever - 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -51,20 +50,6 @@ class Schedule:
     def personalises(self) -> bool:
         """Whether `personalised` is known after the last round at least."""
         return self.every > 0 and self.personalise_every is not None
-
-
-Trial = tuple[Callable[..., Any], Run, Ref, str, int, int]  # `evaluate`, and what it gets
-
-
-def trials(lab: Lab, run: Run, schedule: Schedule, round: int, before: State, state: State) -> list[Trial]:
-    """The jobs that evaluate the model of a round; `before`: the one that it began with, which has been evaluated."""
-    new = schedule.test and state.weights != before.weights
-    test = _blocks_of(lab, run, state, "test", 0) if new else []
-    return test + _blocks_of(lab, run, state, "validation", lab.cycle(run.label, round))
-
-
-def _blocks_of(lab: Lab, run: Run, state: State, part: str, cycle: int) -> list[Trial]:
-    return [(evaluate, run, state.weights, part, cycle, block) for block in range(blocks(lab, run, part, cycle))]
 
 
 class Metrics:
@@ -163,7 +148,8 @@ class Metrics:
         return _mean(hits(_joined(scores))) if scores else None
 
     async def _scores(self, state: State, part: str, cycle: int) -> list[Scores]:
-        tickets = [self.world.submit(*trial) for trial in _blocks_of(self.lab, self.run, state, part, cycle)]
+        numbers = range(blocks(self.lab, self.run, part, cycle))
+        tickets = [self.world.submit(evaluate, self.run, state.weights, part, cycle, block) for block in numbers]
         return [await self.world.uncharged(ticket) for ticket in tickets]
 
     def _of_cycle(self, scores: Scores, cycle: int) -> Hits:

@@ -24,7 +24,7 @@ from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
 from emulator.record.record import Record
 from emulator.record.run import Run
-from emulator.worlds.executors import Executor
+from emulator.worlds.executor import Executor
 from emulator.worlds.sockets import SocketWorld
 from scenarios.text.faults import BadScenario
 

@@ -15,7 +15,6 @@ from emulator.lab.guarded import Faulty, facts_of
 from emulator.lab.jobs import State, export
 from emulator.lab.lab import Lab
 from emulator.lab.store import Ref
-from emulator.play.ahead import Ahead, Foresight
 from emulator.play.conduct import Conduct
 from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
@@ -24,7 +23,7 @@ from emulator.record.record import MODEL, Earlier, Record, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import seal_run
 from emulator.record.writing import named
-from emulator.worlds.executors import Executor
+from emulator.worlds.executor import Executor
 from emulator.worlds.interface import World
 from emulator.worlds.virtual import VirtualWorld
 
@@ -89,20 +88,13 @@ async def run_virtual(
     `going_on` is asked after each round; False ends the run.  `earlier`: what becomes of a record that is there.
     Raises Otherwise if it differs from that.
     """
-    ahead = Ahead(executor) if executor.beside else None
-    world, outcome = VirtualWorld(ahead or executor), Outcome(run)
+    world, outcome = VirtualWorld(executor), Outcome(run)
     stage = Stage(world, lab, run, conduct, Record(folder, world.now, earlier), Costs(lab, run.label, run.seed))
     line = cache(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
-    foresight = Foresight(ahead, stage) if ahead else None
-    plan = foresight.plan if foresight else stage.plan
-    server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=plan)
+    server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
-        if foresight and outcome.interrupted:
-            outcome.begun = await foresight.begun()
     finally:
-        if foresight:
-            foresight.stop()
         stage.close(outcome)
     seal(stage, outcome)
     return outcome

@@ -37,9 +37,8 @@ class Outcome:
     overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
     advice: str = ""  # what would avoid them
     strangers: int = 0  # sockets: requests without a device's token, which were refused
-    # An interrupted run has these until a ledger has taken them over.
-    kept: list[Home] = field(default_factory=list, repr=False)  # by its devices
-    begun: list[Any] = field(default_factory=list, repr=False)  # results of jobs of the next round
+    # What the devices of an interrupted run keep, until a ledger has taken it over.
+    kept: list[Home] = field(default_factory=list, repr=False)
 
     def give_up(self, why: Exception) -> None:
         """Notes why the run cannot go on."""
@@ -93,10 +92,9 @@ class Stage:
     def plan(self, play: Play, parcels: Mapping[str, Parcel]) -> None:
         """A round is about to send these."""
         round = play.round.number
-        self.costs.open(round, parcels)
         inputs = {}
         for name, parcel in parcels.items():
             counted = parcel.header["counted"]
             assert not isinstance(counted, str)
             inputs[name] = parcel.message.ref, self.attendant(name).home.after(counted).ref
-        self.trainings.plan(round, inputs, whole=play.following is not None)
+        self.trainings.plan(round, inputs)

@@ -5,12 +5,10 @@ Used by runs, by replays, and by the audit, which reads no algorithm and no mode
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.random import Generator
 
-from algorithms.generators import generators
 from devices.device import Device
 from devices.jitter import factor
 from emulator.lab.seeds import seed
@@ -28,28 +26,13 @@ def priced(pieces: Pieces, device: Device) -> Bill:
     return bill
 
 
-def jittered(bill: Bill, device: Device, root: int, round: int, rng: Generator | None = None) -> Bill:
-    """The same with the jitter that this round has on a device in the runs of a seed.
-
-    `rng`: what is drawn from, if it has been made already; see `sources`.
-    """
-    factors = jitter(bill.steps, device, root, round, rng)
+def jittered(bill: Bill, device: Device, root: int, round: int) -> Bill:
+    """The bill with the jitter that this round has on a device in the runs of a seed."""
+    factors = jitter(bill.steps, device, root, round)
     return bill.jittered(factors) if factors else bill
 
 
-def sources(devices: Iterable[Device], root: int, round: int) -> dict[str, Generator]:
-    """What the jitter of each of these devices is drawn from in this round, made at once."""
-    uneven = [device.name for device in devices if device.profile.jitter]
-    return dict(zip(uneven, generators([_seed(root, name, round) for name in uneven]), strict=True))
-
-
-def _seed(root: int, name: str, round: int) -> int:
-    return seed(root, "jitter", name, round)
-
-
-def jitter(
-    steps: Mapping[str, int], device: Device, root: int, round: int, rng: Generator | None = None
-) -> Mapping[str, float]:
+def jitter(steps: Mapping[str, int], device: Device, root: int, round: int) -> Mapping[str, float]:
     """By how much each phase of so many steps takes longer than on an even machine: a factor; {} on such a machine.
 
     Training draws first, so its factor is the same whatever an algorithm or an encoding computes before it.
@@ -57,6 +40,6 @@ def jitter(
     cv = device.profile.jitter
     if not cv:
         return {}
-    rng = rng or np.random.default_rng(_seed(root, device.name, round))
+    rng = np.random.default_rng(seed(root, "jitter", device.name, round))
     drawing = sorted(steps, key=lambda phase: phase != TRAINING)
     return {phase: factor(cv, steps[phase], rng) for phase in drawing}

@@ -17,9 +17,6 @@ class Charges(Protocol):
     def lab(self) -> Lab:
         """Whose devices it is done on."""
 
-    def open(self, round: int, names: Iterable[str]) -> None:
-        """A round is about to ask these devices."""
-
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:
         """What `round` asks of a device, given bytes by kind and "frame"; None if nobody knows."""
 

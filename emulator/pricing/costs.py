@@ -7,7 +7,6 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
-from numpy.random import Generator
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
@@ -15,7 +14,7 @@ from algorithms.cost import Meter
 from devices.device import Device
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab, in_cycle
-from emulator.pricing.bills import jittered, priced, sources
+from emulator.pricing.bills import jittered, priced
 from emulator.pricing.memory import footprint, uploaded
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
@@ -44,7 +43,6 @@ class Costs:
         self.duties: dict[tuple[Depends, int, int], Duty] = {}
         self.numbers: dict[Work, int] = {}  # each work that there was
         self.bills: dict[tuple[str, int], Bill] = {}  # by profile, and the work's number
-        self.sources: dict[tuple[str, int], Generator] = {}  # of jitter, by device and round
         self.pieces: dict[Phase, Piece] = {}
 
     @cached_property
@@ -58,13 +56,7 @@ class Costs:
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` takes there: its price, and in each phase the jitter of this round."""
-        bill, rng = self.price(name, round, kinds, memory), self.sources.pop((name, round), None)
-        return jittered(bill, self.lab.fleet[name], self.root, round, rng)
-
-    def open(self, round: int, names: Iterable[str]) -> None:
-        """A round is about to ask these devices."""
-        made = sources((self.lab.fleet[name] for name in names), self.root, round)
-        self.sources = {(name, round): rng for name, rng in made.items()}
+        return jittered(self.price(name, round, kinds, memory), self.lab.fleet[name], self.root, round)
 
     def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
         """What a device's half of `round` costs there, given the kinds it received and those it kept."""

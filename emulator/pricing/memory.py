@@ -13,10 +13,9 @@ from torch.autograd.graph import saved_tensors_hooks
 from algorithms import models
 from algorithms.algorithm import Load, Phase
 from algorithms.copied import on_meta, shapes
-from algorithms.fedavg import FedAvg
 from algorithms.local import single_values
 from algorithms.turns import TURN
-from emulator.lab.guarded import Faulty, unguarded
+from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab
 
 FLOAT = 4  # bytes
@@ -68,9 +67,6 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
 
 def uploaded(lab: Lab, label: str, round: int) -> int:
     """Bytes that a device sends in a round beside the weights."""
-    own = unguarded(lab.algorithms[label])
-    if getattr(type(own), "upload_form", None) is FedAvg.upload_form and set(own.uploads) == {"weights"}:
-        return 0  # it need not be asked in each round
     form = lab.upload_form(label, round)
     return sum(form.values_of(kind) for kind in form.shapes if kind != "weights")
 

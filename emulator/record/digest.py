@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
+from emulator.record.host import object_in
 from emulator.record.record import MODEL
 from emulator.record.seal import hashes
 
@@ -72,9 +72,5 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _says(folder: Path) -> str | None:
-    try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    said = summary.get("digest") if isinstance(summary, dict) else None
+    said = object_in(folder / "summary.json").get("digest")
     return said if isinstance(said, str) else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from emulator.record.host import object_in
 from emulator.record.record import FILES
 from emulator.record.run import RUN
 from emulator.record.seal import OF_RESULTS, SEAL
@@ -21,13 +21,7 @@ def is_run(folder: Path) -> bool:
 
 def untrained(out: Path) -> bool:
     """Whether the runs in OUT were replayed without training, so that their models are those of another record."""
-    try:
-        said = json.loads((out / REPLAY).read_bytes())
-    except FileNotFoundError:
-        return False
-    except (OSError, ValueError, RecursionError):
-        return True
-    return not isinstance(said, dict) or said.get("trained") is not True
+    return (out / REPLAY).is_file() and object_in(out / REPLAY).get("trained") is not True
 
 
 def run_folders(path: Path) -> list[Path]:

@@ -29,8 +29,13 @@ def of_scenario(scenario: Scenario) -> Kinds:
 
 def host_of(out: Path) -> dict[str, Any]:
     """What host.json says; {} if there is none, or it is damaged."""
+    return object_in(out / HOST)
+
+
+def object_in(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; {} if there is no such file, or it is damaged."""
     try:
-        said = json.loads((out / HOST).read_text(encoding="utf-8"))
+        said = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}

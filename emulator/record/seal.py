@@ -1,4 +1,4 @@
-"""The seal of a folder: the SHA-256 of each of its files, written once they are complete.
+"""The seal of a folder: a list of the SHA-256 of each of its files, written once they are complete.
 
 A run's folder is sealed when the run has ended.  A folder of runs is sealed when all of them have: its seal covers its
 own files and the seals of its runs, and with them all that lies below.  A run that was interrupted has no seal.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -24,8 +23,7 @@ OF_RESULTS = (
     *("replay.json", "map.json", "map.html", "map.png"),
 )
 MADE_AGAIN = ("report.html", "map.", "charts/")  # pages follow from the record, and commands make them anew
-NO_SEAL = "no seal: interrupted, or made by an older version"
-BLOCK = 1 << 20
+NO_SEAL = "no seal: interrupted"
 
 
 @dataclass(frozen=True)
@@ -36,17 +34,14 @@ class Seal:
     failure: str | None = None  # why the run ended early on its own account
 
 
-@dataclass(frozen=True)
-class State:
-    """Whether a folder of results and its runs are sealed, and unchanged since."""
-
-    damaged: tuple[str, ...] = ()  # a sentence for each file that is not as it was sealed
-    unsealed: tuple[str, ...] = ()  # names of folders without a seal
-
-
 def hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The SHA-256 of each of these files, by name.  Files that do not exist are left out."""
-    return {name: _sha256(folder / name) for name in names if (folder / name).is_file()}
+    found = {}
+    for name in names:
+        if (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def seal_run(folder: Path, failure: str | None = None) -> None:
@@ -56,7 +51,9 @@ def seal_run(folder: Path, failure: str | None = None) -> None:
 
 def seal_results(folder: Path) -> None:
     """Seals a folder of results over its own files and the seals below it; files that are not ours are left out."""
-    _write(folder, Seal(hashes(folder, (*OF_RESULTS, *_charts(folder), *_below(folder)))))
+    below = [*folder.glob("charts/*.*"), *folder.glob(f"*/{SEAL}")]
+    names = (path.relative_to(folder).as_posix() for path in below)
+    _write(folder, Seal(hashes(folder, (*OF_RESULTS, *names))))
 
 
 def renew(folder: Path, names: Collection[str]) -> None:
@@ -79,35 +76,41 @@ def read_seal(folder: Path) -> Seal | None:
     try:
         said = json.loads(content)
         seal = Seal(dict(said["files"]), said.get("failure"))
-        sound = content == _text(seal).encode() and all(_is_entry(*entry) for entry in seal.files.items())
+        paths = [PurePosixPath(name) for name in seal.files]
+        sound = content == _text(seal).encode() and isinstance(seal.failure, str | None)
+        sound = sound and not any(path.is_absolute() or ".." in path.parts for path in paths)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         sound = False
-    if not sound or not isinstance(seal.failure, str | None):
+    if not sound:
         raise ValueError(f"{SEAL} is not as fedlapse writes it")
     return seal
 
 
-def broken(folder: Path, only: Collection[str] | None = None) -> list[str]:
-    """A sentence for each file that is not as the folder's seal says; none if it has no seal.
+def broken(folder: Path, only: Collection[str] | None = None, due: Iterable[str] = ()) -> list[str]:
+    """A sentence for each file that is not as the folder's seal says, and for each of `due` that it does not name.
 
-    `only`: checks no files but these.
+    None if the folder has no seal.  `only`: compares no files but these.
     """
     try:
         sealed = read_seal(folder)
     except ValueError as error:
         return [str(error)]
-    said = sealed.files if sealed else {}
-    chosen = [name for name in sorted(said) if only is None or name in only]
-    there = hashes(folder, chosen)
-    return [_fault(name, there.get(name)) for name in chosen if there.get(name) != said[name]]
+    if sealed is None:
+        return []
+    chosen = [name for name in sorted(sealed.files) if only is None or name in only]
+    found = hashes(folder, chosen)
+    faults = [
+        f"{name} is {'not as it was sealed' if name in found else 'missing'}"
+        for name in chosen
+        if found.get(name) != sealed.files[name]
+    ]
+    return [*faults, *(f"{name} is not in the seal" for name in due if name not in sealed.files)]
 
 
-def state(folder: Path) -> State:
-    """Checks the seals of a folder of results, or of a run, and of the folders in it."""
-    runs = sorted({path.parent for name in (FILES[0], SEAL) for path in folder.glob(f"*/{name}")})
-    damaged = [*broken(folder), *(f"{run.name}/{fault}" for run in runs for fault in broken(run))]
-    unsealed = [each.resolve().name for each in (folder, *runs) if not (each / SEAL).is_file()]
-    return State(tuple(damaged), tuple(unsealed))
+def damage(folder: Path) -> list[str]:
+    """A sentence for each file of a folder of results, of the runs in it, or of a run, that differs from its seal."""
+    runs = sorted(path.parent for path in folder.glob(f"*/{SEAL}"))
+    return [*broken(folder), *(f"{run.name}/{fault}" for run in runs for fault in broken(run))]
 
 
 def _write(folder: Path, seal: Seal) -> None:
@@ -117,28 +120,3 @@ def _write(folder: Path, seal: Seal) -> None:
 def _text(seal: Seal) -> str:
     said = {"files": dict(seal.files), **({"failure": seal.failure} if seal.failure else {})}
     return json.dumps(said, indent=1, sort_keys=True) + "\n"
-
-
-def _charts(folder: Path) -> Iterable[str]:
-    return (f"charts/{path.name}" for path in (folder / "charts").glob("*.*"))
-
-
-def _below(folder: Path) -> Iterable[str]:
-    return (f"{path.parent.name}/{SEAL}" for path in folder.glob(f"*/{SEAL}"))
-
-
-def _is_entry(name: str, digest: object) -> bool:
-    inside = not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
-    return inside and isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) is not None
-
-
-def _fault(name: str, found: str | None) -> str:
-    return f"{name} is missing" if found is None else f"{name} is not as it was sealed"
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as content:
-        while block := content.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()

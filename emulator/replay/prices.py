@@ -37,9 +37,6 @@ class Prices:
         self.borrowed: dict[tuple[str, int], Duty | None] = {}
         self.bills: dict[tuple[str, Pieces], Bill] = {}
 
-    def open(self, round: int, names: Iterable[str]) -> None:
-        """Nothing is made ahead: most bills are recorded ones."""
-
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:  # noqa: ARG002
         """As recorded; else as in the nearest round with the same phases, else as another device's in this round."""
         return self._duty(name, round)

@@ -39,8 +39,9 @@ from emulator.replay.bare import Setting, bare
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
 from emulator.results.units import joined
-from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Job
+from emulator.worlds.executor import Executor
+from emulator.worlds.futures import ended
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld, at_once
 from scenarios.schema.scenario import Scenario
@@ -222,16 +223,16 @@ def _some(names: Sequence[str]) -> str:
     return joined(names) if len(names) < 4 else f"{names[0]}, {names[1]} and {len(names) - 2} others"
 
 
-class RecordedJobs:
-    """An executor (see worlds/executors.py) whose jobs have been done before."""
+class RecordedJobs(Executor):
+    """Jobs that have been done before."""
 
-    beside = False
+    immediate = True
 
     def __init__(self, script: Script) -> None:
         self.script, self.store = script, Memory()
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        return AtHand(self._done(job, args))
+        return ended(self._done(job, args))
 
     def _done(self, job: Job, args: Sequence[Any]) -> Any:
         if job is train:

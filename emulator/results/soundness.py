@@ -1,16 +1,16 @@
-"""Whether results can be relied on: what their seals tell, and what of the scenario's runs is missing."""
+"""Tells if results can be relied on: by their seals, and by the runs of the scenario that are missing."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from emulator.record.folders import REPLAY
+from emulator.record.host import object_in
+from emulator.record.record import FILES
 from emulator.record.run import Run
-from emulator.record.seal import MADE_AGAIN, SEAL, state
+from emulator.record.seal import MADE_AGAIN, SEAL, damage
 from emulator.results.results import Results
 from scenarios.load import recorded
 
@@ -20,7 +20,6 @@ LOST = (
     "killed, or found the disk full, after the last run. Put it back from a copy, or make these results again in a "
     "new folder and compare the two with `fedlapse diff`"
 )
-INTERRUPTED = "the replay was interrupted, and not all of it was made"
 
 
 @dataclass(frozen=True)
@@ -32,82 +31,51 @@ class Soundness:
 
 
 def soundness(folder: Path) -> Soundness:
-    """Of a folder of results, or of a run."""
-    found = state(folder)
-    damaged = [fault for fault in found.damaged if not fault.startswith(MADE_AGAIN)]
-    files = damaged[:SHOWN]
-    if len(damaged) > SHOWN:
-        files.append(f"and {len(damaged) - SHOWN} more")
-    notes = [f"This record is damaged: {', '.join(files)}."] if files else []
-    holds_any = any((folder / name).is_file() for name in ("scenario.yaml", "events.jsonl"))
+    """Compares a folder of results, or of a run, with its seals."""
+    notes, damaged = [], [fault for fault in damage(folder) if not fault.startswith(MADE_AGAIN)]
+    if damaged:
+        more = [f"and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []
+        notes.append(f"This record is damaged: {', '.join([*damaged[:SHOWN], *more])}.")
     if has_lost_seal(folder):
         notes.append(f"{LOST}.")
-    elif holds_any and folder.resolve().name in found.unsealed:
-        unfinished = _said(folder / REPLAY).get("finished") is False
-        why = INTERRUPTED if unfinished else "it was interrupted, or made by an older version"
-        notes.append(f"This record has no seal: {why}.")
+    elif not (folder / SEAL).is_file() and any((folder / name).is_file() for name in ("scenario.yaml", FILES[0])):
+        notes.append("This record has no seal: it was interrupted.")
     return Soundness(bool(damaged), tuple(notes))
 
 
 def has_lost_seal(out: Path) -> bool:
-    """Whether a folder of results has no seal, though each run of its scenario is sealed, or its replays are done."""
+    """True if a folder of results has no seal, though each run of its scenario is sealed, or its replays are done."""
     if (out / SEAL).is_file():
         return False
     if (out / REPLAY).is_file():
-        return _said(out / REPLAY).get("finished") is True
+        return object_in(out / REPLAY).get("finished") is True
     try:
         scenario = recorded(out)
     except (OSError, ValueError):
-        return False  # nobody knows which runs are due
+        return False  # it cannot be told which runs are due
     due = [Run(entry.name, seed).name for entry in scenario.algorithms for seed in scenario.seeds]
     ended = all((out / name / SEAL).is_file() for name in due)
-    return ended and _said(out / "summary.json").get("interrupted") is not True
-
-
-def _said(path: Path) -> dict[str, Any]:
-    """What a JSON file says; nothing if it cannot be read."""
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return ended and object_in(out / "summary.json").get("interrupted") is not True
 
 
 def missing(found: Results) -> Iterator[str]:
-    """Runs of the scenario without a round, the baseline among them; and runs of unlike length that nobody sealed."""
-    yield from _without_rounds(found)
-    yield from _without_baseline(found)
-    yield from _of_unlike_length(found)
-
-
-def _without_rounds(found: Results) -> Iterator[str]:
-    names = []
-    for label, seeds in found.runs.items():
-        empty = [seed for seed in found.scenario.seeds if not seeds.get(seed)]
-        names += [Run(label, seed).name for seed in empty]
-    if names:
-        yield f"These runs have no rounds, and are left out: {', '.join(names)}."
-
-
-def _without_baseline(found: Results) -> Iterator[str]:
+    """Sentences on runs without a round, the baseline among them, and on runs of unlike length that are not sealed."""
+    seeds = found.scenario.seeds
+    empty = [Run(label, seed).name for label, runs in found.runs.items() for seed in seeds if not runs.get(seed)]
+    if empty:
+        yield f"These runs have no rounds, and are left out: {', '.join(empty)}."
     first, *others = found.runs
-    if any(found.runs[first].values()):
-        return
-    instead = "there are no ratios to it"
-    played = [label for label in others if found.runs[label]]
-    if played and not found.runs[first]:
-        instead = f"ratios are to {played[0]} instead"
-    yield f"The baseline, {first}, has no rounds: {instead}."
-
-
-def _of_unlike_length(found: Results) -> Iterator[str]:
-    least = shared(found)
-    if least is not None:
+    if not any(found.runs[first].values()):
+        played = [label for label in others if found.runs[label]]
+        other = played and not found.runs[first]
+        instead = f"ratios are to {played[0]} instead" if other else "there are no ratios to it"
+        yield f"The baseline, {first}, has no rounds: {instead}."
+    if (least := shared(found)) is not None:
         yield f"The runs have {least} to {max(_lengths(found))} rounds; values at the end are those after {least}."
 
 
 def shared(found: Results) -> int | None:
-    """How many rounds all runs have, where they differ and nobody sealed them; None if each run has its own end."""
+    """The number of rounds that all runs have, if lengths differ and the record is not sealed; else None."""
     lengths = _lengths(found)
     return min(lengths) if len(lengths) > 1 and soundness(found.folder).notes else None
 

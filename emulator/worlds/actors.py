@@ -48,18 +48,17 @@ class Worker:
         gpus.use(place)
         self.lab = replace(lab, trains_on=(place,))
         watch_own(self.lab)
-        self.latest: dict[str, memoryview] = {}
 
     def kind(self) -> Kind:
         """Workers that say the same compute the same bits."""
-        keys = Keys(self.lab, probe(self.lab, Shelf([], {})))
+        keys = Keys(self.lab, probe(self.lab, Shelf([])))
         code = {f"the code of {label or 'fedlapse'}": str(digest) for label, digest in keys.sources.items()}
         return {"Python": platform.python_version(), **keys.machine, **code}
 
     def do(self, orders: Orders, *boxes: Box) -> tuple[Done | Exception, Box]:
         """What came of a batch, or what its first job has raised; and the messages that its jobs have put."""
         began, results = perf_counter(), list[tuple[Any, Sequence[Any]]]()
-        shelf = Shelf(boxes, self.latest)
+        shelf = Shelf(boxes)
         for job, args in orders:
             shelf.put_now = []
             try:

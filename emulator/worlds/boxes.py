@@ -7,6 +7,7 @@ worker, and keeps it as long as somebody holds a Ref to one of its messages.  No
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from emulator.lab.store import NO_TENSORS, NOTHING, Ref
-from emulator.ledger.stores import Draft, Files
+from emulator.ledger.stores import Draft, Files, written
 from network.wire.form import Buffer
 
 Box = Mapping[str, ndarray]  # digest -> bytes: Ray lends arrays to all processes of a node without a copy
@@ -46,17 +47,12 @@ class Boxes(Files):
         super().__init__(folders)
         self.lend, self.borrow = lend, borrow
         self._lent: dict[str, Lent] = {}  # by digest
-        self._nbytes: dict[str, int] = {}  # of those
 
     def take(self, draft: Draft | Put) -> Ref:
         if isinstance(draft, Draft):
             return super().take(draft)
-        self.hold(draft.ref, lambda: self._note(draft.ref, draft.lent))
+        self.hold(draft.ref, lambda: self._lent.setdefault(draft.ref.digest, draft.lent))
         return draft.ref
-
-    def _note(self, ref: Ref, lent: Lent) -> None:
-        self._lent.setdefault(ref.digest, lent)
-        self._nbytes[ref.digest] = ref.nbytes
 
     def objects(self, wanted: Iterable[Ref]) -> list[Object]:
         """The boxes with these messages, each once.  Raises KeyError if a message is nowhere."""
@@ -65,7 +61,7 @@ class Boxes(Files):
     def _object(self, ref: Ref) -> Object:
         if ref.digest not in self._lent:
             box = {ref.digest: np.frombuffer(super().get(ref), np.uint8)}
-            self._note(ref, Lent(self.lend(box)))
+            self._lent[ref.digest] = Lent(self.lend(box))
         return self._lent[ref.digest].object
 
     def get(self, ref: Ref) -> memoryview:
@@ -77,32 +73,28 @@ class Boxes(Files):
     def has(self, ref: Ref) -> bool:
         return ref.digest in self._lent or super().has(ref)
 
-    def elsewhere(self) -> Mapping[str, Lent]:
-        return self._lent
-
-    def lent(self) -> list[Ref]:
-        """They hold nothing."""
-        return [Ref(*each) for each in self._nbytes.copy().items()]
+    def write_down(self, ref: Ref) -> None:
+        self.hold(ref)  # nobody frees it meanwhile
+        if ref.digest in self._lent and not super().has(ref):
+            self.take(Draft(ref, written(self.folders, [self.get(ref)])))
 
     def free(self, digest: str) -> None:
         self._lent.pop(digest, None)
-        self._nbytes.pop(digest, None)
         super().free(digest)
 
-    def give_back(self) -> None:
-        """Before Ray ends: what it has lent is gone then."""
+    def give_back(self, keep: bool) -> None:
+        """Lets go of what Ray has lent, before Ray ends.  `keep`: a ledger may want it, and finds it in files."""
+        with suppress(OSError):  # it is computed again
+            for digest in list(self._lent) if keep else ():
+                self.write_down(Ref(digest, 0))
         self._lent.clear()
-        self._nbytes.clear()
 
 
 class Shelf:
     """The store as the jobs of one batch in a worker see it."""
 
-    def __init__(self, boxes: Iterable[Box], latest: dict[str, memoryview]) -> None:
-        """`latest` has the message that was read last, and is passed from batch to batch: all devices of a round read
-        one download, and who decodes it knows it again (see lab.copies)."""
+    def __init__(self, boxes: Iterable[Box]) -> None:
         self.given = {digest: array for box in boxes for digest, array in box.items()}
-        self.latest = latest
         self.made: dict[str, ndarray] = {}
         self.put_now: list[Ref] = []  # by the job that runs
 
@@ -115,14 +107,7 @@ class Shelf:
         self.put_now.append(ref)
         return ref
 
-    def put_rows(self, rows: ndarray) -> list[Ref]:
-        return [self.put(row.data) for row in rows]
-
     def get(self, ref: Ref) -> memoryview:
         if ref.digest == NOTHING.digest:
             return memoryview(NO_TENSORS)
-        if ref.digest not in self.latest:
-            found = self.given[ref.digest].data
-            self.latest.clear()
-            self.latest[ref.digest] = found
-        return self.latest[ref.digest]
+        return self.given[ref.digest].data

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from emulator.lab.lab import CPU, Lab
+from emulator.worlds.executor import Executor
 from emulator.worlds.executors import Cluster, Inline, Members, Processes, Team, Threaded
-
-if TYPE_CHECKING:
-    from emulator.worlds.rays import Ray
-
 
 Workers = int | Cluster | Team  # how many processes, or those of Ray, or those that are there already
 
@@ -23,7 +19,7 @@ def no_more(workers: Workers, most: int) -> Workers:
     return replace(workers, most=most) if isinstance(workers, Cluster) else min(workers, most)
 
 
-def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Inline | Threaded | Processes | Ray:
+def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Executor:
     """That many worker processes, or with 0 this process; or workers of Ray.  Messages lie in `folder`, if it is given.
     A GPU that one process uses is used by this one, so that uploads can stay there.
 

@@ -17,20 +17,19 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any
 
 from algorithms.turns import HANDED_OVER, TURN
 from devices.data.dataset import Dataset
 from emulator.lab.gpu import full, make_room
 from emulator.lab.lab import Lab
-from emulator.lab.store import Store
 from emulator.ledger.key import watch_own
 from emulator.ledger.scratch import Scratch, in_memory
-from emulator.ledger.stores import Draft, Drafts, Files, Maps, Memory
+from emulator.ledger.stores import Draft, Drafts, Files, Memory
 from emulator.worlds import gpus, workers
-from emulator.worlds.athand import AtHand
 from emulator.worlds.batches import Batches, Done, Job
+from emulator.worlds.executor import Executor
+from emulator.worlds.futures import ended
 from emulator.worlds.ready import IMPORTED
 from emulator.worlds.residents import Residents
 from scenarios.builders import reads
@@ -68,19 +67,6 @@ class Switching:
 SWITCHING = Switching()
 
 
-class Executor(Protocol):
-    @property
-    def beside(self) -> bool:
-        """Whether jobs are done beside what this process does, not as they are submitted."""
-
-    @property
-    def store(self) -> Store:
-        """Where the messages of its jobs lie."""
-
-    def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Starts `job(lab, store, *args)`."""
-
-
 @dataclass(frozen=True)
 class Cluster:
     """Workers of Ray, in place of processes of this one."""
@@ -112,10 +98,10 @@ def keep_memory() -> None:
         mallopt(M_ARENA_MAX, 1)
 
 
-class Inline:
+class Inline(Executor):
     """Runs each job at once, in this process."""
 
-    beside = False
+    immediate = True
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
         """Messages lie in `folder`, as those of Processes do; without it in this process's memory."""
@@ -124,30 +110,22 @@ class Inline:
         self.scratch = scratches() if folder else []
         self.store = Files([folder, *paths(self.scratch)]) if folder else Memory()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         for scratch in self.scratch:
             scratch.close()
 
-    def stop(self) -> None:
-        """There is nothing to stop: a job is done when `submit` returns."""
-
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         try:
-            return AtHand(job(self.lab, self.store, *args))
+            return ended(job(self.lab, self.store, *args))
         except Exception as error:  # belongs to whoever collects the result
-            return AtHand(None, error)
+            return ended(error=error)
 
 
-class Threaded:
+class Threaded(Executor):
     """Runs jobs one after the other on a GPU, in a thread of this process: the clock goes on while the GPU works.
 
     Uploads stay on the GPU.
     """
-
-    beside = True
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
         """Other messages lie where those of Processes do."""
@@ -160,9 +138,6 @@ class Threaded:
             self.thread.submit(_alone_on, lab.on).result()
             self.leave = unless_made.pop_all()
         self.last: Callable[[], Future[Any] | None] = lambda: None  # a weak reference: it holds what its job has made
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.leave.close()
@@ -200,10 +175,10 @@ class Threaded:
         return job(self.lab, self.store, *args)
 
 
-class Processes:
+class Processes(Executor):
     """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
 
-    beside = True
+    store: Files
 
     def __init__(self, lab: Lab, count: int, folder: Path | None = None) -> None:
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
@@ -225,12 +200,7 @@ class Processes:
         self.store = Files(folders)
         return replace(lab, dataset=None), shelf, folders
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.batches.cancel()
         self.leave.close()
 
@@ -277,9 +247,7 @@ class Members(Processes):
         done.add_done_callback(self.sent.discard)
         return done
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.batches.cancel()
         with self.leave:
             wait(list(self.sent))  # what the workers are at, they do with files that are about to go
@@ -309,7 +277,6 @@ _place = "cpu"  # in a worker: where it computes
 _file: Path | None = None  # in a worker: from which it has its lab, if from one
 _lab: Lab | None = None
 _folders: Sequence[Path] = ()
-_map = Maps()
 
 
 def _come(turns: workers.Turns[str]) -> None:
@@ -326,10 +293,10 @@ def _arrive(handed: Handed, turns: workers.Turns[str]) -> None:
 
 def _take(file: Path) -> None:
     """Reads what this program has written for its workers, unless it is at hand."""
-    global _file, _map
+    global _file
     if file != _file:
         _have(pickle.loads(file.read_bytes()))  # noqa: S301  our own file, in a folder of our own
-        _file, _map = file, Maps()
+        _file = file
 
 
 def _have(handed: Handed) -> None:
@@ -348,7 +315,7 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
     """The jobs' results with what they have put into the store: the same Refs, as both travel together."""
     began, results = perf_counter(), list[tuple[Any, list[Draft]]]()
     for job, args in orders:
-        drafts = Drafts(_folders, _map)
+        drafts = Drafts(_folders)
         try:
             results.append((job(_lab, drafts, *args), drafts.made))
         except Exception:

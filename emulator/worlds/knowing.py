@@ -5,27 +5,19 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from emulator.lab.store import Store
 from emulator.worlds.batches import Job
-from emulator.worlds.remembering import Remembering
+from emulator.worlds.executor import Executor
 
 
 class Unknown(Exception):  # noqa: N818  what it is, not what went wrong
     """The ledger has no fact of this job."""
 
 
-class Knowing:
-    """See executors.Executor."""
+class Knowing(Executor):
+    """See executor.Executor."""
 
-    beside = False
-
-    def __init__(self, ledger: Remembering) -> None:
-        self.ledger = ledger
-
-    @property
-    def store(self) -> Store:
-        """That of the ledger."""
-        return self.ledger.store
+    def __init__(self, ledger: Executor) -> None:
+        self.ledger, self.store = ledger, ledger.store
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         """Raises Unknown."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from emulator.lab.store import Ref
-from emulator.ledger.results import Job, refs
+from emulator.ledger.results import Job, plain_ref, read_ref, refs
 from emulator.record.run import Run
 
 Args = tuple[Any, ...]
@@ -99,7 +99,7 @@ def _plain(arg: Any) -> Any:
         case Run():
             return {"run": [arg.label, arg.seed]}
         case Ref():
-            return {"ref": [arg.digest, arg.nbytes]}
+            return {"ref": plain_ref(arg)}
         case dict():
             return {name: _plain(value) for name, value in arg.items()}
         case list() | tuple():
@@ -112,8 +112,8 @@ def _read(plain: Any) -> Any:
     match plain:
         case {"run": [label, seed]}:
             return Run(label, seed)
-        case {"ref": [digest, nbytes]}:
-            return Ref(digest, nbytes)
+        case {"ref": [str(), int(), *_] as ref}:
+            return read_ref(ref)
         case dict():
             return {name: _read(value) for name, value in plain.items()}
         case list():

@@ -11,8 +11,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import ray
 
@@ -22,6 +21,7 @@ from emulator.ledger.results import refs
 from emulator.worlds.actors import Actors, Worker
 from emulator.worlds.batches import Batches, Done, Job, Orders
 from emulator.worlds.boxes import Boxes
+from emulator.worlds.executor import Executor
 from emulator.worlds.executors import Cluster, keep_memory, paths, scratches
 from emulator.worlds.signals import put_off
 from scenarios.text.faults import BadScenario, in_one_line
@@ -35,10 +35,10 @@ SETTINGS = {
 }
 
 
-class Ray:
-    """See executors.Executor.  Lab and messages lie in Ray's object store, one copy on each node that needs them."""
+class Ray(Executor):
+    """See executor.Executor.  Lab and messages lie in Ray's object store, one copy on each node that needs them."""
 
-    beside = True
+    store: Boxes
 
     def __init__(self, lab: Lab, cluster: Cluster, folder: Path | None = None) -> None:
         """Messages that a ledger keeps lie in `folder`.  Raises BadScenario if Ray cannot be used."""
@@ -49,7 +49,7 @@ class Ray:
             folders = paths(scratch)
             lab.data.put_away(folders[-1])  # so that it need not stay in this process's memory beside Ray's
             self.store = Boxes([folder, *folders] if folder else folders, ray.put, ray.get)
-            unless_made.callback(self.store.give_back)
+            unless_made.callback(self.store.give_back, keep=folder is not None)
             resource = "CPU" if lab.on == CPU else "GPU"
             count = _count(cluster, resource)
             if cluster.address and (word := busy(resource, ray.available_resources())):
@@ -60,12 +60,7 @@ class Ray:
             self.leave = unless_made.pop_all()
         self.batches = Batches(self._send, count, self.store, LONGEST)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.batches.cancel()
         self.leave.close()
 

@@ -10,10 +10,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 from emulator.lab.jobs import State, combine, export, personalise_stack, train, train_stack
 from emulator.lab.lab import Lab
@@ -28,14 +27,10 @@ from emulator.ledger.results import FORMS, Job, refs
 from emulator.ledger.stores import LEFT_FREE, Files
 from emulator.record.run import Run
 from emulator.record.writing import why
-from emulator.worlds.athand import AtHand
 from emulator.worlds.crew import Workers, executor
-from emulator.worlds.executors import Inline, Processes, Threaded
+from emulator.worlds.executor import Executor, Tally
+from emulator.worlds.futures import Shared, ended, pass_on
 from emulator.worlds.origins import Origins, Remake, plain_args
-from emulator.worlds.shared import Shared, Waiter, pass_on
-
-if TYPE_CHECKING:
-    from emulator.worlds.rays import Ray
 
 STACKS = (train_stack, personalise_stack)
 
@@ -49,32 +44,15 @@ class Disagreed(RuntimeError):  # noqa: N818  what happened, not what went wrong
     """This job was done again, and gave other bits than the ledger says."""
 
 
-@dataclass
-class Tally:
-    """How many trainings of devices the ledger knew, and how many were computed."""
+class Remembering(Executor):
+    """See executor.Executor.  `scenario` is the digest of the one that facts are noted under."""
 
-    known: int = 0
-    computed: int = 0
-    again: int = 0  # known, but computed once more, as something else needed their messages
-
-    def add(self, other: Tally) -> None:
-        """Counts what another one has counted."""
-        self.known += other.known
-        self.computed += other.computed
-        self.again += other.again
-
-    def sentence(self) -> str:
-        total = self.known + self.computed
-        again = f", {self.again} computed again for their messages" if self.again else ""
-        return f"training: {self.known} of {total} device-rounds from the ledger, {self.computed} computed{again}"
-
-
-class Remembering:
-    """See executors.Executor.  `scenario` is the digest of the one that facts are noted under."""
+    store: Files
+    tally: Tally
 
     def __init__(
         self,
-        inner: Inline | Threaded | Processes | Ray,
+        inner: Executor,
         ledger: Ledger,
         keys: Keys,
         scenario: str,
@@ -86,17 +64,12 @@ class Remembering:
         self.inner, self.ledger, self.keys, self.scenario = inner, ledger, keys, scenario
         self.store, self.keep_states, self.own = inner.store, keep_states, own
         self.inputs = Inputs(ledger.facts, scenario, ledger.warn)
-        self.tally, self.broken_off = Tally(), True  # unless somebody says that all runs have come to their end
+        self.tally, self.numerics = Tally(), keys.machine["numerics"]
         self.origins = Origins()
         self.under_way: dict[str, Shared] = {}  # by key
         self.newest: dict[Run, State] = {}
         # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
-        self.aside = None if isinstance(inner, Inline) else ThreadPoolExecutor(1)
-
-    @property
-    def beside(self) -> bool:
-        """See Executor."""
-        return self.inner.beside
+        self.aside = None if inner.immediate else ThreadPoolExecutor(1)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         if job is export:
@@ -106,13 +79,13 @@ class Remembering:
             return self.computed(job, args)
         if shared := self.under_way.get(key):
             self.tally.known += trainings(job, args)
-            return Waiter(shared)
+            return shared.result()
         if fact := self.inputs.known(key):
             return self._known(job, args, FORMS[job][1](fact.result))
         self.tally.computed += trainings(job, args)
         shared = self.under_way[key] = Shared(self.computed(job, args))
-        shared.done.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
-        return Waiter(shared)
+        shared.job.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
+        return shared.result()
 
     def _exported(self, weights: Ref) -> Future[Ref]:
         """A run has ended, and its model is written.
@@ -144,7 +117,7 @@ class Remembering:
         for ref in refs(result):
             self.store.hold(ref)
         self._seen(job, args, result)
-        return AtHand(result)
+        return ended(result)
 
     def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
         if not done.cancelled() and not done.exception():
@@ -170,23 +143,20 @@ class Remembering:
             self._keep_message(ref)
 
     def _keep_message(self, ref: Ref) -> None:
-        self._write_down(ref)
-        if not self.ledger.keep(ref) and self.store.has(ref):
-            self.ledger.warn(f"{self.ledger.folder}: {LEFT_FREE >> 20} MB must stay free; models are not kept")
-
-    def _write_down(self, ref: Ref) -> None:
         try:
             self.store.write_down(ref)
         except OSError as error:
             self.ledger.warn(f"{self.ledger.folder}: {why(error)}; a message is not kept")
+        if not self.ledger.keep(ref) and self.store.has(ref):
+            self.ledger.warn(f"{self.ledger.folder}: {LEFT_FREE >> 20} MB must stay free; models are not kept")
 
     # --- what must be there before a job can be computed ----------------------------------------------------------
 
     def computed(self, job: Job, args: Sequence[Any]) -> Future[Any]:
         """Starts the job, whether or not there is a fact of it."""
-        missing = [ref for ref in refs(args) if not self._here(ref)]
+        missing = [ref for ref in dict.fromkeys(refs(args)) if not self._here(ref)]
         if not missing:
-            return self._handed_in(job, args)
+            return self.inner.submit(job, *args)
         future: Future[Any] = Future()
         if self.aside:
             self.aside.submit(self._bring_first, missing, job, args, future)
@@ -194,20 +164,12 @@ class Remembering:
             self._bring_first(missing, job, args, future)
         return future
 
-    def _handed_in(self, job: Job, args: Sequence[Any]) -> Future[Any]:
-        try:
-            for ref in refs(args):
-                self.store.show(ref)
-        except OSError as error:
-            return AtHand(None, error)
-        return self.inner.submit(job, *args)
-
     def _bring_first(self, missing: Sequence[Ref], job: Job, args: Sequence[Any], future: Future[Any]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:
             self._bring(missing)
-            done = self._handed_in(job, args)
+            done = self.inner.submit(job, *args)
         except Exception as error:  # belongs to whoever collects the result
             done = Future()
             done.set_exception(error)
@@ -220,7 +182,7 @@ class Remembering:
         while plan:
             each = plan.popleft()  # what it needs is held until it is done, and no longer
             _await([coming.pop(ref.digest) for ref in refs(each.args) if ref.digest in coming])
-            done = self._handed_in(each.job, each.args)
+            done = self.inner.submit(each.job, *each.args)
             self.tally.again += trainings(each.job, each.args)
             if each.job is combine:  # where runs part, others that begin alike may part too
                 done.add_done_callback(self._keep_again)
@@ -241,9 +203,6 @@ class Remembering:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -254,8 +213,6 @@ class Remembering:
         if self.aside:
             self.aside.shutdown(wait=False, cancel_futures=True)
         self.settle()  # while what lies in memory is still there
-        for ref in self.store.lent() if self.own and self.broken_off else ():
-            self._write_down(ref)
         self.inner.__exit__(kind, error, trace)
         if self.own:
             self.ledger.close(self.broken_off, self.origins)

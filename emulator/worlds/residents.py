@@ -10,7 +10,7 @@ from algorithms.algorithm import Message
 from emulator.lab.codec import encode
 from emulator.lab.flat import FlatMessage, on_cpu
 from emulator.lab.store import Ref
-from emulator.ledger.stores import Files, Maps, mapped
+from emulator.ledger.stores import Files
 from network.wire import payload
 from network.wire.form import Buffer
 
@@ -21,7 +21,6 @@ class Residents(Files):
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__(folders)
         self._tensors: dict[str, FlatMessage] = {}  # by digest
-        self._map = Maps()
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         return super().put(*pieces, digest=digest or payload.digest(*pieces, threads=payload.ALL_CORES))
@@ -43,8 +42,7 @@ class Residents(Files):
     def get(self, ref: Ref) -> memoryview:
         message = self.tensors(ref)
         if message is None:
-            with self._lock:  # the clock's thread reads final models
-                return mapped(self.folders, ref, self._map)
+            return super().get(ref)
         return memoryview(encode(cast(Message, on_cpu(message))).data)
 
     def has(self, ref: Ref) -> bool:

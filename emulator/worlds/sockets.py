@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from emulator.lab.store import Store
-from emulator.worlds.executors import Executor
+from emulator.worlds.executor import Executor
 from emulator.worlds.interface import Late, Ticket, Work
 
 PATIENCE = 0.5  # s of real time for clean-up at the end: it may wait for a device that is gone

@@ -19,7 +19,7 @@ import simpy
 from simpy.events import Event, Process
 
 from emulator.lab.store import Store
-from emulator.worlds.executors import Executor
+from emulator.worlds.executor import Executor
 from emulator.worlds.interface import Cancelled, Late, Ticket, Work
 
 Value = TypeVar("Value")

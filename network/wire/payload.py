@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -33,7 +34,6 @@ from network.wire.form import (
     quoted,
     unpacked,
 )
-from network.wire.layout import Layout
 
 Arrays = dict[str, NDArray[Any]]  # parameter name -> array
 Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
@@ -57,26 +57,38 @@ ALL_CORES: int = blake3.AUTO
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
-MOST_LAYOUTS = 16  # that are known at once
 MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 
 
 class View:
     """An encoded message, parsed once: what it holds, whether it has the right shapes, and its arrays."""
 
-    def __init__(self, pieces: Sequence[Buffer], tree: Mapping[str, Mapping[str, Entry]]) -> None:
-        """`pieces` are its bytes, one after the other."""
-        self.pieces, self.tree = pieces, tree
+    def __init__(self, tree: Mapping[str, Mapping[str, Entry]], data: Buffer | None = None) -> None:
+        """`data` are its bytes, if they are at hand."""
+        self.tree = tree
+        if data is not None:
+            self.pieces = [data]
+
+    @cached_property
+    def pieces(self) -> Sequence[Buffer]:
+        """The message's bytes, in pieces that come one after the other."""
+        return in_pieces(self.tree)
 
     @property
     def data(self) -> bytes:
-        """Them in one place."""
+        """The message's bytes, joined."""
         return b"".join(self.pieces)
 
     @property
     def nbytes(self) -> int:
-        """Its length."""
+        """The message's length."""
         return sum(map(len, self.pieces))
+
+    def row(self, k: int) -> View:
+        """The message with row `k` of each tensor, none of which is encoded; nothing is copied."""
+        return View(
+            {kind: {name: _row(entry, k) for name, entry in entries.items()} for kind, entries in self.tree.items()}
+        )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -120,26 +132,15 @@ class View:
 def view(data: bytes, limit: int | None = None) -> View:
     """The message in `data`, from whomever it came.  Raises Refused, and nothing else, for whatever `encode` would not
     have written, and for more than `limit` bytes."""
-    found = View([data], _entries(data, limit))
+    found = View(_entries(data, limit), data)
     found.fits(ROOM)
     return found
 
 
 def trusted(data: Buffer) -> View:
-    """The same of a message that this program has written, or has viewed before: nothing is checked again, and nothing
-    is copied before an array is asked for."""
-    message = memoryview(data)
-    known = _layouts.get(len(message))
-    tree = known.tree(message) if known else None
-    if tree is None:
-        tree = unpacked(message)
-        if len(_layouts) >= MOST_LAYOUTS:
-            _layouts.clear()
-        _layouts[len(message)] = Layout(message, tree)
-    return View([data], tree)
-
-
-_layouts: dict[int, Layout] = {}  # by the bytes of their messages: most are as one before
+    """A message that this program has written, or has viewed before: nothing is checked again, and nothing is copied
+    before an array is asked for."""
+    return View(unpacked(memoryview(data)), data)
 
 
 def encode(
@@ -161,14 +162,15 @@ def encoded(
     seed: int = 0,
     plain: Collection[str] = (),
 ) -> View:
-    """The same, not yet in one place: its large pieces are the arrays themselves, so use it before they change.
+    """The message that `encode` returns, not yet in one place: its large pieces are the arrays, so use it before they
+    change.
     Arrays of the names in `plain` travel as they are."""
     how = encodings or {}
     tree = {
         kind: _coded(kind, dict(in_order(arrays)), how.get(kind), seed, plain)
         for kind, arrays in in_order(message, reserved=FRAME)
     }
-    return View(in_pieces(tree), tree)
+    return View(tree)
 
 
 def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
@@ -333,6 +335,12 @@ def _length_fault(data: bytes, dtype: str, shape: list[int]) -> str | None:
     product = n or math.prod(size for size in shape if size)  # numpy limits it for empty arrays too
     too_large = product * DECODED[dtype].itemsize > sys.maxsize
     return "has a dimension that is too large" if too_large else None
+
+
+def _row(entry: Entry, k: int) -> Entry:
+    count, *shape = entry["shape"]
+    length = len(entry["data"]) // count
+    return {"data": entry["data"][k * length : (k + 1) * length], "dtype": entry["dtype"], "shape": shape}
 
 
 def _room(entry: Entry) -> int:

@@ -18,6 +18,7 @@ from torch import Tensor
 from algorithms.aggregation import BLOCK, InPlace, importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Reply
 from emulator.lab.codec import encode, unread
+from network.wire import payload
 from tests.all_of import all_of
 
 FINITE: dict[str, Any] = {"allow_nan": False, "allow_infinity": False}
@@ -83,7 +84,8 @@ def test_blocks_change_no_bit_of_the_mean(size: int, dtype: torch.dtype) -> None
     whole = {str(k): reply(n, w=value) for k, (value, n) in enumerate(zip(values, examples, strict=True))}
     assert torch.equal(weighted_mean(whole)["w"], expected)
     for buffer in (bytes, bytearray):  # what may not be written to is copied for torch
-        parts = {k: replace(each, upload=unread(buffer(encode(each.upload).data), {})) for k, each in whole.items()}
+        views = {k: payload.trusted(buffer(encode(each.upload).data)) for k, each in whole.items()}
+        parts = {k: replace(each, upload=unread(views[k], {})) for k, each in whole.items()}
         assert isinstance(parts["0"].upload["weights"], InPlace)
         assert torch.equal(weighted_mean(parts)["w"], expected)
 

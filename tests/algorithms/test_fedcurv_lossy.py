@@ -164,7 +164,7 @@ def test_through_the_outbox_a_device_keeps_what_the_server_decodes_and_its_weigh
         fleet.send = outbox.send
         missed = dict(errors.get(ERROR, {}))
         (reply,) = fleet.play("a").values()
-        arrived, errors = unread(outbox.packed(reply.upload).data, broadcast), outbox.errors
+        arrived, errors = unread(outbox.packed(reply.upload), broadcast), outbox.errors
         for kind, tensors in reply.upload.items():
             assert all_of(torch.equal(arrived[kind][name], value) for name, value in tensors.items())
         for name, value in reply.model.items():

@@ -110,7 +110,7 @@ def test_the_notebook_is_committed_without_what_came_out():
         "compiling the network model",
         "which workers need for locks",
         "not enough memory can be had",
-        "no seal: interrupted, or made by an older version",
+        "no seal: interrupted",
         "a map needs a range",
         "no ranking by statistics",
         "FEDLAPSE_TRACEBACK",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from algorithms.fedavg import FedAvg
 
@@ -9,6 +10,8 @@ from algorithms.fedavg import FedAvg
 @dataclass(frozen=True)
 class InTurn(FedAvg):
     """FedAvg that asks the devices one after the other, in the order of their names."""
+
+    cohort_rule: ClassVar[Literal["drawn", "own"]] = "own"
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
         first = round * count

@@ -246,11 +246,11 @@ def test_the_outbox_forgets_nothing_and_adds_what_it_missed() -> None:
     """By hand: of (3, 1) only the larger half is sent; the 1 waits, and with the next 1 and 1 it is the larger."""
     model = {"w": torch.tensor([10.0, 10.0])}
     first = Outbox({"weights": "top-0.5"}, 0, model)
-    upload = first.packed({"weights": {"w": torch.tensor([13.0, 11.0])}}).data
+    upload = first.packed({"weights": {"w": torch.tensor([13.0, 11.0])}})
     assert unread(upload, model)["weights"]["w"].tolist() == [13.0, 10.0]
     assert first.errors[ERROR]["w"].tolist() == [0.0, 1.0]
     second = Outbox({"weights": "top-0.5"}, 1, model, dict(first.errors))
-    upload = second.packed({"weights": {"w": torch.tensor([11.5, 11.0])}}).data
+    upload = second.packed({"weights": {"w": torch.tensor([11.5, 11.0])}})
     assert unread(upload, model)["weights"]["w"].tolist() == [10.0, 12.0]
     assert second.errors[ERROR]["w"].tolist() == [1.5, 0.0]
 

@@ -15,9 +15,8 @@ from emulator.ledger.ledger import Ledger
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.worlds import virtual
-from emulator.worlds.executors import Inline
-from emulator.worlds.remembering import Tally, remembering
+from emulator.worlds.executor import Tally
+from emulator.worlds.remembering import remembering
 from scenarios.load import build, dump
 from tests.conftest import SMALL, digests, merged
 from tests.runs.nets import DENSE
@@ -79,17 +78,11 @@ def test_whatever_the_ledger_knows_the_files_are_the_same(fedlapse, tmp_path, ch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("beside", [False, True])
-def test_a_run_that_was_stopped_goes_on_with_what_its_devices_had_kept(tmp_path, monkeypatch, beside):
-    """FedCurv's devices keep their own part of the sums; it is in no message that a ledger keeps by itself.
-
-    `beside`: a round that is not played any more had already begun (play/ahead.py).
-    """
+def test_a_run_that_was_stopped_goes_on_with_what_its_devices_had_kept(tmp_path):
+    """FedCurv's devices keep their own part of the sums; it is in no message that a ledger keeps by itself."""
     changes = {"algorithms": [{"fedcurv": {"strength": 0.05}}], "seeds": [1], "rounds": {"max": 4}}
     scenario = build(merged(SMALL, {**changes, "model": DENSE, "training": {"stack": 2}}))
     lab = lab_of(scenario)
-    monkeypatch.setattr(virtual, "BREATH", 1)
-    monkeypatch.setattr(Inline, "beside", beside)
 
     def played(name: str, going_on: Callable[[], bool] = lambda: True) -> Tally:
         ledger = Ledger(tmp_path / "ledger", print)
@@ -101,5 +94,5 @@ def test_a_run_that_was_stopped_goes_on_with_what_its_devices_had_kept(tmp_path,
 
     asked = iter([True, True, False])  # before round 0, after it, and after round 1
     stopped, resumed = played("stopped", lambda: next(asked)), played("resumed")
-    assert stopped.computed == (3 if beside else 2) * 4  # rounds of four devices
+    assert stopped.computed == 2 * 4  # rounds of four devices
     assert (stopped.known, resumed.known, resumed.again) == (0, stopped.computed, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -108,6 +108,8 @@ def test_what_keeps_or_draws_one_thing_for_all_is_not_stacked(model: str, is_: i
 @dataclass(frozen=True)
 class Drawing(FedAvg):
     """FedAvg whose every half draws from generators that are one for the process."""
+
+    cohort_rule: ClassVar[Literal["drawn", "own"]] = "own"
 
     def start(self, weights: Tensors, server: Party) -> Message:
         return super().start({name: value + _noise() for name, value in weights.items()}, server)

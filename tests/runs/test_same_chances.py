@@ -163,13 +163,12 @@ def _cohorts(draws: Draws, patch: pytest.MonkeyPatch) -> None:
 def _orders(draws: Draws, patch: pytest.MonkeyPatch) -> None:
     """The order of batches; what the server trains on is its own affair."""
 
-    def seen(orders: Sequence[Any], sizes: Sequence[int], seeds: Sequence[int], epoch: int) -> None:
-        for order, n, seed in zip(orders, sizes, seeds, strict=True):
-            if draws.stage and draws.seeds[seed][0] != "server":
-                draws.note("orders", (*draws.seeds[seed], epoch), (n, digest(order)))
+    def seen(order: Any, n: int, seed: int, epoch: int) -> None:
+        if draws.stage and draws.seeds[seed][0] != "server":
+            draws.note("orders", (*draws.seeds[seed], epoch), (n, digest(order)))
 
     for module in (local, stack_sgd):
-        _wrapped(patch, module, "orders", seen)
+        _wrapped(patch, module, "order", seen)
 
 
 def _dropout(draws: Draws, patch: pytest.MonkeyPatch) -> None:
@@ -183,17 +182,17 @@ def _dropout(draws: Draws, patch: pytest.MonkeyPatch) -> None:
         if layer.training and at and at[0] != "server":
             draws.note("masks", at, (len(output), digest(output != 0)))
 
-    def spawned(words: Sequence[int], seeds: Sequence[int], step: int) -> None:
+    def seeds_of_steps(own: int, seed: int, step: int) -> None:
         if draws.stage:
-            steps.update({word: (*draws.seeds[seed], step) for word, seed in zip(words, seeds, strict=True)})
+            steps[own] = *draws.seeds[seed], step
 
-    def of_stack(_: None, word: int) -> None:
-        draws.step = steps[word] if draws.stage else None
+    def of_stack(_: None, own: int) -> None:
+        draws.step = steps[own] if draws.stage else None
 
     steps: dict[int, Key] = {}
     for module in (local, keeptrace):
         _wrapped(patch, module, "seeded_step", seeded)
-    _wrapped(patch, stack_model, "spawned", spawned)
+    _wrapped(patch, stack_model, "step_seed", seeds_of_steps)
     _wrapped(patch, stack_model, "torch_seeded", of_stack)
     _wrapped(patch, nn.Dropout, "forward", seen)
 
@@ -201,7 +200,7 @@ def _dropout(draws: Draws, patch: pytest.MonkeyPatch) -> None:
 def _jitter(draws: Draws, patch: pytest.MonkeyPatch) -> None:
     """By how much training takes longer; and by how many standard deviations of its logarithm."""
 
-    def seen(bill: Bill, price: Bill, device: Device, root: int, round: int, rng: Any = None) -> None:
+    def seen(bill: Bill, price: Bill, device: Device, root: int, round: int) -> None:
         steps = sum(piece.steps for piece in bill.pieces if piece.phase == "train")
         mu, sigma = jitter.parameters(1.0, device.profile.jitter / math.sqrt(steps))
         factor = bill.jitter["train"]

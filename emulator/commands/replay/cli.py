@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.folder import alone, clear, folder
 from emulator.commands.group import flat
 from emulator.commands.lines import say
@@ -181,7 +180,7 @@ def replay(
     """
     if recorded.train:
         replaying.have_workers_ready()
-    with soundness_told([home(recorded.run)]), told_in_one_line(ValueError):
+    with soundness_told([home(recorded.run)]):
         passed: list[str] = []
         with told_while_read():
             rates = list(_rates(down or (), up or (), up_ratio, symmetric, source, passed))

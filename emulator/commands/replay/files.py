@@ -16,7 +16,6 @@ from emulator.replay.batch import Batch
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import ASSUMPTION, Finding, flips
 from emulator.results.caveats import LOOPED
-from emulator.results.soundness import INTERRUPTED
 
 COPIED = ("scenario.yaml", "split.json")
 
@@ -66,7 +65,8 @@ def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]
         below = of_runs(script.run for script in batch.scripts)
         note(folder, layout.coming(batch) if folder == layout.out else below, world="replay")
     for condition, folder in layout.folders:  # what stays if the command is killed
-        said = {"sentence": f"{_played_again(batch, condition.name)}; {INTERRUPTED}.", "interrupted": True}
+        sentence = f"{_played_again(batch, condition.name)}; the replay was interrupted, and not all of it was made."
+        said = {"sentence": sentence, "interrupted": True}
         replace_file(folder / "summary.json", json.dumps(said, indent=1) + "\n")
 
 

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.lines import say
 from emulator.commands.options import Format
 from emulator.commands.reliance import soundness_told
@@ -95,7 +94,7 @@ def map_(
     """
     if recorded.train:
         replaying.have_workers_ready()
-    with soundness_told([home(recorded.run)]), told_in_one_line(ValueError):
+    with soundness_told([home(recorded.run)]):
         axes = _axes(uplink, latency, speed, points)
         batch = recorded.batch()
         goal = _target(batch, target)

@@ -26,14 +26,13 @@ from emulator.play.conduct import Conduct
 from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
-from emulator.record.run import Run
 from emulator.replay.batch import Batch, Order
 from emulator.replay.findings import Result, result_of
 from emulator.replay.replayer import Replayed
 from emulator.results.units import counted
 from emulator.worlds import gpus
-from emulator.worlds.executors import Executor
-from emulator.worlds.remembering import Disagreed, Remembering, Tally
+from emulator.worlds.executor import Executor, Tally
+from emulator.worlds.remembering import Disagreed
 from emulator.worlds.signals import event_loop
 from scenarios.builders.roster import sample
 from scenarios.load import load
@@ -89,8 +88,7 @@ class Trainer:
             except KeyboardInterrupt:
                 pool.stop()
                 raise
-            if isinstance(pool, Remembering):
-                pool.broken_off = False
+            pool.broken_off = False
 
     def _setting(self, orders: Sequence[Order], pool: Executor) -> Generator[Result, None, None]:
         """All runs of one setting, side by side."""
@@ -106,8 +104,7 @@ class Trainer:
                 raise outcome.unwritten
             self.fault = self.fault or outcome.fault
             yield self._result(outcome)
-        if isinstance(pool, Remembering):
-            pool.settle()
+        pool.settle()
         if self.signal:
             raise Stopped(self.signal)
 
@@ -135,8 +132,8 @@ class Trainer:
 
     def _tell_before(self, pool: Executor, settings: int) -> None:
         """How much is trained for want of a ledger, or of what is not in it."""
-        self.tally = pool.tally if isinstance(pool, Remembering) else None
-        new = [script.run for script in self.batch.scripts if not _known(pool, script.run)]
+        self.tally = pool.tally
+        new = [script.run for script in self.batch.scripts if not pool.knows(start, script.run)]  # how it begins
         if self.settings.quiet or not new:
             return
         rounds = sum(self._device_rounds(number) for number, each in enumerate(self.batch.scripts) if each.run in new)
@@ -150,11 +147,6 @@ class Trainer:
         """Trainings of devices in a recorded run, those for `personalised` among them."""
         rounds, fleet = self.batch.scripts[run].rounds, len(sample(self.lab.fleet))
         return sum(len(each.asked) + fleet * (each.row.get("personalised") is not None) for each in rounds)
-
-
-def _known(pool: Executor, run: Run) -> bool:
-    """Whether the ledger knows how the run begins."""
-    return isinstance(pool, Remembering) and pool.knows(start, run)
 
 
 def _title(orders: Sequence[Order], first: int, runs: int) -> str:

@@ -207,7 +207,7 @@ def test_what_a_full_disk_has_cut_short_is_resumed_when_there_is_room(fedlapse, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "of_ledger"), [("100k", "no space left on the disk"), ("300k", "must stay free")])
+@pytest.mark.parametrize(("size", "of_ledger"), [("100k", "database or disk is full"), ("300k", "must stay free")])
 def test_where_results_and_ledger_share_a_full_disk_lines_say_so_and_the_runs_go_on_later(
     fedlapse, disk, tmp_path, size, of_ledger
 ):

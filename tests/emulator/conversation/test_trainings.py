@@ -121,40 +121,6 @@ def test_a_device_that_is_late_trains_alone_and_leaves_the_next_round_its_stack(
     assert [ticket.future.result() for ticket in tickets.values()] == ["of a", "of b"]
 
 
-def test_it_is_told_once_all_who_are_asked_have_started() -> None:
-    told: list[Any] = []
-    which, world = trainings(2)
-    which.all_started = told.append
-    which.plan(3, {name: INPUTS[name] for name in "abc"}, whole=True)  # a by itself, b and c as one stack
-    started(which, "bc")
-    which.start("d", 2, *INPUTS["d"])  # of another round
-    assert told == []
-    started(which, "a")
-    [tickets] = told
-    world.futures[0].set_result(["of b", "of c"])
-    world.futures[-1].set_result("of a")
-    assert {name: ticket.future.result() for name, ticket in tickets.items()} == {"a": "of a", "b": "of b", "c": "of c"}
-    assert which.started == {}  # what they make is not kept
-
-
-def test_a_round_of_which_one_does_not_start_is_not_told() -> None:
-    told: list[Any] = []
-    which, _ = trainings(2)
-    which.all_started = told.append
-    for round in (3, 4):
-        which.plan(round, {name: INPUTS[name] for name in "ab"}, whole=True)
-        which.forget("b")
-        started(which, "a", round)
-    assert told == []
-
-
-def test_of_a_round_in_which_some_may_be_away_no_result_is_kept() -> None:
-    which, _ = trainings(2)
-    which.plan(3, {name: INPUTS[name] for name in "ab"})
-    started(which, "a")
-    assert which.started == {}
-
-
 def test_an_error_is_the_devices_that_raised_it() -> None:
     ((downloads, devices),) = played(FedAvg(ROUGH), rounds=1)
     with pytest.raises(Faulty, match=r"mine, round 0, device d: train\(\) raised ValueError: d has none"):

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from emulator.lab.codec import Unread, encode, unread
+from network.wire import payload
 
 
 def test_an_upload_that_may_only_be_read_is_read_without_a_copy_and_stays_while_somebody_reads() -> None:
@@ -16,7 +17,7 @@ def test_an_upload_that_may_only_be_read_is_read_without_a_copy_and_stays_while_
     lent = np.frombuffer(bytes(data), np.uint8)
     begin, gone = lent.ctypes.data, weakref.ref(lent)
     assert not lent.flags.writeable
-    weights = unread(lent.data, {})["weights"]
+    weights = unread(payload.trusted(lent.data), {})["weights"]
     assert isinstance(weights, Unread)
     found = weights.in_place("w")
     assert found is not None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import pytest
 
 from algorithms import models
 from algorithms.algorithm import INTERFACE, Algorithm, Message, Party, Reply, Training
+from algorithms.cohort import draw
 from algorithms.continual import Continual
 from algorithms.fedavg import FedAvg
 from emulator.lab.guarded import Faulty, Guarded, facts_of
@@ -44,6 +45,8 @@ class Broken(FedAvg):
 class Chooser(FedAvg):
     """FedAvg that asks who comes first, though any others would do."""
 
+    cohort_rule: ClassVar[Literal["drawn", "own"]] = "own"
+
     @property
     def any_cohort_will_do(self) -> bool:
         return True
@@ -52,9 +55,26 @@ class Chooser(FedAvg):
         return names[:count]
 
 
+@dataclass(frozen=True)
+class Watcher(FedAvg):
+    """FedAvg that looks at whom it asks, and changes nothing."""
+
+    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
+        return list(super().cohort(round, names, count, seed))
+
+
+@dataclass(frozen=True)
+class Undeclared(Watcher):
+    """Asks others than FedAvg would, and does not say so."""
+
+    def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
+        return super().cohort(round, names, count, seed + 1)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "facts"),
     [
+        (Watcher(TRAINING), Facts(False, True, "drawn")),
         (FedAvg(TRAINING), Facts(False, True, "drawn")),
         (Rememberer(TRAINING, admits=True), Facts(True, True, "drawn")),
         (Chooser(TRAINING), Facts(False, True, "own")),
@@ -64,6 +84,13 @@ class Chooser(FedAvg):
 )
 def test_a_record_says_whether_an_algorithm_draws_whom_it_asks(algorithm: FedAvg, facts: Facts) -> None:
     assert facts_of(Guarded("mine", algorithm)) == facts_of(algorithm) == facts
+
+
+def test_an_algorithm_that_does_not_draw_as_it_says_is_told_what_to_write() -> None:
+    names = [f"d-{number:02}" for number in range(50)]
+    assert Guarded("mine", Watcher(TRAINING)).cohort(0, names, 3, 7) == list(draw(names, 3, 7))
+    with pytest.raises(Faulty, match=r"mine, round 0: cohort\(\) chose others than .* set cohort_rule = \"own\""):
+        Guarded("mine", Undeclared(TRAINING)).cohort(0, names, 3, 7)
 
 
 def train(algorithm: FedAvg) -> Any:

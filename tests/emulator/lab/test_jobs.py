@@ -94,17 +94,6 @@ def a_round(lab: Lab, store: Memory) -> tuple[Message, Any, State]:
 
 
 @pytest.mark.slow
-def test_a_model_that_goes_down_as_it_is_is_not_encoded_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a mean does not read the model before it.  As with both: message, sizes and next model are the same."""
-    short = a_round(guarded(lab, FedAvg), Memory())
-    assert (guarded(lab, FedAvg).algorithms["fedavg"]).sends_its_model  # type: ignore[attr-defined]
-    for shortcut in ("sends_its_model", "only_averages"):
-        monkeypatch.setattr(Guarded, shortcut, False)
-    long = a_round(guarded(lab, FedAvg), Memory())
-    assert short[1:] == long[1:]
-
-
-@pytest.mark.slow
 def test_an_algorithm_that_changes_it_on_its_way_is_asked(lab: Lab) -> None:
     mine, store = guarded(lab, Own), Memory()
     model = decode(store.get(start(mine, store, RUN).weights))["weights"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -135,40 +134,3 @@ def test_where_it_only_reads_a_damaged_one_stays_and_is_missed(blobs: Blobs, tmp
 
 def _no_file_is_free(*_: object, **__: object) -> None:
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-
-def test_what_its_command_frees_as_it_is_read_is_missed_without_a_word(
-    blobs: Blobs, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its file may have been filled anew by then."""
-    (blobs.folder / "live" / "fedlapse-theirs").mkdir(parents=True)
-    found, read = holding(blobs, "live/fedlapse-theirs"), Path.read_bytes
-
-    def late(self: Path) -> bytes:
-        found.rename(tmp_path / "spare").write_bytes(DATA[::-1])
-        return read(tmp_path / "spare")
-
-    monkeypatch.setattr(Path, "read_bytes", late)
-    assert not blobs.fetch(REF, tmp_path / "here")
-    assert told == []
-
-
-def test_what_changes_while_it_is_copied_is_missed(
-    blobs: Blobs, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a file system knows no links."""
-
-    def copied(_: Path, draft: Path) -> None:
-        draft.write_bytes(DATA[::-1])
-
-    holding(blobs, "kept")
-    monkeypatch.setattr(os, "link", no_links)
-    monkeypatch.setattr(shutil, "copyfile", copied)
-    assert not blobs.fetch(REF, tmp_path / "here")
-    assert told == []
-    assert not list(tmp_path.glob("draft-*"))
-    assert not (tmp_path / "here").exists()
-
-
-def no_links(*_: object) -> None:
-    raise OSError(errno.EPERM, os.strerror(errno.EPERM))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from emulator.lab.store import Ref
-from emulator.ledger import flushing
 from emulator.ledger.ledger import Ledger
 from emulator.record.writing import told
 
@@ -31,17 +30,6 @@ def made(ledger: Ledger, number: int) -> Ref:
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
-
-
-def test_what_is_kept_is_on_the_disk_when_the_command_has_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced: list[Path] = []
-    monkeypatch.setattr(flushing, "_sync", synced.append)
-    ledger = opened(tmp_path)
-    ledger.keep(made(ledger, 0))
-    ledger.close(broken_off=False)
-    assert synced == [tmp_path / "kept" / REFS[0].digest]
 
 
 def test_a_file_in_the_place_of_the_folder_is_named_as_one(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from emulator.ledger.results import FORMS, refs
 from network.wire.form import NotFinite, Refused
 
 A, B, C = (Ref.of(data) for data in (b"a", b"b", b"c"))
+ROWS = [Ref(A.digest, 1, C, 0), Ref(B.digest, 1, C, 1)]  # of a stack's message
 ONE = Stored(A, {"weights": 30, "frame": 2})
 TWO = Stored(B, {"fisher": 1, "frame": 2})
 LEARNT = Learnt({"99": 0.1 + 0.2}, {"drift": 5e-324}, [Hits(1, 2, 1 / 3), Hits(0, 0, -0.0)])
@@ -58,6 +59,13 @@ def test_what_was_wrong_with_an_upload_comes_back_as_it_was(fault: Refused) -> N
     assert str(again.upload.fault) == str(fault)
 
 
+def test_a_row_of_a_stack_comes_back_with_the_stack_s_message() -> None:
+    there, back = FORMS[train_stack]
+    done = [Trained(Stored(row, {"frame": 1}), 1, EMPTY, None) for row in ROWS]
+    again = [each.upload.ref for each in back(msgpack.unpackb(msgpack.packb(there(done))))]
+    assert [(ref, ref.stack, ref.row) for ref in again] == [(ROWS[0], C, 0), (ROWS[1], C, 1)]
+
+
 @pytest.mark.parametrize("n", [0, 3])
 def test_scores_come_back_bit_for_bit(n: int) -> None:
     there, back = FORMS[evaluate]
@@ -78,3 +86,4 @@ def test_all_messages_of_a_result_are_found() -> None:
     assert set(refs(RESULTS[3][1])) == {A, B, EMPTY.ref}
     assert set(refs(State(A, B))) == {A, B}
     assert set(refs((1, "x", {"d": (C, 7)}, None))) == {C}
+    assert list(refs({"d1": (ROWS[0], 7), "d2": Stored(ROWS[1], {})})) == [C, C]

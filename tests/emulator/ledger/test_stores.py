@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import pickle
@@ -15,7 +14,7 @@ import pytest
 
 from emulator.lab.store import NO_TENSORS, NOTHING, Ref
 from emulator.ledger import stores
-from emulator.ledger.stores import SMALL, SPARE, Drafts, Files, Maps, Memory
+from emulator.ledger.stores import SMALL, Drafts, Files, Memory
 
 DATA = b"\x81weights" * 1000
 
@@ -29,7 +28,7 @@ def here(store: Memory | Files) -> set[str]:
     """Digests of what it keeps."""
     if isinstance(store, Memory):
         return set(store._blobs) - {NOTHING.digest}
-    return {path.name for folder in store.folders for path in folder.iterdir()} - {SPARE}
+    return {path.name for folder in store.folders for path in folder.iterdir()}
 
 
 def test_what_is_put_is_found(store: Memory | Files) -> None:
@@ -156,166 +155,3 @@ def test_a_full_disk_leaves_no_part_of_a_file(short_of_room: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         Files([short_of_room]).put(DATA)
     assert [path for path in short_of_room.rglob("*") if path.is_file()] == []
-
-
-# --- spare files --------------------------------------------------------------------------------------------------
-
-LARGE = bytes(range(256)) * (SMALL // 128)
-
-
-def spares(folder: Path) -> list[int]:
-    """The inodes of the spare files."""
-    return [path.stat().st_ino for path in (folder / SPARE).iterdir()]
-
-
-@pytest.mark.parametrize("nbytes", [SMALL + 1, len(LARGE), 3 * len(LARGE)])
-def test_a_large_file_that_is_free_is_filled_anew(tmp_path: Path, nbytes: int) -> None:
-    store, other = Files([tmp_path]), os.urandom(nbytes)
-    ref = store.put(LARGE)
-    inode = (tmp_path / ref.digest).stat().st_ino
-    del ref
-    assert here(store) == set()
-    assert spares(tmp_path) == [inode]
-    drafts = Drafts([tmp_path])
-    drafts.put(other)
-    (ref,) = arrived(drafts, store)
-    found = tmp_path / ref.digest
-    assert (found.stat().st_ino, stat.S_IMODE(found.stat().st_mode)) == (inode, 0o400)
-    assert found.read_bytes() == other
-    assert spares(tmp_path) == []
-
-
-def test_a_small_file_leaves_none_and_takes_none(tmp_path: Path) -> None:
-    store = Files([tmp_path])
-    store.put(LARGE)
-    inode = spares(tmp_path)
-    store.put(LARGE[:SMALL])
-    assert spares(tmp_path) == inode
-
-
-def test_a_file_with_another_link_is_never_filled_anew(tmp_path: Path) -> None:
-    """A ledger keeps a message by a link to its file."""
-    live, kept = tmp_path / "live", tmp_path / "kept"
-    live.mkdir()
-    store = Files([live])
-    ref = store.put(LARGE)
-    os.link(live / ref.digest, kept)
-    del ref
-    assert (here(store), spares(live)) == (set(), [])
-    second = store.put(LARGE[::-1])
-    assert kept.read_bytes() == LARGE
-    assert bytes(store.get(second)) == LARGE[::-1]
-
-
-def test_what_another_worker_takes_first_is_passed_over(tmp_path: Path, monkeypatch: Any) -> None:
-    store = Files([tmp_path])
-    store.put(LARGE)
-    renamed = Path.rename
-
-    def late(source: Path, target: Path) -> Path:
-        renamed(source, tmp_path / "draft-of-another")
-        return renamed(source, target)
-
-    monkeypatch.setattr(Path, "rename", late)
-    drafts = Drafts([tmp_path])
-    drafts.put(LARGE[::-1])
-    monkeypatch.undo()
-    (ref,) = arrived(drafts, store)
-    assert bytes(store.get(ref)) == LARGE[::-1]
-    assert (tmp_path / "draft-of-another").read_bytes() == LARGE
-
-
-def test_bytes_that_were_read_before_are_right_after_their_file_was_filled_anew(tmp_path: Path) -> None:
-    store, latest = Files([tmp_path]), Maps()
-    for data in (LARGE, LARGE[::-1], LARGE, LARGE[: SMALL + 1], LARGE, LARGE * 2):
-        ref = store.put(data)  # always the same file
-        for drafts in (Drafts([tmp_path], latest), Drafts([tmp_path], latest)):
-            assert bytes(drafts.get(ref)) == data
-        del ref
-        assert len(spares(tmp_path)) == 1
-
-
-def test_a_download_is_mapped_once_for_all_jobs_of_a_worker(tmp_path: Path) -> None:
-    store, latest = Files([tmp_path]), Maps()
-    ref = store.put(LARGE)
-    first, second = (Drafts([tmp_path], latest).get(ref).obj for _ in range(2))
-    assert first is second
-
-
-def test_the_map_of_a_file_that_is_filled_anew_is_kept_and_what_it_holds_is_another_message(tmp_path: Path) -> None:
-    store, maps = Files([tmp_path]), Maps()
-    views = []
-    for data in (LARGE, LARGE[::-1]):
-        ref = store.put(data)  # the same file
-        views.append(Drafts([tmp_path], maps).get(ref))
-        assert bytes(views[-1]) == data
-        del ref
-    assert views[0].obj is views[1].obj
-    assert views[0] is not views[1]
-
-
-@pytest.mark.parametrize(("most", "nbytes"), [(3, 1 << 30), (100, 3 * len(LARGE))])
-def test_no_more_is_kept_mapped_than_allowed(tmp_path: Path, monkeypatch: Any, most: int, nbytes: int) -> None:
-    monkeypatch.setattr(stores, "MOST", most)
-    monkeypatch.setattr(stores, "KEPT", nbytes)
-    store, maps = Files([tmp_path]), Maps()
-    refs = [store.put(LARGE, bytes([number])) for number in range(5)]
-    for ref in refs:
-        Drafts([tmp_path], maps).get(ref)
-        assert len(maps.kept) <= most
-        assert maps.nbytes == sum(len(view) for _, view in maps.kept.values()) <= nbytes
-    assert [digest for digest, _ in maps.kept.values()][-1] == refs[-1].digest
-
-
-def test_where_no_more_files_may_be_open_maps_make_room(tmp_path: Path, monkeypatch: Any) -> None:
-    store, maps, mapped = Files([tmp_path]), Maps(), stores._map
-    refs = [store.put(LARGE, bytes([number])) for number in range(3)]
-
-    def few(file: int, digest: str) -> memoryview:
-        if len(maps.kept) == 2:
-            raise OSError(errno.EMFILE, "too many open files")
-        return mapped(file, digest)
-
-    monkeypatch.setattr(stores, "_map", few)
-    for ref in refs:
-        assert Ref.of(bytes(Drafts([tmp_path], maps).get(ref))) == ref
-    assert [digest for digest, _ in maps.kept.values()] == [refs[-1].digest]
-
-
-def test_a_file_that_another_command_links_as_it_is_freed_is_not_filled_anew(tmp_path: Path, monkeypatch: Any) -> None:
-    theirs, store = tmp_path / "theirs", Files([tmp_path])
-    ref = store.put(LARGE)
-    renamed, digest = os.rename, ref.digest
-
-    def late(source: str, target: str) -> None:
-        if Path(source).name == digest:
-            os.link(source, theirs)
-        renamed(source, target)
-
-    monkeypatch.setattr(os, "rename", late)
-    del ref
-    monkeypatch.undo()
-    other = store.put(LARGE[::-1])
-    assert bytes(store.get(other)) == LARGE[::-1]
-    assert theirs.read_bytes() == LARGE
-    assert here(store) == {"theirs", other.digest}
-
-
-def test_nobody_can_link_a_file_once_it_is_known_that_nobody_has(tmp_path: Path, monkeypatch: Any) -> None:
-    store, looked, seen = Files([tmp_path]), os.stat, list[str]()
-    ref = store.put(LARGE)
-    path = tmp_path / ref.digest
-
-    def late(place: str, **options: Any) -> os.stat_result:
-        found = looked(place, **options)
-        if found.st_nlink == 1 and found.st_size == len(LARGE) and Path(place) != path:
-            seen.append(place)
-            with pytest.raises(FileNotFoundError):
-                os.link(path, tmp_path / "theirs")
-        return found
-
-    monkeypatch.setattr(os, "stat", late)
-    del ref
-    monkeypatch.undo()
-    assert len(seen) == 1
-    assert len(spares(tmp_path)) == 1

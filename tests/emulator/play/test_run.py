@@ -40,12 +40,8 @@ def test_after_each_round_the_store_holds_two_models_at_most(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("beside", [False, True])
-def test_what_a_run_held_goes_with_it_and_waits_for_no_garbage_collector(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside: bool
-) -> None:
+def test_what_a_run_held_goes_with_it_and_waits_for_no_garbage_collector(tmp_path: Path) -> None:
     """In a study of many runs with a large model it would fill the disk."""
-    monkeypatch.setattr(Inline, "beside", beside)
     store = tmp_path / "store"
     store.mkdir()
     training = Training(epochs=1, batch=5, lr=0.05)

@@ -37,7 +37,7 @@ EVENTS = [
     {"t": 4.25, "event": "compute.end", "device": "pi-4-0", "round": 0, "update": "1f"},
 ]
 ROUNDS = [{"round": 0, "time_s": 6.5, "accuracy": 0.5, "bytes": {"down": {"weights": 80}}}]
-INTERRUPTED = "it was interrupted, or made by an older version"
+INTERRUPTED = "it was interrupted"
 LOST = ", bytes.frame"
 MANY = ", p = {0}, q = {0}, r = {0}, s = {0} and 2 more"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.record.seal import SEAL, State, broken, read_seal, renew, seal_results, seal_run, state
+from emulator.record.seal import SEAL, broken, damage, read_seal, renew, seal_results, seal_run
 
 
 @pytest.fixture
@@ -38,13 +38,13 @@ def test_a_seal_holds_what_sha256sum_prints(out: Path) -> None:
 
 def test_an_untouched_folder_is_whole_and_files_of_others_may_change(out: Path) -> None:
     (out / "notes.txt").write_text("mine")
-    assert state(out) == State()
+    assert damage(out) == []
 
 
 def test_each_file_that_changed_or_is_gone_is_named(out: Path) -> None:
     (out / "fedavg-s1" / "rounds.jsonl").write_text("rounds.jsonl")
     (out / "scenario.yaml").unlink()
-    assert state(out).damaged == ("scenario.yaml is missing", "fedavg-s1/rounds.jsonl is not as it was sealed")
+    assert damage(out) == ["scenario.yaml is missing", "fedavg-s1/rounds.jsonl is not as it was sealed"]
 
 
 def test_a_page_that_is_made_again_is_sealed_again_and_nothing_else_is(out: Path) -> None:
@@ -67,13 +67,24 @@ def test_a_folder_without_a_seal_gets_none_from_a_page(out: Path) -> None:
     (out / SEAL).unlink()
     renew(out, ["report.html"])
     assert not (out / SEAL).exists()
-    assert state(out) == State(unsealed=(out.name,))
+    assert damage(out) == []
 
 
 def test_a_run_that_is_sealed_anew_breaks_the_seal_above_it(out: Path) -> None:
     (out / "fedavg-s1" / "rounds.jsonl").write_text("forged")
     seal_run(out / "fedavg-s1")
-    assert state(out).damaged == ("fedavg-s1/seal.json is not as it was sealed",)
+    assert damage(out) == ["fedavg-s1/seal.json is not as it was sealed"]
+
+
+@pytest.mark.parametrize("digest", [5, None, "", "0" * 64])
+def test_what_is_no_digest_of_a_file_is_not_as_it_was_sealed(out: Path, digest: object) -> None:
+    text = json.dumps({"files": {"events.jsonl": digest}}, indent=1) + "\n"
+    (out / "fedavg-s1" / SEAL).write_text(text)
+    assert broken(out / "fedavg-s1") == ["events.jsonl is not as it was sealed"]
+
+
+def test_a_file_that_is_due_and_not_in_the_seal_is_named(out: Path) -> None:
+    assert broken(out, due=["report.html", "host.json"]) == ["host.json is not in the seal"]
 
 
 def test_why_a_run_failed_is_sealed_too(out: Path) -> None:
@@ -87,8 +98,8 @@ SPOILED = {
     "nothing": "",
     "no object": "[]",
     "no files": "{}",
-    "a path that leads out": json.dumps({"files": {"../secret": hashlib.sha256(b"").hexdigest()}}),
-    "no digest": json.dumps({"files": {"events.jsonl": 5}}),
+    "a path that leads out": json.dumps({"files": {"../secret": hashlib.sha256(b"").hexdigest()}}, indent=1) + "\n",
+    "a list": json.dumps({"files": [["events.jsonl", hashlib.sha256(b"").hexdigest()]]}, indent=1) + "\n",
     "too deep": "[" * 100_000,
     "failure is no text": json.dumps({"failure": 5, "files": {}}, indent=1) + "\n",
 }
@@ -99,7 +110,7 @@ def test_a_damaged_seal_is_damage(out: Path, text: str) -> None:
     (out / "fedavg-s1" / SEAL).write_text(text)
     with pytest.raises(ValueError, match="seal.json is not as"):
         read_seal(out / "fedavg-s1")
-    assert "fedavg-s1/seal.json is not as fedlapse writes it" in state(out).damaged
+    assert "fedavg-s1/seal.json is not as fedlapse writes it" in damage(out)
     seal_before = (out / "fedavg-s1" / SEAL).read_text()
     renew(out / "fedavg-s1", ["events.jsonl"])
     assert (out / "fedavg-s1" / SEAL).read_text() == seal_before

@@ -31,7 +31,7 @@ def boxes(tmp_path: Path, lent: list[Box]) -> Boxes:
 
 def came(boxes: Boxes, *messages: bytes) -> list[Ref]:
     """Messages that a worker has made in one batch."""
-    shelf = Shelf([], {})
+    shelf = Shelf([])
     refs = [shelf.put(message) for message in messages]
     return [boxes.take(Put(ref, Lent("a box", shelf.made))) for ref in refs]
 
@@ -68,11 +68,18 @@ def test_a_message_that_is_nowhere_cannot_be_lent(boxes: Boxes) -> None:
 
 def test_what_a_ledger_is_to_keep_is_written_into_a_file_of_its_own(boxes: Boxes, tmp_path: Path) -> None:
     (ref,) = came(boxes, DATA)
-    assert boxes.lent() == [ref]
     boxes.write_down(ref)
     boxes.write_down(ref)
     assert (tmp_path / ref.digest).read_bytes() == DATA
     assert len([path for path in tmp_path.iterdir() if path.is_file()]) == 1
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_a_ledger_may_want_lies_in_files_once_ray_ends(boxes: Boxes, tmp_path: Path, keep: bool) -> None:
+    refs = came(boxes, b"one", b"two")
+    boxes.give_back(keep)
+    assert [(tmp_path / ref.digest).exists() for ref in refs] == [keep, keep]
+    assert [boxes.has(ref) for ref in refs] == [keep, keep]
 
 
 def test_a_file_that_is_there_already_is_not_doubled(boxes: Boxes, tmp_path: Path) -> None:
@@ -81,7 +88,7 @@ def test_a_file_that_is_there_already_is_not_doubled(boxes: Boxes, tmp_path: Pat
 
 
 def test_the_message_without_tensors_is_everywhere(boxes: Boxes) -> None:
-    shelf = Shelf([], {})
+    shelf = Shelf([])
     ref = shelf.put(NO_TENSORS)
     assert ref == NOTHING
     assert not shelf.made
@@ -92,14 +99,7 @@ def test_the_message_without_tensors_is_everywhere(boxes: Boxes) -> None:
 
 def test_a_job_finds_what_it_was_given_and_sends_back_only_what_is_new() -> None:
     old, new = Ref.of(b"old"), Ref.of(b"new")
-    shelf = Shelf([{old.digest: np.frombuffer(b"old", np.uint8)}], {})
+    shelf = Shelf([{old.digest: np.frombuffer(b"old", np.uint8)}])
     assert bytes(shelf.get(old)) == b"old"
     assert [shelf.put(b"o", b"ld"), shelf.put(b"new")] == shelf.put_now == [old, new]
     assert list(shelf.made) == [new.digest]
-
-
-def test_devices_that_read_one_download_get_the_same_view_of_it() -> None:
-    """By it who decodes it knows it again (lab/copies.py)."""
-    ref, latest = Ref.of(DATA), dict[str, memoryview]()
-    box = {ref.digest: np.frombuffer(DATA, np.uint8)}
-    assert Shelf([dict(box)], latest).get(ref) is Shelf([dict(box)], latest).get(ref)

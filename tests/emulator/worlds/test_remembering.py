@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from emulator.lab.jobs import State, Trained, combine, evaluate, export, start, train
 from emulator.lab.scoring import Scores
-from emulator.lab.store import EMPTY, NOTHING, Ref, Stored
+from emulator.lab.store import EMPTY, NOTHING, Ref, Stored, viewer
 from emulator.ledger.ledger import Ledger
 from emulator.ledger.results import Job, refs
-from emulator.ledger.stores import Drafts, Files
+from emulator.ledger.stores import Files
 from emulator.record.run import Run
+from emulator.worlds.executor import Executor
 from emulator.worlds.remembering import Disagreed, Remembering
+from network.wire import payload
 
 RUN = Run("some", 1)
 
 
 class Keys:
     """A key for each job but those of a run without one."""
+
+    machine: ClassVar[Mapping[str, str]] = {"numerics": "these bits"}
 
     def __init__(self) -> None:
         self.noted: list[list[str]] = []  # digests, as a Ref would keep its message here
@@ -42,14 +46,14 @@ class Keys:
         self.noted.append([ref.digest for ref in refs(result)])
 
 
-class Here:
+class Here(Executor):
     """Does each job at once, or on demand.
 
-    `salt` makes other bits of them.  `bundled`: uploads come in bundles, and jobs read as workers do.
+    `salt` makes other bits of them.  `stacked`: uploads are rows of a stack's message.
     """
 
-    def __init__(self, folder: Path, salt: bytes = b"", waiting: bool = False, bundled: bool = False) -> None:
-        self.store, self.salt, self.waiting, self.bundled = Files([folder]), salt, waiting, bundled
+    def __init__(self, folder: Path, salt: bytes = b"", waiting: bool = False, stacked: bool = False) -> None:
+        self.store, self.salt, self.waiting, self.stacked = Files([folder]), salt, waiting, stacked
         self.done: list[str] = []
         self.open: list[tuple[Future[Any], Job, tuple[Any, ...]]] = []
         self.most = 0  # files in the store
@@ -76,17 +80,19 @@ class Here:
         return self._put("file", weights)
 
     def _made(self, *of: Any) -> bytes:
-        store = Drafts(self.store.folders) if self.bundled else self.store
-        data = b"|".join(bytes(store.get(each)) if isinstance(each, Ref) else str(each).encode() for each in of)
+        data = b"|".join(self._read(each) if isinstance(each, Ref) else str(each).encode() for each in of)
         return hashlib.sha256(self.salt + data).digest()
 
     def _put(self, *of: Any) -> Ref:
         return self.store.put(self._made(*of))
 
-    def _put_in_bundle(self, *of: Any) -> Ref:
-        drafts = Drafts(self.store.folders)
-        drafts.put_rows(np.frombuffer(self._made(*of), np.uint8)[None])
-        return self.store.take(drafts.made[0])
+    def _read(self, ref: Ref) -> bytes:
+        return viewer(self.store)(ref).data if ref.stack else bytes(self.store.get(ref))
+
+    def _put_as_a_row(self, *of: Any) -> Ref:
+        stack = payload.encoded({"weights": {"w": np.frombuffer(self._made(*of), np.uint8)[None]}})
+        row = stack.row(0)
+        return Ref(payload.digest(*row.pieces), row.nbytes, self.store.put(*stack.pieces))
 
     def start(self, run: Run) -> State:
         return self._state(self._put(run))
@@ -97,7 +103,7 @@ class Here:
     def train(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Trained:
         if run.label == "fails":
             raise ArithmeticError("no")
-        upload = (self._put_in_bundle if self.bundled else self._put)(device, round, download, memory)
+        upload = (self._put_as_a_row if self.stacked else self._put)(device, round, download, memory)
         return Trained(Stored(upload, {"frame": 32}), 7, EMPTY, None)
 
     def evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
@@ -106,12 +112,6 @@ class Here:
 
     def _state(self, ref: Ref) -> State:
         return State(ref, ref)
-
-    def stop(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -226,30 +226,13 @@ def test_a_model_that_was_written_is_kept_also_if_the_command_is_killed(opened: 
 
 
 @pytest.mark.parametrize("devices", [1, 3])
-def test_what_is_made_again_in_a_bundle_is_found_by_those_who_know_its_name_alone(opened: Opened, devices: int) -> None:
-    first, _ = opened(cap=0, bundled=True)
+def test_a_stack_s_message_is_made_again_for_whoever_needs_a_row_of_it(opened: Opened, devices: int) -> None:
+    first, _ = opened(cap=0, stacked=True)
     expected = scores(first, played(first, 3, devices))
     closed(first, opened)
-    second, inner = opened(cap=0, bundled=True)
+    second, inner = opened(cap=0, stacked=True)
     assert scores(second, played(second, 3, devices), block=1) == expected
     assert inner.done.count("train") == 3 * devices
-
-
-def test_a_bundled_message_that_cannot_be_written_down_fails_the_job_that_needs_it(
-    opened: Opened, monkeypatch: Any
-) -> None:
-    first, _ = opened(cap=0, bundled=True)
-    state = played(first, 1, devices=1)
-    done = first.submit(train, RUN, "d0", 1, state.message, NOTHING, False).result()
-    loose = Ref(done.upload.ref.digest, done.upload.ref.nbytes)
-
-    def full(*_: Any) -> str:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("emulator.ledger.stores.written", full)
-    failed = first.submit(combine, RUN, 1, state.message, {"d0": (loose, 7)}, state.message)
-    with pytest.raises(OSError, match="No space left"):
-        failed.result()
 
 
 @pytest.mark.slow
