@@ -58,7 +58,9 @@ def watched(model: nn.Module, order: str) -> Iterator[Sequences]:
     """Watches the recurrent layers during one run of kind `order` (cost.RUNS)."""
     once = order != "second"  # a fused layer has no second derivative
     layers = _recurrent(model)
-    fused = frozenset(name for name, layer in layers.items() if once and _fused(layer))
+    fused = frozenset(
+        name for name, layer in layers.items() if once and isinstance(layer, nn.LSTM) and layer.proj_size == 0
+    )
     seen = Sequences(frozenset(layers), fused)
 
     def note(name: str, layer: nn.RNNBase, inputs: tuple[Any, ...]) -> None:
@@ -84,10 +86,6 @@ def _recurrent(model: nn.Module) -> dict[str, nn.RNNBase]:
     root = type(model).__name__
     modules = model.named_modules()
     return {f"{root}.{name}" if name else root: layer for name, layer in modules if isinstance(layer, nn.RNNBase)}
-
-
-def _fused(layer: nn.RNNBase) -> bool:
-    return isinstance(layer, nn.LSTM) and layer.proj_size == 0
 
 
 def _convolutions(counts: Mapping[Any, int]) -> int:

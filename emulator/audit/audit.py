@@ -231,16 +231,12 @@ def _critical(row: Row, before: float | None, round: Round) -> Iterator[str]:
     visit = round.visits.get(closer or "", Visit())
     for part, told in _parts(visit, round).items():
         said = path[part]
-        if not _alike(said, told):
+        if not (said.keys() == told.keys() and all(near(said[key], told[key], 1e-9) for key in told)):
             yield f"critical.{part} is {said}, but the events say {told}"
     setup = sum(stretch.setup for stretch in visit.all("down", "up"))
     if not near(path["setup_s"], setup, 1e-9):
         yield f"critical.setup_s is {path['setup_s']}, but the events say {setup}"
     yield from _length(row, before)
-
-
-def _alike(said: Mapping[str, float], told: Mapping[str, float]) -> bool:
-    return said.keys() == told.keys() and all(near(said[key], told[key], 1e-9) for key in told)
 
 
 def _length(row: Row, before: float | None) -> Iterator[str]:

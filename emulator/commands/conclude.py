@@ -75,7 +75,10 @@ def conclude(out: Path, ending: Ending, format: Format) -> int:
     else:
         if ending.interrupted:
             say(f"{cut_off(results)}: these are no results yet", tone="warning")
-        _print_tables(results)
+        typer.echo(table(results.scenario, results.summary))
+        typer.echo(settings_table(results.scenario))
+        for line in (*how_sure(results.scenario), *unmetered(results.summary)):
+            say(line)
     _warn(results.summary, ending)
     if format is Format.text:
         _print_verdict(results, judged)
@@ -150,13 +153,6 @@ def _incomplete(results: Results, ending: Ending, unwritten: Sequence[OSError]) 
     rest = "the rounds before and all other files" if rounds else "all other files"
     rest = f"summary.json, {rest}" if missing == [REPORT] else rest
     return f"{results.folder}: {why(unwritten[0])}; {'; '.join(parts)}; {rest} are safe"
-
-
-def _print_tables(results: Results) -> None:
-    typer.echo(table(results.scenario, results.summary))
-    typer.echo(settings_table(results.scenario))
-    for line in (*how_sure(results.scenario), *unmetered(results.summary)):
-        say(line)
 
 
 def _print_verdict(results: Results, judged: Sequence[Judgement]) -> None:

@@ -30,17 +30,12 @@ def diff(
     """
     with soundness_told([a, b]):
         found = difference(a, b)
-        damaged = list(_damaged(a, b))
+        damaged = [side for side, path in (("A", a), ("B", b)) if soundness(path).damaged]
         if format is Format.json:
             typer.echo(_json(found, damaged))
         else:
             say("\n".join(_text(found, damaged)))
     raise typer.Exit(0 if found.identical else 1)
-
-
-def _damaged(a: Path, b: Path) -> Iterator[str]:
-    """A, B, or both, where their seals tell that a file is not as it was written."""
-    yield from (side for side, path in (("A", a), ("B", b)) if soundness(path).damaged)
 
 
 def _text(found: Difference, damaged: Sequence[str]) -> Iterator[str]:

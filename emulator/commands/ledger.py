@@ -128,17 +128,11 @@ def clear(place: Place = None) -> None:
     say(f"{folder} is cleared")
 
 
-def _folder(place: Path | None) -> Path:
-    """Raises BadScenario if there is to be none."""
+def _existing(place: Path | None) -> Path:
+    """Returns the ledger's folder.  Raises BadScenario if there is none."""
     folder = place or default_folder(os.environ)
     if folder is None:
         raise BadScenario(f"{FOLDER} is {os.environ[FOLDER]}: there is no ledger; say which with --ledger")
-    return folder
-
-
-def _existing(place: Path | None) -> Path:
-    """Raises BadScenario if there is no ledger."""
-    folder = _folder(place)
     if folder.is_file():
         raise BadScenario(f"{folder} is a file; give the folder of a ledger")
     if not (folder / FACTS).exists():

@@ -26,7 +26,11 @@ def papers(
 
     `fedlapse compare papers/NAME` runs one in full; with `--small` it takes about a minute.
     """
-    known = [one for one in read() if _has(one, text.lower())]
+    known = [
+        one
+        for one in read()
+        if any(text.lower() in said.lower() for said in (one["name"], one["says"], *one["algorithms"]))
+    ]
     if not known:
         say(f"fedlapse: no setting of the papers has {text!r}; `fedlapse papers` lists all", err=True, tone="bad")
         raise typer.Exit(BAD_INPUT)
@@ -38,10 +42,6 @@ def papers(
         typer.echo(filled(one["says"], columns(), "    "))
         typer.echo(filled(f"{', '.join(one['algorithms'])}; {_published(one)}", columns(), "    "))
         typer.echo(f"    $ {one['command']}\n")
-
-
-def _has(one: dict[str, Any], text: str) -> bool:
-    return any(text in said.lower() for said in (one["name"], one["says"], *one["algorithms"]))
 
 
 def read() -> list[dict[str, Any]]:

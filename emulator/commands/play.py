@@ -93,14 +93,8 @@ def play_scenario(scenario: Scenario, settings: Settings) -> int:
         if settings.given:
             keep(out, settings.given)
         replace_file(out / "scenario.yaml", dump(scenario))  # from here on `resume` can go on
-        return _play(scenario, lab, settings, out, workers, assumed)
-
-
-def _play(
-    scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: int | Cluster, assumed: Sequence[str]
-) -> int:
-    with on_a_page(scenario, settings.live) as live:
-        return _concluded(scenario, lab, settings, out, workers, assumed, live)
+        with on_a_page(scenario, settings.live) as live:
+            return _concluded(scenario, lab, settings, out, workers, assumed, live)
 
 
 def _concluded(
@@ -114,7 +108,9 @@ def _concluded(
 ) -> int:
     began = time.monotonic()
     try:
-        sitting = _watched(scenario, lab, settings, out, workers, live)
+        with Tracking(settings.track, scenario, out, lambda text: say(text, err=True)) as tracking:
+            watchers: list[Watcher] = [live.watching, tracking] if live else [tracking]
+            sitting = play_runs(scenario, lab, settings, out, workers, watchers)
     except KeyboardInterrupt as stop:
         typer.echo(f"fedlapse: stopped; what was written is in {out}", err=True)
         _tell_how_to_resume(settings, out)
@@ -137,15 +133,6 @@ def _concluded(
         if not (out / SEAL).is_file():  # stopped, or something could not be written
             _tell_how_to_resume(settings, out)
         return exit_code
-
-
-def _watched(
-    scenario: Scenario, lab: Lab, settings: Settings, out: Path, workers: Workers, live: Live | None
-) -> Sitting:
-    """Plays all runs while trackers and the page look on."""
-    watchers: list[Watcher] = [live.watching] if live else []
-    with Tracking(settings.track, scenario, out, lambda text: say(text, err=True)) as tracking:
-        return play_runs(scenario, lab, settings, out, workers, [*watchers, tracking])
 
 
 @dataclass(frozen=True)
@@ -219,7 +206,8 @@ def pool_of(
 ) -> Executor:
     """Workers, with the ledger in the folder `place` if there is one that can be used."""
     let_stay()
-    count = no_more(workers, _most_jobs(lab))
+    # Every device of every run may be training at once; more workers would have nothing to do.
+    count = no_more(workers, len(lab.algorithms) * len(lab.splits) * len(lab.names))
     if place is None:
         return executor(lab, count)
     try:
@@ -250,11 +238,6 @@ def _make_room(scenario: Scenario, workers: int | Cluster) -> None:
 
     runs = len(scenario.algorithms) * len(scenario.seeds)
     make_room(scenario.devices, runs, workers if isinstance(workers, int) else 0)
-
-
-def _most_jobs(lab: Lab) -> int:
-    """How many workers can have something to do at once: every device of every run may be training."""
-    return len(lab.algorithms) * len(lab.splits) * len(lab.names)
 
 
 class Session:

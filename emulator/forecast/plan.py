@@ -12,7 +12,6 @@ from emulator.forecast.deadline import check_deadline
 from emulator.forecast.effort import Effort, effort_of
 from emulator.forecast.groups import Group, absent, groups_of, too_large, too_short, without_power
 from emulator.forecast.host import Host, measured
-from emulator.forecast.memory import largest
 from emulator.forecast.price import Kind, Price, comparable, margin, price, weights, work
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import SharedLink, shared_links
@@ -23,7 +22,7 @@ from emulator.lab.lab import CPU, Lab
 from emulator.lab.stacking import why_alone
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
-from emulator.pricing.memory import Footprint
+from emulator.pricing.memory import Footprint, footprint
 from emulator.record.events import Refused
 from emulator.record.run import Run
 from scenarios.builders.assumed import assumptions
@@ -251,3 +250,11 @@ def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:
         if count
     ]
     return [*some, *failed]
+
+
+def largest(costs: Costs, rehearsal: Rehearsal) -> Footprint:
+    """Returns the most memory that training takes on any device, for the messages that a rehearsal has seen."""
+    load = costs.heaviest()
+    uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
+    downloaded, kept = sum(rehearsal.downloaded.values()), sum(rehearsal.kept.values())
+    return footprint(costs.lab, costs.label, load, downloaded, uploaded, kept)

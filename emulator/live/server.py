@@ -7,14 +7,18 @@ import contextlib
 import json
 import threading
 from collections.abc import Awaitable, Callable
+from importlib import resources
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from aiohttp import web
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
-from emulator.live.page import page
 from emulator.live.watching import Watching
+from emulator.report.page import style
+from emulator.report.vega import script_of_vega
 
 HOST = "127.0.0.1"
 EVERY = 1.0  # s between two looks at what has changed
@@ -182,3 +186,11 @@ def _from_elsewhere(request: web.Request) -> bool:
 
 async def _secured(_: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(HEADERS)
+
+
+def page(name: str) -> str:
+    """Returns the page for the scenario of this name; what changes on it comes as server-sent events."""
+    text = resources.files("emulator.live").joinpath("live.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    parts = {"style": Markup(style()), "vega": Markup(script_of_vega())}  # noqa: S704  our own files
+    return environment.from_string(text).render(name=name, **parts)

@@ -44,7 +44,11 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
     """Of a device's half of a round: the declared work of `load`, and bytes of what comes down, goes up and is kept."""
     algorithm = lab.algorithms[label]
     held, trained = _of_module(lab.model, lab.data.classes, lab.input_shape, lab.data.text)
-    phases = [phase for phase in algorithm.device_work(load) if phase.kind != "forward" and _examples(phase)]
+    phases = [
+        phase
+        for phase in algorithm.device_work(load)
+        if phase.kind != "forward" and (phase.examples or phase.second_order)
+    ]
     try:
         activations = max((_kept(lab, phase) for phase in phases), default=0)
     except ValueError as error:  # torch's word about a pass through the model
@@ -70,10 +74,6 @@ def uploaded(lab: Lab, label: str, round: int) -> int:
 def _kept(lab: Lab, phase: Phase) -> int:
     """What a phase's largest batch leaves for the way back; with a gradient that is differentiated again, its own."""
     return round((TWICE if phase.second_order else 1.0) * _activations(lab, phase.batch))
-
-
-def _examples(phase: Phase) -> float:
-    return phase.examples or phase.second_order
 
 
 def _activations(lab: Lab, batch: int) -> int:

@@ -225,7 +225,7 @@ def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], leng
         "down_s": trip.seconds_by_kind("down") if trip else {},
         "compute_s": trip.compute_by_phase() if trip else {},
         "up_s": trip.seconds_by_kind("up") if trip else {},
-        "server_s": _sum_seconds(server),
+        "server_s": _sum_of(bill.seconds for bill in server),
     }
     parts = [part.values() for part in path.values() if isinstance(part, dict)]
     known = math.fsum([path["setup_s"], *chain(*parts)])  # a replay has them in another order
@@ -238,10 +238,6 @@ def seconds(usages: Mapping[str, Usage]) -> dict[str, Any]:
     devices = {name: [usage.useful, usage.wasted, usage.idle] for name, usage in usages.items()}
     sums = {use: math.fsum(each[n] for each in devices.values()) for n, use in enumerate(("useful", "wasted", "idle"))}
     return {**sums, "devices": devices}
-
-
-def _sum_seconds(bills: Iterable[Bill]) -> dict[str, float]:
-    return _sum_of(bill.seconds for bill in bills)
 
 
 def _sum_of(each: Iterable[Mapping[str, float]]) -> dict[str, float]:

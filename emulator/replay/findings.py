@@ -47,7 +47,9 @@ class Times:
     @property
     def plain(self) -> dict[str, float | str | None]:
         """As JSON has it: null is never."""
-        return {str(seed): _plain(at) for seed, at in self.seeds.items()}
+        return {
+            str(seed): (UNKNOWN if at is None else None if at == math.inf else at) for seed, at in self.seeds.items()
+        }
 
     @property
     def spread(self) -> Spread:
@@ -211,10 +213,6 @@ def _shown(one: Times, other: Times) -> bool:
         return True
     found = interval([[min(at, latest) for at in of if at is not None] for of in known], (1, -1))
     return found is None or found.high < 1
-
-
-def _plain(value: float | None) -> float | str | None:
-    return UNKNOWN if value is None else None if value == math.inf else value
 
 
 def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) -> Finding:

@@ -36,16 +36,18 @@ class Axis:
     unit: Callable[[Iterator[float]], units.Unit]
 
 
-def _rounds(rows: Sequence[Row]) -> Sequence[float]:
-    return [row["round"] + 1 for row in rows]
-
-
 def _bytes(rows: Sequence[Row]) -> Sequence[float]:
     return list(accumulate(map(round_bytes, rows)))
 
 
 TIME = Axis("accuracy-time", "virtual time", "time_s", lambda rows: [row["time_s"] for row in rows], units.of_time)
-ROUNDS = Axis("accuracy-rounds", "rounds", "rounds", _rounds, lambda _: units.Unit("", 1.0))
+ROUNDS = Axis(
+    "accuracy-rounds",
+    "rounds",
+    "rounds",
+    lambda rows: [row["round"] + 1 for row in rows],
+    lambda _: units.Unit("", 1.0),
+)
 BYTES = Axis("accuracy-bytes", "bytes sent, both ways", "bytes", _bytes, units.of_bytes)
 
 

@@ -79,14 +79,6 @@ def _links(sources: Mapping[str, Results]) -> Mapping[str, Any]:
     return {**most, "assumed": assumed}
 
 
-def _unmetered(results: Sequence[Results]) -> list[str]:
-    return sorted({group for one in results for group in one.summary.get("unmetered", ())})
-
-
-def _networks(results: Sequence[Results]) -> str:
-    return ", ".join(dict.fromkeys(one.scenario.network_model for one in results))
-
-
 def _names(results: Sequence[Results]) -> list[str]:
     """What the folders are called: by their last part, and numbered where two share it.
 
@@ -128,17 +120,12 @@ def _summary(
         summary = with_intervals(summary, played, aims)
     return {
         **summary,
-        "failures": {label: _failures(one, own) for label, (one, own) in origin.items()},
+        "failures": {label: list(one.summary.get("failures", {}).get(own, [])) for label, (one, own) in origin.items()},
         "links": _links(sources),
         "data": [f"{name}: {text}" for name, one in sources.items() for text in one.summary.get("data", ())],
-        "network": _networks(results),
-        "unmetered": _unmetered(results),
+        "network": ", ".join(dict.fromkeys(one.scenario.network_model for one in results)),
+        "unmetered": sorted({group for one in results for group in one.summary.get("unmetered", ())}),
     }
-
-
-def _failures(one: Results, label: str) -> Sequence[str]:
-    found: Sequence[str] = one.summary.get("failures", {}).get(label, [])
-    return found
 
 
 def differing(results: Sequence[Results]) -> list[str]:

@@ -123,7 +123,9 @@ def times_of(found: Sequence[Values]) -> Figure:
     dots = here.transform_filter("datum.kind == 'seed'").mark_point(size=45, opacity=0.65, stroke=COLOURS[0])
     ticks = here.transform_filter("datum.kind == 'mean'").mark_tick(color=COLOURS[1], thickness=3, size=18, opacity=1)
     short = [
-        (each.label, each.bound / unit.size, f"{missing} seeds") for each in found if (missing := _missing(each)) > 1
+        (each.label, each.bound / unit.size, f"{missing} seeds")
+        for each in found
+        if (missing := len(each.times) - each.reached) > 1
     ]
     cut = table({"label": "string", "time": "number", "said": "string"}, short).mark_text(
         align="left", dx=8, fontSize=10
@@ -134,11 +136,6 @@ def times_of(found: Sequence[Values]) -> Figure:
     chart: Any = alt.LayerChart(layer=layers).properties(width=2 * WIDTH - 180, height=26 * len(order))
     described = f"Times of all seeds of {len(order)} algorithms."
     return Figure("times", "Times of all seeds", CAPTIONS["times"], frame(chart, "times", described))
-
-
-def _missing(each: Values) -> int:
-    """Seeds that did not get there in time: their dots lie on one another."""
-    return len(each.times) - each.reached
 
 
 def _dots(each: Values) -> Iterator[tuple[str, str, float, str]]:

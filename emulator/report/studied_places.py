@@ -82,7 +82,13 @@ def _panel(
     up, _, trip, _ = AXES
     columns = dict.fromkeys(("up", "trip", "winner", "ratio", "ink"), "string")
     rows = [
-        (f"{each.place[up]:g}", f"{each.place[trip]:g}", each.winner, _ratio(each), _ink(shades[each.winner]))
+        (
+            f"{each.place[up]:g}",
+            f"{each.place[trip]:g}",
+            each.winner,
+            figure(each.contrast.ratio) if each.contrast else "",
+            "white" if shades[each.winner] in DARK else "black",
+        )
         for each in cells
     ]
     here = table(columns, rows)
@@ -95,14 +101,6 @@ def _panel(
     texts = here.mark_text(fontSize=10).encode(**at, text="ratio:N", color=alt.Color("ink:N", scale=None))
     made: Any = alt.LayerChart(layer=[boxes, texts])
     return made.properties(width=SIDE * len(values[up]), height=TALL * len(values[trip]))
-
-
-def _ratio(each: Cell) -> str:
-    return figure(each.contrast.ratio) if each.contrast else ""
-
-
-def _ink(shade: str) -> str:
-    return "white" if shade in DARK else "black"
 
 
 def traces(answer: Answer) -> Figure | None:

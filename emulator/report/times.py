@@ -42,7 +42,14 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
     described = "; ".join(f"{label}: {text}" for label, *_, text in middles)
     description = f"Virtual time until {target.name} was reached, a row for each algorithm. Median: {described}."
     rows = [
-        (label, text, ", ".join(_seed(seed, at, unit) for seed, at in entries[label]["seeds"].items()))
+        (
+            label,
+            text,
+            ", ".join(
+                f"{seed}: {unit.show(at['time_s']) if at else units.NONE}"
+                for seed, at in entries[label]["seeds"].items()
+            ),
+        )
         for label, *_, text in middles
     ]
     headings = ("algorithm", "median", f"each seed, {unit.name}")
@@ -158,7 +165,3 @@ def _caption(entries: Entries, middles: Iterable[Sequence[Any]]) -> str:
     if any(entry["reached"] < entry["of"] for entry in entries.values()):
         said.append("A triangle stands where the run of a seed ended without getting there.")
     return " ".join(said)
-
-
-def _seed(seed: str, at: Mapping[str, float] | None, unit: units.Unit) -> str:
-    return f"{seed}: {unit.show(at['time_s']) if at else units.NONE}"

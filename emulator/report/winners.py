@@ -43,7 +43,7 @@ def figure(cells: Sequence[Cell], axes: Sequence[Axis], labels: Sequence[str], t
     panels = [
         _panel(here, (wide[0], y), colours, _over(third, number))
         for number in _values(third)
-        if (here := _at(cells, third, number))
+        if (here := [each for each in cells if third is None or each.place[third.name] == number])
     ]
     chart: Any = panels[0] if len(panels) == 1 else alt.VConcatChart(vconcat=panels)
     over = " and ".join(axis.title for axis in wide)
@@ -113,10 +113,6 @@ def _framed(chart: Any, description: str) -> Any:
 
 def _values(axis: Axis | None) -> range:
     return range(len(axis.values) if axis else 1)
-
-
-def _at(cells: Sequence[Cell], axis: Axis | None, number: int) -> list[Cell]:
-    return [each for each in cells if axis is None or each.place[axis.name] == number]
 
 
 def _over(axis: Axis | None, number: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from emulator.record.targets import Target
-from emulator.results.summary import Rows, spread, to_target
+from emulator.results.summary import Rows, last, spread, to_target
 from scenarios.schema.scenario import Expect
 
 
@@ -69,7 +69,7 @@ def _reach(expected: Expect, target: Target, seeds: Mapping[int, Rows]) -> Itera
 
 
 def _final(expected: Expect, least: float, seeds: Mapping[int, Rows]) -> Judgement:
-    ends = [_last(rows, expected.metric) for rows in seeds.values()]
+    ends = [last(rows, expected.metric) for rows in seeds.values()]
     # a seed without a value is to count as the worst there is: spread() has none for that, but of -value it is never
     below = spread([None if value is None else -value for value in ends])["median"]
     median = None if below is None else -below
@@ -78,10 +78,6 @@ def _final(expected: Expect, least: float, seeds: Mapping[int, Rows]) -> Judgeme
     if median is None:
         return Judgement(False, f"{claim}: not measured {count}")
     return Judgement(median >= least, f"{claim}: {_apart(median, least)} {count}")
-
-
-def _last(rows: Rows, metric: str) -> float | None:
-    return next((row[metric] for row in reversed(rows) if row[metric] is not None), None)
 
 
 def _apart(value: float, bound: float) -> str:

@@ -39,16 +39,11 @@ def _weak(pulled: Rows, bound: float) -> Iterator[Warned]:
     """Rounds in which 1 stood for Ω, or else those in which the penalty does nothing."""
     ones = [row for row in pulled if _is_identity(row)]
     known = [row for row in pulled if not _is_identity(row)]
-    idle = [row for row in known if _is_idle(row, bound)]
+    idle = [row for row in known if row["leverage"]["p99"] < IDLE and row["leverage"]["step"] <= bound]
     if ones:
         yield Warned("identity", f"{_of(ones, pulled)} {_identity(ones, known, idle)}")
     elif idle:
         yield Warned("idle", f"{_of(idle, pulled)} {_idle(idle, alone=len(idle) == len(pulled))}")
-
-
-def _is_idle(row: Row, bound: float) -> bool:
-    pull = row["leverage"]
-    return bool(pull["p99"] < IDLE and pull["step"] <= bound)
 
 
 def _is_identity(row: Row) -> bool:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, Literal
 
 from emulator.record.targets import Target
-from emulator.results.summary import Rows, Spread, spread, to_target
+from emulator.results.summary import Rows, Spread, last, spread, to_target
 from scenarios.schema.scenario import Published
 
 Kind = Literal["final", "rounds", "part"]  # the last value; rounds to a value; the same over the baseline's
@@ -32,7 +32,7 @@ def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]
     ours: dict[int, float | None]
     kind: Kind = "final" if stated.value is None else "rounds" if stated.ratio is None else "part"
     if stated.value is None:
-        ours = {seed: _last(rows, stated.metric) for seed, rows in sorted(seeds.items())}
+        ours = {seed: last(rows, stated.metric) for seed, rows in sorted(seeds.items())}
         what, theirs = f"{stated.metric} at the end", stated.final
     else:
         target = Target(stated.metric, stated.value)
@@ -68,10 +68,6 @@ def _parts(found: Mapping[int, float | None], base: Mapping[int, float | None]) 
     """
     ahead = {seed: _ahead(rounds, base.get(seed), ratio=True) for seed, rounds in found.items()}
     return {seed: None if ratio == inf else ratio for seed, ratio in ahead.items() if ratio is not None}
-
-
-def _last(rows: Rows, metric: str) -> float | None:
-    return next((row[metric] for row in reversed(rows) if row[metric] is not None), None)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,9 @@ def _label(
         "seeds": sorted(seeds),
         "rounds": {str(seed): len(rows) for seed, rows in sorted(seeds.items())},
         "targets": {target.name: _target(seeds, target) for target in targets},
-        "final": {metric: _final(finals, metric) for metric in FINALS if _has_all(finals, metric)},
+        "final": {
+            metric: _final(finals, metric) for metric in FINALS if all(row[metric] is not None for row in finals)
+        },
         "numbers": _numbers(finals),
         "time_s": spread([row["time_s"] for row in finals]) if finals else None,
         "bytes": spread([float(sum(map(round_bytes, rows))) for rows in seeds.values()]),
@@ -115,10 +117,6 @@ def _label(
         "device_rounds": {fate: sum(row[fate] for row in rounds) for fate in FATES},
         "warnings": [each._asdict() for each in warned],
     }
-
-
-def _has_all(finals: Rows, metric: str) -> bool:
-    return all(row[metric] is not None for row in finals)
 
 
 def _final(finals: Rows, metric: str) -> Spread | None:
@@ -169,6 +167,11 @@ def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:
         "at_pace": None if there else rounds_at_pace([*seeds.values()], target),
         "seeds": {str(seed): at for seed, at in found.items()},
     }
+
+
+def last(rows: Rows, metric: str) -> float | None:
+    """Returns the value of the metric when it was last evaluated; None if it never was."""
+    return next((row[metric] for row in reversed(rows) if row[metric] is not None), None)
 
 
 def _best(seeds: Mapping[int, Rows], metric: str) -> Spread | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import fmean
@@ -104,7 +104,7 @@ def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
     entries = list(labels.values())
     time, times = units.column([said["time_s"] for said in entries], units.of_time)
     size, sizes = units.column([said["bytes"] for said in entries], units.of_bytes)
-    metrics = [metric for metric in METRICS if any(_ended_with(said, metric) for said in entries)]
+    metrics = [metric for metric in METRICS if any(said["time_s"] and said["final"].get(metric) for said in entries)]
     fates = [fate for fate in FATES if fate != "asked" and _differs(entries, fate)]
     rows = [
         (label, _rounds(said), *cells, *_spreads(said["final"], metrics), *_percents(said, fates))
@@ -120,10 +120,6 @@ def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
     headings = ("algorithm", "rounds", _heading("time", time), size or "bytes", *metrics, *fates)
     found = Table(caption, headings, rows, 1)
     return _with_energy(found, entries) if energy else found
-
-
-def _ended_with(said: Mapping[str, Any], metric: str) -> bool:
-    return bool(said["time_s"] and said["final"].get(metric))
 
 
 def _rounds(said: Mapping[str, Any]) -> str:
@@ -144,9 +140,12 @@ def of_devices(summary: Mapping[str, Any]) -> Table:
     most = _most(spent.values())
     names = sorted(most, key=lambda name: (-most[name], name))
     if most:
-        names += _unmetered(spent.values(), most)
+        names += sorted({name for of in spent.values() for name in of if name not in most})
     unit, shown = units.of_energy(most.values()), names[:DEVICES]
-    rows = [(name, *(_drew(of.get(name), unit) for of in spent.values())) for name in shown]
+    rows = [
+        (name, *(units.NONE if (joules := of.get(name)) is None else unit.show(joules) for of in spent.values()))
+        for name in shown
+    ]
     caption = f"{unit.name}: {DREW}, mean over seeds of whole runs; – where one never was, or its power is not known."
     if len(names) > DEVICES:
         caption += f" {DEVICES} of {len(names):,} are shown, those that drew most."
@@ -161,14 +160,6 @@ def _most(spent: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
             if joules is not None:
                 most[name] = max(joules, most.get(name, 0.0))
     return most
-
-
-def _unmetered(spent: Iterable[Mapping[str, float | None]], metered: Collection[str]) -> list[str]:
-    return sorted({name for of in spent for name in of if name not in metered})
-
-
-def _drew(joules: float | None, unit: Unit) -> str:
-    return units.NONE if joules is None else unit.show(joules)
 
 
 def unmetered(summary: Mapping[str, Any]) -> list[str]:

@@ -28,7 +28,9 @@ def protocol_of(scenario: Scenario) -> Protocol:
     _check_baseline(said, labels[0])
     if not (said.shares or said.values):
         raise BadScenario("it has no target; shares: [0.95] is one", ("study", "shares"))
-    if said.sensitivity and (both := sorted(set(said.sensitivity.seeds) & _tuning_seeds(scenario))):
+    if said.sensitivity and (
+        both := sorted(set(said.sensitivity.seeds) & (set(scenario.tune.seeds) if scenario.tune else set()))
+    ):
         raise BadScenario(f"seed {both[0]} has chosen the settings", ("study", "sensitivity"))
     return said
 
@@ -51,10 +53,6 @@ def _check_baseline(said: Protocol, baseline: str) -> None:
     ):
         if baseline in names:
             raise BadScenario(f"{baseline} comes first, so it is the baseline and nothing else", ("study", key))
-
-
-def _tuning_seeds(scenario: Scenario) -> set[int]:
-    return set(scenario.tune.seeds) if scenario.tune else set()
 
 
 def ranked(scenario: Scenario) -> list[str]:

@@ -19,7 +19,7 @@ from emulator.studies.protocol import OWN
 from emulator.studies.swings import unchanged
 from emulator.studies.tables import edges
 from emulator.studies.words import count, goal, got_there, role
-from emulator.tuning.results import Best, bests
+from emulator.tuning.results import bests
 from emulator.tuning.space import words
 
 DECIDED, SAME = "✓", "="
@@ -316,15 +316,11 @@ def _moved(each: Moved, base: Moved | None) -> str:
 def tuned(answer: Answer) -> Table:
     """The best settings of each algorithm."""
     rows = [
-        (best.label, best.clock, words(best.configuration), best.time, _edges(answer, best))
+        (best.label, best.clock, words(best.configuration), best.time, joined(edges(answer, best)) or NONE)
         for best in bests(answer.founds)
     ]
     caption = "The best settings. At the edge: options whose best value is the largest or smallest that was tried."
     return Table(caption, ("algorithm", "tuned for", "settings", "mean time", "at the edge"), rows, 5)
-
-
-def _edges(answer: Answer, best: Best) -> str:
-    return joined(edges(answer, best)) or NONE
 
 
 def nulls(answer: Answer) -> Table:

@@ -103,7 +103,7 @@ def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], wh
 def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> None:
     """summary.json, as far as `report` must know that these are replays."""
     said: dict[str, Any] = {
-        "sentence": _sentence(batch, finding),
+        "sentence": f"{_played_again(batch, finding.name)}. {_accuracies(batch, finding)}",
         "failures": {label: list(_ends(finding, label)) for label in batch.labels},
         "links": {"assumed": [*finding.assumptions, *repeated(finding)], "loops": 0, "trace": ""},
         "interrupted": not whole,
@@ -111,17 +111,14 @@ def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> No
     replace_file(folder / "summary.json", json.dumps(said, indent=1, sort_keys=True) + "\n")
 
 
-def _sentence(batch: Batch, finding: Finding) -> str:
-    accuracies = "Accuracies are those of a run there." if batch.source.train else _accuracies(finding)
-    return f"{_played_again(batch, finding.name)}. {accuracies}"
-
-
 def _played_again(batch: Batch, name: str) -> str:
     kind, how = ("Replays with training", "") if batch.source.train else ("Replays, no runs", " without training")
     return f"{kind}: the runs in {batch.source.path}, played again{how} on “{name}”"
 
 
-def _accuracies(finding: Finding) -> str:
+def _accuracies(batch: Batch, finding: Finding) -> str:
+    if batch.source.train:
+        return "Accuracies are those of a run there."
     if any(times.assumed for of in finding.times.values() for times in of.values()):
         return f"Accuracies are assumed: {ASSUMPTION}."
     return "Accuracies are those of the record."

@@ -100,7 +100,7 @@ def map_(
         goal = _target(batch, target)
         grid = _points(axes, recorded.server_rate, symmetric)
         play = replaying.player(batch)
-        played = play(_orders(batch, grid))
+        played = play([Order(run, condition) for _, condition in grid for run in range(len(batch.scripts))])
         cells = list(_cells(batch, grid, played, goal))
         _say_why(played, len(cells), len(grid))
         if cells:
@@ -168,11 +168,6 @@ def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> l
 
     base = Condition("map", server_rate=None if server_rate is None else RATE.value(server_rate))
     return list(conditions(axes, base, symmetric))
-
-
-def _orders(batch: Batch, points: Sequence[Point]) -> list[Order]:
-
-    return [Order(run, condition) for _, condition in points for run in range(len(batch.scripts))]
 
 
 def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[Cell]:

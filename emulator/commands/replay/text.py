@@ -45,10 +45,11 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
         row = [each.name] if unit else [each.name, its.name]
         row += cells(each, target, its)
         if len(batch.labels) > 1:
-            row.append(_first(each, target, each.name in turned))
+            row.append(f"{each.first(target) or units.NONE}{' (order changes)' if each.name in turned else ''}")
         grid.add_row(*row)
     in_unit = f" in {unit.name}" if unit else ""
-    title = f"{batch.scenario.name}: time {_until(batch, target)}{in_unit}"
+    until = f"for {batch.every}" if target == ALL else f"until {target}"
+    title = f"{batch.scenario.name}: time {until}{in_unit}"
     return f"{title}, network model {batch.network}\n{_printed(grid)}"
 
 
@@ -71,18 +72,10 @@ def _grid(labels: Sequence[str], unit: units.Unit | None) -> Table:
     return grid
 
 
-def _first(each: Finding, target: str, turned: bool) -> str:
-    return f"{each.first(target) or units.NONE}{' (order changes)' if turned else ''}"
-
-
 def _printed(grid: Table) -> str:
     shown = io.StringIO()
     Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
     return "\n".join(line.rstrip() for line in shown.getvalue().rstrip().splitlines())
-
-
-def _until(batch: Batch, target: str) -> str:
-    return f"for {batch.every}" if target == ALL else f"until {target}"
 
 
 def _missed(record: Finding) -> Iterator[str]:
@@ -117,7 +110,11 @@ def _ratios(batch: Batch, findings: Sequence[Finding], target: str) -> Iterator[
     said = []
     for label in others:
         found = [(_over(each.times[target][base], each.times[target][label]), each) for each in findings]
-        known = [f"{times:.2f}x {_where(each, findings)}" for times, each in found if times is not None]
+        known = [
+            f"{times:.2f}x {'in the record' if each is findings[0] else f'on {each.name}'}"
+            for times, each in found
+            if times is not None
+        ]
         said += [f"{label} {', '.join(known)}"] if known else []
     if said:
         yield f"  beside {base}: {'; '.join(said)}"
@@ -126,10 +123,6 @@ def _ratios(batch: Batch, findings: Sequence[Finding], target: str) -> Iterator[
 def _over(base: Times, other: Times) -> float | None:
     """The other median over the base's; None where one of them is never, or not known."""
     return ratio(base.median, other.median) if base.known and other.known else None
-
-
-def _where(each: Finding, findings: Sequence[Finding]) -> str:
-    return "in the record" if each is findings[0] else f"on {each.name}"
 
 
 def _elsewhere(findings: Sequence[Finding], target: str) -> str:

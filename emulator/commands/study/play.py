@@ -212,13 +212,10 @@ class Studying:
         every = tuple(Aim(metric=METRIC, value=each.value, hold=each.hold) for each in goals)
         stop = Stop(metric=METRIC, value=goals[-1].value, hold=goals[-1].hold)
         rounds = self._until(stop).model_copy(update={"targets": every})
-        scenario = self._made(algorithms=tuple(entries), rounds=rounds, tuned=self._chosen(variants))
-        return self.trials.play(scenario, out, "all algorithms, with the seeds that are reported")
-
-    def _chosen(self, variants: Variants) -> dict[str, str]:
-        """How the settings of each run were chosen, for those who read its record."""
         own, other = "by the study, for its own links", "by the study, for other links"
-        return {name: own if name == label else other for label, of in variants.items() for name in of}
+        tuned = {name: own if name == label else other for label, of in variants.items() for name in of}
+        scenario = self._made(algorithms=tuple(entries), rounds=rounds, tuned=tuned)
+        return self.trials.play(scenario, out, "all algorithms, with the seeds that are reported")
 
     def _until(self, stop: Stop | None) -> Rounds:
         """Rounds until a target is reached, or the study's horizon."""

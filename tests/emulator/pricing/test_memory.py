@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from algorithms import models
-from emulator.forecast.memory import largest
+from emulator.forecast.plan import largest
 from emulator.forecast.rehearsal import Rehearsal
 from emulator.lab.build import lab_of
 from emulator.pricing.costs import Costs
