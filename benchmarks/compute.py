@@ -32,8 +32,8 @@ from algorithms.local import Quadratic, sgd
 from algorithms.models import build, cross_entropy, input_shape
 from algorithms.step import Step
 from devices.device import Device, Profile
+from emulator.compute.executors import quiet_torch
 from emulator.forecast.calibration import Kernel, evaluated, workload
-from emulator.worlds.executors import quiet_torch
 
 FITTED = ("mlp", "mnist-cnn")
 HELD_OUT = ("digits-cnn",)

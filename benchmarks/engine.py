@@ -26,17 +26,17 @@ from algorithms.cohort import drawn
 from algorithms.fedavg import FedAvg
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
+from emulator.compute.executor import Executor
+from emulator.compute.executors import Inline
+from emulator.compute.garbage import let_stay
 from emulator.conversation.rounds import RoundRules
 from emulator.lab.guarded import Guarded
 from emulator.lab.lab import Lab, Split
-from emulator.lab.store import Store
+from emulator.messages.store import Store
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.worlds.executor import Executor
-from emulator.worlds.executors import Inline
-from emulator.worlds.garbage import let_stay
 from network.links.link import Link
 
 FLEETS = (100, 1_000, 10_000, 100_000)

@@ -26,14 +26,14 @@ import typer
 from torch import nn
 
 from benchmarks.verdict import judge
+from emulator.compute.executors import Inline, Job
+from emulator.compute.garbage import let_stay
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Row
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline, Job
-from emulator.worlds.garbage import let_stay
 from scenarios.load import build
 from scenarios.schema.scenario import Scenario
 

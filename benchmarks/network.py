@@ -22,7 +22,7 @@ import numpy as np
 import typer
 
 from benchmarks.verdict import judge
-from emulator.worlds.garbage import let_stay
+from emulator.compute.garbage import let_stay
 from network.links.ramp import Ramp
 from network.links.rate import Constant
 from network.links.tcp import Congestion, Tcp, Way, passage

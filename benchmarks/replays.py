@@ -24,10 +24,10 @@ import typer
 
 from benchmarks import bare_clock
 from benchmarks.verdict import judge
+from emulator.compute import forking
 from emulator.record.run import Run
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
-from emulator.worlds import forking
 from network.links.synth import presets, synth
 from network.windows.crowd import compile_all
 from scenarios.load import dump, load

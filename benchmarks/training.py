@@ -34,6 +34,11 @@ from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
 from emulator.commands.options import ExecutorName
+from emulator.compute import forking
+from emulator.compute.executor import Executor
+from emulator.compute.executors import Processes
+from emulator.compute.garbage import let_stay
+from emulator.compute.remembering import remembering
 from emulator.conversation.rounds import RoundRules
 from emulator.lab import stacking
 from emulator.lab.lab import Lab, Split
@@ -42,11 +47,6 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.worlds import forking
-from emulator.worlds.executor import Executor
-from emulator.worlds.executors import Processes
-from emulator.worlds.garbage import let_stay
-from emulator.worlds.remembering import remembering
 from network.links.link import Link
 
 TESTS = 10_000  # test examples in all

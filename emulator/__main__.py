@@ -12,7 +12,7 @@ import typer
 
 from emulator.commands.group import Lazy
 from emulator.commands.stopping import ending, hear_no_more, listen
-from emulator.ledger.scratch import clear
+from emulator.messages.scratch import clear
 
 COMMANDS = {  # where each is, and its first sentence
     "new": (

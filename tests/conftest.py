@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 
 from emulator.__main__ import app
 from emulator.audit.audit import audit
+from emulator.compute.executors import Inline
+from emulator.compute.ready import be_ready
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
-from emulator.worlds.ready import be_ready
 from scenarios.builders.reads import SEEN
 from scenarios.load import build, dump
 

@@ -24,8 +24,8 @@ from benchmarks import bare, bare_clock, engine, memory, on_ray, training
 from benchmarks.engine import Cost
 from benchmarks.training import SHAPES, Shape, Speed
 from emulator.commands.options import ExecutorName
+from emulator.compute.executors import Inline
 from emulator.lab.jobs import train
-from emulator.worlds.executors import Inline
 from tests.all_of import all_of
 
 

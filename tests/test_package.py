@@ -33,9 +33,9 @@ import sys
 from dataclasses import replace
 
 from benchmarks.training import RUN, SHAPES, lab_of
-from emulator.ledger.stores import Memory
+from emulator.messages.files import Memory
 from emulator.lab import jobs
-from emulator.lab.store import NOTHING
+from emulator.messages.store import NOTHING
 
 lab, store = lab_of(replace(SHAPES["many"], devices=2, examples=10), tests=10), Memory()
 state = jobs.start(lab, store, RUN)

@@ -30,11 +30,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from emulator.lab.store import NOTHING, Ref
-from emulator.ledger import scratch, stores
+from emulator.compute import crew, executors
 from emulator.ledger.results import FORMS
+from emulator.messages import files as stores
+from emulator.messages import scratch
+from emulator.messages.store import NOTHING, Ref
 from emulator.record.record import Record
-from emulator.worlds import crew, executors
 from tests.conftest import SMALL, digests, merged, results
 
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 20}
@@ -49,7 +50,7 @@ SCENARIO = merged(
 )
 LOG = "FEDLAPSE_TORTURE_LOG"
 PATIENCE = 300.0  # s
-BATCH = 10  # jobs travel together at most, as none of these takes less than a ms (emulator.worlds.batches.LONGEST)
+BATCH = 10  # jobs travel together at most, as none of these takes less than a ms (emulator.compute.batches.LONGEST)
 
 
 READ, WRONG = "read", "wrong"

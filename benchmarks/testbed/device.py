@@ -15,13 +15,13 @@ import time
 
 from benchmarks.testbed.ends import NICE
 from benchmarks.testbed.namespaces import say
+from emulator.compute.executors import quiet_torch
 from emulator.conversation.device import Home
 from emulator.lab import jobs
 from emulator.lab.build import lab_of
 from emulator.lab.lab import Lab
-from emulator.lab.store import NOTHING
-from emulator.ledger.stores import Memory
-from emulator.worlds.executors import quiet_torch
+from emulator.messages.files import Memory
+from emulator.messages.store import NOTHING
 from network.wire import envelope
 from scenarios.load import load
 

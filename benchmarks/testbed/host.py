@@ -19,11 +19,11 @@ from aiohttp import web
 from benchmarks.testbed.device import PORT, warm
 from benchmarks.testbed.ends import NICE
 from benchmarks.testbed.namespaces import say
+from emulator.compute.executors import quiet_torch
 from emulator.lab import jobs
 from emulator.lab.build import lab_of
 from emulator.lab.lab import Lab
-from emulator.ledger.stores import Memory
-from emulator.worlds.executors import quiet_torch
+from emulator.messages.files import Memory
 from network.wire import envelope
 from scenarios.load import load
 

@@ -12,7 +12,7 @@ from safetensors.numpy import load
 
 from emulator.audit.event_laws import Timeline
 from emulator.audit.format import Row
-from emulator.lab.store import Ref
+from emulator.messages.store import Ref
 from emulator.record.folders import REPLAY, untrained
 from emulator.record.host import host_of
 from emulator.record.record import FILES, MODEL, SECOND_NAMES

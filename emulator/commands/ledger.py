@@ -16,14 +16,14 @@ from emulator.commands.group import Commands, flat
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.playing import Computing, crew_of
+from emulator.compute import gpus
 from emulator.ledger.blobs import LIVE
 from emulator.ledger.facts import today
 from emulator.ledger.inputs import INPUTS
 from emulator.ledger.ledger import FACTS, Ledger, opened
 from emulator.ledger.ledger import clear as remove
 from emulator.ledger.place import FOLDER, default_folder
-from emulator.ledger.scratch import in_use
-from emulator.worlds import gpus
+from emulator.messages.scratch import in_use
 from scenarios.text.faults import BadScenario
 
 OTHER_BITS = 4
@@ -71,7 +71,7 @@ def verify(
 ) -> None:
     """Does a share of the jobs again: the same bits must come out. Exit code 4 if they do not."""
     with told_in_one_line():
-        from emulator.worlds.verifying import verify as again  # torch
+        from emulator.compute.verifying import verify as again  # torch
 
         places = gpus.found(computing.device)
         crew = crew_of(computing.workers, places, computing.cluster)

@@ -28,6 +28,13 @@ from emulator.commands.on_a_page import on_a_page
 from emulator.commands.options import Format
 from emulator.commands.playing import Settings, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
+from emulator.compute import gpus
+from emulator.compute.crew import Workers, executor, no_more
+from emulator.compute.executor import Executor, Tally
+from emulator.compute.executors import Cluster
+from emulator.compute.garbage import let_stay
+from emulator.compute.remembering import Disagreed, remembering
+from emulator.compute.workers import why_broken
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import built
 from emulator.lab.doubts import about_data, about_model
@@ -49,13 +56,6 @@ from emulator.record.writing import told
 from emulator.results.results import targets
 from emulator.trackers.destination import Destination
 from emulator.trackers.tracking import Tracking
-from emulator.worlds import gpus
-from emulator.worlds.crew import Workers, executor, no_more
-from emulator.worlds.executor import Executor, Tally
-from emulator.worlds.executors import Cluster
-from emulator.worlds.garbage import let_stay
-from emulator.worlds.remembering import Disagreed, remembering
-from emulator.worlds.workers import why_broken
 from scenarios.builders.assumed import assumptions
 from scenarios.builders.roster import MANY
 from scenarios.load import dump

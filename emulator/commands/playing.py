@@ -24,14 +24,14 @@ from emulator.commands.options import (
     RayAddress,
     Workers,
 )
+from emulator.compute import ready
 from emulator.ledger.place import FOLDER, KEEP_STATES, default_folder
-from emulator.worlds import ready
 from scenarios.text.faults import BadScenario
 
 if TYPE_CHECKING:
+    from emulator.compute.executors import Cluster
     from emulator.record.given import Given
     from emulator.trackers.destination import Destination
-    from emulator.worlds.executors import Cluster
 
 RAY = "pip install 'fedlapse[ray]'"
 
@@ -87,7 +87,7 @@ class Computing:
             raise BadScenario(f"--executor ray: Ray is not installed; {RAY}")
         if address not in (None, "auto") and not address.startswith("ray://"):
             raise BadScenario(f"--ray-address {address}: it must be auto, or such as ray://10.0.0.1:10001")
-        from emulator.worlds.executors import Cluster  # half a second
+        from emulator.compute.executors import Cluster  # half a second
 
         return Cluster(address=address)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from emulator.worlds.signals import ENDING
+from emulator.compute.signals import ENDING
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -18,6 +18,12 @@ from emulator.commands.lines import say
 from emulator.commands.play import AT_ONCE, host_text, play_runs, pool_of, why_ended
 from emulator.commands.playing import Settings, crew_of
 from emulator.commands.stopping import code, code_of, uninterrupted
+from emulator.compute import gpus
+from emulator.compute.crew import Workers
+from emulator.compute.executor import Executor, Tally
+from emulator.compute.executors import Team
+from emulator.compute.knowing import Knowing, Unknown
+from emulator.compute.remembering import Disagreed
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import built
 from emulator.lab.doubts import about_data
@@ -30,12 +36,6 @@ from emulator.record.record import replace_file
 from emulator.record.run import Run
 from emulator.record.seal import SEAL, seal_results
 from emulator.results.results import results_of
-from emulator.worlds import gpus
-from emulator.worlds.crew import Workers
-from emulator.worlds.executor import Executor, Tally
-from emulator.worlds.executors import Team
-from emulator.worlds.knowing import Knowing, Unknown
-from emulator.worlds.remembering import Disagreed
 from emulator.worlds.virtual import at_once
 from scenarios.builders.assumed import assumptions
 from scenarios.load import dump

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from emulator.conversation.processor import Bench
 from emulator.conversation.trainings import Trainings
 from emulator.lab.jobs import Learnt, Trained
-from emulator.lab.store import EMPTY, Stored
+from emulator.messages.store import EMPTY, Stored
 from emulator.pricing.charges import Charges
 from emulator.record.call import Call
 from emulator.worlds.interface import AskedEnd, Cancelled, DeviceEnd, Lost, Parcel, Task, TellingEnd, Ticket, World

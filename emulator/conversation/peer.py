@@ -17,8 +17,8 @@ from functools import cached_property
 from aiohttp import ClientWebSocketResponse, WSMsgType, web
 
 from emulator.conversation.traffic import Flight
-from emulator.lab.forms import UploadForm
-from emulator.lab.store import Ref, Store, read
+from emulator.messages.forms import UploadForm
+from emulator.messages.store import Ref, Store, read
 from emulator.worlds.interface import Lost, Parcel
 from network.wire import envelope, payload
 from network.wire.form import Refused

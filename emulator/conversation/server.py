@@ -22,7 +22,7 @@ from emulator.conversation.underway import Play, RunFailed
 from emulator.lab.jobs import Opening, State, combine, request, start
 from emulator.lab.lab import Lab
 from emulator.lab.seeds import seed
-from emulator.lab.store import NOTHING
+from emulator.messages.store import NOTHING
 from emulator.pricing.charges import Charges
 from emulator.record.record import Record
 from emulator.record.run import Run

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 
+from emulator.compute.futures import Shared
 from emulator.lab.jobs import train, train_stack
 from emulator.lab.lab import Lab
-from emulator.lab.store import Ref
+from emulator.messages.store import Ref
 from emulator.record.run import Run
-from emulator.worlds.futures import Shared
 from emulator.worlds.interface import Ticket, World
 
 Inputs = tuple[Ref, Ref]  # a device's download, and its memory

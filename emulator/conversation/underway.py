@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from emulator.conversation.rounds import Round
 from emulator.lab.jobs import State
-from emulator.lab.store import NOTHING, Ref
+from emulator.messages.store import NOTHING, Ref
 from emulator.record.tally import Bill
 from emulator.worlds.interface import Signal, Task
 

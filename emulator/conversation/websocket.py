@@ -27,7 +27,7 @@ from emulator.conversation.device import Attendant
 from emulator.conversation.peer import HEADER, Peer
 from emulator.conversation.traffic import Traffic
 from emulator.conversation.underway import RunFailed
-from emulator.lab.store import Store
+from emulator.messages.store import Store
 from emulator.worlds.interface import Cancelled, Lost, Parcel, World
 from network.wire.form import Refused
 

@@ -62,7 +62,7 @@ def measure(seconds: float, threads: int = 1) -> Measured:
     """
     import torch
 
-    from emulator.worlds.executors import quiet_torch
+    from emulator.compute.executors import quiet_torch
 
     before, strict = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     quiet_torch()

@@ -10,7 +10,7 @@ from devices.jitter import least
 from emulator.lab.guarded import Faulty
 from emulator.lab.jobs import message_sizes, start
 from emulator.lab.lab import Lab
-from emulator.ledger.stores import Memory
+from emulator.messages.files import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from emulator.results.units import rounded_up

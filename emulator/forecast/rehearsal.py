@@ -17,14 +17,16 @@ from typing import Any
 from numpy import ndarray
 
 from algorithms.algorithm import Load, Work
+from emulator.compute.batches import Job
+from emulator.compute.executors import Inline
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast.host import timed
 from emulator.forecast.price import Kind, first_of_each
 from emulator.lab.guarded import Faulty, Guarded
 from emulator.lab.jobs import Trained, combine, message_sizes, request, train
 from emulator.lab.lab import Held, Lab, Split
-from emulator.lab.store import EMPTY, Ref, Store
-from emulator.ledger.scratch import Scratch
+from emulator.messages.scratch import Scratch
+from emulator.messages.store import EMPTY, Ref, Store
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
@@ -32,8 +34,6 @@ from emulator.play.stage import Row
 from emulator.record.events import Event, events_of
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.worlds.batches import Job
-from emulator.worlds.executors import Inline
 from emulator.worlds.virtual import at_once
 from network.wire import payload
 from network.wire.form import FRAME

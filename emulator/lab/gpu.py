@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from algorithms.algorithm import Message
-from emulator.lab import flat
-from emulator.lab.codec import decode
 from emulator.lab.lab import CPU, Lab
-from emulator.lab.store import Ref, Store
+from emulator.messages import flat
+from emulator.messages.codec import decode
+from emulator.messages.store import Ref, Store
 
 BROUGHT = 2  # messages that stay there: a round's download is the model that was evaluated before
 

@@ -33,7 +33,7 @@ from algorithms.algorithm import (
 from algorithms.cohort import draw
 from algorithms.course import Course
 from algorithms.turns import TURN
-from emulator.lab.codec import finite
+from emulator.messages.codec import finite
 from emulator.record.run import Facts
 from network.wire import payload
 from scenarios.text.faults import BadScenario, in_one_line

@@ -19,13 +19,13 @@ from numpy import ndarray
 from safetensors.numpy import save
 
 from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
-from emulator.lab import flat
-from emulator.lab.codec import ERROR, Outbox, Row, arrays_of, decode, encode, unread, unstacked
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
-from emulator.lab.store import EMPTY, Ref, Store, Stored, read, stored, stored_together
+from emulator.messages import flat
+from emulator.messages.codec import ERROR, Outbox, Row, arrays_of, decode, encode, unread, unstacked
+from emulator.messages.store import EMPTY, Ref, Store, Stored, read, stored, stored_together
 from emulator.record.record import SECOND_NAMES
 from emulator.record.run import Run
 from network.wire import payload

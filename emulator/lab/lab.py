@@ -14,10 +14,10 @@ from numpy import bincount, ndarray
 from algorithms.algorithm import Algorithm, Training
 from devices.data.dataset import Dataset
 from devices.device import Device
-from emulator.lab.codec import arrays_of
-from emulator.lab.forms import UploadForm
 from emulator.lab.links import LinksAtOffsets, places
 from emulator.lab.seeds import seed as derive
+from emulator.messages.codec import arrays_of
+from emulator.messages.forms import UploadForm
 from network.links.link import Link
 from network.sharing.flow import Topology
 from network.wire import payload

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterator
 from itertools import chain
 from pathlib import Path
 
-from emulator.lab.store import Ref
+from emulator.messages.store import Ref
 from emulator.record.writing import why
 from network.wire import payload
 

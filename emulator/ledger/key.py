@@ -19,9 +19,9 @@ from emulator.lab.jobs import Opening, Trained
 from emulator.lab.lab import Lab
 from emulator.lab.scoring import test_shards
 from emulator.lab.seeds import seed as derive
-from emulator.lab.store import NOTHING, Ref
 from emulator.ledger.canonical import digest, name_of, packed, plain
 from emulator.ledger.sources import OURS, sources
+from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run
 from network.wire.form import FRAME
 from scenarios.builders import reads

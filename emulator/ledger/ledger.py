@@ -8,10 +8,10 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
-from emulator.lab.store import OTHERWISE, Ref
 from emulator.ledger.blobs import KEPT, LEFT, LIVE, QUARANTINE, Blobs
 from emulator.ledger.facts import Facts
-from emulator.ledger.scratch import PREFIX, Scratch, abandoned, remove
+from emulator.messages.scratch import PREFIX, Scratch, abandoned, remove
+from emulator.messages.store import OTHERWISE, Ref
 from emulator.record.writing import why
 
 CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less

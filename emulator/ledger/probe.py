@@ -13,7 +13,7 @@ from algorithms import models
 from algorithms.dropout import counter_based
 from algorithms.seeding import seeded
 from emulator.lab.lab import CPU, Lab
-from emulator.lab.store import Store
+from emulator.messages.store import Store
 
 # (m, k, n) of (m, k) @ (k, n): small, odd, thin, and larger than any cache line, vector or block
 PRODUCTS = ((1, 1, 1), (3, 5, 7), (17, 33, 9), (64, 784, 10), (1, 513, 129), (127, 255, 191))

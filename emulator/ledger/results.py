@@ -22,7 +22,7 @@ from emulator.lab.jobs import (
     train_stack,
 )
 from emulator.lab.scoring import Hits, Scores
-from emulator.lab.store import Ref, Stored
+from emulator.messages.store import Ref, Stored
 from network.wire.form import NotFinite, Refused
 
 Plain = Any  # of lists, texts, numbers and bytes: what msgpack carries

@@ -25,7 +25,7 @@ from emulator.conversation.device import Attendant
 from emulator.lab.jobs import Learnt, Opening, State, blocks, evaluate, personalise_stack, request
 from emulator.lab.lab import Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, hits
-from emulator.lab.store import NOTHING, Ref
+from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run
 from emulator.worlds.interface import World
 from scenarios.builders.roster import sample

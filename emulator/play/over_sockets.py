@@ -11,12 +11,13 @@ from pathlib import Path
 
 import aiohttp
 
+from emulator.compute.executor import Executor
 from emulator.conversation.server import After, Server
 from emulator.conversation.websocket import CLOSES, STRANGERS, Reception, WebEnd, WebLine
 from emulator.lab.guarded import Faulty
 from emulator.lab.jobs import message_limits, personalise_stack, request, start
 from emulator.lab.lab import Lab
-from emulator.lab.store import NOTHING
+from emulator.messages.store import NOTHING
 from emulator.play.conduct import Conduct
 from emulator.play.rows import GoingOn, Progress
 from emulator.play.run import play, seal
@@ -24,7 +25,6 @@ from emulator.play.stage import Outcome, Stage
 from emulator.pricing.costs import Costs
 from emulator.record.record import Record
 from emulator.record.run import Run
-from emulator.worlds.executor import Executor
 from emulator.worlds.sockets import SocketWorld
 from scenarios.text.faults import BadScenario
 

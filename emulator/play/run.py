@@ -8,13 +8,14 @@ from functools import cache
 from pathlib import Path
 
 from devices.sessions import Undrawn
+from emulator.compute.executor import Executor
 from emulator.conversation.channel import MemoryLine
 from emulator.conversation.server import After, Server
 from emulator.conversation.underway import RunFailed
 from emulator.lab.guarded import Faulty, facts_of
 from emulator.lab.jobs import State, export
 from emulator.lab.lab import Lab
-from emulator.lab.store import Ref
+from emulator.messages.store import Ref
 from emulator.play.conduct import Conduct
 from emulator.play.rows import Diary, GoingOn, Progress
 from emulator.play.stage import Outcome, Stage
@@ -23,7 +24,6 @@ from emulator.record.record import MODEL, Earlier, Record, replace_file
 from emulator.record.run import Run
 from emulator.record.seal import seal_run
 from emulator.record.writing import named
-from emulator.worlds.executor import Executor
 from emulator.worlds.interface import World
 from emulator.worlds.virtual import VirtualWorld
 

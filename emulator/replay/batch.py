@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulator.compute.garbage import let_stay
+from emulator.compute.workers import pool, stop, why_broken
 from emulator.record.folders import REPLAY, home, run_folders
 from emulator.record.run import Run, read_run
 from emulator.record.targets import Target
@@ -19,8 +21,6 @@ from emulator.replay.replayer import Replayed, Replayer
 from emulator.replay.script import Script, read_script
 from emulator.results.results import targets
 from emulator.results.soundness import soundness
-from emulator.worlds.garbage import let_stay
-from emulator.worlds.workers import pool, stop, why_broken
 from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean

@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from devices.sessions import Undrawn
+from emulator.compute.batches import Job
+from emulator.compute.executor import Executor
+from emulator.compute.futures import ended
 from emulator.conversation.channel import MemoryLine
 from emulator.conversation.device import Attendant
 from emulator.conversation.exchange import Refusal
@@ -26,8 +29,8 @@ from emulator.conversation.server import Server
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.conversation.underway import Play, RunFailed
 from emulator.lab.jobs import Opening, State, Trained, combine, request, start, train
-from emulator.lab.store import EMPTY, NOTHING, Ref, Stored
-from emulator.ledger.stores import Memory
+from emulator.messages.files import Memory
+from emulator.messages.store import EMPTY, NOTHING, Ref, Stored
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import NAMES, Schedule
 from emulator.play.rows import Diary
@@ -39,9 +42,6 @@ from emulator.replay.bare import Setting, bare
 from emulator.replay.prices import Prices, Unsaid
 from emulator.replay.script import Script, Written
 from emulator.results.units import joined
-from emulator.worlds.batches import Job
-from emulator.worlds.executor import Executor
-from emulator.worlds.futures import ended
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld, at_once
 from scenarios.schema.scenario import Scenario

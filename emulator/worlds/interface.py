@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
-from emulator.lab.forms import UploadForm
-from emulator.lab.store import Ref, Store
+from emulator.messages.forms import UploadForm
+from emulator.messages.store import Ref, Store
 from network.wire import envelope
 
 Work = Coroutine[Any, Any, Any]

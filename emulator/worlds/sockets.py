@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from emulator.lab.store import Store
-from emulator.worlds.executor import Executor
+from emulator.compute.executor import Executor
+from emulator.messages.store import Store
 from emulator.worlds.interface import Late, Ticket, Work
 
 PATIENCE = 0.5  # s of real time for clean-up at the end: it may wait for a device that is gone

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import simpy
 from simpy.events import Event, Process
 
-from emulator.lab.store import Store
-from emulator.worlds.executor import Executor
+from emulator.compute.executor import Executor
+from emulator.messages.store import Store
 from emulator.worlds.interface import Cancelled, Late, Ticket, Work
 
 Value = TypeVar("Value")

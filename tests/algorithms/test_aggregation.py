@@ -17,7 +17,7 @@ from torch import Tensor
 
 from algorithms.aggregation import BLOCK, InPlace, importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Reply
-from emulator.lab.codec import encode, unread
+from emulator.messages.codec import encode, unread
 from network.wire import payload
 from tests.all_of import all_of
 

@@ -21,7 +21,7 @@ from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import changed, of_others, recentred, strongest, term, whole
 from algorithms.local import Pull
-from emulator.lab.codec import ERROR, Outbox, unread
+from emulator.messages.codec import ERROR, Outbox, unread
 from network.wire.payload import decoded
 from tests.all_of import all_of
 

@@ -26,8 +26,8 @@ from emulator.conversation.trainings import Trainings
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
 from emulator.lab.jobs import Trained
 from emulator.lab.links import LinksAtOffsets
-from emulator.lab.store import EMPTY, stored
-from emulator.ledger.stores import Memory
+from emulator.messages.files import Memory
+from emulator.messages.store import EMPTY, stored
 from emulator.record.record import Record, read_lines
 from emulator.record.run import Run
 from emulator.record.tally import Bill

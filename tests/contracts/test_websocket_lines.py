@@ -19,8 +19,8 @@ from emulator.conversation import websocket
 from emulator.conversation.peer import HEADER, paced
 from emulator.conversation.traffic import Flight
 from emulator.conversation.websocket import RESTING, STRANGERS, WebEnd
-from emulator.lab.forms import UploadForm
-from emulator.lab.store import stored
+from emulator.messages.forms import UploadForm
+from emulator.messages.store import stored
 from emulator.worlds.interface import Lost, Parcel
 from emulator.worlds.sockets import RealSignal
 from network.wire import envelope, payload

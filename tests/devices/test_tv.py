@@ -43,7 +43,7 @@ USERS = {
     "an algorithm, a data set": "from scenarios.builders.plugins import thing; net = thing('mine:net')",
     "a model": "from scenarios.builders import sets; from algorithms import models; net = models.build('mine:net', 0)",
     "a program": "import fedlapse; from mine import net",
-    "what a worker unpickles": "import emulator.worlds.executors; from mine import net",
+    "what a worker unpickles": "import emulator.compute.executors; from mine import net",
 }
 
 

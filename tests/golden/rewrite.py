@@ -4,12 +4,12 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+from emulator.compute.executors import Inline
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.record import encode, read_lines
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import GOLDEN

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from emulator.audit.audit import audit
+from emulator.compute.executors import Inline
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
@@ -19,7 +20,6 @@ from emulator.record.again import Otherwise
 from emulator.record.record import Earlier
 from emulator.record.run import Run
 from emulator.worlds import virtual
-from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.runs.nets import DENSE

@@ -8,13 +8,13 @@ import socket
 
 import pytest
 
+from emulator.compute.executors import Inline
 from emulator.conversation import peer
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
 from scenarios.load import build, dump
 from tests.conftest import SMALL, audit_run, merged
 

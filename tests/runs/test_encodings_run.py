@@ -14,18 +14,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from emulator.compute.executors import Inline, Processes
 from emulator.lab import jobs
 from emulator.lab.build import lab_of
-from emulator.lab.codec import ERROR, Outbox, decode, encode, unread
 from emulator.lab.seeds import seed as derive
-from emulator.lab.store import EMPTY, NOTHING, Store, Stored
-from emulator.ledger.stores import Memory
+from emulator.messages.codec import ERROR, Outbox, decode, encode, unread
+from emulator.messages.files import Memory
+from emulator.messages.store import EMPTY, NOTHING, Store, Stored
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline, Processes
 from scenarios.load import build
 from tests.all_of import all_of
 from tests.conftest import audit_run

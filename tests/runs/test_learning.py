@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from emulator.compute.executors import Inline
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
 from scenarios.builders import plugins
 from scenarios.load import build
 from tests.all_of import all_of

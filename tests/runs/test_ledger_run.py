@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from emulator.compute.executor import Tally
+from emulator.compute.remembering import remembering
 from emulator.lab.build import lab_of
 from emulator.ledger.ledger import Ledger
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.worlds.executor import Tally
-from emulator.worlds.remembering import remembering
 from scenarios.load import build, dump
 from tests.conftest import SMALL, digests, merged
 from tests.runs.nets import DENSE

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.compute.executors import Processes
 from emulator.forecast.rehearsal import Understudy
 from emulator.lab.build import lab_of
 from emulator.lab.seeds import share
@@ -18,7 +19,6 @@ from emulator.record.record import read_lines
 from emulator.record.run import Run
 from emulator.replay.replayer import Replayer
 from emulator.replay.script import read_script
-from emulator.worlds.executors import Processes
 from network.links.synth import presets
 from scenarios.load import build, dump
 from tests.all_of import all_of

@@ -11,7 +11,8 @@ from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Reply
 from emulator.commands.play import play_scenario
 from emulator.commands.playing import Settings
-from emulator.lab import flat, jobs
+from emulator.lab import jobs
+from emulator.messages import flat
 from scenarios.builders import plugins
 from scenarios.load import build
 from tests.conftest import SMALL, digests, merged

@@ -10,6 +10,7 @@ import torch
 
 from algorithms.algorithm import Phase, Reply, Request
 from algorithms.fedavg import FedAvg
+from emulator.compute.executors import Processes
 from emulator.forecast.rehearsal import rehearse
 from emulator.lab.build import lab_of
 from emulator.lab.guarded import Faulty
@@ -17,7 +18,6 @@ from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.worlds.executors import Processes
 from scenarios.load import build
 from tests.conftest import SMALL, audit_run, merged
 

@@ -7,13 +7,13 @@ import socket
 import aiohttp
 import pytest
 
+from emulator.compute.executors import Processes
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.worlds.executors import Processes
 from scenarios.load import build, dump, load
 from tests.all_of import all_of
 from tests.conftest import audit_run

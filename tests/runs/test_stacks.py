@@ -14,6 +14,8 @@ from safetensors.torch import load as tensors
 
 from algorithms.algorithm import Message, Party, Reply
 from algorithms.fedavg import FedAvg
+from emulator.compute.executors import Inline
+from emulator.compute.verifying import verify
 from emulator.lab import stacking
 from emulator.lab.build import lab_of
 from emulator.ledger.ledger import Ledger
@@ -21,8 +23,6 @@ from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
-from emulator.worlds.verifying import verify
 from scenarios.load import build, recorded
 from tests.conftest import SMALL, Play, digests, merged, results
 from tests.runs.nets import DENSE, NORMED

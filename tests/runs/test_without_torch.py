@@ -76,9 +76,7 @@ def test_the_fixture_notices_torch(without_torch: Any, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (77, "torch is imported")
 
 
-def test_a_replay_needs_no_torch_and_is_the_run_byte_for_byte(
-    record: Path, without_torch: Any, tmp_path: Path
-) -> None:
+def test_a_replay_needs_no_torch_and_is_the_run_byte_for_byte(record: Path, without_torch: Any, tmp_path: Path) -> None:
     done = without_torch("replay", record, "--workers", 2, "--out", tmp_path / "again")
     assert done.returncode == 0, done.stderr
     for run in RUNS:

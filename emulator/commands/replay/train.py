@@ -18,6 +18,10 @@ from emulator.commands.playing import Settings, crew_of
 from emulator.commands.reading import told_while_read
 from emulator.commands.replay.play import Played, gathered
 from emulator.commands.stopping import Stopped, heard_by
+from emulator.compute import gpus
+from emulator.compute.executor import Executor, Tally
+from emulator.compute.remembering import Disagreed
+from emulator.compute.signals import event_loop
 from emulator.lab.build import lab_of
 from emulator.lab.guarded import Faulty
 from emulator.lab.jobs import start
@@ -30,10 +34,6 @@ from emulator.replay.batch import Batch, Order
 from emulator.replay.findings import Result, result_of
 from emulator.replay.replayer import Replayed
 from emulator.results.units import counted
-from emulator.worlds import gpus
-from emulator.worlds.executor import Executor, Tally
-from emulator.worlds.remembering import Disagreed
-from emulator.worlds.signals import event_loop
 from scenarios.builders.roster import sample
 from scenarios.load import load
 from scenarios.text.faults import placed

@@ -136,7 +136,7 @@ def test_what_workers_need_is_imported_early_where_there_will_be_worker_processe
     monkeypatch, count, device, executor, ready
 ):
     asked = []
-    monkeypatch.setattr("emulator.worlds.ready.be_ready", lambda: asked.append(True))
+    monkeypatch.setattr("emulator.compute.ready.be_ready", lambda: asked.append(True))
     Computing(count, device, ExecutorName(executor)).have_workers_ready()
     assert bool(asked) is ready
 
@@ -163,7 +163,7 @@ def test_commands_that_train_import_what_workers_need_before_they_read(fedlapse,
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "scenario.yaml").write_text("rounds: {max: many}")
     asked = []
-    monkeypatch.setattr("emulator.worlds.ready.be_ready", lambda: asked.append(True))
+    monkeypatch.setattr("emulator.compute.ready.be_ready", lambda: asked.append(True))
     assert fedlapse(*words).returncode == 2
     assert bool(asked) is ready
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from emulator.compute import workers
+from emulator.compute.workers import Gone, pool, why_broken
 from emulator.report import drawing
-from emulator.worlds import workers
-from emulator.worlds.workers import Gone, pool, why_broken
 
 ROOT = Path(__file__).parents[3]
 SHORT = ("compare", "quickstart", "algorithms=[fedavg]", "--rounds", "1", "--seed", "1", "--quiet")

@@ -10,8 +10,8 @@ from emulator.commands import playing
 from emulator.commands.options import ExecutorName
 from emulator.commands.playing import Computing, crew_of
 from emulator.commands.replay.cli import Replaying
-from emulator.worlds.crew import no_more
-from emulator.worlds.executors import Cluster
+from emulator.compute.crew import no_more
+from emulator.compute.executors import Cluster
 from scenarios.load import BadScenario
 
 LOCAL, ELSEWHERE = Cluster(), Cluster(address="auto")

@@ -5,7 +5,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
-from emulator.worlds.remembering import Disagreed
+from emulator.compute.remembering import Disagreed
 from scenarios.load import dump, load
 
 

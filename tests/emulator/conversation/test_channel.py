@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from emulator.conversation.channel import MemoryLine
-from emulator.lab.store import EMPTY
+from emulator.messages.store import EMPTY
 from emulator.worlds.interface import Lost, Parcel
 
 

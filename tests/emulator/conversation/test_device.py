@@ -14,7 +14,7 @@ import pytest
 from emulator.conversation.device import Attendant, Home
 from emulator.conversation.trainings import Trainings
 from emulator.lab.jobs import Trained
-from emulator.lab.store import EMPTY, Ref, Stored
+from emulator.messages.store import EMPTY, Ref, Stored
 from emulator.record.run import Run
 from emulator.worlds.interface import Cancelled, Parcel, Ticket
 from emulator.worlds.virtual import VirtualWorld

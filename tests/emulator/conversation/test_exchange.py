@@ -12,7 +12,7 @@ import pytest
 from emulator.conversation.exchange import Exchange, Soundness
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.conversation.underway import Play
-from emulator.lab.store import EMPTY
+from emulator.messages.store import EMPTY
 from emulator.record.run import Run
 from emulator.worlds.interface import Parcel
 

@@ -14,8 +14,8 @@ from aiohttp.test_utils import make_mocked_request
 
 from emulator.conversation.underway import RunFailed
 from emulator.conversation.websocket import Reception, WebEnd, WebLine
-from emulator.lab.store import EMPTY
-from emulator.ledger.stores import Memory
+from emulator.messages.files import Memory
+from emulator.messages.store import EMPTY
 from emulator.record.call import Call
 from emulator.worlds.interface import Lost, Parcel
 

@@ -7,7 +7,7 @@ import pytest
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import lab_of
 from emulator.lab.jobs import message_sizes, start
-from emulator.ledger.stores import Memory
+from emulator.messages.files import Memory
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
 from scenarios.load import build

@@ -8,6 +8,7 @@ import torch
 
 from algorithms.algorithm import Phase, Request
 from algorithms.fedavg import FedAvg
+from emulator.compute.executors import Inline
 from emulator.forecast.rehearsal import rehearse
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
@@ -15,7 +16,6 @@ from emulator.play.metrics import NAMES
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import AWAY, FLEET

@@ -11,12 +11,12 @@ import torch
 from algorithms.algorithm import Message, Party, Reply, Request
 from algorithms.fedavg import FedAvg
 from emulator.lab.build import lab_of
-from emulator.lab.codec import decode
 from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import State, _drifts_of, combine, request, start, train
 from emulator.lab.lab import Lab
-from emulator.lab.store import NOTHING
-from emulator.ledger.stores import Memory
+from emulator.messages.codec import decode
+from emulator.messages.files import Memory
+from emulator.messages.store import NOTHING
 from emulator.record.run import Run
 from scenarios.load import build
 from tests.all_of import all_of

@@ -7,9 +7,9 @@ from typing import Any
 
 from emulator.lab.jobs import Opening, State, Trained, combine, evaluate, personalise_stack, request, start, train
 from emulator.lab.lab import Lab
-from emulator.lab.store import NOTHING, Ref
 from emulator.ledger.key import Keys
-from emulator.ledger.stores import Memory
+from emulator.messages.files import Memory
+from emulator.messages.store import NOTHING, Ref
 from tests.emulator.ledger.small import NAMES, RUN
 
 

@@ -15,8 +15,8 @@ from devices.data.dataset import Dataset
 from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import Opening, combine, evaluate, personalise_stack, request, start, train, train_stack
 from emulator.lab.lab import Lab, Split
-from emulator.lab.store import Ref, Stored
 from emulator.ledger.key import Keys
+from emulator.messages.store import Ref, Stored
 from emulator.record.run import Run
 
 RUN = Run("mine", 1)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.lab.store import Ref
 from emulator.ledger.blobs import Blobs
+from emulator.messages.store import Ref
 
 DATA = b"\x81weights" * 2
 REF = Ref.of(DATA)

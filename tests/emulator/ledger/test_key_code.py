@@ -16,7 +16,7 @@ from emulator.lab.guarded import Faulty, Unmade
 from emulator.lab.jobs import blocks, start
 from emulator.lab.lab import Lab
 from emulator.ledger.key import Keys
-from emulator.ledger.stores import Memory
+from emulator.messages.files import Memory
 from scenarios.builders import plugins
 from tests.emulator.ledger.small import (
     ALL,
@@ -162,7 +162,7 @@ def test_the_files_that_a_users_code_imports_are_in_the_keys(written: Any, file:
         ("emulator/lab/guarded.py", RUNS),
         ("algorithms/fedcurv.py", set()),  # a sibling
         ("emulator/lab/jobs.py", ALL),
-        ("emulator/lab/codec.py", ALL),
+        ("emulator/messages/codec.py", ALL),
         ("network/wire/encoding.py", ALL),
         ("devices/data/dataset.py", ALL),
         ("emulator/play/run.py", set()),

@@ -15,8 +15,8 @@ import pytest
 
 from emulator.lab.build import lab_of
 from emulator.lab.jobs import evaluate, request, start, train
-from emulator.lab.store import NOTHING, Ref
 from emulator.ledger.key import Keys
+from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run
 from scenarios.load import build
 from tests.conftest import SMALL, merged

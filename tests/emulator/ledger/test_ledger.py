@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from emulator.lab.store import Ref
 from emulator.ledger.ledger import Ledger
+from emulator.messages.store import Ref
 from emulator.record.writing import told
 
 DATA = [bytes([number]) * 100 for number in range(5)]

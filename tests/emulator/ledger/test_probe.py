@@ -14,7 +14,7 @@ from emulator.ledger.probe import probe
 
 PROBE = """
 from emulator.ledger.probe import probe
-from emulator.worlds.executors import quiet_torch
+from emulator.compute.executors import quiet_torch
 quiet_torch()
 from types import SimpleNamespace
 print(probe(SimpleNamespace(on="cpu"), None))

@@ -24,8 +24,8 @@ from emulator.lab.jobs import (
     train,
     train_stack,
 )
-from emulator.lab.store import EMPTY, Ref, Stored
 from emulator.ledger.results import FORMS, refs
+from emulator.messages.store import EMPTY, Ref, Stored
 from network.wire.form import NotFinite, Refused
 
 A, B, C = (Ref.of(data) for data in (b"a", b"b", b"c"))

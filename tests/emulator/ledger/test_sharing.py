@@ -17,6 +17,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedcurv import FedCurv
 from algorithms.fedprox import FedProx
+from emulator.compute.executors import Inline
 from emulator.lab.build import lab_of
 from emulator.lab.lab import Lab
 from emulator.lab.scoring import Scores
@@ -24,7 +25,6 @@ from emulator.ledger.key import PARTS, Keys
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
 from scenarios.builders import plugins
 from scenarios.load import build
 from tests.conftest import SMALL, merged

@@ -71,7 +71,7 @@ def test_what_is_installed_belongs_to_a_computation_only_as_a_root(project: Path
 def test_the_jobs_consist_of_what_computes_and_not_of_the_whole_program() -> None:
     found = set(sources(["emulator.lab.jobs"]))
     assert found >= {
-        *("emulator.lab.jobs", "emulator.lab.codec", "emulator.lab.seeds", "network.wire.encoding"),
+        *("emulator.lab.jobs", "emulator.messages.codec", "emulator.lab.seeds", "network.wire.encoding"),
         *("algorithms.local", "algorithms.models", "devices.data.dataset", "algorithms.algorithm"),
     }
     rooms = {f"emulator.{room}" for room in ("commands", "play", "report", "worlds", "conversation", "ledger")}

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from emulator.compute.executors import Inline
 from emulator.conversation.channel import Line
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
 from emulator.worlds.interface import Lost, Parcel
 from scenarios.load import build
 from tests.conftest import SMALL, Played, audit_run, merged

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from emulator.compute.executors import Inline
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.record.run import Run
-from emulator.worlds.executors import Inline
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 

@@ -12,11 +12,11 @@ import pytest
 from algorithms.algorithm import Training
 from algorithms.scaffold import SCAFFOLD
 from benchmarks.training import LINEAR, RUN, Shape, lab_of
+from emulator.compute.executors import Inline
 from emulator.conversation.rounds import RoundRules
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
-from emulator.worlds.executors import Inline
 
 
 @pytest.mark.slow

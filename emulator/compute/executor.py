@@ -1,0 +1,65 @@
+"""What everybody may ask of whoever does jobs, whether in this process, in others, or from a ledger."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from emulator.compute.batches import Job
+from emulator.messages.store import Store
+
+
+@dataclass
+class Tally:
+    """How many trainings of devices the ledger knew, and how many were computed."""
+
+    known: int = 0
+    computed: int = 0
+    again: int = 0  # known, but computed once more, as something else needed their messages
+
+    def add(self, other: Tally) -> None:
+        """Adds the counts of another tally."""
+        self.known += other.known
+        self.computed += other.computed
+        self.again += other.again
+
+    def sentence(self) -> str:
+        """The counts in words."""
+        total = self.known + self.computed
+        again = f", {self.again} computed again for their messages" if self.again else ""
+        return f"training: {self.known} of {total} device-rounds from the ledger, {self.computed} computed{again}"
+
+
+class Executor(ABC):
+    """Does jobs.  A class of executors derives from this one, and says what differs: `store` and `submit` at least."""
+
+    store: Store  # where the messages of its jobs lie
+    tally: Tally | None = None  # None: no ledger stands behind it
+    numerics: str | None = None  # a digest of the bits that its workers compute; None: nobody has asked them
+    immediate: bool = False  # whether a job is done when `submit` returns
+    broken_off: bool = True  # until it is told that all runs have come to their ends; a ledger then keeps less
+
+    @abstractmethod
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        """Starts `job(lab, store, *args)`; its result, or the error that it raised."""
+
+    def knows(self, job: Job, *args: Any) -> bool:  # noqa: ARG002  those of `submit`
+        """Whether the result of the job is known without computing it."""
+        return False
+
+    def settle(self) -> None:  # noqa: B027  without a ledger there is nothing to keep
+        """All runs so far have ended: their last models are kept."""
+
+    def stop(self) -> None:  # noqa: B027  nothing runs where a job is done at once
+        """Ends the workers now, or as soon as they can be ended."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(  # noqa: B027  nor is there anything to close
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends its workers, and takes its messages away."""

@@ -1,0 +1,267 @@
+"""An executor that does each job once: what the ledger knows is answered at once, the rest is computed and noted.
+
+A fact names messages whose bytes may be gone.  They are asked for only when something must be computed from them, and
+then their own job is done again.  So whether the ledger knows much, little or nothing changes no result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from emulator.compute.crew import Workers, executor
+from emulator.compute.executor import Executor, Tally
+from emulator.compute.futures import Shared, ended, pass_on
+from emulator.compute.origins import Origins, Remake, plain_args
+from emulator.lab.jobs import State, combine, export, personalise_stack, train, train_stack
+from emulator.lab.lab import Lab
+from emulator.ledger.facts import Fact
+from emulator.ledger.inputs import Inputs
+from emulator.ledger.key import Keys, sources_of
+from emulator.ledger.ledger import Ledger
+from emulator.ledger.place import KEEP_STATES
+from emulator.ledger.probe import probe
+from emulator.ledger.results import FORMS, Job, refs
+from emulator.messages.files import LEFT_FREE, Files
+from emulator.messages.store import Ref
+from emulator.record.run import Run
+from emulator.record.writing import why
+
+STACKS = (train_stack, personalise_stack)
+
+
+def trainings(job: Job, args: Sequence[Any]) -> int:
+    """How many device-rounds a job trains."""
+    return len(args[2]) if job in STACKS else int(job is train)
+
+
+class Disagreed(RuntimeError):  # noqa: N818  what happened, not what went wrong
+    """This job was done again, and gave other bits than the ledger says."""
+
+
+class Remembering(Executor):
+    """See executor.Executor.  `scenario` is the digest of the one that facts are noted under."""
+
+    store: Files
+    tally: Tally
+
+    def __init__(
+        self,
+        inner: Executor,
+        ledger: Ledger,
+        keys: Keys,
+        scenario: str,
+        keep_states: int = KEEP_STATES,
+        own: bool = True,
+    ) -> None:
+        """`own`: the ledger is closed with this."""
+        assert isinstance(inner.store, Files)
+        self.inner, self.ledger, self.keys, self.scenario = inner, ledger, keys, scenario
+        self.store, self.keep_states, self.own = inner.store, keep_states, own
+        self.inputs = Inputs(ledger.facts, scenario, ledger.warn)
+        self.tally, self.numerics = Tally(), keys.machine["numerics"]
+        self.origins = Origins()
+        self.under_way: dict[str, Shared] = {}  # by key
+        self.newest: dict[Run, State] = {}
+        # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
+        self.aside = None if inner.immediate else ThreadPoolExecutor(1)
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        if job is export:
+            return self._exported(*args)
+        key = self._key(job, args)
+        if key is None:
+            return self.computed(job, args)
+        if shared := self.under_way.get(key):
+            self.tally.known += trainings(job, args)
+            return shared.result()
+        if fact := self.inputs.known(key):
+            return self._known(job, args, FORMS[job][1](fact.result))
+        self.tally.computed += trainings(job, args)
+        shared = self.under_way[key] = Shared(self.computed(job, args))
+        shared.job.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
+        return shared.result()
+
+    def _exported(self, weights: Ref) -> Future[Ref]:
+        """A run has ended, and its model is written.
+
+        The weights are kept at once: whoever resumes what this run is a part of writes it again, and would do the
+        whole run again for its model.
+        """
+        done = self.computed(export, (weights,))
+        done.add_done_callback(lambda _: self._keep_message(weights))
+        return done
+
+    def knows(self, job: Job, *args: Any) -> bool:
+        """Whether the ledger has a fact of this job."""
+        key = self._key(job, args)
+        return key is not None and self.inputs.known(key) is not None
+
+    def _key(self, job: Job, args: Sequence[Any]) -> str | None:
+        """None: it must be computed each time."""
+        if job not in FORMS:
+            return None
+        try:
+            return self.keys.key(job, args)
+        except ValueError as none:
+            self.ledger.warn(f"the ledger is not used where {none}")
+            return None
+
+    def _known(self, job: Job, args: Sequence[Any], result: Any) -> Future[Any]:
+        self.tally.known += trainings(job, args)
+        for ref in refs(result):
+            self.store.hold(ref)
+        self._seen(job, args, result)
+        return ended(result)
+
+    def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
+        if not done.cancelled() and not done.exception():
+            result = FORMS[job][0](done.result())
+            fact = Fact(key, job.__name__, self.scenario, plain_args(args), result)
+            self.inputs.put(fact, self.keys.own(job, args))
+            self._seen(job, args, done.result())
+        elif done.cancelled():
+            self.tally.computed -= trainings(job, args)
+        self.under_way.pop(key, None)
+
+    def _seen(self, job: Job, args: Sequence[Any], result: Any) -> None:
+        self.keys.note(result)
+        self.origins.note(job, args, result)
+        if job is combine:
+            run, round = args[:2]
+            self.newest[run] = result
+            if (round + 1) % self.keep_states == 0:
+                self._keep(result)
+
+    def _keep(self, state: State) -> None:
+        for ref in (state.message, state.weights):
+            self._keep_message(ref)
+
+    def _keep_message(self, ref: Ref) -> None:
+        try:
+            self.store.write_down(ref)
+        except OSError as error:
+            self.ledger.warn(f"{self.ledger.folder}: {why(error)}; a message is not kept")
+        if not self.ledger.keep(ref) and self.store.has(ref):
+            self.ledger.warn(f"{self.ledger.folder}: {LEFT_FREE >> 20} MB must stay free; models are not kept")
+
+    # --- what must be there before a job can be computed ----------------------------------------------------------
+
+    def computed(self, job: Job, args: Sequence[Any]) -> Future[Any]:
+        """Starts the job, whether or not there is a fact of it."""
+        missing = [ref for ref in dict.fromkeys(refs(args)) if not self._here(ref)]
+        if not missing:
+            return self.inner.submit(job, *args)
+        future: Future[Any] = Future()
+        if self.aside:
+            self.aside.submit(self._bring_first, missing, job, args, future)
+        else:
+            self._bring_first(missing, job, args, future)
+        return future
+
+    def _bring_first(self, missing: Sequence[Ref], job: Job, args: Sequence[Any], future: Future[Any]) -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            self._bring(missing)
+            done = self.inner.submit(job, *args)
+        except Exception as error:  # belongs to whoever collects the result
+            done = Future()
+            done.set_exception(error)
+        done.add_done_callback(partial(pass_on, future))
+
+    def _bring(self, missing: Sequence[Ref]) -> None:
+        """Does the jobs again that made these messages.  Raises Disagreed if one comes out otherwise, and NoOrigin."""
+        plan = deque(self.origins.plan(missing, self._held))
+        coming: dict[str, tuple[Remake, Future[Any]]] = {}  # by the digest of what is wanted
+        while plan:
+            each = plan.popleft()  # what it needs is held until it is done, and no longer
+            _await([coming.pop(ref.digest) for ref in refs(each.args) if ref.digest in coming])
+            done = self.inner.submit(each.job, *each.args)
+            self.tally.again += trainings(each.job, each.args)
+            if each.job is combine:  # where runs part, others that begin alike may part too
+                done.add_done_callback(self._keep_again)
+            coming |= dict.fromkeys(each.wanted, (each, done))
+        _await(coming.values())
+
+    def _keep_again(self, done: Future[State]) -> None:
+        if not done.cancelled() and not done.exception():
+            self._keep(done.result())
+
+    def _here(self, ref: Ref) -> bool:
+        return self.store.has(ref) or self.ledger.fetch(ref)
+
+    def _held(self, ref: Ref) -> bool:
+        """Whether the message is here.  It is held as long as this Ref lives, also if it comes later."""
+        self.store.hold(ref)
+        return self._here(ref)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Keeps the last state of each run, and what was broken off."""
+        if self.aside:
+            self.aside.shutdown(wait=False, cancel_futures=True)
+        self.settle()  # while what lies in memory is still there
+        self.inner.__exit__(kind, error, trace)
+        if self.own:
+            self.ledger.close(self.broken_off, self.origins)
+
+    def settle(self) -> None:
+        """All runs so far have ended: keeps the last state of each."""
+        for state in list(self.newest.values()):  # results may still arrive in a thread of the pool
+            self._keep(state)
+        self.newest.clear()
+
+    def stop(self) -> None:
+        """Ends the workers, as soon as they can be."""
+        self.inner.stop()
+
+
+def remembering(
+    lab: Lab,
+    ledger: Ledger,
+    workers: Workers,
+    scenario: str,
+    own: bool = True,
+    keep_states: int = KEEP_STATES,
+) -> Remembering:
+    """An executor (see crew.executor) that notes what it computes under the scenario with this digest.
+
+    It keeps the state of each `keep_states`-th round and of the last.
+    """
+    place = ledger.live.path
+    with ExitStack() as unless_made:
+        inner = executor(lab, workers, place)
+        unless_made.push(inner)
+        unless_made.callback(inner.stop)  # after Ctrl-C nobody waits until workers are there, to tell them to go
+        probing, code = inner.submit(probe), sources_of(lab)  # they are read while a worker is probed
+        keys = Keys(lab, probing.result(), code)
+        made = Remembering(inner, ledger, keys, scenario, keep_states, own)
+        unless_made.pop_all()
+    return made
+
+
+def _await(coming: Iterable[tuple[Remake, Future[Any]]]) -> None:
+    """Raises Disagreed if what is wanted did not come."""
+    for again, done in coming:
+        if again.wanted - {ref.digest for ref in refs(done.result())}:
+            raise Disagreed(name_of_job(again.job.__name__, plain_args(again.args)))
+
+
+def name_of_job(job: str, args: Sequence[Any]) -> str:
+    """A job and the arguments that say which, in a few words."""
+    run = next((" ".join(map(str, arg["run"])) for arg in args if isinstance(arg, dict) and "run" in arg), "")
+    rest = [str(arg) for arg in args if isinstance(arg, (str, int)) and not isinstance(arg, bool)]
+    stack = next((f"{arg[0]} ... {arg[-1]}" for arg in args if isinstance(arg, list) and isinstance(arg[0], str)), "")
+    return " ".join(filter(None, [job, run, *rest, stack]))

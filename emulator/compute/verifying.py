@@ -1,0 +1,119 @@
+"""Does some of a ledger's jobs again: the same bits must come out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass
+
+from emulator.compute.executors import Cluster
+from emulator.compute.origins import NoOrigin, read_args
+from emulator.compute.remembering import Disagreed, Remembering, name_of_job, remembering
+from emulator.compute.workers import why_broken
+from emulator.lab.build import lab_of
+from emulator.lab.lab import CPU
+from emulator.ledger.facts import Fact
+from emulator.ledger.ledger import Ledger
+from emulator.ledger.results import FORMS, refs
+from scenarios.load import BadScenario, parse
+
+JOBS = {job.__name__: job for job in FORMS}
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What came of doing jobs of a ledger again."""
+
+    same: int = 0  # jobs that gave the same bits again
+    wrong: Sequence[str] = ()  # those with other bits
+    others: int = 0  # jobs of other code, another machine, or inputs that nobody knows how to make: not done
+    unbuilt: Sequence[str] = ()  # scenarios that cannot be built here any more
+
+
+def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequence[str] = (CPU,)) -> Verified:
+    """Does this share of the jobs again, the same share each time for the same facts, on the CPU or on GPUs.
+
+    Raises ChildProcessError if a worker process is killed.
+    """
+    facts = sorted(_facts(ledger), key=_place)
+    drawn: defaultdict[str, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        if _draw(fact.key) < fraction:
+            drawn[fact.study].append(fact)
+    done, unbuilt = list[set[str]](), []
+    for scenario, some in drawn.items():
+        try:
+            known = parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger")
+            lab = lab_of(known, places)
+        except (BadScenario, OSError) as error:
+            unbuilt.append(f"scenario {scenario[:16]}: {error}")
+            continue
+        try:
+            with remembering(lab, ledger, workers, scenario, own=False) as pool:
+                done += _done_again(pool, some, facts)
+        except BrokenExecutor as error:
+            raise ChildProcessError(why_broken(error)) from None
+    others = sum(map(len, drawn.values())) - len(done)
+    wrong = sorted(set[str]().union(*done))
+    return Verified(sum(not each for each in done), tuple(wrong), others, tuple(unbuilt))
+
+
+def _facts(ledger: Ledger) -> Iterator[Fact]:
+    for key, _ in list(ledger.facts.keys()):
+        fact = ledger.facts.get(key)
+        if fact and fact.job in JOBS:
+            yield fact
+
+
+def _draw(key: str) -> float:
+    """From 0 to 1, as if by chance."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) / 2**64
+
+
+def _place(fact: Fact) -> tuple[int, int]:
+    """The round, and within it the order of jobs: so runs do them."""
+    return next((arg for arg in fact.args if isinstance(arg, int)), -1), list(JOBS).index(fact.job)
+
+
+def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
+    """Tells the executor which job makes each message; the keys of the facts that this lab can do again.
+
+    A key says whether a job is the same one in this lab, with this code and on this machine, whoever did it first.
+    """
+    ours = set()
+    for fact in facts:
+        job, args = JOBS[fact.job], read_args(fact.args)
+        result = FORMS[job][1](fact.result)
+        try:
+            known = pool.inputs.known(pool.keys.key(job, args))
+            if known is None or known.key != fact.key:
+                continue
+        except (LookupError, ValueError):  # no such run here, or no key
+            continue
+        ours.add(fact.key)
+        pool.keys.note(result)
+        pool.origins.note(job, args, result)
+    return ours
+
+
+def _done_again(pool: Remembering, drawn: Sequence[Fact], facts: Sequence[Fact]) -> list[set[str]]:
+    """For each of the drawn jobs that could be done, the jobs that gave other bits."""
+    ours = _known(pool, facts)
+    found = [_again(pool, fact) for fact in drawn if fact.key in ours]
+    return [wrong for wrong in found if wrong is not None]
+
+
+def _again(pool: Remembering, fact: Fact) -> set[str] | None:
+    """The jobs that gave other bits, of this one and those that it rests on; None if it cannot be done."""
+    job, args = JOBS[fact.job], read_args(fact.args)
+    for ref in refs(args):  # messages stay, once they are made, until it is done
+        pool.store.hold(ref)
+    try:
+        result = pool.computed(job, args).result()
+    except Disagreed as error:
+        return {str(error)}
+    except NoOrigin:
+        return None
+    return set() if FORMS[job][0](result) == fact.result else {name_of_job(fact.job, fact.args)}

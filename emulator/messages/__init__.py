@@ -1,0 +1,1 @@
+"""Messages: tensors as bytes, and where the bytes lie."""

@@ -1,0 +1,116 @@
+"""Messages by reference: the event loop passes digests and sizes, and only jobs read the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy import ndarray
+
+from emulator.messages.forms import UploadForm
+from network.wire import payload
+from network.wire.form import Buffer, Refused
+from network.wire.payload import Message, Shapes, View
+
+NO_TENSORS = payload.encode({})
+MOST = 1 << 32  # bytes of a stack's uploads, below which msgpack can carry each tensor
+OTHERWISE = "gpu"  # how a digest begins that is not that of the bytes (flat.py)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A message in a store: by itself, or as a row of a stack's (View.row).
+
+    It stays there as long as this process holds a Ref to it, or to the stack's message, that the store has given out.
+    """
+
+    digest: str  # of the message's bytes (payload.digest), also if it is a row; of uploads from a GPU see flat.py
+    nbytes: int
+    stack: Ref | None = field(default=None, compare=False, repr=False)  # of whose message it is a row
+    row: int = field(default=0, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, *pieces: Buffer, digest: str | None = None) -> Ref:
+        """The Ref to these bytes, one after the other; `digest`: if it is known, or another than theirs."""
+        return cls(digest or payload.digest(*pieces), sum(map(len, pieces)))
+
+    @property
+    def whole(self) -> Ref:
+        """The message that the store has: this one, or the stack's."""
+        return self.stack or self
+
+    @property
+    def short(self) -> str:
+        """The digest as records have it."""
+        return self.digest[:16]
+
+
+class Store(Protocol):
+    """Where the bytes lie, for the process that asks and for all workers.  Every store has NOTHING."""
+
+    def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
+        """Keeps these bytes, one after the other; the same bytes are kept once.  `digest`: see Ref.of."""
+
+    def get(self, ref: Ref) -> memoryview:
+        """The bytes of a whole message, to which nobody may write.  Raises KeyError if they are not here."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A message in a store.  `fault`: what was found where it was looked through."""
+
+    ref: Ref
+    sizes: Mapping[str, int]  # bytes per kind and "frame"; together the message's
+    fault: Refused | None = None
+
+    def check(self, form: object) -> None:  # noqa: ARG002  with which it was compared
+        """Raises the fault, if there is one."""
+        if self.fault:
+            raise self.fault
+
+
+def stored(
+    store: Store, view: View, shapes: Shapes | None = None, constants: Mapping[str, ndarray] = payload.EMPTY
+) -> Stored:
+    """Puts a message that this program has made into the store; with `shapes` it is compared with them and with the
+    constants first (payload.check)."""
+    fault = None
+    if shapes is not None:
+        try:
+            view.check(shapes, constants)
+        except Refused as refused:
+            fault = refused
+    return Stored(store.put(*view.pieces), view.sizes, fault)
+
+
+def stored_together(store: Store, messages: Sequence[Message], form: UploadForm) -> list[Stored] | None:
+    """Puts the uploads of a stack of devices into the store as one message, whose tensors have a first axis of devices.
+
+    None for one alone, if one has another form than this or a value that is not finite, or if they are too large.
+    """
+    if len(messages) == 1 or form.nbytes * len(messages) >= MOST:
+        return None
+    if any(payload.manifest(message) != form.shapes for message in messages):
+        return None
+    stack = {
+        kind: {name: np.stack([message[kind][name] for message in messages]) for name in shapes}
+        for kind, shapes in form.shapes.items()
+    }
+    if not all(payload.finite(values) for arrays in stack.values() for values in arrays.values()):
+        return None
+    view = payload.encoded(stack)
+    ref, sizes = store.put(*view.pieces), form.sizes
+    digests = [payload.digest(*view.row(k).pieces) for k in range(len(messages))]
+    return [Stored(Ref(digest, form.nbytes, ref, k), sizes) for k, digest in enumerate(digests)]
+
+
+def read(store: Store, ref: Ref) -> View:
+    """The message with this Ref.  Raises KeyError if the store does not have it."""
+    whole = payload.trusted(store.get(ref.whole))
+    return whole.row(ref.row) if ref.stack else whole
+
+
+NOTHING = Ref.of(NO_TENSORS)
+EMPTY = Stored(NOTHING, payload.trusted(NO_TENSORS).sizes)
