@@ -70,7 +70,7 @@ def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
 
 @contextmanager
 def _store(lab: Lab) -> Iterator[Store]:
-    """As the executor's (worlds/crew.py): uploads stay on a GPU."""
+    """As the executor's (compute/crew.py): uploads stay on a GPU."""
     if lab.on == CPU:
         yield Memory()
         return

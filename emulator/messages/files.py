@@ -1,4 +1,4 @@
-"""Stores of messages (see lab/store.py): in this process's memory, or in files that all workers map.
+"""Stores of messages (see messages/store.py): in this process's memory, or in files that all workers map.
 
 Bytes stay as long as this process holds a Ref that its store has given out; a job's arguments are held until its result
 has come.  A worker writes a draft under a name of its own, and the draft gets the bytes' digest for its name as the

@@ -1,4 +1,4 @@
-"""Messages that stay in the memory of the one GPU of this process, beside those in files (see lab/flat.py)."""
+"""Messages that stay in the memory of the one GPU of this process, beside those in files (see messages/flat.py)."""
 
 from __future__ import annotations
 

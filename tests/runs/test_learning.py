@@ -34,6 +34,7 @@ SKEWED: dict[str, Any] = {
     "model": "tests.runs.network:small",
     "training": {"epochs": 5, "batch": 10, "lr": 0.05},
     "rounds": {"max": 100, "fraction": 0.3},
+    "evaluate": {"personalise_every": "never"},  # which would train all 20 devices once more
     "server": {"link": LINK},
     "fleet": [{"profile": "phone-mid", "count": 20, "link": LINK}],
 }

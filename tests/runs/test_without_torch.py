@@ -23,6 +23,7 @@ from tests.runs.in_turn import IN_TURN
 pytestmark = pytest.mark.slow
 
 TAUGHT = ["fedavg", {"fedcl": {"interval": 1}}, {"fedcurv": {}}]
+BRIEF = ("training.epochs=1", "evaluate.personalise_every=never")
 RUNS = ("fedavg-s1", "fedcl-s1", "fedcurv-s1")
 CONTINUAL = [
     {"algorithm": "continual", "name": variant, "options": {"variant": variant, "personal": "*.bias"}}
@@ -40,7 +41,7 @@ MAP = ("--uplink", "1..4Mbit/s", "--points", "2", "--target", "all rounds")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two rounds of the quickstart."""
     out: Path = tmp_path_factory.mktemp("quickstart") / "out"
-    changes = [f"algorithms={json.dumps(TAUGHT)}", "rounds.max=2", "seeds=[1]"]
+    changes = [f"algorithms={json.dumps(TAUGHT)}", "rounds.max=2", "seeds=[1]", *BRIEF]
     assert play_scenario(load("quickstart", changes), Settings(workers=0, out=out, quiet=True)) == 0
     return out
 

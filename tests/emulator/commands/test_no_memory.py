@@ -18,7 +18,8 @@ from emulator.compute.workers import Gone, pool, why_broken
 from emulator.report import drawing
 
 ROOT = Path(__file__).parents[3]
-SHORT = ("compare", "quickstart", "algorithms=[fedavg]", "--rounds", "1", "--seed", "1", "--quiet")
+BRIEF = ("training.epochs=1", "evaluate.personalise_every=never")
+SHORT = ("compare", "quickstart", "algorithms=[fedavg]", "--rounds", "1", "--seed", "1", "--quiet", *BRIEF)
 
 
 def test_locks_that_cannot_be_made_are_told_with_their_place_and_what_needs_none(monkeypatch):

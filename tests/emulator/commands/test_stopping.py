@@ -21,6 +21,7 @@ from tests.conftest import audit_run
 from tests.emulator.commands.processes import ROOT, Command, wait_for
 
 LABELS = ("fedavg", "fedcurv")
+BRIEF = ("training.epochs=1", "evaluate.personalise_every=never")
 
 
 class Compare(Command):
@@ -28,7 +29,7 @@ class Compare(Command):
 
     def __init__(self, out: Path, *prefix: str, workers: int = 2) -> None:
         words = ["compare", "quickstart", "--rounds", 5000, "--workers", workers, "--seed", 1]
-        changes = [f"algorithms=[{', '.join(LABELS)}]", "training.epochs=1", "training.batch=64"]
+        changes = [f"algorithms=[{', '.join(LABELS)}]", "training.batch=64", *BRIEF]
         super().__init__(out, *words, *changes, prefix=prefix)
 
     def plays(self, rounds: int) -> None:
@@ -164,7 +165,7 @@ def test_a_terminal_that_is_closed_lets_the_runs_end_and_the_report_is_written(t
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and what is started then does so, too
         os.chdir(ROOT)
         words = ["compare", "quickstart", "--rounds", "5000", "--workers", "0", "--seed", "1", "--out", str(out)]
-        os.execv(sys.executable, [sys.executable, "-m", "emulator", *words, "algorithms=[fedavg]"])
+        os.execv(sys.executable, [sys.executable, "-m", "emulator", *words, "algorithms=[fedavg]", *BRIEF])
     try:
         os.set_blocking(terminal, False)
 
