@@ -315,6 +315,7 @@ def test_a_large_fleet_is_looked_through_as_far_as_it_must_be(made, monkeypatch)
 def test_an_algorithm_that_chooses_by_itself_is_told_all_who_are_on_line(monkeypatch):
     monkeypatch.setattr("emulator.conversation.server.EACH", 5)
     monkeypatch.setattr(FedProx, "cohort", lambda self, round, names, count, seed: names)
+    monkeypatch.setattr(FedProx, "cohort_rule", "own")
     said = {"algorithms": ["fedprox", "fedyogi"]}
     scenario = large(group(30, name="on"), group(40, name="off", **AWAY), **said)
     assert [len(called(scenario, label)[1](0)) for label in ("fedprox", "fedyogi")] == [30, 20]
