@@ -99,7 +99,7 @@ def test_ctrl_c_is_heard_while_modules_are_imported(tmp_path):
         process.stdout.readline()
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)  # nobody holds its output any more
+        _, said = process.communicate(timeout=100)  # nobody holds its output any more
     assert said.endswith("KeyboardInterrupt\n")
 
 
