@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # a replay reads these types and computes nothing: it must no
     from numpy import ndarray
     from torch import Tensor, nn
 
+    from algorithms.cohort import CohortRule
+
 Tensors = dict[str, "Tensor"]  # parameter name -> tensor
 Message = dict[str, Tensors]  # kind -> tensors, as {"weights": ..., "importance": ...}
 Loss = Callable[["Tensor", "Tensor"], "Tensor"]  # (outputs, y) -> loss of each example, (n,)
@@ -191,8 +193,7 @@ class Algorithm(Protocol):
     def keeps_uncounted(self) -> bool:
         """Whether a device may keep something (`Reply.memory`) even if its reply is not counted."""
 
-    # How `cohort` chooses: as algorithms/cohort.py draws, or by a rule of the algorithm's own.
-    cohort_rule: ClassVar[Literal["drawn", "own"]]
+    cohort_rule: ClassVar[CohortRule]  # how `cohort` chooses
 
     @property
     def any_cohort_will_do(self) -> bool:

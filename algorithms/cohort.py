@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+CohortRule = Literal["drawn", "own"]  # whom a round asks: as `draw` chooses, or by a rule of the algorithm's own
 
 
 def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:

@@ -13,6 +13,7 @@ from torch import nn
 from algorithms import options
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
+from algorithms.cohort import CohortRule
 from algorithms.continual_turns import Turns, Variant, part
 from algorithms.cost import sgd_traffic
 from algorithms.course import Course
@@ -46,7 +47,7 @@ class Continual(FedAvg):
     cycles, or if `personal` names no parameter of the model or, with Alg. 2, leaves none to share.
     """
 
-    cohort_rule: ClassVar[Literal["drawn", "own"]] = "own"
+    cohort_rule: ClassVar[CohortRule] = "own"
 
     variant: Variant = "baseline"
     """What happens at the end of a cycle: nothing but FedAvg (baseline), retraining of all parameters (alg0), or

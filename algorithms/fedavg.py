@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from torch import nn
 
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Training, Work
-from algorithms.cohort import draw
+from algorithms.cohort import CohortRule, draw
 from algorithms.cost import sgd_traffic
 from algorithms.course import Course, alone
 from algorithms.local import Penalty, fitting, forms
@@ -29,7 +29,7 @@ class FedAvg:
     uploads: ClassVar[Collection[str]] = ("weights",)
     squares: ClassVar[Collection[str]] = ()
     penalty_options: ClassVar[Collection[str]] = ()
-    cohort_rule: ClassVar[Literal["drawn", "own"]] = "drawn"
+    cohort_rule: ClassVar[CohortRule] = "drawn"
 
     training: Training
 

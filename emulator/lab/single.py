@@ -61,6 +61,7 @@ def _in_training(scenario: Scenario, lab: Lab) -> Iterator[str]:
 
 
 def _of_one(name: str, work: Work) -> Iterator[str]:
+    """The party with this name, for each phase of training whose last batch is one example."""
     for phase in work:
         if phase.kind == "batch" and phase.examples and phase.examples % phase.batch == 1 % phase.batch:
             yield f"{name} ({phase.examples:g} examples, batch {phase.batch})"

@@ -35,6 +35,7 @@ from typing import Any, BinaryIO, Concatenate, Literal, ParamSpec
 
 import orjson
 
+from algorithms.cohort import CohortRule
 from emulator.record.again import BUFFER, Again, Otherwise, known
 from emulator.record.call import Call
 from emulator.record.events import (
@@ -56,7 +57,7 @@ from emulator.record.events import (
     WentOff,
     event_of,
 )
-from emulator.record.run import RUN, Cohort, Facts, Run, text_of
+from emulator.record.run import RUN, Facts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, Ledger
 from emulator.record.writing import replacing
@@ -116,7 +117,7 @@ class Record:
         self.ledger = Ledger()
         self.trips: dict[Call, Trip] = {}
         self.unwritten: OSError | None = None
-        self.cohort: Cohort = "drawn"
+        self.cohort: CohortRule = "drawn"
 
     def about(self, run: Run, facts: Facts) -> None:
         """Writes run.json: which run this is, and what a replay must know about its algorithm."""

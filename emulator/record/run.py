@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
+
+from algorithms.cohort import CohortRule
 
 RUN = "run.json"
-Cohort = Literal["drawn", "own"]  # whom a round asks: as algorithms/cohort.py draws, or by a rule of its own
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Facts:
 
     keeps_uncounted: bool  # see algorithms.algorithm.Algorithm
     any_cohort_will_do: bool
-    cohort: Cohort
+    cohort: CohortRule
 
 
 def text_of(run: Run, facts: Facts) -> str:
@@ -62,4 +63,4 @@ def read_run(folder: Path) -> tuple[Run, Facts]:
 def _typed(run: Run, facts: Facts) -> bool:
     flags = facts.keeps_uncounted, facts.any_cohort_will_do
     names = isinstance(run.label, str) and type(run.seed) is int
-    return names and all(isinstance(flag, bool) for flag in flags) and facts.cohort in get_args(Cohort)
+    return names and all(isinstance(flag, bool) for flag in flags) and facts.cohort in get_args(CohortRule)
