@@ -80,7 +80,7 @@ def _absent(wanted: Iterator[Ref] | Sequence[Ref], here: Callable[[Ref], bool]) 
 
 
 def loose(args: Sequence[Any]) -> Args:
-    """The same arguments with Refs that hold nothing (see stores.Holders)."""
+    """The same arguments with Refs that hold nothing (see messages.files.Holders)."""
     return read_args(plain_args(args))
 
 

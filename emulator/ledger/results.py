@@ -58,7 +58,7 @@ def plain_ref(ref: Ref) -> Plain:
 
 
 def read_ref(plain: Plain) -> Ref:
-    """A Ref that holds nothing (see stores.Holders), from what `plain_ref` made of it."""
+    """A Ref that holds nothing (see messages.files.Holders), from what `plain_ref` made of it."""
     digest, nbytes, *row = plain
     return Ref(digest, nbytes, Ref(*row[:2]), row[2]) if row else Ref(digest, nbytes)
 

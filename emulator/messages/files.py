@@ -63,7 +63,7 @@ class Holders:
         raise NotImplementedError
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
-        """See lab.store.Store."""
+        """See messages.store.Store."""
         raise NotImplementedError
 
 

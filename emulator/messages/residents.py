@@ -26,7 +26,7 @@ class Residents(Files):
         return super().put(*pieces, digest=digest or payload.digest(*pieces, threads=payload.ALL_CORES))
 
     def keep(self, ref: Ref, message: FlatMessage) -> Ref:
-        """See lab.flat.Keeping, also for the others."""
+        """See messages.flat.Keeping, also for the others."""
         self.hold(ref, lambda: self._tensors.setdefault(ref.digest, message))
         return ref
 

@@ -33,7 +33,7 @@ class Unread(Exception):  # noqa: N818
 
 
 class Message(Protocol):
-    """Encoded tensors (lab.store.Stored, conversation.peer.Arrived)."""
+    """Encoded tensors (messages.store.Stored, conversation.peer.Arrived)."""
 
     @property
     def ref(self) -> Ref:
