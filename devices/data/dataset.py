@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,17 @@ class Dataset:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
-                value = Mapped.of(value) or _moved(value, folder / f"{field.name}.npy")
+                if place := Mapped.of(value):
+                    self._mapped_before[field.name] = place
+                value = self._mapped_before.get(field.name) or _moved(value, folder / f"{field.name}.npy")
                 object.__setattr__(self, field.name, _mapped(value))  # frozen: what it holds stays the same
             shelf[field.name] = value
         return shelf
+
+    @cached_property
+    def _mapped_before(self) -> dict[str, Mapped]:
+        """By field, the place of an array that came as a map of a file: that file outlives each pool of workers."""
+        return {}
 
     @classmethod
     def taken_down(cls, shelf: Mapping[str, Any]) -> Dataset:

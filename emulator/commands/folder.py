@@ -80,13 +80,18 @@ def make_ready(out: Path, scenario: Scenario, force: bool, over_sockets: bool = 
     if over_sockets or why_not(out, dump(scenario)):
         clear(out, force, coming)
         return False
-    if (link := linked(out, coming)) is not None:
-        raise BadScenario(f"{link} is a link, through which no run writes; nothing was changed; give a new folder")
+    refuse_links(out, coming)
     if force:
         say(f"fedlapse: --force goes on with the runs in {out}, and replaces what comes out otherwise", err=True)
         for run in coming:
             (out / run / SEAL).unlink(missing_ok=True)
     return force
+
+
+def refuse_links(out: Path, coming: Kinds) -> None:
+    """Raises BadScenario if one of these folders, or a file that a run writes there, is a link."""
+    if (link := linked(out, coming)) is not None:
+        raise BadScenario(f"{link} is a link, through which no run writes; nothing was changed; give a new folder")
 
 
 def clear(out: Path, force: bool, coming: Kinds) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from emulator.commands.compiling import compile_network
 from emulator.commands.conclude import Ending, added_up, summary_text
 from emulator.commands.errors import FAILED
-from emulator.commands.folder import replaced, why_not
+from emulator.commands.folder import refuse_links, replaced, why_not
 from emulator.commands.lines import say
 from emulator.commands.play import AT_ONCE, host_text, play_runs, pool_of, why_ended
 from emulator.commands.playing import Settings, crew_of
@@ -76,6 +76,7 @@ class Trials:
         if not complete(out, scenario):
             if why_not(out, dump(scenario)):
                 replaced(out, "results", of_scenario(scenario), tell=False)
+            refuse_links(out, of_scenario(scenario))
             note(out, of_scenario(scenario))
             replace_file(out / "scenario.yaml", dump(scenario))
             self._play(scenario, lab, out, title)

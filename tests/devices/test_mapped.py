@@ -78,6 +78,9 @@ def test_a_mapped_data_set_is_never_copied(tmp_path, monkeypatch):
     tracemalloc.stop()
     assert most < nbytes / 6
     assert sorted(file.name for file in (tmp_path / "shelf").iterdir()) == ["y.npy", "y_test.npy"]
+    (tmp_path / "next").mkdir()  # of another pool of workers, for the same data set
+    data.put_away(tmp_path / "next")
+    assert sorted(file.name for file in (tmp_path / "next").iterdir()) == ["y.npy", "y_test.npy"]
     there.x[0] = 7  # torch wants memory that can be written to
     assert not data.x[0].any()
     assert not np.memmap(tmp_path / "x.bin", np.float32, "r").any()

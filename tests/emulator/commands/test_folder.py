@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from emulator.commands.folder import alone, clear, make_ready, replaced
+from emulator.commands.playing import Settings
+from emulator.commands.trials import Trials
+from emulator.lab.build import built
 from emulator.record.host import note, of_scenario
 from scenarios.load import dump, load
 from scenarios.text.faults import BadScenario
@@ -241,6 +244,18 @@ def test_no_run_goes_on_through_a_link(broken_off, tmp_path, name, force):
     before = files(tmp_path)
     with pytest.raises(BadScenario, match=rf"^{out / name} is a link, .*nothing was changed"):
         make_ready(out, scenario, force)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.slow
+def test_nor_does_a_trial_of_a_search_or_a_study(broken_off, tmp_path):
+    scenario, out = broken_off
+    write(tmp_path, ["theirs/events.jsonl"])
+    (out / "scenario.yaml").write_text(dump(built(scenario)[0]))  # as a trial writes it
+    (out / "fedprox-s1").symlink_to(tmp_path / "theirs")
+    before = files(tmp_path)
+    with pytest.raises(BadScenario, match=r"fedprox-s1 is a link, .*nothing was changed"):
+        Trials(Settings(workers=0, quiet=True)).play(scenario, out)
     assert files(tmp_path) == before
 
 
