@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from devices.data.dataset import Dataset
 from devices.data.packed import absent, unpacked
-from devices.shards import tenths
+from devices.splits import tenths
 
 LIMIT = 1 << 30  # bytes of one file; LEAF puts 100 writers into one, in some 100 MB
 MOST = 1_000_000  # images of FEMNIST, in 3 GB; LEAF has 805,263

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from devices.data import idx, tv
 from devices.data.dataset import Dataset
 from devices.data.packed import absent, find
-from devices.shards import tenths
+from devices.splits import tenths
 
 PLACES = ("", "qmnist", "QMNIST/raw")
 # md5 of the .gz (torchvision's list) and of what it holds (computed from files that have the former)

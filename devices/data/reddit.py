@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from devices.data.dataset import Dataset
 from devices.data.packed import absent, find, unpacked
 from devices.data.text import divided, only_known, renumbered, windows
-from devices.shards import tenths
+from devices.splits import tenths
 
 FILE = "reddit_by_subreddit_2011-2015.jsonl"
 PLACES = ("", "reddit")

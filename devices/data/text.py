@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devices.data.dataset import UNLABELLED, Dataset
-from devices.shards import tenths
+from devices.splits import tenths
 
 UNKNOWN = 0  # the token of every word that is not in the vocabulary, and of padding
 

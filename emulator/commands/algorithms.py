@@ -31,7 +31,7 @@ NameOrScenario = Annotated[
 ]
 
 if TYPE_CHECKING:
-    from emulator.forecast.catalogue import Known, Option
+    from emulator.forecast.algorithm_costs import Known, Option
 
 
 def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) -> None:
@@ -68,7 +68,7 @@ def _refuse_misspelt(word: str, kinds: Collection[str]) -> None:
 
 def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:
     """Prints them, or only the scenario's `own`, or the `only` one of this name; the exit code.  Raises BadScenario."""
-    from emulator.forecast.catalogue import catalogue, chosen  # torch
+    from emulator.forecast.algorithm_costs import catalogue, chosen  # torch
 
     with busy("counting the work and the bytes of each algorithm"):
         known = chosen(scenario) if own else catalogue(scenario, only)

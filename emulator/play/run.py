@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
 
-from devices.sessions import Undrawn
+from devices.generated_presence import Undrawn
 from emulator.compute.executor import Executor
 from emulator.conversation.channel import MemoryLine
 from emulator.conversation.server import After, Server

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from devices.sessions import Undrawn
+from devices.generated_presence import Undrawn
 from emulator.compute.batches import Job
 from emulator.compute.executor import Executor
 from emulator.compute.futures import ended

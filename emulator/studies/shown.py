@@ -16,7 +16,7 @@ from emulator.studies.answer import Answer, Moved
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import SOME, Comparison
 from emulator.studies.protocol import OWN
-from emulator.studies.swings import unchanged
+from emulator.studies.sensitivity import unchanged
 from emulator.studies.tables import edges
 from emulator.studies.words import count, goal, got_there, role
 from emulator.tuning.results import bests

@@ -14,7 +14,7 @@ import numpy as np
 from network.links.rate import Constant, Rate, mean
 from network.links.tcp import RTTS, Congestion, Sender, Sending, Tcp, Way
 from network.links.trace import Steps, Trace
-from network.windows import kernel
+from network.windows import step
 from network.windows.compiled import complete
 from network.windows.state import BBR, CUBIC, FLOW, HOPS, RENO, State, empty
 
@@ -77,7 +77,7 @@ class Crowd:
             return math.inf
         if self._due is None:
             horizon = self._now + self._depth
-            self._ending = kernel.run(self._state, self._saved, False, horizon)
+            self._ending = step.run(self._state, self._saved, False, horizon)
             self._due = float(self._state.flows[self._ending]["finish"]) if self._ending >= 0 else horizon
         return self._due
 
@@ -87,7 +87,7 @@ class Crowd:
             self.end()  # nothing has ended: it was only as far as was looked ahead
         if self._places and (t > self._now or self._due is not None) and t < self.due():
             self._depth = max(AHEAD[0], min(self._depth, SHORT * (t - self._now)))
-            kernel.run(self._state, self._saved, True, t)
+            step.run(self._state, self._saved, True, t)
         self._now, self._due = t, None
 
     def end(self) -> tuple[Hashable, Sender] | None:
@@ -110,16 +110,16 @@ class Crowd:
         self._sizes[place] = new.nbytes, flying * new.sending.tcp.segment
         self._describe_flow(place, new, grown)
         if grown is None:
-            kernel.start(self._state, place, t)
+            step.start(self._state, place, t)
         else:
-            kernel.go_on(self._state, place, t)
+            step.go_on(self._state, place, t)
 
     def carried(self, t: float, name: Hashable) -> float:
         """Bytes on the wire that have arrived by `t`, which must be before what is due."""
         self.move(t)
         place = self._places[name]
         nbytes, before = self._sizes[place]
-        return min(max(0.0, kernel.arrived(self._state, place, t) - before), nbytes)
+        return min(max(0.0, step.arrived(self._state, place, t) - before), nbytes)
 
     def close(self, t: float, name: Hashable) -> None:
         """Removes a flow at `t`, which must be before what is due."""
@@ -129,7 +129,7 @@ class Crowd:
     # --- rows -----------------------------------------------------------------------------------------------
 
     def _remove(self, place: int) -> Hashable:
-        kernel.stop(self._state, place)
+        step.stop(self._state, place)
         name = self._names.pop(place)
         heappush(self._free, place)
         del self._places[name], self._sizes[place], self._own[place]
@@ -242,7 +242,7 @@ def _grown(old: State, flows: int, window: int, links: int) -> State:
     new.flows[:count], new.sent[:count] = old.flows, old.sent
     new.links[: len(old.links)] = old.links
     for place in range(count):
-        kernel.touch(new, place)
+        step.touch(new, place)
     new.first[flows : flows + count] = old.first[count:]
     for place in range(flows - 1, 0, -1):
         new.first[place] = min(new.first[2 * place], new.first[2 * place + 1])

@@ -7,9 +7,9 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
-from devices import sessions
+from devices import generated_presence
+from devices.generated_presence import Diurnal, Renewal, Sessions, night
 from devices.presence import Availability, Presence, Recorded, together
-from devices.sessions import Diurnal, Renewal, Sessions, night
 from devices.traces import DAY, Log, read
 from network.files import BadFile
 from scenarios.builders.drawing import generator
@@ -18,7 +18,7 @@ from scenarios.schema import hardware
 from scenarios.text.faults import BadScenario
 
 HOURS = 24.0
-LONGEST = sessions.MOST / 2  # of one device: what is drawn differs from its mean
+LONGEST = generated_presence.MOST / 2  # of one device: what is drawn differs from its mean
 MOST = 20_000_000  # comings and goings that are drawn for a whole fleet before the first round: a minute of real time
 
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy import ndarray
 
-from devices import shards
+from devices import splits
 from devices.data.dataset import Dataset
 from scenarios.builders.drawing import generator
 from scenarios.builders.roster import Made, sample
@@ -52,7 +52,7 @@ class Known:
             labels, mine = self.labels_test[pool], self.labels[own]
             if size:  # at most as many as there are of the labels that it holds
                 size = min(size, int(np.isin(labels, mine).sum()))
-            found.append(pool[shards.test_shard(mine, labels, size, rng)] if size else np.zeros(0, np.int64))
+            found.append(pool[splits.test_shard(mine, labels, size, rng)] if size else np.zeros(0, np.int64))
         return tuple(found)
 
 
@@ -85,9 +85,9 @@ class Drawing:
     def of(self, name: str) -> tuple[Slices, Slices, Slices]:
         """One device's training examples, held-out examples and test shard."""
         rng = generator(self.root, name)
-        own = self.pool[shards.draw(len(self.pool), 1, self.each, rng)[0]]
+        own = self.pool[splits.draw(len(self.pool), 1, self.each, rng)[0]]
         parts = by_cycle(own, self.known.cycle, self.known.cycles)
-        slices = [shards.hold_out(part, self.held_out, rng) for part in parts]
+        slices = [splits.hold_out(part, self.held_out, rng) for part in parts]
         for cycle, (train, _) in enumerate(slices):
             if not len(train):
                 raise ValueError(f"{self.each} examples leave {name} without any to train on in time slice {cycle}")

@@ -8,8 +8,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from devices.device import NEVER, Device, Profile, profiles
+from devices.generated_presence import Undrawn
 from devices.presence import Presence
-from devices.sessions import Undrawn
 from network.links.link import Link
 from scenarios.builders import absence, boards, wiring
 from scenarios.builders.drawing import check_range, value

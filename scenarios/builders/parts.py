@@ -15,7 +15,7 @@ from torch import nn
 from algorithms import models
 from algorithms import own as networks
 from algorithms.copied import copied
-from devices import shards
+from devices import splits
 from devices.data.dataset import Dataset
 from network.wire.payload import DTYPES
 from scenarios.builders import plugins, reads, sets
@@ -116,7 +116,7 @@ def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.ran
 
 def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
     pool = np.arange(len(data.y))
-    proxy = shards.proxy(len(pool), said.proxy.fraction, rng)
+    proxy = splits.proxy(len(pool), said.proxy.fraction, rng)
     if not said.proxy.overlap:
         pool = np.setdiff1d(pool, proxy)
     if said.split.kind == "draw" and len(fleet) > min(len(pool), MANY):
@@ -132,7 +132,7 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
         if not said.proxy.overlap:
             held = [np.setdiff1d(own, parts["proxy"]) for own in held]
     for number, (name, own) in enumerate(zip(names, held, strict=True)):
-        slices = [shards.hold_out(part, said.validation, rng) for part in by_cycle(own, data.cycle, data.cycles)]
+        slices = [splits.hold_out(part, said.validation, rng) for part in by_cycle(own, data.cycle, data.cycles)]
         parts["train"][name] = tuple(train for train, _ in slices)
         # what the server trains on, or sends to others, must not decide when to stop
         parts["validation"][name] = tuple(np.setdiff1d(kept, parts["proxy"]) for _, kept in slices)
@@ -140,7 +140,7 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
             parts["tests"][name] = known.test_shards(own, len(names), rng)
         else:
             assert data.owner_test is not None
-            (mine,) = shards.owned(data.owner_test, owned[number : number + 1])
+            (mine,) = splits.owned(data.owner_test, owned[number : number + 1])
             parts["tests"][name] = by_cycle(mine, data.cycle_test, data.cycles)
     _check_all_train(parts["train"], data)
     return parts
@@ -181,7 +181,7 @@ def _held(
                 f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards, classes or draw"
             )
         globs, least = said.owners or "*", said.least or LEAST_OWNED
-        owners, found = shards.natural(data.owner[pool], data.owners, devices, rng, globs, least)
+        owners, found = splits.natural(data.owner[pool], data.owners, devices, rng, globs, least)
     else:
         owners, found = None, _dealt(said, data, pool, devices, rng)
     return owners, [pool[each] for each in found]
@@ -190,22 +190,22 @@ def _held(
 def _dealt(said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
     """Positions in `pool` of the examples of each device, dealt without regard to their owners."""
     if said.kind == "draw":
-        return shards.draw(len(pool), devices, said.each or 1, rng)
+        return splits.draw(len(pool), devices, said.each or 1, rng)
     if data.y.ndim == 1:
         return _by_label(said, data.y[pool], devices, rng)
     if said.kind == "iid":  # positions have no one label
-        return shards.iid(np.zeros(len(pool), np.int64), devices, rng, said.sizes_sigma)
+        return splits.iid(np.zeros(len(pool), np.int64), devices, rng, said.sizes_sigma)
     raise ValueError(f"{data.name} has a label at each position; its split may be natural, iid or draw")
 
 
 def _by_label(said: Split, labels: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
     if said.kind == "dirichlet":
-        return shards.dirichlet(labels, devices, said.alpha or math.nan, rng, said.sizes_sigma)
+        return splits.dirichlet(labels, devices, said.alpha or math.nan, rng, said.sizes_sigma)
     if said.kind == "classes":
-        return shards.classes(labels, devices, rng, said.each or 1, said.sizes_sigma)
+        return splits.classes(labels, devices, rng, said.each or 1, said.sizes_sigma)
     if said.kind == "shards":
-        return shards.labelled(labels, devices, rng, said.each or 2, bool(said.pure))
-    return shards.iid(labels, devices, rng, said.sizes_sigma)
+        return splits.labelled(labels, devices, rng, said.each or 2, bool(said.pure))
+    return splits.iid(labels, devices, rng, said.sizes_sigma)
 
 
 def _of_owners(
@@ -214,9 +214,9 @@ def _of_owners(
     """The server's examples, which belong to some owners, and these owners' test examples (FedMeta, Fig. 5)."""
     if devices is None or data.owner is None or data.owner_test is None:
         raise ValueError("proxy.owners belongs to a natural split")
-    known = shards.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
-    tested = np.sort(np.concatenate(shards.owned(data.owner_test, known)))
-    return shards.among(data.owner, known, size, rng), tested
+    known = splits.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
+    tested = np.sort(np.concatenate(splits.owned(data.owner_test, known)))
+    return splits.among(data.owner, known, size, rng), tested
 
 
 def _learns(module: nn.Module) -> bool:

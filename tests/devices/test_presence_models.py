@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devices.generated_presence import DAY, HOUR, Diurnal, Renewal, night
 from devices.presence import Presence, Recorded, Together, together
-from devices.sessions import DAY, HOUR, Diurnal, Renewal, night
 
 HOURS = range(24)
 MODELS = [Renewal(7, 600.0, 1200.0), night(7, local=20.5), Recorded(((10.0, 400.0), (900.0, 1000.0)), 1000.0, 333.0)]
@@ -176,7 +176,7 @@ def test_a_renewal_without_sense_is_refused(wrong):
 
 
 def test_beyond_what_is_remembered_is_refused(monkeypatch):
-    monkeypatch.setattr("devices.sessions.MOST", 50)
+    monkeypatch.setattr("devices.generated_presence.MOST", 50)
     with pytest.raises(ValueError, match=r"drawn for 50 comings and goings, which end at .* second 1e\+06 is asked"):
         Renewal(1, 10.0, 10.0).on(1e6)
 

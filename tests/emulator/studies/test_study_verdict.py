@@ -13,7 +13,7 @@ from emulator.studies.answer import Answer, Moved, Null
 from emulator.studies.comparisons import comparisons
 from emulator.studies.page import markdown
 from emulator.studies.protocol import OWN
-from emulator.studies.swings import swings
+from emulator.studies.sensitivity import swings
 from emulator.studies.verdict import LINES, short, verdict
 from emulator.studies.words import role
 from scenarios.schema.hardware import Presence

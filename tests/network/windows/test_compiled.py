@@ -13,10 +13,10 @@ import pytest
 from network.windows import compiled
 
 LOADS = """
-from network.windows import bbr, compiled, crowd, cubic, kernel, path, queue, sender, state
+from network.windows import bbr, compiled, crowd, cubic, path, queue, sender, state, step
 assert compiled.ready()
 crowd.compile_all()
-made = [each for module in (bbr, cubic, kernel, path, queue, sender, state) for each in vars(module).values()]
+made = [each for module in (bbr, cubic, path, queue, sender, state, step) for each in vars(module).values()]
 stats = [each.stats for each in made if hasattr(each, "stats")]
 print(sum(sum(each.cache_hits.values()) for each in stats), sum(sum(each.cache_misses.values()) for each in stats))
 """
@@ -26,7 +26,7 @@ print(sum(sum(each.cache_hits.values()) for each in stats), sum(sum(each.cache_m
 def place(tmp_path, monkeypatch):
     """A folder in which all machine code is, and that it is noted."""
     (tmp_path / "windows_1").mkdir()
-    for name in ("kernel.nbi", "kernel.1.nbc"):
+    for name in ("step.nbi", "step.1.nbc"):
         (tmp_path / "windows_1" / name).write_bytes(b"code")
     monkeypatch.setattr(compiled, "HERE", tmp_path)
     compiled.complete()
@@ -46,9 +46,9 @@ def test_an_empty_or_damaged_note_says_nothing(place, content):
 
 
 def test_what_was_removed_or_cut_since_is_not_ready(place):
-    (place / "windows_1" / "kernel.1.nbc").write_bytes(b"co")
+    (place / "windows_1" / "step.1.nbc").write_bytes(b"co")
     assert not compiled.ready()
-    (place / "windows_1" / "kernel.1.nbc").unlink()
+    (place / "windows_1" / "step.1.nbc").unlink()
     assert not compiled.ready()
 
 
@@ -79,7 +79,7 @@ def test_a_second_copy_of_the_sources_has_machine_code_of_its_own(copy):
 def test_sources_that_were_installed_again_are_compiled_again(copy):
     """Byte for byte the same, at another time."""
     before = copy("one")
-    os.utime(copy.root / "one" / "kernel.py", (1, 1))
+    os.utime(copy.root / "one" / "step.py", (1, 1))
     assert copy("one") != before
 
 

@@ -221,7 +221,7 @@ def test_a_log_that_goes_on_for_more_sessions_than_are_drawn_is_refused(tmp_path
 
 
 def test_kinds_that_never_meet_as_far_as_they_are_drawn_are_refused(monkeypatch):
-    monkeypatch.setattr("devices.sessions.MOST", 50)
+    monkeypatch.setattr("devices.generated_presence.MOST", 50)
     sessions = {"off": [[0, 100]], **QUICK}
     with pytest.raises(BadScenario, match="phone-mid-0 is not found online: presence is drawn for 50"):
         fleet(build(merged(SMALL, {"fleet": [{**SMALL["fleet"][0], "presence": sessions}]})))
@@ -230,7 +230,7 @@ def test_kinds_that_never_meet_as_far_as_they_are_drawn_are_refused(monkeypatch)
 @pytest.mark.slow
 def test_a_run_that_outlasts_what_is_drawn_ends_in_a_line(play, monkeypatch):
     """In sessions of a second a device that begins again each time never ends its work."""
-    monkeypatch.setattr("devices.sessions.MOST", 100)
+    monkeypatch.setattr("devices.generated_presence.MOST", 100)
     group = {**SMALL["fleet"][0], "speed_gflop_s": 1e-4, "presence": QUICK}
     run = play(fleet=[group], rounds={"when_off": "restart", "transfers": "restart"})
     assert run.outcome.failure.startswith("fedavg, seed 1: presence is drawn for 100 comings and goings")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from algorithms.fedprox import FedProx
-from devices import shards
+from devices import splits
 from devices.data.babble import babble
 from devices.data.digits import digits
 from emulator.commands.play import play_scenario
@@ -223,8 +223,8 @@ def test_examples_too_few_for_each_time_slice_are_refused_at_once():
 def test_a_small_fleet_draws_one_device_after_the_other_as_ever():
     names, rng = [f"pi-{k}" for k in range(8)], default_rng(5)
     made = split(names, seed=5, validation=0.0, split={"kind": "draw", "each": 40})
-    shards.proxy(1437, 0.05, rng)
-    for name, own in zip(names, shards.draw(1437, 8, 40, rng), strict=True):
+    splits.proxy(1437, 0.05, rng)
+    for name, own in zip(names, splits.draw(1437, 8, 40, rng), strict=True):
         assert np.array_equal(made["train"][name][0], own)
 
 

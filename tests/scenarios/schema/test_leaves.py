@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, fields
 import pytest
 
 from algorithms import algorithm
-from devices import sessions
+from devices import generated_presence
 from emulator.conversation.rounds import RoundRules
 from emulator.record import targets
 from network.links.tcp import Tcp
@@ -20,12 +20,12 @@ PAIRS = {
     "target": (rounds.Target, targets.Target, {}, set(), set()),
     "renewal": (
         hardware.Renewal,
-        sessions.Renewal,
+        generated_presence.Renewal,
         {"mean_on_s": "mean_on", "mean_off_s": "mean_off"},
         set(),
         {"seed"},
     ),
-    "diurnal": (hardware.Diurnal, sessions.Diurnal, {}, {"hours"}, {"seed", "local"}),
+    "diurnal": (hardware.Diurnal, generated_presence.Diurnal, {}, {"hours"}, {"seed", "local"}),
     "network": (links.Transport, Tcp, {"window_mb": "window"}, set(), {"mss", "growth", "windows"}),
     "rounds": (
         rounds.Rounds,
