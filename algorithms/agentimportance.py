@@ -9,15 +9,16 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from algorithms import agentimportance_walk, fisher, options
+from algorithms import agentimportance_walk, options
 from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Work
-from algorithms.cost import PULL
+from algorithms.counting.cost import PULL
+from algorithms.counting.estimation import HELD, estimation
 from algorithms.course import Course
-from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
-from algorithms.importance import estimating
-from algorithms.local import STRONGEST, Quadratic, fitting, forms
+from algorithms.importance import fisher
+from algorithms.importance.importance import estimating
+from algorithms.training.local import STRONGEST, Quadratic, fitting, forms
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from algorithms.algorithm import Reply, Tensors
-from algorithms.places import elsewhere, fetched
+from algorithms.training.places import elsewhere, fetched
 
 BLOCK = 1 << 17  # coordinates: their mean and one upload, 2 MB in float64, stay in the caches of two cores
 THREADS = 2

@@ -38,7 +38,7 @@ class Training:
     lr_rounds: int = 0  # that the cosine takes
     momentum: float = 0.0
     weight_decay: float = 0.0
-    precision: Precision = "float32"  # of products in a step (algorithms/precision.py)
+    precision: Precision = "float32"  # of products in a step (algorithms/training/precision.py)
     per_cycle: int = 0  # rounds on one time slice of the data, before the next one comes; 0: the data stay as they are
 
     def __post_init__(self) -> None:

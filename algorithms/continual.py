@@ -15,11 +15,11 @@ from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cohort import CohortRule
 from algorithms.continual_turns import Turns, Variant, part
-from algorithms.cost import sgd_traffic
+from algorithms.counting.cost import sgd_traffic
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
-from algorithms.local import Sgd, sgd
-from algorithms.tensors import tensors_of
+from algorithms.training.local import Sgd, sgd
+from algorithms.training.tensors import tensors_of
 
 KEPT = "personal"  # kind: what a device of Algorithm 2 never sends again
 

@@ -12,9 +12,9 @@ from torch import nn
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Training, Work
 from algorithms.cohort import CohortRule, draw
-from algorithms.cost import sgd_traffic
+from algorithms.counting.cost import sgd_traffic
 from algorithms.course import Course, alone
-from algorithms.local import Penalty, fitting, forms
+from algorithms.training.local import Penalty, fitting, forms
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, cast
 
 from algorithms import fedcl_omega, options
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
+from algorithms.counting.estimation import HELD, estimation
 from algorithms.course import Course
-from algorithms.estimation import HELD, estimation
 from algorithms.fedavg import FedAvg
-from algorithms.importance import Kind
-from algorithms.local import STRONGEST, Quadratic
-from algorithms.placebo import Placebo
+from algorithms.importance.importance import Kind
+from algorithms.importance.placebo import Placebo
+from algorithms.training.local import STRONGEST, Quadratic
 
 PRESETS = {
     "paper_text": {"importance": "abs", "fallback": "identity"},

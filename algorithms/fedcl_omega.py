@@ -10,12 +10,12 @@ import torch
 
 from algorithms import fedcl_si
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Work
-from algorithms.cost import PULL, PULL_PLAIN
+from algorithms.counting.cost import PULL, PULL_PLAIN
+from algorithms.counting.estimation import estimation
 from algorithms.course import Course, alone
-from algorithms.estimation import estimation
-from algorithms.fisher import positive
-from algorithms.importance import Kind, estimating
-from algorithms.placebo import Placebo, replaced
+from algorithms.importance.fisher import positive
+from algorithms.importance.importance import Kind, estimating
+from algorithms.importance.placebo import Placebo, replaced
 
 Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
 Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.algorithm import Load, Loss, Message, Party, Phase, Tensors, Work
-from algorithms.estimation import estimation
-from algorithms.importance import CHUNK, gradients
-from algorithms.seeding import drawing
-from algorithms.tensors import load
+from algorithms.counting.estimation import estimation
+from algorithms.importance.importance import CHUNK, gradients
+from algorithms.training.seeding import drawing
+from algorithms.training.tensors import load
 
 SCORE = 5.0  # floats that `scored` moves for each parameter: ω (2, float64), both places (2), Ω (1)
 WALK = 8.0  # and `walked`: ω and gradient (2 + 2), both places (2), ω again (2)

@@ -11,16 +11,16 @@ from torch import nn
 
 from algorithms import fedcurv_penalty, options
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
-from algorithms.cost import PULL
+from algorithms.counting.cost import PULL
+from algorithms.counting.estimation import estimation
 from algorithms.course import Course
-from algorithms.estimation import estimation
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv_penalty import SUMS, Curvature, rounded
 from algorithms.fedcurv_sums import Sums
-from algorithms.fisher import density
-from algorithms.importance import Kind, estimating
-from algorithms.local import STRONGEST, fitting, forms
-from algorithms.placebo import Placebo, replaced
+from algorithms.importance.fisher import density
+from algorithms.importance.importance import Kind, estimating
+from algorithms.importance.placebo import Placebo, replaced
+from algorithms.training.local import STRONGEST, fitting, forms
 
 FISHERS: dict[str, Kind] = {"empirical": "sq", "exact": "true", "sampled": "sampled", "batch_squared": "batch_squared"}
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from algorithms.algorithm import Message, Send, Tensors
-from algorithms.local import pull
+from algorithms.training.local import pull
 
 SUMS = ("fisher", "fisher_theta")  # kinds: of a device Î and Î⊙(θ̂ - centre), of the server U and V, the sums of these
 KEPT = "of "  # kinds of the server's state: what a device last sent, by the device's name

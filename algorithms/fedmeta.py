@@ -10,10 +10,10 @@ from torch import nn
 
 from algorithms import options
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training, Work
-from algorithms.cost import sgd_traffic
+from algorithms.counting.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.keeptrace import keep_trace
-from algorithms.local import sgd
+from algorithms.training.local import sgd
 from algorithms.uga import UGA, check_rate, descended
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from algorithms.algorithm import Load, Message, Party
-from algorithms.cost import PULL_PLAIN
+from algorithms.counting.cost import PULL_PLAIN
 from algorithms.fedavg import FedAvg
-from algorithms.local import STRONGEST, Quadratic
+from algorithms.training.local import STRONGEST, Quadratic
 
 
 @dataclass(frozen=True)

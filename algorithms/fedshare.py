@@ -14,7 +14,7 @@ from algorithms import options
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
-from algorithms.local import forms
+from algorithms.training.local import forms
 
 LEVELS = 256  # that a byte tells apart
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from algorithms.algorithm import Party, Phase, Tensors, Training, Work
-from algorithms.cost import SQUARES
-from algorithms.local import Quadratic, batches, check_penalty, pull, seeded_step, single_values, steps
+from algorithms.counting.cost import SQUARES
 from algorithms.models import twice_differentiable
-from algorithms.tensors import load, tensors_of
+from algorithms.training.local import Quadratic, batches, check_penalty, pull, seeded_step, single_values, steps
+from algorithms.training.tensors import load, tensors_of
 
 FLOAT = 4  # bytes: the declared memory is that of float32
 

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
 from algorithms import own
-from algorithms.seeding import seeded
-from algorithms.tensors import overlap
-from algorithms.turns import TURN
+from algorithms.training.seeding import seeded
+from algorithms.training.tensors import overlap
+from algorithms.training.turns import TURN
 
 UNLABELLED = -1  # a position of a text that has no label, as in devices.data.dataset
 

@@ -11,9 +11,9 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from algorithms.copied import copied
-from algorithms.stack_layers import takes_stacks
-from algorithms.tensors import tensors_of
+from algorithms.training.copied import copied
+from algorithms.training.stack_layers import takes_stacks
+from algorithms.training.tensors import tensors_of
 
 _MADE: WeakSet[nn.Module] = WeakSet()  # what functions have returned: each network is somebody's own
 

@@ -15,8 +15,8 @@ from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
-from algorithms.local import Sgd, steps
 from algorithms.pseudogradient import change, stepped
+from algorithms.training.local import Sgd, steps
 
 CORRECTION = 3.0  # floats per parameter and step: gradient and correction read, gradient written
 MOVED = 3.0  # floats per parameter: θ and mean read, θ written; a reply's control is read, the sum read and written

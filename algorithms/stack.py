@@ -11,11 +11,12 @@ from typing import Any
 
 from torch import OutOfMemoryError
 
-from algorithms import stack_importance, stack_sgd
 from algorithms.algorithm import Message, Party, Reply, Tensors
 from algorithms.course import Course, Task
-from algorithms.importance import BatchSquares, Summed
-from algorithms.local import Sgd
+from algorithms.importance import stack_importance
+from algorithms.importance.importance import BatchSquares, Summed
+from algorithms.training import stack_sgd
+from algorithms.training.local import Sgd
 
 # Tasks that are computed for many devices at once, if their `sort` is equal.
 JOINT: Mapping[type[Task], Callable[[Sequence[Any]], list[Tensors]]] = {

@@ -12,9 +12,9 @@ from torch import nn
 from algorithms import keeptrace, options
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Work
-from algorithms.cost import PULL_PLAIN
+from algorithms.counting.cost import PULL_PLAIN
 from algorithms.fedavg import FedAvg
-from algorithms.local import STRONGEST, Quadratic, forms
+from algorithms.training.local import STRONGEST, Quadratic, forms
 
 
 @dataclass(frozen=True)

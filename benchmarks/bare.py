@@ -52,7 +52,7 @@ def _client(model: str, training: Training, number: int) -> None:
 
 
 def loop(model: nn.Module, x: torch.Tensor, y: torch.Tensor, training: Training, seed: int) -> None:
-    """The steps of algorithms.local.sgd; the model holds the result."""
+    """The steps of algorithms.training.local.sgd; the model holds the result."""
     model.train()
     for parameter in model.parameters():
         if parameter.dim() == 4:  # channels_last; with one input channel only a clone sets the strides

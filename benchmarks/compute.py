@@ -26,11 +26,11 @@ import torch
 from torch import nn
 
 from algorithms.algorithm import Party, Phase, Tensors, Training
-from algorithms.cost import PULL, SQUARES, Meter, sgd_traffic
-from algorithms.importance import CHUNK, Kind, importance
-from algorithms.local import Quadratic, sgd
+from algorithms.counting.cost import PULL, SQUARES, Meter, sgd_traffic
+from algorithms.counting.step_counts import Step
+from algorithms.importance.importance import CHUNK, Kind, importance
 from algorithms.models import build, cross_entropy, input_shape
-from algorithms.step import Step
+from algorithms.training.local import Quadratic, sgd
 from devices.device import Device, Profile
 from emulator.compute.executors import quiet_torch
 from emulator.forecast.calibration import Kernel, evaluated, workload

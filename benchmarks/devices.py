@@ -23,9 +23,9 @@ from scipy.optimize import least_squares
 from torch import Tensor, nn
 
 from algorithms.algorithm import Phase
-from algorithms.cost import Meter, sgd_traffic
+from algorithms.counting.cost import Meter, sgd_traffic
+from algorithms.counting.step_counts import Step
 from algorithms.models import build, cross_entropy, input_shape
-from algorithms.step import Step
 from benchmarks import compute
 from benchmarks.compute import Job
 from devices.device import SPEEDS, Device, Profile, profiles

@@ -14,9 +14,10 @@ from typing import Annotated
 import torch
 import typer
 
-from algorithms import dropout, models, stack, stack_graph, stack_model
+from algorithms import models, stack
 from algorithms.algorithm import Party, Precision, Training
 from algorithms.fedavg import FedAvg
+from algorithms.training import dropout, stack_graph, stack_model
 from emulator.compute import gpus
 from emulator.compute.executors import quiet_torch
 from scenarios.text.faults import BadScenario

@@ -27,8 +27,8 @@ from torch.nn import functional as F
 
 from algorithms.algorithm import Party, Tensors, Training
 from algorithms.keeptrace import keep_trace
-from algorithms.local import Quadratic, draws, sgd
-from algorithms.local import steps as steps_of
+from algorithms.training.local import Quadratic, draws, sgd
+from algorithms.training.local import steps as steps_of
 from benchmarks.verdict import judge
 
 WAYS = ("sgd", "unrolled", "trajectory", "checkpoints")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from algorithms.algorithm import Phase
-from algorithms.step import Step
+from algorithms.counting.step_counts import Step
 from benchmarks import compute, devices
 from benchmarks.compute import Job
 from benchmarks.devices import (

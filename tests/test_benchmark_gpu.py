@@ -2,7 +2,7 @@
 
 import pytest
 
-from algorithms import stack_graph, stack_model
+from algorithms.training import stack_graph, stack_model
 from benchmarks import gpu
 from tests.all_of import all_of
 

@@ -18,8 +18,8 @@ import typer
 from typer.testing import CliRunner
 
 from algorithms.algorithm import Party, Training
-from algorithms.local import sgd
 from algorithms.models import cross_entropy, mnist_cnn
+from algorithms.training.local import sgd
 from benchmarks import bare, bare_clock, engine, memory, on_ray, training
 from benchmarks.engine import Cost
 from benchmarks.training import SHAPES, Shape, Speed

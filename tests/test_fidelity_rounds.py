@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from algorithms.step import Step
+from algorithms.counting.step_counts import Step
 from benchmarks import fidelity_rounds
 from benchmarks.fidelity_rounds import Finding, as_trained, calibrated, mean_seconds, missed, predict, slowed, training
 from benchmarks.testbed import namespaces, page, quota

@@ -18,19 +18,19 @@ BY_NAME = {"getattr", "hasattr", "setattr", "delattr"}
 
 # By file: the private name of another library, and why there is no public one.
 ALLOWED: dict[str, dict[str, str]] = {
-    "algorithms/cost.py": {
+    "algorithms/counting/cost.py": {
         "torch.utils._python_dispatch": "TorchDispatchMode, which torch's own public FlopCounterMode derives from",
         "torch.utils._pytree": "finds the tensors among an operator's arguments, as torch does itself",
         "_schema": "only an operator's schema says whether its result is a view of an argument",
     },
-    "algorithms/flops.py": {
+    "algorithms/counting/flops.py": {
         "_euclidean_dist": "the operator that torch.cdist calls; its FLOPs are counted by its name",
     },
-    "algorithms/stack_layers.py": {
+    "algorithms/training/stack_layers.py": {
         "_forward_hooks": "nothing public says whether a layer has hooks, which a stack would call with other shapes",
         "_forward_pre_hooks": "as _forward_hooks",
     },
-    "algorithms/uncompiled.py": {
+    "algorithms/training/uncompiled.py": {
         "torch._dynamo": "torch loads its compiler, for a second and 40 MB, to switch it off",
     },
     "devices/data/tv.py": {

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from algorithms.turns import HANDED_OVER, TURN
+from algorithms.training.turns import HANDED_OVER, TURN
 from devices.data.dataset import Dataset
 from emulator.compute import gpus, workers
 from emulator.compute.batches import Batches, Done, Job

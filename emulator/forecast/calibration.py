@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import nn
 
-    from algorithms.step import Step
+    from algorithms.counting.step_counts import Step
     from devices.device import Profile
 
 
@@ -187,9 +187,9 @@ def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, ste
     import torch
 
     from algorithms.algorithm import Party, Phase, Training
-    from algorithms.cost import Meter, sgd_traffic
-    from algorithms.local import sgd
+    from algorithms.counting.cost import Meter, sgd_traffic
     from algorithms.models import cross_entropy
+    from algorithms.training.local import sgd
 
     draw, n = torch.Generator().manual_seed(0), steps * batch
     x = torch.randint(tokens, (n, *shape), generator=draw) if tokens else torch.randn(n, *shape, generator=draw)

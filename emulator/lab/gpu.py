@@ -64,7 +64,7 @@ def make_room(store: Store) -> None:
     """In the GPU's memory."""
     from torch import cuda
 
-    from algorithms import stack_graph
+    from algorithms.training import stack_graph
 
     _there.clear()
     stack_graph.forget()

@@ -32,7 +32,7 @@ from algorithms.algorithm import (
 )
 from algorithms.cohort import draw
 from algorithms.course import Course
-from algorithms.turns import TURN
+from algorithms.training.turns import TURN
 from emulator.messages.codec import finite
 from emulator.record.run import Facts
 from network.wire import payload
@@ -150,7 +150,7 @@ def _kind_of(value: object) -> str:
 
 
 def _model_of(party: Party) -> Shapes:
-    from algorithms.tensors import tensors_of  # which imports torch
+    from algorithms.training.tensors import tensors_of  # which imports torch
 
     return _shapes(tensors_of(party.model))
 
@@ -385,7 +385,7 @@ def _method(name: str, look: Callable[[Any, Algorithm, Sequence[Any]], Any]) -> 
 
     def in_turn(self: Guarded, *args: Any) -> Any:
         with TURN:
-            from algorithms.seeding import seeded  # which imports torch
+            from algorithms.training.seeding import seeded  # which imports torch
 
             seeded(args[-1])
             return method(self, *args)

@@ -77,7 +77,7 @@ class Trained:
 
 def start(lab: Lab, store: Store, run: Run) -> State:
     """The state before round 0.  All algorithms of a seed start from the same weights."""
-    from algorithms.tensors import tensors_of
+    from algorithms.training.tensors import tensors_of
 
     model = lab.network(derive(run.seed, "weights"))
     weights = {name: value.clone() for name, value in tensors_of(model).items()}
@@ -268,7 +268,7 @@ def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -
     """Of models that have these parameters, and of the ones that they began with."""
     from torch import stack
 
-    from algorithms.stack_batches import stacked
+    from algorithms.training.stack_batches import stacked
 
     if not names:
         return [{} for _ in pairs]
@@ -342,7 +342,7 @@ def _indices(lab: Lab, run: Run, part: str, cycle: int) -> ndarray:
 def export(lab: Lab, store: Store, weights: Ref) -> Ref:
     """The model as a safetensors file, as load_state_dict() takes it: a weight with two names is there twice, and the
     file's metadata says which name is the second of which."""
-    from algorithms.tensors import second_names
+    from algorithms.training.tensors import second_names
 
     arrays, again = payload.trusted(store.get(weights)).arrays()["weights"], second_names(lab.module)
     about = {SECOND_NAMES: json.dumps(again)} if again else None  # one key: safetensors writes several in any order
@@ -374,7 +374,7 @@ def _state(lab: Lab, store: Store, message: Message) -> State:
 def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
     """Makes Parties of this round at this place; what they all share is filled in."""
     from algorithms import models
-    from algorithms.as_built import restore
+    from algorithms.training.as_built import restore
 
     model = lab.module_on(place)
     restore(model)  # for an algorithm that uses it by itself
@@ -405,7 +405,7 @@ def _party(
 
 def _drawing(party: Party) -> Party:
     """The party, whose algorithm is called next: what that draws from a global generator follows from its seed."""
-    from algorithms.seeding import seeded
+    from algorithms.training.seeding import seeded
 
     seeded(party.seed)
     return party

@@ -101,7 +101,7 @@ class Lab:
 
     @property
     def module(self) -> nn.Module:
-        """One that is shared in this process: whoever uses it loads its values first (algorithms/tensors.py)."""
+        """The network that this process shares; whoever uses it loads its values first (training/tensors.py)."""
         return _module(self.model, *self._form, CPU)
 
     def upload_form(self, label: str, round: int, seed: int = 0) -> UploadForm:
@@ -142,7 +142,7 @@ class Lab:
         if place == CPU:
             x, y = self._part(part)
             return torch.from_numpy(x[indices]), torch.from_numpy(y[indices])
-        from algorithms.places import sent
+        from algorithms.training.places import sent
 
         chosen = sent(torch.from_numpy(indices), torch.device(place))
         all_x, all_y = self._resident["test" if part == "test" else "train"]
@@ -219,13 +219,13 @@ class Lab:
 
 @lru_cache(maxsize=4)
 def _module(name: str, classes: int, shape: tuple[int, ...], text: bool, place: str) -> nn.Module:
-    from algorithms.as_built import remember
+    from algorithms.training.as_built import remember
 
     module = _built(name, 0, classes, shape, text)
     if place == CPU:
         return remember(module)
-    from algorithms.dropout import counter_based
-    from algorithms.tensors import retied
+    from algorithms.training.dropout import counter_based
+    from algorithms.training.tensors import retied
 
     return remember(counter_based(retied(module.to(place), _built(name, 0, classes, shape, text))))
 

@@ -55,7 +55,7 @@ def on_shards(lab: Lab, run: Run, round: int, models: Sequence[tuple[str, Tensor
 
 def _at_once(lab: Lab, models: Sequence[Tensors], shards: Sequence[ndarray]) -> list[Hits]:
     """How each model of a stack does on its own shard."""
-    from algorithms import stack_model
+    from algorithms.training import stack_model
 
     x, y = zip(*lab.shards("test", shards, lab.on), strict=True)
     scores = _scores(stack_model.outputs(lab.module_on(lab.on), models, x), y)
@@ -75,7 +75,7 @@ def hits(scores: Scores) -> Hits:
 
 def score(lab: Lab, weights: Tensors, part: str, indices: ndarray) -> Scores:
     """A model on these examples."""
-    from algorithms.local import outputs
+    from algorithms.training.local import outputs
 
     if not len(indices):
         return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))

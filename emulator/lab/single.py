@@ -1,6 +1,7 @@
 """Batches of one example: the model must take one, if a device's last batch has one, or the last that are evaluated.
 
-A BatchNorm trains on one as in eval mode (algorithms/local.py, single_values); without running statistics it cannot.
+A BatchNorm trains on one as in eval mode (algorithms/training/local.py, single_values); without running
+statistics it cannot.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 
 from algorithms import models
 from algorithms.algorithm import Load, Work
-from algorithms.local import PIECE, single_values
+from algorithms.training.local import PIECE, single_values
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Held, Lab, in_cycle

@@ -17,12 +17,12 @@ from torch import nn
 
 from algorithms import models, stack
 from algorithms.algorithm import Party, Training
-from algorithms.as_built import has_changed, remember
-from algorithms.copied import copied
-from algorithms.dropout import DROPOUTS
 from algorithms.fedavg import FedAvg, stackable
-from algorithms.seeding import drawing
-from algorithms.tensors import tensors_of
+from algorithms.training.as_built import has_changed, remember
+from algorithms.training.copied import copied
+from algorithms.training.dropout import DROPOUTS
+from algorithms.training.seeding import drawing
+from algorithms.training.tensors import tensors_of
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
 from emulator.lab.lab import CPU, Lab

@@ -10,8 +10,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as F
 
 from algorithms import models
-from algorithms.dropout import counter_based
-from algorithms.seeding import seeded
+from algorithms.training.dropout import counter_based
+from algorithms.training.seeding import seeded
 from emulator.lab.lab import CPU, Lab
 from emulator.messages.store import Store
 

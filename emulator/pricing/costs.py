@@ -10,7 +10,7 @@ import torch
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
-from algorithms.cost import Meter
+from algorithms.counting.cost import Meter
 from devices.device import Device
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab, in_cycle

@@ -12,9 +12,9 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from algorithms import models
 from algorithms.algorithm import Load, Phase
-from algorithms.copied import on_meta, shapes
-from algorithms.local import single_values
-from algorithms.turns import TURN
+from algorithms.training.copied import on_meta, shapes
+from algorithms.training.local import single_values
+from algorithms.training.turns import TURN
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab
 

@@ -20,7 +20,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from algorithms.step import Step
+from algorithms.counting.step_counts import Step
 from devices.device import Device
 
 Said = TypeVar("Said")

@@ -14,7 +14,7 @@ from torch import nn
 
 from algorithms import models
 from algorithms import own as networks
-from algorithms.copied import copied
+from algorithms.training.copied import copied
 from devices import splits
 from devices.data.dataset import Dataset
 from network.wire.payload import DTYPES

@@ -88,7 +88,7 @@ def _folder(said: Data) -> Path:
 
 
 def _own(path: str, options: Mapping[str, Any]) -> Dataset:
-    from algorithms.seeding import seeded  # which imports torch
+    from algorithms.training.seeding import seeded  # which imports torch
 
     seeded(0)  # what it draws from a global generator is the same in each run
     try:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from algorithms.agentimportance_walk import HELD, SCORE, Walk, traffic
-from algorithms.cost import Moved
+from algorithms.counting.cost import Moved
 
 
 def number(value: float) -> Tensor:

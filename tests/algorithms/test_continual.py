@@ -16,10 +16,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Tensors, Training, matches
 from algorithms.continual import Continual
-from algorithms.cost import Meter
+from algorithms.counting.cost import Meter
 from algorithms.fedavg import FedAvg
-from algorithms.local import sgd
-from algorithms.seeding import seeded
+from algorithms.training.local import sgd
+from algorithms.training.seeding import seeded
 from network.wire.payload import encode
 from tests.all_of import all_of
 

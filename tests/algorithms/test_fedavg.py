@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.algorithm import Algorithm, Load, Party, Phase, Reply, Tensors, Training
-from algorithms.cost import sgd_traffic
+from algorithms.counting.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
-from algorithms.seeding import seeded
+from algorithms.training.seeding import seeded
 from tests.all_of import all_of
 
 NAMES = [f"device-{k:05}" for k in range(10_000)]

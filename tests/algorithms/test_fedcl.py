@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.algorithm import Load, Message, Party, Phase, Tensors, Training
-from algorithms.cost import PULL, PULL_PLAIN, SQUARES, sgd_traffic
+from algorithms.counting.cost import PULL, PULL_PLAIN, SQUARES, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedprox import FedProx
-from algorithms.importance import CHUNK
-from algorithms.seeding import seeded
+from algorithms.importance.importance import CHUNK
+from algorithms.training.seeding import seeded
 from network.wire.form import FRAME
 from network.wire.payload import sizes
 

@@ -15,14 +15,14 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Training, Work
-from algorithms.cost import PULL, PULL_PLAIN, Meter
+from algorithms.counting.cost import PULL, PULL_PLAIN, Meter
 from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedcl_si import scored
 from algorithms.fedprox import FedProx
-from algorithms.importance import importance
+from algorithms.importance.importance import importance
 from algorithms.models import cross_entropy
-from algorithms.seeding import seeded
+from algorithms.training.seeding import seeded
 from network.wire.payload import encode
 from tests.all_of import all_of
 

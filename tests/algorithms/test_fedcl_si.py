@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Load, Party, Tensors
-from algorithms.cost import Meter
+from algorithms.counting.cost import Meter
 from algorithms.fedcl_si import begun, extended, scored, slope, walked, work
 from algorithms.models import build, cross_entropy
 from tests.all_of import all_of

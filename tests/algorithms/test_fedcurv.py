@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training
-from algorithms.cost import PULL, SQUARES, sgd_traffic
+from algorithms.counting.cost import PULL, SQUARES, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import Curvature
-from algorithms.local import Pull
-from algorithms.seeding import seeded
+from algorithms.training.local import Pull
+from algorithms.training.seeding import seeded
 from tests.all_of import all_of
 
 

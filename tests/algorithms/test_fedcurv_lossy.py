@@ -20,7 +20,7 @@ from torch import Tensor
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import changed, of_others, recentred, strongest, term, whole
-from algorithms.local import Pull
+from algorithms.training.local import Pull
 from emulator.messages.codec import ERROR, Outbox, unread
 from network.wire.payload import decoded
 from tests.all_of import all_of

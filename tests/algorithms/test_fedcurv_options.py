@@ -14,7 +14,7 @@ from algorithms.algorithm import Message, Tensors, Training, unharmed
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import strongest
-from algorithms.importance import importance
+from algorithms.importance.importance import importance
 from tests.all_of import all_of
 
 SUMS = ("fisher", "fisher_theta")

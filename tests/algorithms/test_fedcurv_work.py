@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms import fedcurv, models
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Training
-from algorithms.cost import Meter, Moved
+from algorithms.counting.cost import Meter, Moved
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv

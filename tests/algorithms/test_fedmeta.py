@@ -14,11 +14,11 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Algorithm, Load, Party, Phase, Reply, Tensors, Training
-from algorithms.cost import Meter, sgd_traffic
+from algorithms.counting.cost import Meter, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fedmeta import FedMeta
-from algorithms.local import sgd
-from algorithms.seeding import seeded
+from algorithms.training.local import sgd
+from algorithms.training.seeding import seeded
 from algorithms.uga import UGA
 
 torch.set_num_threads(1)  # as in a worker

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.algorithm import Load, Party, Tensors, Training
-from algorithms.cost import PULL_PLAIN, sgd_traffic
+from algorithms.counting.cost import PULL_PLAIN, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
-from algorithms.seeding import seeded
+from algorithms.training.seeding import seeded
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:

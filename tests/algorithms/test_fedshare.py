@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Training
-from algorithms.cost import Meter
+from algorithms.counting.cost import Meter
 from algorithms.fedavg import FedAvg
 from algorithms.fedshare import FedShare, packed, unpacked
-from algorithms.seeding import seeded
+from algorithms.training.seeding import seeded
 
 torch.set_num_threads(1)  # as in a worker
 

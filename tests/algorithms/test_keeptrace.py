@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from algorithms import keeptrace
 from algorithms.algorithm import Party, Tensors, Training
 from algorithms.keeptrace import keep_trace, replayed, spacing, stored, traced_steps
-from algorithms.local import Quadratic, draws, seeded_step, sgd
-from algorithms.seeding import seeded
+from algorithms.training.local import Quadratic, draws, seeded_step, sgd
+from algorithms.training.seeding import seeded
 from benchmarks.uga import unrolled
 from tests.all_of import all_of
 

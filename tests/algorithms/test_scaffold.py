@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Tensors, Training
-from algorithms.cost import sgd_traffic
+from algorithms.counting.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.scaffold import CORRECTION, SCAFFOLD
-from algorithms.seeding import seeded
+from algorithms.training.seeding import seeded
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:

@@ -10,13 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms import importance, local, models, stack
+from algorithms import models, stack
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
-from algorithms.local import Quadratic, pull
-from algorithms.seeding import seeded
-from algorithms.stack_batches import stacked
+from algorithms.importance import importance
+from algorithms.training import local
+from algorithms.training.local import Quadratic, pull
+from algorithms.training.seeding import seeded
+from algorithms.training.stack_batches import stacked
 from scenarios.builders import plugins
 from tests.all_of import all_of
 

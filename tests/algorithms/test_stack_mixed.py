@@ -10,14 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms import local, models, stack
+from algorithms import models, stack
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
-from algorithms.importance import Kind, estimating
-from algorithms.local import Quadratic, Sgd, pull, seeded
-from algorithms.pulls import form
+from algorithms.importance.importance import Kind, estimating
+from algorithms.training import local
+from algorithms.training.local import Quadratic, Sgd, pull, seeded
+from algorithms.training.pulls import form
 
 TRAINING = Training(epochs=2, batch=4, lr=0.1, momentum=0.9, weight_decay=0.01)
 SIZES = {"a": 5, "b": 12, "c": 1, "d": 12, "e": 9}

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.algorithm import Party, Tensors, Training
-from algorithms.importance import importance
-from algorithms.local import outputs, sgd
+from algorithms.importance.importance import importance
 from algorithms.models import MODELS, UNLABELLED, build, cross_entropy, hits, twice_differentiable
-from algorithms.seeding import seeded
+from algorithms.training.local import outputs, sgd
+from algorithms.training.seeding import seeded
 
 torch.set_num_threads(1)  # as in a worker
 

@@ -14,11 +14,11 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training
-from algorithms.cost import PULL_PLAIN, SQUARES, Meter, sgd_traffic
+from algorithms.counting.cost import PULL_PLAIN, SQUARES, Meter, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.keeptrace import ADJOINT, ADJOINT_MOMENTUM, PULL_SPRING
-from algorithms.local import Quadratic, batches
-from algorithms.seeding import seeded
+from algorithms.training.local import Quadratic, batches
+from algorithms.training.seeding import seeded
 from algorithms.uga import UGA
 from benchmarks import uga as benchmark
 from benchmarks.uga import unrolled

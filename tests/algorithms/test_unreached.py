@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.algorithm import Party, Phase, Training
-from algorithms.cost import Meter
+from algorithms.counting.cost import Meter
 from algorithms.fedmeta import FedMeta
-from algorithms.importance import Kind, importance
+from algorithms.importance.importance import Kind, importance
 from algorithms.models import cross_entropy
 from algorithms.uga import UGA
 from tests.all_of import all_of

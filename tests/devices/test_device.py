@@ -9,9 +9,9 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Phase
-from algorithms.cost import Meter, sgd_traffic
+from algorithms.counting.cost import Meter, sgd_traffic
+from algorithms.counting.step_counts import Step
 from algorithms.models import cross_entropy
-from algorithms.step import Step
 from devices.device import Device, Profile, profiles, read_profiles
 from devices.presence import Presence
 

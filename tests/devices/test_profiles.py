@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from algorithms.algorithm import Phase
-from algorithms.cost import Meter
+from algorithms.counting.cost import Meter
+from algorithms.counting.step_counts import Step
 from algorithms.models import build, cross_entropy
-from algorithms.step import Step
 from devices.device import POSITION, Device, Profile, numbers_of, profile_of, profiles, read_profiles
 from devices.profiles import shipped
 from devices.sources import ANCHORS, scores, speed_of

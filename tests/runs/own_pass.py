@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from algorithms.algorithm import Load, Pass, Phase, Work
-from algorithms.cost import SQUARES
+from algorithms.counting.cost import SQUARES
 from algorithms.fedavg import FedAvg
-from algorithms.importance import CHUNK
+from algorithms.importance.importance import CHUNK
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from algorithms import stack
-from algorithms.local import Sgd
+from algorithms.training.local import Sgd
 from emulator.results import divergence
 from tests.runs.nets import DENSE
 

@@ -25,7 +25,7 @@ from hypothesis_jsonschema import from_schema
 from ruamel.yaml import YAML
 
 from algorithms import models
-from algorithms.cost import Meter
+from algorithms.counting.cost import Meter
 from devices.data.digits import digits
 from emulator.commands.check import check
 from emulator.commands.options import Format

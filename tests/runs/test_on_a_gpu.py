@@ -6,9 +6,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from algorithms import stack_graph
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Reply
+from algorithms.training import stack_graph
 from emulator.commands.play import play_scenario
 from emulator.commands.playing import Settings
 from emulator.lab import jobs

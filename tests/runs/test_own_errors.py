@@ -112,7 +112,7 @@ def line_of(words):
     return next(number for number, line in enumerate(lines, 1) if words in line)
 
 
-PENALTY = "it must return a penalty, as algorithms.local.Quadratic(anchor, strength, importance), or None"
+PENALTY = "it must return a penalty, as algorithms.training.local.Quadratic(anchor, strength, importance), or None"
 ON_DEVICE = ", device pi-4-1"
 TOLD = {
     "start": 'start() must return {"weights": ...}',

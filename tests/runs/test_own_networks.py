@@ -15,7 +15,7 @@ from safetensors.torch import save
 
 from algorithms import models
 from algorithms.algorithm import Message, Party, Phase, Reply, Request, Tensors
-from algorithms.cost import Meter
+from algorithms.counting.cost import Meter
 from algorithms.fedavg import FedAvg
 from emulator.audit.audit import audit
 from emulator.lab import stacking

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from torch import Tensor, nn
 
-from algorithms import fedavg, keeptrace, local, stack_model, stack_sgd
+from algorithms import fedavg, keeptrace
+from algorithms.training import local, stack_model, stack_sgd
 from devices import jitter
 from devices.device import Device
 from emulator.lab import jobs, links

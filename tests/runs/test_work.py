@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms import models
 from algorithms.algorithm import Load, Message, Party, Reply, Training, Work
-from algorithms.cost import Meter
+from algorithms.counting.cost import Meter
 from algorithms.fedavg import FedAvg
 from emulator.pricing.costs import meter_of
 from scenarios.builders import plugins

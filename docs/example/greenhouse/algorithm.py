@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from algorithms.algorithm import Load, Message, Party
-from algorithms.cost import PULL
+from algorithms.counting.cost import PULL
 from algorithms.fedavg import FedAvg
-from algorithms.local import Penalty, Quadratic
+from algorithms.training.local import Penalty, Quadratic
 
 
 @dataclass(frozen=True)

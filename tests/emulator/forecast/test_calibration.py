@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from algorithms.step import Step
+from algorithms.counting.step_counts import Step
 from devices.device import read_profiles
 from emulator.commands import calibrate
 from emulator.commands.calibrate import csv_lines

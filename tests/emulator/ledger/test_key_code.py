@@ -157,7 +157,7 @@ def test_the_files_that_a_users_code_imports_are_in_the_keys(written: Any, file:
 @pytest.mark.parametrize(
     ("file", "jobs"),
     [
-        ("algorithms/local.py", ALL),
+        ("algorithms/training/local.py", ALL),
         ("algorithms/fedavg.py", RUNS),
         ("emulator/lab/guarded.py", RUNS),
         ("algorithms/fedcurv.py", set()),  # a sibling

@@ -72,7 +72,7 @@ def test_the_jobs_consist_of_what_computes_and_not_of_the_whole_program() -> Non
     found = set(sources(["emulator.lab.jobs"]))
     assert found >= {
         *("emulator.lab.jobs", "emulator.messages.codec", "emulator.lab.seeds", "network.wire.encoding"),
-        *("algorithms.local", "algorithms.models", "devices.data.dataset", "algorithms.algorithm"),
+        *("algorithms.training.local", "algorithms.models", "devices.data.dataset", "algorithms.algorithm"),
     }
     rooms = {f"emulator.{room}" for room in ("commands", "play", "report", "worlds", "conversation", "ledger")}
     assert not {name for name in found if ".".join(name.split(".")[:2]) in rooms}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from algorithms import models
-from algorithms.turns import HANDED_OVER
+from algorithms.training.turns import HANDED_OVER
 from emulator.compute import executors
 from emulator.compute.crew import executor
 from emulator.compute.executors import Inline, Threaded

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from algorithms.step import Step
+from algorithms.counting.step_counts import Step
 from devices.device import Device, profiles
 from emulator.commands.replay.text import _assumed, _guessed, ranked
 from emulator.conversation.rounds import Round, RoundRules

@@ -1,0 +1,1 @@
+"""The FLOPs and memory traffic that declared work takes."""

@@ -1,0 +1,320 @@
+"""What a Phase costs on a model: FLOPs, and floats moved to and from memory.
+
+Measured on torch's meta device, where tensors have shapes and no values, so a measurement takes milliseconds
+and the result depends on no machine.  FLOPs are those of matrix products and convolutions, a multiply-add
+counting as two (flops.py); all other operations are charged through the floats that they move.  A recurrent layer
+counts as the steps that it consists of, each with its own matrix products; the one operation that a CPU may have
+for all of them would hide them from torch's counter of FLOPs.  What such a layer moves, and its overhead: operators.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import ceil, isfinite
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from algorithms.algorithm import Loss, Phase, matches
+from algorithms.counting.flops import counter
+from algorithms.counting.operators import kinds, watched
+from algorithms.counting.step_counts import Step
+from algorithms.importance.importance import alone, chunk_sums
+from algorithms.training.as_built import remember, restore
+from algorithms.training.copied import on_meta, shapes
+from algorithms.training.local import single_values
+from algorithms.training.seeding import seeded
+from algorithms.training.turns import TURN
+
+# Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
+# read once and every result written once, as happens once a model is larger than the cache.
+PULL = 7.0  # difference: parameter and anchor read, written (3); addcmul_: grad, Ω, difference read, written (4)
+PULL_PLAIN = 6.0  # the same difference (3); add_: grad and difference read, written (3)
+SQUARES = 5.0  # a chunk's float32 sum read (1), the float64 accumulator read and written (2 + 2)
+
+# What these runs cost is a part for the weights and a part for each example, so two sizes of a batch tell that of
+# all: devices with 1,000 different last batches would otherwise each unroll an 80-step GRU anew.  Not 1, where a
+# recurrent layer spares copies of a single text (1.6 % of the floats of a forward at most).
+PROPORTIONAL = frozenset({"forward", "batch", "second"})
+TWO_SIZES = (2, 4)
+
+BARE = 10.0  # operators that a step of one dense layer starts: a device's overhead has them in it
+
+
+def sgd_traffic(parameters: int, momentum: float) -> float:
+    """Floats that the optimiser moves in a step over `parameters` parameters.
+
+    Parameter and gradient read, parameter written (3); with momentum, its buffer read and written (2).  Weight
+    decay is free: the fused step has the parameter at hand.
+    """
+    return (5.0 if momentum else 3.0) * parameters
+
+
+class Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has no types
+    """Counts the floats that operations move: what each reads and what it writes; views and allocations move nothing.
+
+    Eight bytes count as two floats.  What an operation keeps to itself, as scratch memory, is not seen; nor are
+    those during which `aside` says so.  Counts those that move something, too, convolutions and others apart; not
+    those `within` recurrent layers, whose positions stand for them, or, of a fused one, which is a single operator,
+    nothing does.
+    """
+
+    def __init__(self, aside: Callable[[], bool] = bool, within: Callable[[], bool] = bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.floats = self.operators = self.convolutions = 0.0
+        self.aside, self.within = aside, within
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if _still(func):
+            return result
+        if not self.within():
+            convolution = "convolution" in func.__name__
+            self.convolutions += convolution
+            self.operators += not convolution
+        if not self.aside():
+            # A lookup reads the rows that it takes, not the whole table.
+            read = (result, args[1]) if func is torch.ops.aten.embedding.default else (args, kwargs)
+            moved = [leaf for leaf in tree_leaves((read, result)) if isinstance(leaf, Tensor)]
+            self.floats += sum(tensor.numel() * tensor.element_size() for tensor in moved) / 4
+        return result
+
+
+def _still(func: Any) -> bool:
+    """Whether its result is another look at its argument's memory, or memory that nothing was written to."""
+    aliases = (value.alias_info for value in func._schema.returns)
+    return func.__name__.startswith(("_unsafe_view", "unsafe_split", "empty", "new_empty")) or any(
+        alias is not None and not alias.is_write for alias in aliases
+    )
+
+
+class Meter:
+    """The costs of phases on one model, whose examples have shape `input_shape`.
+
+    `dtype` is the type of an example's numbers, `target_shape` the shape of one target.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        input_shape: Sequence[int],
+        loss: Loss,
+        dtype: torch.dtype = torch.float32,
+        target_shape: Sequence[int] = (),
+    ) -> None:
+        self.model = remember(on_meta(model))
+        self.trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        self.input_shape, self.target_shape = tuple(input_shape), tuple(target_shape)
+        self.loss, self.dtype = loss, dtype
+        self.counts: dict[tuple[str, int, str], Step] = {}
+
+    def steps(self, phase: Phase) -> int:
+        """How many batches the phase has in all passes; 1 if it has no examples but moves something, as combining does.
+
+        Raises ValueError for numbers that are negative or not finite, or a batch below 1.
+        """
+        _check(phase)
+        if phase.examples > 0:
+            return phase.epochs * ceil(phase.examples / phase.batch)
+        if phase.second_order > 0:
+            return ceil(phase.second_order / phase.batch)
+        return 1 if phase.traffic > 0 or phase.per_parameter > 0 else 0
+
+    def flops(self, phase: Phase) -> float:
+        """FLOPs of the whole phase: its passes, and its Hessian-vector passes (`second_order` in all).
+
+        A gradient per example counts as one forward and one backward.  Raises ValueError if a pass counts 0
+        FLOPs, for then the counter does not know the model's operations, or if `backward` matches no parameter.
+        """
+        _check(phase)
+        return sum((examples * self._flops(order, phase) for order, examples in self._passes(phase)), 0.0)
+
+    def step(self, phase: Phase) -> Step:
+        """What a mean step takes; the last batch of a pass may be shorter.
+
+        Its floats are weights, activations and their gradients, and the declared traffic; its operators are those
+        beyond the smallest network's.  Raises ValueError as `flops` does.
+        """
+        steps, floats, conv, recurrent = max(1, self.steps(phase)), phase.traffic, 0.0, 0.0
+        if phase.per_parameter > 0:
+            floats += phase.per_parameter * sum(parameter.numel() for parameter in self._chosen(phase.backward))
+        grown = []
+        for order, examples in self._passes(phase):
+            whole = self._count(order, phase.batch, phase.backward)
+            conv += examples * whole.conv / phase.batch
+            recurrent += examples * whole.recurrent / phase.batch
+            grown.append(self._grown(order, phase, examples / steps))
+            floats += grown[-1].floats
+        return Step(
+            self.flops(phase) / steps,
+            floats,
+            conv / steps,
+            recurrent / steps,
+            positions=float(sum(each.positions for each in grown)),
+            operators=max(0.0, sum(each.operators for each in grown) - BARE),
+            convolutions=float(sum(each.convolutions for each in grown)),
+        )
+
+    def _passes(self, phase: Phase) -> list[tuple[str, float]]:
+        """The kinds of run that the phase consists of, and the examples of each in all."""
+        runs = [(phase.kind, float(phase.epochs * phase.examples)), ("second", float(phase.second_order))]
+        return [(order, examples) for order, examples in runs if examples > 0]
+
+    def _flops(self, order: str, phase: Phase) -> float:
+        """FLOPs per example."""
+        count = self._count(order, phase.batch, phase.backward)
+        if count.flops == 0:
+            raise ValueError(
+                f"phase {phase.name!r} counts 0 FLOPs for {phase.examples or phase.second_order:g} examples; the "
+                "model needs at least one matrix product or convolution that torch's FLOP counter knows"
+            )
+        return count.flops / phase.batch
+
+    def _grown(self, order: str, phase: Phase, examples: float) -> Step:
+        """Of a step with so many examples: floats of the weights, and what is started, do not grow with the batch."""
+        once = self._count(order, phase.batch, phase.backward)
+        return once.towards(self._count(order, 2 * phase.batch, phase.backward), examples / phase.batch - 1)
+
+    def _count(self, order: str, batch: int, backward: str) -> Step:
+        if order in PROPORTIONAL and batch > 1:
+            few, more = (self._known(order, size, backward) for size in TWO_SIZES)
+            return few.towards(more, (batch - TWO_SIZES[0]) / (TWO_SIZES[1] - TWO_SIZES[0]))
+        return self._known(order, batch, backward)
+
+    def _known(self, order: str, batch: int, backward: str) -> Step:
+        key = (order, batch, backward)
+        if key not in self.counts:
+            with TURN:  # torch's counter sees whatever any thread computes
+                self.counts[key] = self._measured(order, batch, backward)
+        return self.counts[key]
+
+    def _measured(self, order: str, batch: int, backward: str) -> Step:
+        if order == "each_label":  # once for each label that the model knows; each adds to the sums
+            each, labels = self._count("each", batch, backward), self._labels()
+            sums = SQUARES * sum(parameter.numel() for parameter in self._chosen(backward))
+            return replace(each, floats=each.floats + sums).times(labels)
+        if order == "each" and alone(self.model):
+            return self._run("one", 1, backward).times(batch)
+        counted = self._run(order, batch, backward)
+        if order == "second" and alone(self.model):  # torch's tracker loses sight of the layers: as with positions
+            once = self._count("batch", batch, backward)
+            return replace(counted, operators=3 * once.operators, convolutions=3 * once.convolutions)
+        return counted
+
+    def _run(self, order: str, batch: int, backward: str) -> Step:
+        restore(self.model)
+        seeded(0)  # a network that leaves out layers at random has one price
+        chosen = [] if order == "forward" else self._chosen(backward)
+        self.model.train(order not in ("each", "whole", "one"))
+        with (
+            shapes(),
+            single_values(self.model),
+            watched(self.model, order) as seen,
+            counter() as flops,
+            Moved(*(partial(_inside, names, flops) for names in (seen.fused, seen.layers))) as moved,
+        ):
+            x = torch.empty(batch, *self.input_shape, dtype=self.dtype)
+            y = torch.empty(batch, *self.target_shape, dtype=torch.long)
+            ran = RUNS[order](self.model, self.loss, x, y, chosen)
+        if ran is False:  # what was tried is not charged
+            return self._run("whole", batch, backward)
+        conv, recurrent = kinds(self.model, flops.get_flop_counts())
+        started = seen.positions, moved.operators, moved.convolutions
+        return Step(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
+
+    @shapes()
+    @torch.no_grad()
+    def _labels(self) -> int:
+        restore(self.model)
+        seeded(0)
+        self.model.eval()  # one example has no variance for a BatchNorm to train with
+        return int(self.model(torch.empty(1, *self.input_shape, dtype=self.dtype)).shape[-1])
+
+    def _chosen(self, backward: str) -> list[nn.Parameter]:
+        """The trainable parameters that `backward` matches; on our copy, the others then need no gradient."""
+        for name, parameter in self.model.named_parameters():
+            parameter.requires_grad_(name in self.trainable and matches(name, backward))
+        chosen = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        if not chosen:
+            raise ValueError(f"backward is {backward!r}; the trainable parameters are {', '.join(self.trainable)}")
+        return chosen
+
+
+def _inside(names: Collection[str], flops: FlopCounterMode) -> bool:
+    """Whether the run is in one of these modules now."""
+    return not flops.mod_tracker.parents.isdisjoint(names)
+
+
+def _check(phase: Phase) -> None:
+    for what in ("examples", "epochs", "second_order", "traffic", "per_parameter"):
+        value = getattr(phase, what)
+        if not (isfinite(value) and value >= 0):
+            raise ValueError(f"{what} of phase {phase.name!r} is {value}; it must be 0 or more, and finite")
+    if phase.batch < 1:
+        raise ValueError(f"batch of phase {phase.name!r} is {phase.batch}; a step needs at least 1 example")
+    if phase.second_order and phase.kind == "forward":
+        raise ValueError(f"phase {phase.name!r} has second_order, which needs gradients, but the kind 'forward'")
+
+
+def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> None:
+    with torch.no_grad():
+        loss(model(x), y)
+
+
+def _outputs(model: nn.Module, x: Tensor) -> Tensor:
+    """The model's, from views of its parameters: torch's tracker of modules fails where a module is called with a
+    parameter itself, as those of torch.nn.utils.parametrize are."""
+    weights = {name: parameter.view_as(parameter) for name, parameter in model.named_parameters()}
+    outputs: Tensor = functional_call(model, weights, (x,))
+    return outputs
+
+
+def _batch(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    torch.autograd.grad(loss(_outputs(model, x), y).mean(), chosen, allow_unused=True)
+
+
+def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> bool:
+    """Gradients of single examples by importance.py's fast path; whether there is one."""
+    return chunk_sums(model, loss, x, y, "sq") is not None
+
+
+def _whole(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    """The same without it: each example's gradient is written, squared, and summed."""
+    _batch(model, loss, x, y, chosen)
+    for parameter in chosen:
+        torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
+
+
+def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    """The gradient of one example in a batch of its own, squared and summed, as importance.py does if it must."""
+    _batch(model, loss, x, y, chosen)
+    for parameter in chosen:
+        torch.empty_like(parameter, dtype=torch.float64).add_(torch.empty_like(parameter).square())
+
+
+def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
+    """A Hessian-vector product: a gradient that keeps its graph, and a backward through that."""
+    mean = loss(_outputs(model, x), y).mean()
+    gradients = torch.autograd.grad(mean, chosen, create_graph=True, allow_unused=True)
+    varying = [g for g in gradients if g is not None and g.requires_grad]  # others have no second derivative
+    if varying:
+        torch.autograd.grad(varying, chosen, grad_outputs=[torch.empty_like(g) for g in varying], allow_unused=True)
+
+
+RUNS: dict[str, Callable[[nn.Module, Loss, Tensor, Tensor, list[nn.Parameter]], bool | None]] = {
+    "forward": _forward,
+    "batch": _batch,
+    "each": _each,
+    "whole": _whole,
+    "one": _one,
+    "second": _second,
+}

@@ -1,0 +1,111 @@
+"""Copies of models: with their values, and on torch's meta device, where nothing has values and nothing is computed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+from torch.overrides import TorchFunctionMode
+
+from algorithms.training.uncompiled import without_compiler
+
+TAKE_LENGTHS = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "_pack_padded_sequence", "_pad_packed_sequence"})
+
+
+def copied(model: nn.Module, instead: Mapping[int, Any] | None = None) -> nn.Module:
+    """A deep copy.  `instead`: what takes the place of which object, by its id.
+
+    A tensor that follows from others, as the weight that torch.nn.utils.spectral_norm and weight_norm leave in a
+    layer, is copied by its values; torch refuses to copy how it came about.  Raises ValueError for a view of a weight,
+    which would be a constant in the copy.
+    """
+    with _ByValue(
+        {parameter.untyped_storage().data_ptr() for parameter in model.parameters() if not is_lazy(parameter)}
+    ):
+        return copy.deepcopy(model, dict(instead or {}))
+
+
+def on_meta(model: nn.Module) -> nn.Module:
+    """A copy of the model without values.  Parameters that are one stay one, which Module.to does not promise."""
+    known: dict[int, Any] = {}
+    for parameter in model.parameters():
+        empty = torch.empty_like(parameter, device="meta")
+        known[id(parameter)] = nn.Parameter(empty, requires_grad=parameter.requires_grad)
+    for buffer in model.buffers():
+        known[id(buffer)] = torch.empty_like(buffer, device="meta")
+    return copied(model, known)
+
+
+@contextmanager
+def shapes() -> Iterator[None]:
+    """Within it, a model on the meta device also takes constants that its code makes on the CPU, or has kept there.
+
+    What it raises becomes a ValueError that says so.
+    """
+    try:
+        with without_compiler(), torch.device("meta"), _Constants():
+            yield
+    except Exception as error:  # a user's own code may raise anything
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(
+            f"the model cannot be priced on torch's meta device, where tensors have shapes and no values: {said}"
+        ) from error
+
+
+class _ByValue(TorchFunctionMode):
+    """`weights`: where the storages of the parameters lie."""
+
+    def __init__(self, weights: Collection[int]) -> None:
+        super().__init__()
+        self.weights = weights
+
+    def __torch_function__(
+        self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func is Tensor.__deepcopy__ and not args[0].is_leaf:
+            if not args[0].is_meta and args[0].untyped_storage().data_ptr() in self.weights:
+                raise ValueError("the model keeps a view of one of its weights; forward() must take it anew each time")
+            return args[0].detach().clone()
+        return func(*args, **(kwargs or {}))
+
+
+class _Constants(TorchFunctionMode):
+    """Tensors beside those on the meta device go there too, but the lengths of sequences, which torch looks at."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        name, given = getattr(func, "__name__", ""), [*args, *(kwargs or {}).values()]
+        if name == "_pack_padded_sequence" and args[1].is_meta:  # each as long as it may be
+            lengths = torch.full(args[1].shape, args[0].shape[1 if args[2] else 0], device="cpu")
+            return func(args[0], lengths, *args[2:])
+        if {tensor.is_meta for tensor in _tensors(given)} == {True, False}:
+            lengths_stay = name in TAKE_LENGTHS
+            return func(
+                *(_moved(each, lengths_stay) for each in args),
+                **{key: _moved(each, lengths_stay) for key, each in (kwargs or {}).items()},
+            )
+        return func(*args, **(kwargs or {}))
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif type(value) in (tuple, list):
+            yield from _tensors(value)
+
+
+def _moved(value: Any, lengths_stay: bool) -> Any:
+    """The same with all its tensors on the meta device."""
+    if isinstance(value, Tensor):
+        stays = value.is_meta or (lengths_stay and value.dtype == torch.int64)
+        return value if stays else torch.empty_like(value, device="meta")
+    if type(value) in (tuple, list):
+        return type(value)(_moved(each, lengths_stay) for each in value)
+    return value

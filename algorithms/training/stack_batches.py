@@ -1,0 +1,90 @@
+"""Examples of a stack of devices, batch by batch, where each device has its own number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy import ndarray
+from torch import Tensor
+
+from algorithms.training.places import sent
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of one step, of the devices that take it.
+
+    `places` (k, B) are their examples among those of all devices, where these lie, and `sizes` (k,), on the CPU, how
+    many of each batch count; the others fill up a short batch.
+    """
+
+    places: Tensor
+    sizes: Tensor
+
+    def of(self, values: Tensor) -> Tensor:
+        """These of the values (n, ...) of all examples, (k, B, ...).  Indexing takes up to five times as long."""
+        return values.index_select(0, self.places.flatten()).view(*self.places.shape, *values.shape[1:])
+
+    @property
+    def counted(self) -> Tensor | None:
+        """Which examples count, (k, B); None for all."""
+        width = self.places.shape[1]
+        if bool((self.sizes == width).all()):
+            return None
+        return sent(torch.arange(width) < self.sizes[:, None], self.places.device)
+
+
+def sums_of(losses: Tensor, counted: Tensor | None) -> Tensor:
+    """Sums of the losses (k, B) of batches, of which these count, (k,)."""
+    return (losses if counted is None else torch.where(counted, losses, 0)).sum(1)
+
+
+def means_of(losses: Tensor, counted: Tensor | None) -> Tensor:
+    """The same as means."""
+    return losses.mean(1) if counted is None else sums_of(losses, counted) / counted.sum(1)
+
+
+def schedule(epochs: Sequence[Sequence[ndarray]], batch: int, on: torch.device) -> Iterator[Batches]:
+    """The batches of all steps, `batch` examples at a time, of examples that lie `on` this.
+
+    `epochs` has, for each epoch, the order of each device's examples; devices with most steps come first.  So the
+    devices that take a step are the first ones.
+    """
+    examples = np.array([len(order) for order in epochs[0]])
+    width, begins = min(batch, examples.max()), np.cumsum(examples) - examples
+    steps = int(len(epochs) * -(-examples.max() // batch))
+    places, sizes = np.zeros((len(examples), steps, width), np.int64), np.zeros((len(examples), steps), np.int64)
+    for n in set(examples.tolist()) - {0}:
+        these = np.flatnonzero(examples == n).tolist()
+        drawn = np.array([[epoch[k] for epoch in epochs] for k in these])
+        own = [min(batch, n - start) for start in range(0, n, batch)] * len(epochs)
+        places[these, : len(own)] = _batches(drawn, batch, width) + begins[these, None, None]
+        sizes[these, : len(own)] = own
+    for step in range(steps):
+        taking = sizes[: np.count_nonzero(sizes[:, step]), step].copy()
+        chosen = np.ascontiguousarray(places[: len(taking), step, : taking.max()])
+        yield Batches(sent(torch.from_numpy(chosen), on), torch.from_numpy(taking))
+
+
+def _batches(drawn: ndarray, batch: int, width: int) -> ndarray:
+    """The batches (devices, steps, width) of as many examples in their order (devices, epochs, n).  A short batch is
+    filled up with its own first example, whose loss is as finite as the batch's."""
+    n, count = drawn.shape[2], -(-drawn.shape[2] // batch)
+    first = drawn[:, :, [(count - 1) * batch]]  # of the last batch
+    return np.concatenate([drawn, np.repeat(first, count * width - n, 2)], 2).reshape(len(drawn), -1, width)
+
+
+def stacked(values: Sequence[Tensor]) -> Tensor:
+    """With the devices' axis, (K, *shape): a view, if all devices have the same tensor."""
+    first = values[0]
+    if all(value is first for value in values):
+        return first.expand(len(values), *first.shape)
+    return torch.stack(list(values))
+
+
+def by_length(lengths: Sequence[int]) -> list[int]:
+    """The places of the devices, those with the most first."""
+    return sorted(range(len(lengths)), key=lambda k: -lengths[k])

@@ -1,0 +1,190 @@
+"""The network of a stack of devices, each with weights and dropout of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.func import vmap
+
+from algorithms.algorithm import Precision, Tensors
+from algorithms.training import local, places, precision
+from algorithms.training.as_built import remember, restore
+from algorithms.training.copied import copied
+from algorithms.training.dropout import DROPOUTS, keys, mask, mask_on_cpu
+from algorithms.training.local import lay_out, step_seed
+from algorithms.training.seeding import seeded, torch_seeded
+from algorithms.training.stack_layers import StackFlatten, instead_of, takes_stacks
+from algorithms.training.tensors import call
+
+_known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
+
+
+def stack_model(model: nn.Module) -> StackModel:
+    """That of this network; always the same one on a GPU, and of a plain sequence of layers."""
+    if not (places.elsewhere(next(model.parameters()).device) or takes_stacks(model)):
+        return StackModel(model)
+    if model not in _known:
+        _known[model] = StackModel(remember(copied(model)))  # who holds the key would never be let go
+    return _known[model]
+
+
+@torch.no_grad()
+def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) -> list[Tensor]:
+    """local.outputs of each of these weights for its own x (n, ...), all at once."""
+    restore(model)
+    seeded(0)  # as local.outputs
+    one, longest = stack_model(model).as_built(), max(map(len, xs))
+    if not longest:
+        return [local.outputs(model, *each) for each in zip(weights, xs, strict=True)]
+    filled = torch.stack([torch.cat([x, x.new_zeros(longest - len(x), *x.shape[1:])]) for x in xs])
+    together = {name: torch.stack([each[name] for each in weights]) for name in weights[0]}
+    pieces = torch.split(filled, max(1, local.PIECE_ON_GPU // len(xs)), 1)
+    one.model.eval()
+    try:
+        said = torch.cat([one.called(together, piece) for piece in pieces], 1)
+    finally:
+        one.model.train()
+    return [own[: len(x)] for own, x in zip(said, xs, strict=True)]
+
+
+class StackModel:
+    """Its outputs for all devices at once.
+
+    On the CPU what dropout multiplies by is drawn before, as each device draws it by itself; on a GPU it is made where
+    it is used (see dropout.py).
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        parameter = next(model.parameters())
+        self.on_cpu = not places.elsewhere(parameter.device)
+        self.drawing = model if self.on_cpu else copied(model).to_empty(device="cpu")  # for the forms alone
+        self.given: list[Tensor] = []  # for the call under way: masks on the CPU, in the order of the layers; else keys
+        self.ones: dict[torch.Size, list[tuple[nn.Module, Tensor]]] = {}  # by that of a batch: layers, inputs' form
+        self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
+        self.whole = self.on_cpu and takes_stacks(model)  # the network is called for all devices as it is
+        self.model = self._changed(model)
+        for each in (self.model, self.drawing):
+            if each is not model:
+                remember(each)
+
+    def as_built(self) -> StackModel:
+        """It, in train mode, without what an earlier stack may have left in its network (as_built.py)."""
+        for each in (self.model, self.drawing):
+            restore(each)
+            each.train()
+        return self
+
+    def _changed(self, model: nn.Module) -> nn.Module:
+        """A copy in which some layers have another class: they keep their names, attributes and hooks."""
+        if not any(map(self._instead, model.modules())):
+            return model
+        model = copied(model)
+        for layer in model.modules():
+            if kind := self._instead(layer):
+                layer.__dict__.pop("forward", None)  # see dropout.counted
+                layer.__class__ = kind
+                if isinstance(layer, _Given):
+                    layer.given = self.given
+        return model
+
+    def _instead(self, layer: nn.Module) -> type[nn.Module] | None:
+        if type(layer) in DROPOUTS:
+            return (MASKED if self.on_cpu else COUNTER_BASED)[type(layer)]
+        if self.whole and type(layer) is nn.Flatten:
+            return StackFlatten
+        return instead_of(layer, self.on_cpu)
+
+    def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
+        """For x (k, B, ...), of which each device's first examples count; `drawn` as `draw` gives it."""
+        return precision.outputs(how, x.device, lambda: self.called(weights, x, *drawn))
+
+    def called(self, weights: Tensors, x: Tensor, *drawn: Tensor) -> Tensor:
+        """The network's own outputs for x (k, B, ...)."""
+
+        def one(weights: Tensors, x: Tensor, *drawn: Tensor) -> Any:
+            self.given[:] = drawn if self.on_cpu else [key for keys in drawn for key in keys]
+            return call(self.model, weights, x)
+
+        said: Tensor = (one if self.whole else vmap(one))(weights, x, *drawn)
+        return said
+
+    def draw(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
+        """What dropout needs in a step of these devices, whose batches in x (k, B, ...) have these sizes."""
+        if not self.draws:
+            return ()
+        return self._masks(seeds, step, x, sizes) if self.on_cpu else [self._keys(seeds, step, x)]
+
+    def _keys(self, seeds: Sequence[int], step: int, x: Tensor) -> Tensor:
+        """(k, calls)."""
+        calls, generator = len(self._ones(x[0])), torch.Generator()
+        own = [step_seed(seed, step) for seed in seeds[: len(x)]]
+        rows = [keys(calls, generator.manual_seed(each)) for each in own]
+        torch_seeded(own[-1])  # for a user's own penalty that draws
+        return places.sent(torch.stack(rows), x.device)
+
+    def _masks(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+        """The masks of each layer, (k, B, ...)."""
+        rows = []
+        for seed, own, size in zip(seeds[: len(x)], x, sizes, strict=True):
+            ones = self._ones(own[:size])
+            torch_seeded(step_seed(seed, step))
+            rows.append([_filled(mask_on_cpu(layer, one), len(own)) for layer, one in ones])
+        return [torch.stack(layer) for layer in zip(*rows, strict=True)]
+
+    def _ones(self, x: Tensor) -> list[tuple[nn.Module, Tensor]]:
+        """The dropout layers in the order in which the model calls them, with ones in the form of their inputs."""
+        if x.shape not in self.ones:
+            calls = self.ones[x.shape] = []
+
+            def call(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+                calls.append((layer, torch.ones_like(inputs[0])))
+
+            layers = [layer for layer in self.drawing.modules() if type(layer) in DROPOUTS]
+            hooks = [layer.register_forward_pre_hook(call) for layer in layers]
+            lay_out(self.drawing, torch.channels_last)  # as in local.sgd: what is drawn follows the inputs' strides
+            try:
+                with torch.no_grad():
+                    self.drawing(x if self.on_cpu else torch.zeros_like(x, device="cpu"))
+            finally:
+                lay_out(self.drawing, torch.contiguous_format)
+                for hook in hooks:
+                    hook.remove()
+        return self.ones[x.shape]
+
+
+class _Given(nn.Module):
+    """A dropout layer of a stack."""
+
+    given: list[Tensor]
+
+
+class _Masked(_Given):
+    """Multiplies by what was drawn before."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.given.pop(0) if self.training else x
+
+
+class _CounterBased(_Given):
+    """Multiplies by the mask that follows from the next key."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * mask(self, x, self.given.pop(0)) if self.training else x
+
+
+def _in_place_of(how: type[nn.Module]) -> dict[type, type[nn.Module]]:
+    """A class of this kind for each kind of dropout layer."""
+    return {kind: type(f"{how.__name__}{kind.__name__}", (how, kind), {}) for kind in DROPOUTS}
+
+
+MASKED, COUNTER_BASED = _in_place_of(_Masked), _in_place_of(_CounterBased)
+
+
+def _filled(drawn: Tensor, batch: int) -> Tensor:
+    """With rows for the examples that fill up a short batch."""
+    more = batch - len(drawn)
+    return torch.cat([drawn, drawn[:1].expand(more, *drawn.shape[1:])]) if more else drawn

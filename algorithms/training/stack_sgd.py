@@ -1,0 +1,59 @@
+"""Local training of a stack of devices: local.sgd, each step for all of them at once.
+
+Each device draws its examples and its dropout as it does by itself, so the results differ from the loop's in rounding
+only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from algorithms.algorithm import Tensors
+from algorithms.training import precision, stack_graph
+from algorithms.training.local import Sgd, order, steps
+from algorithms.training.seeding import seeded
+from algorithms.training.stack_batches import by_length, schedule
+from algorithms.training.stack_step import Batch, Stack
+
+
+def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
+    """What local.sgd returns for each of these tasks, which are of one sort and of one model.
+
+    Devices with the most steps come first, so those that train still are a slice of the stack.
+    """
+    places = by_length([steps(len(task.device.y), task.training) for task in tasks])
+    trained = _trained([tasks[k] for k in places])
+    found = dict(zip(places, trained, strict=True))
+    return [found[k] for k in range(len(tasks))]
+
+
+def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
+    """The weights of each device after its last step."""
+    training = tasks[0].training
+    seeded(tasks[0].device.seed)  # for a user's own penalty that draws
+    stack = Stack.of(tasks)
+    x, y = (torch.cat([getattr(task.device, part) for task in tasks]) for part in "xy")
+    sizes, seeds = [len(task.device.y) for task in tasks], [task.device.seed for task in tasks]
+    drawn = [[order(*each, epoch) for each in zip(sizes, seeds, strict=True)] for epoch in range(training.epochs)]
+    counts = [steps(n, training) for n in sizes]
+    take = stack_graph.steps_of(stack)
+    with precision.multiplying(training.precision):
+        for step, batches in enumerate(schedule(drawn, training.batch, x.device)):
+            chosen = batches.of(x)
+            dropout = stack.model.draw(seeds, step, chosen, batches.sizes.tolist())
+            means = take(Batch(chosen, batches.of(y), batches.counted, tuple(dropout)))
+            _note(tasks, counts, step, means)
+    rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # of each device
+    return [dict(zip(stack.weights, row, strict=True)) for row in rows]
+
+
+def _note(tasks: Sequence[Sgd], counts: Sequence[int], step: int, means: Tensor) -> None:
+    """The mean losses of the last epoch's batches, for those who ask for them."""
+    if all(task.losses is None for task in tasks):
+        return
+    for task, count, mean in zip(tasks, counts, means, strict=False):
+        if task.losses is not None and step >= count - count // task.training.epochs:
+            task.losses.append(mean)

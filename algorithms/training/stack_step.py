@@ -1,0 +1,144 @@
+"""A step of local training for all devices of a stack at once, and what it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.algorithm import Tensors, matches
+from algorithms.training.as_built import restore
+from algorithms.training.local import Descent, Pull, Sgd
+from algorithms.training.pulls import changed, joined, mappings, others
+from algorithms.training.stack_batches import means_of, stacked
+from algorithms.training.stack_model import StackModel, stack_model
+
+PLAIN = (int, float, str, bool, type(None))  # fields of a pull that a recorded step may know
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a step takes: k devices' examples (k, B, ...) and labels; which of them count (k, B), None for all; and what
+    dropout needs."""
+
+    x: Tensor
+    y: Tensor
+    counted: Tensor | None
+    drawn: tuple[Tensor, ...]
+
+    def tensors(self) -> list[Tensor]:
+        """All that it has."""
+        return [self.x, self.y, *([] if self.counted is None else [self.counted]), *self.drawn]
+
+    def made_of(self, tensors: Sequence[Tensor]) -> Batch:
+        """The same of other tensors."""
+        x, y, *rest = tensors
+        return Batch(x, y, None if self.counted is None else rest.pop(0), tuple(rest))
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What the steps of a round start from and change in place; tensors begin with the devices' axis."""
+
+    model: StackModel
+    loss: Callable[[Tensor, Tensor], Tensor]
+    names: Sequence[str]  # of what is trained
+    weights: Tensors
+    descent: Descent
+    pulls: Sequence[JointPull]
+
+    @classmethod
+    def of(cls, tasks: Sequence[Sgd]) -> Stack:
+        first = tasks[0]
+        restore(first.device.model)
+        model = first.device.model.train()
+        trainable = (name for name, parameter in model.named_parameters() if parameter.requires_grad)
+        names = [name for name in trainable if matches(name, first.only)]
+        weights = {name: stacked([task.weights[name] for task in tasks]) for name in first.weights}
+        for name in names:
+            weights[name] = weights[name].clone(memory_format=torch.contiguous_format)
+        pulls = [JointPull.of(each, first.weights) for each in zip(*(task.pulls for task in tasks), strict=True)]
+        descent = Descent(first.training, first.device.round)
+        return cls(stack_model(model).as_built(), first.device.loss, names, weights, descent, pulls)
+
+    def step(self, batch: Batch) -> Tensor:
+        """One step of as many devices as the batch has, the first ones; their mean losses (k,)."""
+        active = len(batch.y)
+        weights = {name: value[:active] for name, value in self.weights.items()}
+        theta = {name: weights[name].requires_grad_() for name in self.names}
+        how = self.descent.training.precision
+        outputs = self.model.outputs(how, {**weights, **theta}, batch.x, batch.drawn)  # (k, B, classes)
+        losses = self.loss(outputs.flatten(0, 1), batch.y.flatten(0, 1)).view(batch.y.shape[:2])
+        means = means_of(losses, batch.counted)
+        found = torch.autograd.grad(means.sum(), list(theta.values()), allow_unused=True)
+        with torch.no_grad():
+            self._descend({name: value.detach() for name, value in theta.items()}, dict(zip(theta, found, strict=True)))
+        return means.detach()
+
+    def _descend(self, theta: Tensors, found: Mapping[str, Tensor | None]) -> None:
+        # Contiguous as the parameters are: the fused kernel looks at no strides.
+        grads = {name: grad.contiguous() for name, grad in found.items() if grad is not None}
+        if self.pulls:  # which reach parameters that the loss does not reach
+            grads = {name: grads[name] if name in grads else torch.zeros_like(value) for name, value in theta.items()}
+            for name, grad in grads.items():
+                for pull in self.pulls:
+                    pull(name, theta[name], grad)
+        self.descent.step(theta, grads)
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Stack:
+        """The same of other tensors: of what `change` makes of each."""
+        weights = {name: change(value) for name, value in self.weights.items()}
+        pulls = [pull.mapped(change) for pull in self.pulls]
+        return replace(self, weights=weights, descent=self.descent.mapped(change), pulls=pulls)
+
+    def tensors(self) -> list[Tensor]:
+        """All that it has, in one order."""
+        pulls = [tensor for pull in self.pulls for tensor in pull.tensors()]
+        return [*self.weights.values(), *self.descent.tensors(), *pulls]
+
+
+@dataclass(frozen=True)
+class JointPull:
+    """A pull of all devices, (k, ...) at a time; k may get smaller."""
+
+    pulls: Sequence[Pull]  # each device's
+    together: Any = None  # one for all, with stacked tensors; None if there is no such thing
+    cut: dict[int, Any] = field(default_factory=dict, compare=False)  # the same, by how many devices train still
+
+    @classmethod
+    def of(cls, pulls: Sequence[Pull], weights: Tensors) -> JointPull:
+        """Of these pulls, which are of one form, on such weights."""
+        return cls(pulls, joined(pulls, weights, stacked))
+
+    def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
+        """Adds to grad (k, ...), as each device's pull does to its own."""
+        if self.together is None:
+            for pull, own, its in zip(self.pulls, parameter, grad, strict=False):
+                pull(name, own, its)
+            return
+        if len(grad) not in self.cut:
+            self.cut.clear()
+            self.cut[len(grad)] = changed(self.together, lambda value: value[: len(grad)])
+        self.cut[len(grad)](name, parameter, grad)
+
+    def tensors(self) -> list[Tensor]:
+        """See Stack.tensors."""
+        return [tensor for tensors in mappings(self.together).values() for tensor in tensors.values()]
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> JointPull:
+        """See Stack.mapped."""
+        return self if self.together is None else JointPull(self.pulls, changed(self.together, change))
+
+    @property
+    def recordable(self) -> bool:
+        """Whether steps are the same but for tensors where `sort` is the same."""
+        return self.together is not None and all(isinstance(value, PLAIN) for value in others(self.together))
+
+    @property
+    def sort(self) -> Hashable:
+        """Equal for pulls that differ in the values of their tensors only."""
+        names = tuple((key, tuple(tensors)) for key, tensors in mappings(self.together).items())
+        return type(self.together), names, tuple(others(self.together))

@@ -1,0 +1,92 @@
+"""A network's tensors by name, each once: a weight with two names is one parameter.
+
+Messages, means, penalties and prices go by the first of its names, which is that of named_parameters(); state_dict()
+has all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain, pairwise
+from typing import Any
+
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from algorithms.algorithm import Tensors
+from algorithms.training.as_built import restore
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+def tensors_of(model: nn.Module) -> Tensors:
+    """Parameters and buffers as they travel, in the order of state_dict(); they share the model's memory."""
+    own, _ = _saved(model)
+    second = _second_names(model, own)
+    return {name: value.detach() for name, value in own.items() if name not in second}
+
+
+def second_names(model: nn.Module) -> dict[str, str]:
+    """Each further name that state_dict() has for a tensor, and the first one of the same tensor."""
+    return _second_names(model, _saved(model)[0])
+
+
+def load(model: nn.Module, weights: Tensors) -> None:
+    """Makes it the model as built, but for these weights: nothing else is left of what it was used for.
+
+    To be called before train(), eval() and hooks, which it undoes.  Raises RuntimeError if they do not fit the model.
+    """
+    restore(model)
+    own, further = _saved(model)
+    again = {name: weights[first] for name, first in _second_names(model, own).items() if first in weights}
+    model.load_state_dict({**further, **weights, **again})
+
+
+def call(model: nn.Module, weights: Tensors, x: Tensor) -> Any:
+    """The outputs for x with these weights in the place of the model's own.
+
+    torch.func.functional_call by itself leaves a layer that has two names with weights that it was given.
+    """
+    first = {id(value): name for name, value in model.named_parameters()}
+    given = {}
+    for prefix, layer in model.named_modules():  # each layer once
+        parts = layer.named_parameters(prefix, False, False), layer.named_buffers(prefix, False, False)
+        for name, value in chain(*parts):
+            known = first.setdefault(id(value), name)
+            if known in weights:
+                given[name] = weights[known]
+    return functional_call(model, given, (x,), tie_weights=False)
+
+
+def overlap(model: nn.Module) -> tuple[str, str] | None:
+    """The names of two tensors that are not one, and share memory; None: there are none."""
+    own = {name: value for name, value in tensors_of(model).items() if value.numel()}
+    places = sorted((value.data_ptr(), value.data_ptr() + _reach(value), name) for name, value in own.items())
+    return next(((one[2], other[2]) for one, other in pairwise(places) if other[0] < one[1]), None)
+
+
+def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
+    """`moved`, whose buffers have the second names that they have in `model`: Module.to() makes a buffer for each."""
+    buffers = dict(moved.named_buffers(remove_duplicate=False))
+    for name, first in _second_names(model, dict(model.named_buffers(remove_duplicate=False))).items():
+        owner, _, own = name.rpartition(".")
+        setattr(moved.get_submodule(owner), own, buffers[first])
+    return moved
+
+
+def _saved(model: nn.Module) -> tuple[Tensors, dict[str, Any]]:
+    """The very parameters and buffers that it saves, under all their names; and what else it saves."""
+    saved: dict[str, Any] = model.state_dict(keep_vars=True)
+    own = {name: value for name, value in saved.items() if isinstance(value, Tensor)}
+    return own, {name: value for name, value in saved.items() if name not in own}
+
+
+def _second_names(model: nn.Module, own: Mapping[str, Tensor]) -> dict[str, str]:
+    first = {id(value): name for name, value in model.named_parameters()}
+    return {name: known for name, value in own.items() if (known := first.setdefault(id(value), name)) != name}
+
+
+def _reach(value: Tensor) -> int:
+    """Bytes from its first number to behind its last one."""
+    steps = zip(value.shape, value.stride(), strict=True)
+    return value.element_size() * (1 + sum((n - 1) * step for n, step in steps))
