@@ -1,1 +1,1 @@
-"""What is computed: federated algorithms, their parts, and what their work costs."""
+"""Federated algorithms, the networks that they train, and the cost of their work."""

@@ -1,4 +1,5 @@
-"""Importance from agents (Kim et al. 2020): devices say which weights matter to them, and the mean heeds it."""
+"""Importance from agents (Kim et al. 2020): devices report which weights matter to them, and the server averages by
+it."""
 
 from __future__ import annotations
 
@@ -26,18 +27,18 @@ class AgentImportance(FedAvg):
     """Devices add the penalty (λ/2) Σ F_t (θ - θ_t)² to their loss, and the server averages models coordinate by
     coordinate, weighted by each device's importance F^k (Kim et al. 2020).
 
-    F^k is the Fisher diagonal of a device's examples at its trained model (Kim et al. 2020, Eq. 1; per example,
-    mean); it returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4).  The server sends F_{t+1}, their mean, and
-    aggregates with their normalised values F̄^k (Eq. 2).  Down and up 2 |θ|; down |θ| until a reply has been
-    counted.  Devices keep nothing; the server must see each upload, so sums alone (secure aggregation) will not do.
-    What neither switch needs does not travel: both off are FedAvg, bytes included.
+    F^k is the Fisher diagonal of a device's examples at its trained model (Kim et al. 2020, Eq. 1; per example, mean,
+    in eval mode); the device returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4), with the F_t that it received. The server
+    sends F_{t+1}, the mean of these, and aggregates with their normalised values F̄^k (Eq. 2). Down and up 2 |θ|; down
+    |θ| until a reply has been counted. Devices keep nothing; the server must see each upload, so secure aggregation is
+    impossible. If neither `ewc` nor `weighted` is on, the algorithm is FedAvg, bytes included.
 
-    By docs/design/algorithms.md §9: reading 19 each layer divided by its sum, then each coordinate by its sum over the
-    devices, by examples where all F are 0, and so for buffers; reading 20 F̄ from F after Eq. 4 (`ema`; `raw`: from
-    F^k, and the server does Eq. 4); reading 21 no F_0: no penalty in round 1, and Eq. 4 is skipped; reading 22 F_t in
-    Eq. 4 is the server's, as received; reading 23 Σ_k F̄^k = 1, without 1/m; reading 24 eval mode.  RWalk (§4.2): F + s
-    wherever F stands (§7 there).  F below 0, as an encoding may leave it, counts as 0.
-    Raises ValueError if a field is out of its range.
+    Where the paper is open (docs/design/algorithms.md §9): F̄ is F divided by its sum over the layer, then in each
+    coordinate by the sum over the devices, so that Σ_k F̄^k = 1 without a further 1/m; buffers, and coordinates in
+    which all F are 0, are averaged by examples. F̄ comes from F after Eq. 4 (`ema`), or from F^k, and the server
+    applies Eq. 4 (`raw`). There is no F_0: round 1 has no penalty and skips Eq. 4. With RWalk (§4.2) F + s takes the
+    place of F (§7 there). Negative F, which a lossy encoding may produce, counts as 0. Raises ValueError if a field is
+    out of its range.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "fisher")
@@ -83,7 +84,7 @@ class AgentImportance(FedAvg):
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """With a threshold, importance travels as its coordinates that are not 0."""
+        """Sends importance as its coordinates that are not 0 if there is a threshold."""
         return {"fisher": "sparse"} if self.threshold else {}
 
     @property
@@ -117,7 +118,7 @@ class AgentImportance(FedAvg):
         return Quadratic(download["weights"], self.strength / 2, fisher.positive(download["fisher"])) if held else None
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
-        """Once there is an F, if devices pull by it."""
+        """Returns true once there is an F, if devices have the penalty."""
         return self.ewc and "fisher" in kinds
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
@@ -154,12 +155,12 @@ class AgentImportance(FedAvg):
         return super().device_work(load) + (each if self._up else ())
 
     def device_floats(self, load: Load) -> float:
-        """What rwalk keeps of the path during training, or afterwards its scores and the estimate
-        of F: the larger of both."""
+        """Returns the floats that rwalk keeps of the path during training, or its scores and the estimate of F after
+        it: the larger of both."""
         most = max(agentimportance_walk.HELD, agentimportance_walk.SCORE + HELD) if self._walks else HELD
         return most * load.parameters if self._up else 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """F of each reply is read, twice if the mean goes by it (the layers' sums come first); the
-        mean of F is written."""
+        """Returns floats per parameter: F of each reply is read, twice if the mean is weighted by it (the layers' sums
+        come first); the mean of F is written."""
         return (2 if self.weighted else 1) * load.replies + 1.0 if self._up else 0.0

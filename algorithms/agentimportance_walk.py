@@ -1,4 +1,4 @@
-"""Path scores of the Riemannian walk (Chaudhry et al. 2018): how much of the loss each weight took away."""
+"""Path scores of the Riemannian walk (Chaudhry et al. 2018): how much each weight has lowered the loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSE = 23.0
 
 @dataclass
 class Path:
-    """Where one parameter has been in the window, and what it has gained so far; all of its shape."""
+    """The path of one parameter in the window, and its gain so far; all tensors have the parameter's shape."""
 
     place: Tensor  # θ_i
     start: Tensor  # θ where the window began
@@ -35,7 +35,7 @@ class Path:
 
 
 class Walk:
-    """Watches local training, and says how much each weight's moves lowered the loss for their length.
+    """Watches local training and scores how much each weight's moves lowered the loss, relative to their length.
 
     Each step adds -g (θ_{i+1} - θ_i) to Δℓ, g the gradient of the batch's loss without any penalty.  After
     every `window` steps (Δt), and after the last, s += relu(Δℓ / (½ F_run Δθ² + ξ)), with Δθ the window's
@@ -49,7 +49,7 @@ class Walk:
 
     @torch.no_grad()
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
-        """Before each step: here the last one has ended, and the next begins with this gradient."""
+        """Notes the place and gradient at the start of a step, which also ends the step before it."""
         if name not in self.paths:
             place, slope = parameter.detach().clone(), grad.clone()
             zeros = (torch.zeros_like(place), torch.zeros_like(place))
@@ -62,7 +62,8 @@ class Walk:
 
     @torch.no_grad()
     def scores(self, weights: Tensors) -> Tensors:
-        """The score s of each parameter, when training has ended at `weights`.  Call it once: it empties the walk."""
+        """Returns the score s of each parameter after training that ended at `weights`. Call it once: it empties the
+        walk."""
         for name, path in self.paths.items():
             self._arrive(path, weights[name])
             if path.steps % self.window:
@@ -86,5 +87,5 @@ class Walk:
 
 
 def traffic(window: int) -> float:
-    """Floats that a Walk moves for each parameter in a mean step."""
+    """Returns the floats that a Walk moves for each parameter in a step, on average over a window."""
     return STEP + CLOSE / window

@@ -1,4 +1,4 @@
-"""How the server makes one model of many."""
+"""Means of the devices' models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from algorithms.algorithm import Reply, Tensors
-from algorithms.training.places import elsewhere, fetched
+from algorithms.training.transfers import elsewhere, fetched
 
 BLOCK = 1 << 17  # coordinates: their mean and one upload, 2 MB in float64, stay in the caches of two cores
 THREADS = 2
@@ -28,14 +28,14 @@ class InPlace(Protocol):
         product's bits depend on the address.  None if it must be decoded."""
 
 
-class Together(Protocol):
-    """Tensors by name that lie in one, wherever that is: means are taken there, and are the same to the bit."""
+class TensorRow(Protocol):
+    """Tensors by name that lie in one tensor, on any device; their mean is computed there, with the same bits."""
 
     @property
     def row(self) -> Tensor: ...  # (parameters,)
 
     def apart(self, row: Tensor) -> Tensors:
-        """The tensors by name of which another row (parameters,) is made."""
+        """Returns the tensors by name that make up another row (parameters,)."""
 
 
 def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensors:
@@ -59,7 +59,7 @@ def plain_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
 
 
 def importance_weighted_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
-    """Mean of the uploaded weights in which each coordinate counts as much as its device says that it matters.
+    """Returns the mean of the uploaded weights in which each device's coordinate is weighted by its importance.
 
     θ = Σ_k F̄^k ⊙ θ^k, where F̄ is the importance uploaded as `kind`, divided by its sum over the layer (a
     parameter tensor) in each device, then in each coordinate by the sum over the devices, so that Σ_k F̄^k = 1
@@ -72,12 +72,18 @@ def importance_weighted_mean(replies: Mapping[str, Reply], kind: str) -> Tensors
     for name in counted[0].upload[kind]:
         values = (reply.upload["weights"][name] for reply in counted)  # one at a time in memory
         shares = (_layer_shares(reply.upload[kind][name]) for reply in counted)
-        means[name] = _mean_by_share(values, shares, means[name])
+        otherwise = means[name]
+        mean = torch.zeros_like(otherwise, dtype=torch.float64)
+        total = torch.zeros_like(mean)
+        for value, share in zip(values, shares, strict=True):
+            total += share
+            mean = mean.lerp(value.double(), torch.where(total > 0, share / total, 0.0))
+        means[name] = torch.where(total > 0, mean.to(otherwise.dtype), otherwise)
     return means
 
 
 def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
-    """Those of at least one example, in the order of their names."""
+    """Returns the replies with at least one example, in the order of their names."""
     counted = [replies[name] for name in sorted(replies) if replies[name].examples > 0]
     if not counted:
         raise ValueError(f"{len(replies)} replies count 0 examples together; a mean needs at least 1")
@@ -85,13 +91,15 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
 
 
 def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
-    """A mean takes each coordinate for itself, so blocks change no bit."""
+    """Returns the means of the uploads of this kind, each counted `times` times; splitting into blocks changes no
+    bit."""
     uploads = [reply.upload[kind] for reply in counted]
     if all(hasattr(upload, "apart") for upload in uploads):  # isinstance of a Protocol takes 10 us
-        rows = [cast(Together, upload).row for upload in uploads]
+        rows = [cast(TensorRow, upload).row for upload in uploads]
         mean = _mean((row.to(rows[0].device) for row in rows), times)  # some may have been moved to the CPU
-        return cast(Together, uploads[0]).apart(fetched(mean))
-    if _small(uploads[0]):  # less work than it is to start threads
+        return cast(TensorRow, uploads[0]).apart(fetched(mean))
+    values = [_in_place(uploads[0], name) for name in uploads[0]]
+    if sum(BLOCK if value is None else value.numel() for value in values) < BLOCK:  # to start threads takes longer
         return {name: _mean((_either(tensors, name) for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:
         parts = {name: [threads.submit(_mean, block, times) for block in _blocks(uploads, name)] for name in uploads[0]}
@@ -99,7 +107,7 @@ def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors
 
 
 def _blocks(uploads: Sequence[Tensors], name: str) -> Iterable[Iterable[Tensor]]:
-    """All uploads of one tensor, block by block if they can be had in place; else it is one block."""
+    """Returns all uploads of one tensor, in blocks if they can be read in place, else as one block."""
     flat = [value.reshape(-1) for tensors in uploads if (value := _in_place(tensors, name)) is not None]
     if len(flat) < len(uploads) or flat[0].numel() <= BLOCK:
         return [(tensors[name] for tensors in uploads)]
@@ -109,11 +117,6 @@ def _blocks(uploads: Sequence[Tensors], name: str) -> Iterable[Iterable[Tensor]]
 def _joined(parts: Sequence[Tensor], tensors: Tensors, name: str) -> Tensor:
     like = _in_place(tensors, name)
     return parts[0] if len(parts) == 1 or like is None else torch.cat(list(parts)).reshape(like.shape)
-
-
-def _small(tensors: Tensors) -> bool:
-    values = [_in_place(tensors, name) for name in tensors]
-    return sum(BLOCK if value is None else value.numel() for value in values) < BLOCK
 
 
 def _in_place(tensors: Tensors, name: str) -> Tensor | None:
@@ -128,7 +131,7 @@ def _either(tensors: Tensors, name: str) -> Tensor:
 
 
 def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
-    """A few values at a time in memory."""
+    """Returns the mean in the first value's dtype, holding a few values at a time; of integers, the maximum."""
     others = iter(values)
     first = next(others)
     if not first.is_floating_point():
@@ -143,7 +146,8 @@ def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
 
 
 def _widened(values: Iterable[Tensor], like: Tensor) -> Iterator[Tensor]:
-    """In float64, each until the next one is asked for.  Small ones, and those on a GPU, are widened together."""
+    """Yields the values in float64, each valid until the next one. Small ones, and those on a GPU, are converted
+    together."""
     at_once = ROWS if elsewhere(like.device) else min(ROWS, BLOCK // max(1, like.numel()))
     if at_once <= 1:
         wide = torch.empty_like(like, dtype=torch.float64)
@@ -154,18 +158,8 @@ def _widened(values: Iterable[Tensor], like: Tensor) -> Iterator[Tensor]:
         yield from torch.stack(few).double()
 
 
-def _mean_by_share(values: Iterable[Tensor], shares: Iterable[Tensor], otherwise: Tensor) -> Tensor:
-    """The mean in each coordinate, where the shares are not all 0; a running one, as above."""
-    mean = torch.zeros_like(otherwise, dtype=torch.float64)
-    total = torch.zeros_like(mean)
-    for value, share in zip(values, shares, strict=True):
-        total += share
-        mean = mean.lerp(value.double(), torch.where(total > 0, share / total, 0.0))
-    return torch.where(total > 0, mean.to(otherwise.dtype), otherwise)
-
-
 def _layer_shares(importance: Tensor) -> Tensor:
-    """float64, with the sum 1; all 0 if nothing in the layer matters."""
+    """Returns the importance in float64, scaled to the sum 1; all 0 if nothing in the layer matters."""
     positive = importance.double().clamp(min=0)
     whole = positive.sum()
     return positive / whole if whole > 0 else positive

@@ -1,4 +1,4 @@
-"""The interface of an algorithm, and the data it works on.
+"""The interface of an algorithm, and the data that it works on.
 
 An algorithm is pure: tensors and numbers in, tensors and numbers out.  It never learns what time it is,
 which world it runs in, or how its messages travel.
@@ -54,7 +54,8 @@ class Training:
         return round // self.per_cycle if self.per_cycle else 0
 
     def rate(self, round: int) -> float:
-        """The learning rate in global round `round`, counted from 0 (cosine: Loshchilov and Hutter 2017, Eq. 5)."""
+        """Returns the learning rate in global round `round`, counted from 0 (cosine: Loshchilov and Hutter 2017, Eq.
+        5)."""
         if self.lr_schedule == "exponential":
             return self.lr * self.lr_decay**round
         gone = min(1.0, round / self.lr_rounds)
@@ -62,7 +63,8 @@ class Training:
 
 
 def matches(name: str, globs: str) -> bool:
-    """Whether the parameter's name matches one of the globs (separated by spaces) and none that begins with a !.
+    """Returns true if the parameter's name matches one of the globs (separated by spaces) and none that begins with a
+    !.
 
     So "* !fc2.*" names all but the last layer.
     """
@@ -73,13 +75,13 @@ def matches(name: str, globs: str) -> bool:
 
 
 def unharmed(kind: str, tensors: Tensors) -> Tensors:  # noqa: ARG001
-    """The tensors as the other side decodes them, if they are sent without loss: unchanged."""
+    """Returns the tensors unchanged, which is what the other side decodes if nothing is lost."""
     return tensors
 
 
 @dataclass(frozen=True)
 class Party:
-    """One side of the conversation, built where its job runs; never sent."""
+    """One side of the conversation, server or device, as its job sees it; never sent."""
 
     name: str
     devices: int  # size of the fleet
@@ -101,7 +103,7 @@ class Party:
 
 @dataclass(frozen=True)
 class Request:
-    """What the server sends when it opens a round."""
+    """The messages with which the server opens a round."""
 
     download: Message  # to the whole cohort
     extra: Mapping[str, Message] = field(default_factory=dict)  # and more to single devices
@@ -109,7 +111,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a device answers, and what it keeps."""
+    """A device's answer, and what it keeps."""
 
     upload: Message
     examples: int
@@ -158,7 +160,7 @@ Work = tuple[Phase, ...]
 
 @dataclass(frozen=True)
 class Load:
-    """What a declared Work may depend on: sizes and kinds, never values."""
+    """The sizes and kinds on which declared Work may depend; never values."""
 
     round: int
     examples: int  # of the party: a device's training examples, or the server's proxy set
@@ -187,18 +189,18 @@ class Algorithm(Protocol):
 
     @property
     def sums_only(self) -> bool:
-        """Whether sums of the uploads are all that the server needs, as secure aggregation gives them."""
+        """True if the server needs only sums of the uploads, which secure aggregation can provide."""
 
     @property
     def keeps_uncounted(self) -> bool:
-        """Whether a device may keep something (`Reply.memory`) even if its reply is not counted."""
+        """True if a device may keep something (`Reply.memory`) even if its reply is not counted."""
 
     cohort_rule: ClassVar[CohortRule]  # how `cohort` chooses
 
     @property
     def any_cohort_will_do(self) -> bool:
-        """Whether `cohort` may be given a random part of the devices online instead of all: a large fleet is then not
-        looked through in each round."""
+        """True if `cohort` may be given a random part of the devices online instead of all, so that a large fleet is
+        not searched in each round."""
 
     @property
     def encodings(self) -> Mapping[str, str]:
@@ -209,22 +211,23 @@ class Algorithm(Protocol):
         """The largest download: the right kinds, names, dtypes and shapes; its values mean nothing."""
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """What each upload of this round must look like; its values mean nothing.  The server
+        """Returns a blank upload of this round: kinds, names, dtypes and shapes count, values do not. The server
         refuses any other upload."""
 
     @property
     def training(self) -> Training:
-        """How devices train."""
+        """The devices' training."""
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """The server's state before round 0; it always holds the kind "weights"."""
+        """Returns the server's state before round 0; it always holds the kind "weights"."""
 
     def round_kind(self, round: int) -> str:
-        """What kind of round this is, in any words: rounds of one kind send the same kinds of messages and do the same
-        work.  `check` plays at least one round of each kind and weighs them by how often they occur."""
+        """Returns a name, in any words, for this kind of round: rounds of one kind send the same kinds of messages and
+        do the same work. `check` plays at least one round of each kind and weighs them by how often they occur."""
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """Which of `names` (online and idle now, sorted) are asked in this round: `count` of them, as a rule.
+        """Returns the devices that this round asks, of `names` (online and idle now, sorted): `count` of them, as a
+        rule.
 
         The round then closes with the replies that the scenario asks for; with those of all asked if they are
         more than `count`, as in a round in which the whole fleet is retrained.
@@ -237,23 +240,24 @@ class Algorithm(Protocol):
         """The device's half; pure, runs in a worker."""
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:
-        """Whether `train` may depend on the `penalty_options` on a device that has received these kinds in this round,
-        and keeps those."""
+        """Returns true if `train` may depend on the `penalty_options` on a device that received these kinds in this
+        round and keeps those."""
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Closes a round: the new state. Must not depend on the order of `replies`."""
+        """Closes a round: returns the new state. Must not depend on the order of `replies`."""
 
     def request_work(self, load: Load) -> Work:
-        """What `request` computes on the server; () if it computes nothing."""
+        """Returns the work of `request` on the server; () if it computes nothing."""
 
     def device_work(self, load: Load) -> Work:
-        """What `train` computes on a device."""
+        """Returns the work of `train` on a device."""
 
     def device_floats(self, load: Load) -> float:
-        """Floats that `train` holds at once beside the model, its gradients and momentum, messages and activations."""
+        """Returns the floats that `train` holds at once beside the model, its gradients and momentum, messages and
+        activations."""
 
     def combine_work(self, load: Load) -> Work:
-        """What `combine` computes on the server."""
+        """Returns the work of `combine` on the server."""
 
 
 Answer = Literal["fact", "form", "state", "names", "request", "reply", "work", "number", "word", "truth"]

@@ -1,4 +1,4 @@
-"""Whom a round asks: devices drawn at random, as in FedAvg (McMahan et al. 2017, Alg. 1).
+"""The cohort of a round: devices drawn at random, as in FedAvg (McMahan et al. 2017, Alg. 1).
 
 It stands by itself so that a finished run can be replayed without torch.
 """
@@ -16,13 +16,13 @@ CohortRule = Literal["drawn", "own"]  # whom a round asks: as `draw` chooses, or
 
 
 def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-    """`count` of `names` drawn without replacement, in their order; all if there are no more."""
+    """Returns `count` of `names` drawn without replacement, in their order; all if there are no more."""
     return names if count >= len(names) else [names[k] for k in drawn(len(names), count, seed).tolist()]
 
 
 @lru_cache(maxsize=2**10)  # the algorithms of a comparison, and the replays of a run, draw the same
 def drawn(total: int, count: int, seed: int) -> NDArray[np.int64]:
-    """Their places among so many, in order, (count,); nobody may change them, as others get the same.
+    """Returns the drawn indices below `total`, sorted, (count,). Callers share the array and must not change it.
 
     Raises ValueError if count is more than total.
     """

@@ -1,4 +1,4 @@
-"""Continual federated learning (An Bian 2018): data come in time slices, and part of the model may be personal."""
+"""Continual federated learning (An Bian 2018): the data drift in time slices, and part of the model may be personal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from algorithms import options
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cohort import CohortRule
-from algorithms.continual_turns import Turns, Variant, part
+from algorithms.continual_turns import Schedule, Variant, part
 from algorithms.counting.cost import sgd_traffic
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
@@ -29,22 +29,23 @@ class Continual(FedAvg):
     """FedAvg runs through cycles of drifting data, and each device may retrain at the end of a cycle (An Bian 2018,
     Algorithms 0 to 2).
 
-    A cycle is the `per_cycle` rounds on one time slice.  Its last round asks the whole fleet: the model that FedAvg
+    A cycle is the `per_cycle` rounds on one time slice. Its last round asks the whole fleet: the model that FedAvg
     ended with goes down to all, each device retrains (Alg. 0 all parameters, Alg. 1 and 2 only the personal ones,
-    θ^pe), and what it then uploads is the upload that the next cycle begins with; the server takes the mean.
-    From cycle 1 on Algorithm 2 sends, trains and averages in FedAvg only the shared parameters θ^sh, and consists of
-    `inner` blocks that each end with such a retraining; θ^pe never leaves the device after cycle 0.
+    θ^pe), and the next cycle begins with the mean of what they upload. From cycle 1 on Algorithm 2 sends, trains and
+    averages only the shared parameters θ^sh in FedAvg, and consists of `inner` blocks that each end with such a
+    retraining; θ^pe never leaves the device after cycle 0.
 
-    Bytes: down and up |θ| in each round, with Alg. 2 |θ^sh| from cycle 1 on; up in the last round of a cycle with
-    Alg. 1 |θ^pe| and with Alg. 2 nothing, for all θ^sh are then the server's already (docs/design/algorithms.md §6;
-    `literal`: |θ| and |θ^sh|, as the text says); up in the other retrainings of Alg. 2 nothing.  Buffers go with the
-    parameters that `personal` names beside them, and shared ones stay as they came when a device retrains.
-    By docs/design/algorithms.md §9: reading 16 `personal`, `inner` and `retrain_epochs`, reading 17 the mean counts the
-    examples of the finished cycle, reading 18 all devices get the final model and retrain.  A device that was never
-    reached in cycle 0 has no θ^pe, and none is sent any more: it begins with zeros, and the report counts such as
-    `without_personal`.  The server's model keeps the θ^pe of the end of cycle 0.
-    Raises ValueError if a field is out of its range or does not divide the cycle; `start` also if the data have no
-    cycles, or if `personal` names no parameter of the model or, with Alg. 2, leaves none to share.
+    Bytes: down and up |θ| in each round, with Alg. 2 |θ^sh| from cycle 1 on; up in the last round of a cycle |θ^pe|
+    with Alg. 1 and nothing with Alg. 2, because the server has all θ^sh already (docs/design/algorithms.md §6;
+    `literal`: |θ| and |θ^sh|, as the text says); up in the other retrainings of Alg. 2 nothing. Buffers go with the
+    parameters that `personal` names beside them; shared buffers stay as they came when a device retrains.
+
+    Where the paper is open (docs/design/algorithms.md §9): the options `personal`, `inner` and `retrain_epochs` are the
+    user's choice, the mean weighs devices by the examples of the finished cycle, and all devices receive the final
+    model and retrain. A device that was never reached in cycle 0 has no θ^pe, and nobody sends it any: it begins with
+    zeros, and the report counts such devices as `without_personal`. The server's model keeps the θ^pe of the end of
+    cycle 0. Raises ValueError if a field is out of its range or does not divide the cycle; `start` also if the data
+    have no cycles, or if `personal` names no parameter of the model or, with Alg. 2, leaves none to share.
     """
 
     cohort_rule: ClassVar[CohortRule] = "own"
@@ -77,26 +78,26 @@ class Continual(FedAvg):
         self.turns.check()
 
     @property
-    def turns(self) -> Turns:
-        """What each round is about."""
+    def turns(self) -> Schedule:
+        """The schedule of rounds that follows from the options."""
         literal = self.upload == "literal"
         given = (self.variant, self.personal, self.inner, self.retrain_epochs, literal, self.average, self.training)
-        return Turns(*given)
+        return Schedule(*given)
 
     @property
     def keeps_uncounted(self) -> bool:
-        """With Algorithm 2 devices keep their personal parameters."""
+        """True with Algorithm 2, in which devices keep their personal parameters."""
         return self.variant == "alg2"
 
     def round_kind(self, round: int) -> str:
-        """By what is sent and trained; pretraining belongs to round 0."""
+        """Names the round by what is sent and trained; pretraining belongs to round 0."""
         turn = self.turns.of(round)
         sent = f"{turn.name}: {turn.down} down, {turn.trained or 'nothing'} trained, {turn.up or 'nothing'} up"
         return sent if round or not self.pretrain else f"pretrain, {sent}"
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """The model, pretrained if `pretrain` says so.  Until cycle 0 has ended its personal part
-        is shared like the rest."""
+        """Returns the model, pretrained if `pretrain` says so. Until cycle 0 has ended its personal part is shared like
+        the rest."""
         self.turns.check_names([name for name, p in server.model.named_parameters() if p.requires_grad])
         if self.pretrain and not len(server.y):
             raise ValueError(f"pretrain is {self.pretrain}; it must be 0, for the server's proxy set has no examples")
@@ -104,11 +105,11 @@ class Continual(FedAvg):
         return super().start(trained, server)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """The part of the weights that goes up in this round; in some rounds of Alg. 2 it is empty."""
+        """Returns the part of the weights that goes up in this round; in some rounds of Alg. 2 it is empty."""
         return {"weights": part(super().upload_form(round, model)["weights"], self.turns.of(round).up)}
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """Drawn as in FedAvg; a round that retrains asks all."""
+        """Draws devices as FedAvg does; a round that retrains asks all."""
         return names if self.turns.of(round).name == "retrain" else super().cohort(round, names, count, seed)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002

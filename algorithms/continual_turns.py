@@ -1,4 +1,4 @@
-"""What each round of a cycle is about in continual learning: whose turn it is to be sent and trained."""
+"""The schedule of continual learning: which parameters each round of a cycle sends, trains and uploads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Variant = Literal["baseline", "alg0", "alg1", "alg2"]
 
 @dataclass(frozen=True)
 class Turn:
-    """Which parameters a round sends, trains and uploads, as globs; "" stands for none."""
+    """The parameters that a round sends, trains and uploads, as globs; "" stands for none."""
 
     name: str  # train, or retrain, which is for the whole fleet
     down: str
@@ -23,7 +23,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Turns:
+class Schedule:
     """The rounds of all cycles (An Bian 2018, Algorithms 0 to 2); see algorithms.continual.Continual for the fields."""
 
     variant: Variant
@@ -36,32 +36,28 @@ class Turns:
 
     @property
     def asks_all(self) -> bool:
-        """Whether there are rounds that ask the whole fleet."""
+        """True if some rounds ask the whole fleet."""
         return self.variant != "baseline" or self.average
 
     def of(self, round: int) -> Turn:
-        """What this round is about: FedAvg's training, and retraining in the last round of a block.
+        """Returns the round's turn: FedAvg's training, or retraining in the last round of a block.
 
         A block is a cycle, or with Algorithm 2 from cycle 1 on one m-th of it.
         """
         apart = self.variant == "alg2" and self.training.cycle(round) > 0
         sent = self._shared if apart else "*"
-        if self._ends_block(round, self.inner if apart else 1):
+        per_cycle = self.training.per_cycle
+        if self.asks_all and per_cycle > 0 and (round + 1) % (per_cycle // (self.inner if apart else 1)) == 0:
             return self._retraining(round, sent)
         return Turn("train", sent, sent, self.training.epochs, sent)
 
     @property
     def _shared(self) -> str:
-        """All but the personal parameters."""
+        """Globs of all parameters but the personal ones."""
         return " ".join(["*", *(f"!{glob}" for glob in self.personal.split())])
 
-    def _ends_block(self, round: int, blocks: int) -> bool:
-        """Whether the round ends one of a cycle's `blocks`."""
-        per_cycle = self.training.per_cycle
-        return self.asks_all and per_cycle > 0 and (round + 1) % (per_cycle // blocks) == 0
-
     def _retraining(self, round: int, sent: str) -> Turn:
-        """The round that ends a block, in which `sent` goes down."""
+        """Returns the turn of the round that ends a block, in which `sent` goes down."""
         if self.variant == "baseline":
             return Turn("retrain", "*", "*", 0, "*")
         if self.variant == "alg0":
@@ -87,16 +83,13 @@ class Turns:
         if self.asks_all and not self.training.per_cycle:
             raise ValueError(f"rounds.per_cycle is 0; {self.variant} needs data that drift, and 2 rounds in a cycle")
         if self.variant in ("alg1", "alg2"):
-            self._check_personal(names)
-
-    def _check_personal(self, names: Sequence[str]) -> None:
-        personal = [name for name in names if matches(name, self.personal)]
-        if self.personal.split() and not personal:
-            raise ValueError(f"personal is {self.personal!r}; it must name some of {', '.join(names)}")
-        if self.variant == "alg2" and personal == list(names):
-            raise ValueError(f"personal is {self.personal!r}; alg2 needs other parameters beside these, to share")
+            personal = [name for name in names if matches(name, self.personal)]
+            if self.personal.split() and not personal:
+                raise ValueError(f"personal is {self.personal!r}; it must name some of {', '.join(names)}")
+            if self.variant == "alg2" and personal == list(names):
+                raise ValueError(f"personal is {self.personal!r}; alg2 needs other parameters beside these, to share")
 
 
 def part(tensors: Tensors, globs: str) -> Tensors:
-    """The tensors whose names match the globs."""
+    """Returns the tensors whose names match the globs."""
     return {name: value for name, value in tensors.items() if matches(name, globs)}

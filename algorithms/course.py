@@ -1,7 +1,7 @@
-"""A device's half as a course: between its own lines it yields what many devices may compute at once.
+"""A device's half as a course: a generator that yields what can be computed for many devices at once.
 
-So an algorithm is written once.  Alone a device computes what it yields by itself; in a stack (stack.py) all devices of
-a job come to the same place, and it is computed for all of them.
+So an algorithm is written once. Alone, a device computes what it yields by itself; in a stack (stack.py) the courses of
+all devices of a job come to the same place, and it is computed for all of them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ class Task(Protocol):
 
     @property
     def sort(self) -> Hashable:
-        """Equal for tasks of one class that can be computed together."""
+        """A key that is equal for tasks of one class that can be computed together."""
 
     def alone(self) -> Tensors:
-        """Its result, computed for this device only."""
+        """Returns the result, computed for this device only."""
 
 
 Course = Generator[Task, Tensors, Result]
 
 
 def structure(model: nn.Module) -> Hashable:
-    """Equal for copies of one network, whatever their values: tasks of one sort are computed with one of them."""
+    """Returns a key that is equal for copies of one network, whatever their values: tasks of one sort use one of the
+    copies."""
     parameters = tuple((name, value.shape, value.requires_grad) for name, value in model.named_parameters())
     return tuple(map(type, model.modules())), parameters
 
 
 def alone(course: Generator[Any, Tensors, Result]) -> Result:
-    """What the course returns, on a device by itself."""
+    """Runs a course on a device by itself and returns its result."""
     try:
         task = next(course)
         while True:

@@ -20,5 +20,5 @@ class FedAdam(Adaptive, FedAvg):
     """
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
-        """The moving mean of the squared changes."""
+        """Returns the moving mean of the squared changes."""
         return before.lerp(square, 1 - self.beta2)

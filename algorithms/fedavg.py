@@ -35,12 +35,12 @@ class FedAvg:
 
     @property
     def sums_only(self) -> bool:
-        """Whether sums of the uploads are all that the server needs, as secure aggregation gives them."""
+        """True: the server needs only sums of the uploads, which secure aggregation can provide."""
         return True
 
     @property
     def keeps_uncounted(self) -> bool:
-        """Devices keep nothing."""
+        """False: devices keep nothing."""
         return False
 
     @property
@@ -50,7 +50,7 @@ class FedAvg:
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """All kinds travel as they are."""
+        """No kind is encoded."""
         return {}
 
     def download_form(self, server: Party) -> Message:
@@ -62,15 +62,15 @@ class FedAvg:
         return forms(self.uploads, model)
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """The server's state: the model and nothing else."""
+        """Returns the server's state: the model and nothing else."""
         return {"weights": weights}
 
     def round_kind(self, round: int) -> str:
-        """All rounds are alike."""
+        """Returns one name: rounds do not differ."""
         return "train"
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """`count` of `names` drawn without replacement, in their order; all if there are no more."""
+        """Returns `count` of `names` drawn without replacement, in their order; all if there are no more."""
         return draw(names, count, seed)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
@@ -78,24 +78,24 @@ class FedAvg:
         return Request({"weights": state["weights"]})
 
     def penalty(self, download: Message, device: Party) -> Penalty | None:
-        """What is added to the local loss; None for nothing."""
+        """Returns the penalty that is added to the local loss; None for no penalty."""
         return None
 
     def train(self, download: Message, device: Party) -> Reply:
-        """The device's course, on a device by itself."""
+        """Runs the device's course on a device by itself."""
         return alone(self.course(download, device))
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains for E epochs of SGD from the broadcast model and uploads the result.  What overrides `train` instead
-        trains each device by itself."""
+        """Trains for E epochs of SGD from the broadcast model and uploads the result. A class that overrides `train`
+        instead has each device trained by itself."""
         return fitting(device, download["weights"], self.training, self.penalty(download, device))
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:
-        """Always, where there is a penalty."""
+        """Returns true: a penalty acts in each round."""
         return True
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The mean of the uploaded models."""
+        """Returns the mean of the uploaded models."""
         return {"weights": weighted_mean(replies)}
 
     def request_work(self, load: Load) -> Work:
@@ -114,20 +114,20 @@ class FedAvg:
         return (Phase("train", "batch", load.examples, batch, self.training.epochs, traffic=moved),)
 
     def device_floats(self, load: Load) -> float:
-        """Plain training holds nothing further."""
+        """Returns 0: plain training holds nothing further."""
         return 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """Floats that `combine` moves for each parameter, beside the mean of the models."""
+        """Returns the floats that `combine` moves for each parameter, beside the mean of the models."""
         return 0.0
 
     def combine_work(self, load: Load) -> Work:
-        """Each reply is read once, and the mean is written."""
+        """Returns the work of the mean: each reply is read once, and the mean is written."""
         moved = (load.replies + 1 + self.combine_traffic(load)) * load.parameters
         return (Phase("combine", "forward", traffic=moved),)
 
 
 def stackable(kind: type) -> bool:
-    """Whether devices can train in stacks (stack.py) under an algorithm of this class: whether its `train` is nothing
-    but its course, as that of a class which only overrides `penalty` is."""
+    """Returns true if devices can train in stacks (stack.py) under an algorithm of this class: if its `train` is
+    FedAvg's, which only runs the course."""
     return getattr(kind, "train", None) is FedAvg.train

@@ -42,5 +42,5 @@ class FedAvgM(FedAvg):
         return {"weights": stepped(mean, delta, step), "momentum": momentum}
 
     def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Floats that the server's step moves."""
+        """Returns the floats per parameter that the server's step moves."""
         return MOVED

@@ -1,4 +1,4 @@
-"""FedCL (Yao and Sun 2020): the server estimates which weights matter, the devices hold on to those."""
+"""FedCL (Yao and Sun 2020): the server estimates which weights matter, and a penalty holds the devices to these."""
 
 from __future__ import annotations
 
@@ -30,29 +30,28 @@ TRAININGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class FedCL(FedAvg):
-    """Devices add the penalty λ Σ Ω (θ - θ_t)² to their loss; the server estimates the importance Ω of each weight on
-    a proxy set (Yao and Sun 2020, Eq. 1-3).
+    """Devices add the penalty λ Σ Ω (θ - θ_t)² to their loss; the server estimates the importance Ω of each weight on a
+    proxy set (Yao and Sun 2020, Eq. 1-3).
 
-    Down |θ|, and |Ω| too in every `interval`-th round; up |θ|.  Ω, reading 1 of docs/design/algorithms.md §9: mean over
-    the proxy examples of |g| (`abs`) or g² (`sq`) in each coordinate; `tensor_scalar`, one number for each parameter
-    tensor, 4 bytes each, of squared batch gradients as in the authors' code; `mas`, mean |∂‖f(x)‖²/∂θ|, without labels
-    (Aljundi et al. 2018); `si`, what a weight's moves have taken off the proxy loss so far, over ξ + their square
-    (Zenke et al. 2017; 0 in round 0).
+    Down |θ|, and |Ω| too in every `interval`-th round; up |θ|. Ω is the mean over the proxy examples of |g| (`abs`) or
+    g² (`sq`) in each coordinate; `tensor_scalar`, one number for each parameter tensor, 4 bytes each, of squared batch
+    gradients as in the authors' code; `mas`, mean |∂‖f(x)‖²/∂θ|, without labels (Aljundi et al. 2018); `si`, the proxy
+    loss that a weight's moves have removed so far, over ξ + their square (Zenke et al. 2017; 0 in round 0). It is
+    estimated in eval mode, in the rounds in which it is sent.
 
-    Without a fresh Ω, reading 2: `keep_last` uses the last one received, before the first see `first`; `identity` 1
-    (the paper's text), `catch_up` the current one, which the server sends to whoever lacks it, `local_estimate` one
-    from the device's own examples (the authors' code), `none` no penalty.  Who lacks it the server knows from the
-    replies that it has counted; for those it keeps Ω (fedcl_omega.py).
+    In a round without a fresh Ω, a device uses the last one that it received (`keep_last`; before the first see
+    `first`), 1 (`identity`, the paper's text), the current one, which the server sends to every device that lacks it
+    (`catch_up`), one from its own examples (`local_estimate`, the authors' code), or no penalty (`none`). The server
+    knows which devices lack Ω from the replies that it has counted; for `catch_up` it keeps Ω (fedcl_omega.py).
 
-    The default is not the text's.  With `identity` the penalty of most rounds is FedProx's with μ = 2λ: a spring on
-    all weights alike, hundreds of times as stiff as a typical Ω makes it at the same λ.  With N = 10 such a run says
-    how long FedProx takes, and next to nothing of Ω.  The presets and the papers' scenarios keep `identity`.
+    The default is not the text's. With `identity` the penalty of most rounds is FedProx's with μ = 2λ: a spring on all
+    weights alike, hundreds of times as stiff as a typical Ω makes it at the same λ. With N = 10 such a run measures
+    FedProx, and next to nothing of Ω. The presets and the papers' scenarios keep `identity`.
 
-    Reading 3 estimated in the rounds in which it is sent, reading 4 dropout and, without a preset, lr and momentum as
-    the scenario says, reading 5 eval mode, readings 6 and 7 (proxy set and split) are the scenario's.  A preset also
-    trains as the text or the code does, whatever the scenario's `training` says; its own `training` wins over both.  No
-    preset augments images.
-    Raises ValueError if a field is out of its range, or two contradict each other.
+    The proxy set, the split, dropout and, without a preset, lr and momentum are the scenario's
+    (docs/design/algorithms.md §9). A preset also trains as the text or the code does, whatever the scenario's
+    `training` says; its own `training` wins over both. No preset augments images. Raises ValueError if a field is out
+    of its range, or two contradict each other.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "importance")
@@ -97,19 +96,19 @@ class FedCL(FedAvg):
             )
 
     @property
-    def source(self) -> fedcl_omega.Source:
-        """How the server makes and keeps Ω."""
-        return fedcl_omega.Source(self.importance, self.interval, self.holder.sent, self.damping, self.placebo)
+    def source(self) -> fedcl_omega.OmegaSource:
+        """The server's side of Ω."""
+        return fedcl_omega.OmegaSource(self.importance, self.interval, self.holder.sent, self.damping, self.placebo)
 
     @property
-    def holder(self) -> fedcl_omega.Holder:
-        """Which Ω a device uses."""
+    def holder(self) -> fedcl_omega.OmegaHolder:
+        """The device's side of Ω."""
         used = self.strength > 0
-        return fedcl_omega.Holder(self.importance, self.interval, self.fallback, self.first, used, self.placebo)
+        return fedcl_omega.OmegaHolder(self.importance, self.interval, self.fallback, self.first, used, self.placebo)
 
     @property
     def keeps_uncounted(self) -> bool:
-        """Devices keep Ω where a later round may need it."""
+        """True if devices keep Ω for a later round."""
         return self.holder.remembers
 
     def download_form(self, server: Party) -> Message:
@@ -118,16 +117,17 @@ class FedCL(FedAvg):
         return form | {"importance": fedcl_omega.form(self.importance, form["importance"])}
 
     def round_kind(self, round: int) -> str:
-        """Every `interval`-th round sends Ω; if the server keeps it, the round before estimates it."""
+        """Returns "with Ω" for every `interval`-th round, "before Ω" for the one before it, in which a server that
+        keeps Ω estimates it, and else "without Ω"."""
         return {self.interval - 1: "before Ω", 0: "with Ω"}.get(round % self.interval, "without Ω")
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """The model, and what the server needs to make Ω."""
+        """Returns the model, and what the server needs to make Ω."""
         return {"weights": weights} | self.source.begun(weights, server)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """Sends the model to all, with Ω in every `interval`-th round (Alg. 1, lines 4 and 5); else
-        Ω to those who lack it."""
+        """Sends the model to all, with Ω in every `interval`-th round (Alg. 1, lines 4 and 5); else Ω to the devices
+        that lack it."""
         model, source = {"weights": state["weights"]}, self.source
         if source.due(server.round):
             return Request(model | {"importance": source.current(state, server)})
@@ -135,18 +135,19 @@ class FedCL(FedAvg):
         return Request(model, {name: {"importance": state["importance"]} for name in lacking})
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:
-        """A spring to the broadcast model in each coordinate, as stiff as the coordinate is important."""
+        """Returns a spring to the broadcast model in each coordinate, as stiff as the coordinate is important."""
         weights, known = download["weights"], self.holder.known(download, device)
         if self.strength == 0 or (known is None and not self.holder.ones):
             return None
         return Quadratic(weights, self.strength, known and fedcl_omega.spread(known, weights))
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
-        """Where the device has Ω, or 1 stands for it.  At strength 0 always, as no missing Ω is reported then."""
+        """Returns true if the device has Ω, or uses 1 for it. At strength 0 always true, as no missing Ω is reported
+        then."""
         return self.strength == 0 or self.holder.pulls(kinds, memory)
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains as FedAvg does, reports on Ω, and keeps it with its round where a later round may need it."""
+        """Trains as FedAvg does, reports on Ω, and keeps it with its round if a later round may need it."""
         known, number = (yield from self.holder.knowing(download, device)), self.holder.stand_in
         if known is None:
             return fedcl_omega.without((yield from super().course(download, device)), number, self.strength)
@@ -159,27 +160,27 @@ class FedCL(FedAvg):
         return fedcl_omega.remembering(reply, known, device, since)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The mean of the models, and what the server needs to make Ω."""
+        """Returns the mean of the models, and what the server needs to make Ω."""
         new = super().combine(state, replies, server)
         return new | self.source.closed(state, new["weights"], replies, server)
 
     def request_work(self, load: Load) -> Work:
-        """One gradient of each proxy example, when Ω is due."""
+        """Returns the work of one gradient of each proxy example, when Ω is due."""
         return self.source.request_work(load)
 
     def combine_work(self, load: Load) -> Work:
-        """FedAvg's work, and the work on Ω."""
+        """Returns FedAvg's work, and the work on Ω."""
         return (*super().combine_work(load), *self.source.combine_work(load))
 
     def penalty_traffic(self, load: Load) -> float:
-        """Floats that the penalty moves with the Ω that the device uses."""
+        """Returns the floats that the penalty moves with the Ω that the device uses."""
         return self.holder.traffic(load)
 
     def device_work(self, load: Load) -> Work:
-        """FedAvg's work, after the device's own estimate of Ω if it needs one."""
+        """Returns FedAvg's work, after the device's own estimate of Ω if it needs one."""
         own = estimation("omega", cast(Kind, self.importance), load.examples, load.parameters)
         return (*(own if self.holder.estimates(load) else ()), *super().device_work(load))
 
     def device_floats(self, load: Load) -> float:
-        """What the device's own estimate of Ω holds."""
+        """Returns the floats that the device's own estimate of Ω holds."""
         return HELD * load.parameters if self.holder.estimates(load) else 0.0

@@ -1,4 +1,4 @@
-"""FedCL's Ω: on the server, which estimates it when it is due, and on a device in the rounds between."""
+"""FedCL's Ω: the server's, estimated when it is due, and a device's in the rounds between."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LACKING = "no_importance"  # the number that says which share of the devices had
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where Ω comes from: of this kind, fresh in every `interval`-th round.
+class OmegaSource:
+    """The server's Ω of this kind, fresh in every `interval`-th round.
 
     If it is `kept`, the server's state holds it (kind "importance"), the round that it was estimated for
-    ("importance_round"), and the last counted round of each device ("sent").  It is then estimated as soon as the
-    model of its round is there: before round 0 and at the end of the round before, so that a round which did not
-    close leaves the last one in its place.
+    ("importance_round"), and the last counted round of each device ("sent"). It is then estimated as soon as the model
+    of its round is there: before round 0 and at the end of the round before, so that a round which did not close leaves
+    the last one in its place.
     """
 
     kind: Importance
@@ -44,22 +44,24 @@ class Source:
         return round % self.interval == 0
 
     def begun(self, weights: Tensors, server: Party) -> Message:
-        """What the state holds beside the weights before round 0."""
+        """Returns the kinds of the state beside the weights before round 0."""
         state = fedcl_si.begun(weights, server.model) if self.kind == "si" else {}
         return state | (self._kept({"weights": weights} | state, server, 0) if self.kept else {})
 
     def current(self, state: Message, server: Party) -> Tensors:
-        """Ω at the state's model, or the one that is kept."""
+        """Returns Ω at the state's model, or the one that is kept."""
         return state["importance"] if "importance" in state else self._made(state, server, server.round)
 
     def lacking(self, state: Message, names: Sequence[str], newest: bool) -> list[str]:
-        """Those of `names` without any counted reply, or with `newest` without one since Ω was estimated."""
+        """Returns the devices of `names` without any counted reply; with `newest`, without one since Ω was
+        estimated."""
         since = int(state["importance_round"]["round"]) if newest else 0
         sent = state.get("sent", {})
         return [name for name in names if name not in sent or int(sent[name]) < since]
 
     def closed(self, state: Message, weights: Tensors, counted: Collection[str], server: Party) -> Message:
-        """What the next state holds beside its `weights`, once the replies of the devices `counted` are in."""
+        """Returns the kinds of the next state beside its `weights`, once the replies of the devices `counted` are
+        in."""
         new = fedcl_si.extended(state, weights, server) if self.kind == "si" else {}
         if not self.kept:
             return new
@@ -72,13 +74,13 @@ class Source:
         return new | old | {"sent": sent}
 
     def request_work(self, load: Load) -> Work:
-        """The estimate of a round's Ω; that of round 0 also if it is kept, which `begun` makes."""
+        """Returns the work of a round's estimate of Ω; for round 0 also if Ω is kept, which `begun` makes."""
         if not self.due(load.round) or (self.kept and load.round > 0):
             return ()
         return self._work(load)
 
     def combine_work(self, load: Load) -> Work:
-        """si's gradient of the proxy set, and the estimate for the next round if Ω is kept."""
+        """Returns the work of si's gradient of the proxy set, and of the estimate for the next round if Ω is kept."""
         walk = fedcl_si.work(load) if self.kind == "si" else ()
         return (*walk, *(self._work(load) if self.kept and self.due(load.round + 1) else ()))
 
@@ -91,7 +93,7 @@ class Source:
         return {"importance": self._made(state, server, round), "importance_round": {"round": torch.tensor(round)}}
 
     def _made(self, state: Message, server: Party, round: int) -> Tensors:
-        """Ω at the state's model, for this round; or its placebo."""
+        """Returns Ω at the state's model, for this round; or its placebo."""
         if self.kind == "si":
             omega = fedcl_si.scored(state["path"], state["start"], state["weights"], self.damping)
         else:
@@ -100,8 +102,8 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Holder:
-    """The device's side: which Ω it goes by in a round that brings none; see algorithms.fedcl.FedCL for the fields."""
+class OmegaHolder:
+    """A device's Ω in a round that brings none; see algorithms.fedcl.FedCL for the fields."""
 
     kind: Importance
     interval: int  # N
@@ -112,22 +114,23 @@ class Holder:
 
     @property
     def sent(self) -> bool:
-        """Whether the server sends Ω to single devices."""
+        """True if the server sends Ω to single devices."""
         return self.fallback == "catch_up" or (self.fallback, self.first) == ("keep_last", "send")
 
     @property
     def remembers(self) -> bool:
-        """Whether there are rounds that bring no Ω, for which the device keeps its last one."""
+        """True if some rounds bring no Ω and the device keeps its last one for them."""
         return self.interval > 1 and self.fallback in ("keep_last", "catch_up")
 
     @property
     def ones(self) -> bool:
-        """Whether 1 stands for an Ω that is not there."""
+        """True if 1 takes the place of a missing Ω."""
         return self.fallback == "identity" or (self.fallback, self.first) == ("keep_last", "identity")
 
     @property
     def stand_in(self) -> str | None:
-        """The number that says where Ω is not there; None if it always is, or if there is no penalty at all."""
+        """The name of the number that reports a missing Ω; None if Ω is never missing, or if there is no penalty at
+        all."""
         if not self.used or self.interval == 1:
             return None
         if self.ones:
@@ -135,23 +138,23 @@ class Holder:
         return LACKING if self.fallback == "none" or (self.fallback, self.first) == ("keep_last", "none") else None
 
     def estimates(self, load: Load) -> bool:
-        """Whether the device estimates Ω on its own examples in this round."""
+        """Returns true if the device estimates Ω on its own examples in this round."""
         return self._own and not self.has(load.kinds, load.memory)
 
     def has(self, kinds: Collection[str], memory: Collection[str]) -> bool:
-        """Whether the device has received Ω, or keeps one."""
+        """Returns true if the device has received Ω, or keeps one."""
         return "importance" in kinds or (self.remembers and "importance" in memory)
 
     def pulls(self, kinds: Collection[str], memory: Collection[str]) -> bool:
-        """Whether there is a penalty on a device that has received these kinds, and keeps those."""
+        """Returns true if a device that received these kinds, and keeps those, has a penalty."""
         return self.used and (self.has(kinds, memory) or self._own or self.ones)
 
     def known(self, download: Message, device: Party) -> Tensors | None:
-        """The Ω that the device received, kept, or estimates itself; None if it has none."""
+        """Returns the Ω that the device received, kept, or estimates itself; None if it has none."""
         return alone(self.knowing(download, device))
 
     def knowing(self, download: Message, device: Party) -> Course[Tensors | None]:
-        """The same as a course."""
+        """Returns the Ω of `known`, as a course."""
         held = (device.memory if self.remembers else {}) | download
         if "importance" in held:
             return positive(held["importance"])
@@ -161,7 +164,8 @@ class Holder:
         return replaced(omega, self.placebo, device.seed, device.round)
 
     def traffic(self, load: Load) -> float:
-        """Floats that the penalty moves: parameter, anchor, gradient, and Ω if each coordinate has its own."""
+        """Returns floats per parameter that the penalty moves: parameter, anchor, gradient, and Ω if each coordinate
+        has its own."""
         if not self.pulls(load.kinds, load.memory):
             return 0.0
         known = self.has(load.kinds, load.memory) or self._own
@@ -173,12 +177,13 @@ class Holder:
 
 
 def estimated(kind: Importance, weights: Tensors, party: Party) -> Tensors:
-    """Ω of the party's examples at these weights; of any kind but si, which needs a path."""
+    """Returns Ω of the party's examples at these weights, of any kind but si, which needs a path."""
     return alone(estimating(party, weights, cast(Kind, kind)))
 
 
 def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) -> Reply:
-    """The reply, with Ω and its round to be kept whatever becomes of the upload, and with the age of Ω to be reported.
+    """Returns the reply, with Ω and its round to be kept whatever becomes of the upload, and with the age of Ω to be
+    reported.
 
     `since` None stands for a remembered Ω.  The age is in rounds (docs/design/algorithms.md §4).
     """
@@ -189,8 +194,8 @@ def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) 
 
 
 def without(reply: Reply, number: str | None, strength: float) -> Reply:
-    """The reply of a device that had no Ω, which says so by this number; where 1 stood for it, with FedProx's μ that
-    such a penalty of strength λ is: 2λ."""
+    """Returns the reply of a device that had no Ω, with this number in it; if 1 took its place, also with the μ = 2λ of
+    the FedProx penalty that this is, at strength λ."""
     if number is None:
         return reply
     mu = {"mu": 2 * strength} if number == IDENTITY else {}
@@ -198,19 +203,19 @@ def without(reply: Reply, number: str | None, strength: float) -> Reply:
 
 
 def form(kind: Importance, parameters: Tensors) -> Tensors:
-    """Ω's names, types and shapes: one number for each parameter, or for each parameter tensor."""
+    """Returns blank tensors like Ω: one number for each parameter, or for each parameter tensor."""
     if kind != "tensor_scalar":
         return parameters
     return {name: torch.zeros((), dtype=value.dtype) for name, value in parameters.items()}
 
 
 def spread(omega: Tensors, weights: Tensors) -> Tensors:
-    """Ω for each coordinate, where a tensor has one number for all of them; as a view, without memory of its own."""
+    """Returns Ω for each coordinate; one number for a whole tensor is expanded as a view, without memory of its own."""
     return {name: value.expand_as(weights[name]) for name, value in omega.items()}
 
 
 def statistics(omega: Tensors, weights: Tensors) -> dict[str, float]:
-    """Mean and largest Ω over all coordinates."""
+    """Returns the mean and the largest Ω over all coordinates."""
     sizes = {name: weights[name].numel() for name in omega}
     total = sum(float(value.mean(dtype=torch.float64)) * sizes[name] for name, value in omega.items())
     largest = max(float(value.max()) for value in omega.values())

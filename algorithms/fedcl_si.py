@@ -1,4 +1,5 @@
-"""Synaptic intelligence (Zenke et al. 2017) over the rounds: weights matter by what their moves took off the loss."""
+"""Synaptic intelligence (Zenke et al. 2017) over the rounds: a weight matters by how much its moves lowered the
+loss."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from torch import Tensor, nn
 
 from algorithms.algorithm import Load, Loss, Message, Party, Phase, Tensors, Work
 from algorithms.counting.estimation import estimation
-from algorithms.importance.importance import CHUNK, gradients
+from algorithms.importance.batched import CHUNK
+from algorithms.importance.gradients import gradients
 from algorithms.training.seeding import drawing
 from algorithms.training.tensors import load
 
@@ -16,20 +18,21 @@ WALK = 8.0  # and `walked`: ω and gradient (2 + 2), both places (2), ω again (
 
 
 def begun(weights: Tensors, model: nn.Module) -> Message:
-    """The kinds that a path adds to the server's state: ω ("path"), and where it starts ("start")."""
+    """Returns the kinds that a path adds to the server's state: ω ("path"), and where it starts ("start")."""
     start = {name: weights[name] for name, p in model.named_parameters() if p.requires_grad}
     return {"path": {n: torch.zeros_like(v, dtype=torch.float64) for n, v in start.items()}, "start": start}
 
 
 def extended(state: Message, weights: Tensors, server: Party) -> Message:
-    """The same after the round that moved the model to `weights`, by the proxy set's gradient where it was before."""
+    """Returns the path after a round that moved the model to `weights`, by the proxy set's gradient at the model
+    before."""
     load(server.model, state["weights"])
     gradient = slope(server.model, server.loss, server.x, server.y)
     return {"path": walked(state["path"], gradient, state["weights"], weights), "start": state["start"]}
 
 
 def slope(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Tensors:
-    """Gradient of the mean loss over all examples, in float64 and in eval mode."""
+    """Returns the gradient of the mean loss over all examples, in float64 and in eval mode."""
     model.eval()
     mean = {n: torch.zeros(p.shape, dtype=torch.float64) for n, p in model.named_parameters() if p.requires_grad}
     with drawing(0):  # some networks draw in eval mode, too
@@ -40,7 +43,7 @@ def slope(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Tensors:
 
 
 def walked(path: Tensors, slope: Tensors, before: Tensors, after: Tensors) -> Tensors:
-    """ω after one more move: ω - ∇L(θ_t) ⊙ (θ_{t+1} - θ_t), in float64 (Zenke et al., Eq. 3).
+    """Returns ω after one more move: ω - ∇L(θ_t) ⊙ (θ_{t+1} - θ_t), in float64 (Zenke et al., Eq. 3).
 
     Summed over all coordinates it tends to the loss that the moves took away, as they become small.
     """
@@ -48,12 +51,13 @@ def walked(path: Tensors, slope: Tensors, before: Tensors, after: Tensors) -> Te
 
 
 def scored(path: Tensors, start: Tensors, now: Tensors, damping: float) -> Tensors:
-    """Ω = relu(ω) / ((θ - θ_start)² + ξ), in the precision of the weights (Zenke et al., Eq. 5, for one task)."""
+    """Returns Ω = relu(ω) / ((θ - θ_start)² + ξ), in the precision of the weights (Zenke et al., Eq. 5, for one
+    task)."""
     lengths = {name: (now[name].double() - start[name].double()).square() for name in path}
     return {name: (torch.relu(omega) / (lengths[name] + damping)).to(now[name].dtype) for name, omega in path.items()}
 
 
 def work(load: Load) -> Work:
-    """What `extended` computes: one gradient of the proxy set's mean loss, and a step of the path."""
+    """Returns the work of `extended`: one gradient of the proxy set's mean loss, and a step of the path."""
     (gradient,) = estimation("path", "batch_squared", load.examples, load.parameters, CHUNK)
     return (gradient, Phase("path", "forward", traffic=WALK * load.parameters))

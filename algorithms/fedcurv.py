@@ -1,4 +1,4 @@
-"""FedCurv (Shoham et al. 2019): each device holds on to what mattered to all the others."""
+"""FedCurv (Shoham et al. 2019): a penalty holds each device to the weights that matter to all the others."""
 
 from __future__ import annotations
 
@@ -31,26 +31,28 @@ class FedCurv(FedAvg):
     diagonal of device j's data at its own trained model θ̂_j (Shoham et al. 2019, Eq. 3; §3.1 for the sums that
     travel).
 
-    Down and up 3 |θ|; down |θ| until a reply has been counted.  The server keeps only U = Σ Î_j and
-    V = Σ Î_j⊙θ̂_j over the last counted upload of every device, lost or late ones leave no trace: up go
-    changes against the device's own part of the sums, which the device advances, by the values as they arrive,
-    once they are counted.  By docs/design/algorithms.md §9: reading 8 sum, λ without ½, unweighted; reading 9 `fisher`,
-    in eval mode; reading 10 mean; reading 11 θ by examples; reading 12 `participation`; reading 13 no penalty and 1 |θ|
-    down at first; reading 14 `centred`; reading 15 lr and λ are the scenario's.
+    Down and up 3 |θ|; down |θ| until a reply has been counted. The server keeps only U = Σ Î_j and V = Σ Î_j⊙θ̂_j over
+    the last counted upload of every device; lost or late uploads leave no trace: devices upload changes against their
+    own part of the sums, which they advance, by the values as they arrive, once they are counted.
 
-    Lean, a device sends θ̂ and Î, and the server forms Î⊙θ̂: 2 |θ| up.  Then the server must see individual
-    uploads, and sums alone (secure aggregation) will not do; and it keeps the last one of every device, 2 |θ|
-    each.  Where all devices answer in every round, `last_round` has the same sums to the bit, and keeps nothing.
-    As only the lean server knows whose part is how old, it alone can drop those of devices that left (`max_age`).
+    Where the paper is open (docs/design/algorithms.md §9): the penalty is a sum over the other devices, unweighted,
+    with λ and not λ/2; Î is a mean over the device's examples, taken in eval mode, of the kind `fisher`; models are
+    averaged by examples; `participation` decides whose curvature is in the sums; round 0 has no penalty and sends 1 |θ|
+    down; `centred` says what v is counted from; lr and λ are the scenario's.
 
-    Whatever the encodings (§11 there): the own part is what the server has decoded and counted, v is formed of Î and
-    θ̂ as decoded, the own part is subtracted before any cut, and u is clamped at 0.  The report shows how many
-    coordinates are `clamped`, and the `density` of U that came down: the share of it that is not 0.
+    With upload `lean`, a device sends θ̂ and Î, and the server forms Î⊙θ̂: 2 |θ| up. Then the server must see
+    individual uploads, so secure aggregation is impossible; and it keeps the last one of every device, 2 |θ| each. If
+    all devices answer in every round, `last_round` has the same sums to the bit, and keeps nothing. Only the lean
+    server knows the age of each device's part, so it alone can drop those of devices that left (`max_age`).
 
-    Numerics: sums are float64 on both sides and travel in the precision of the parameters.  U and the own
-    part are rounded alike before they are subtracted, so a lone device has u = v = 0 exactly.  Centred sums of
-    changes need the model to come down without loss: both sides count from it.
-    Raises ValueError for options out of their range, and for options that exclude each other.
+    Whatever the encodings (§11 there): the own part is what the server has decoded and counted, v is formed of Î and θ̂
+    as decoded, the own part is subtracted before any cut, and u is clamped at 0. The report shows how many coordinates
+    are `clamped`, and the `density` of U that came down: its share of coordinates that are not 0.
+
+    Numerics: sums are float64 on both sides and travel in the precision of the parameters. U and the own part are
+    rounded alike before they are subtracted, so a lone device has u = v = 0 exactly. Centred sums of changes need the
+    model to come down without loss, because both sides count from it. Raises ValueError for options out of their range,
+    and for options that exclude each other.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", *SUMS, "formed")
@@ -93,7 +95,7 @@ class FedCurv(FedAvg):
 
     @property
     def sums(self) -> Sums:
-        """How U and V are kept and sent."""
+        """The rules by which U and V are kept and sent."""
         lean, counted = self.upload == "lean", self.participation == "counted"
         return Sums(lean, counted, self.centred, self.keep, self.max_age)
 
@@ -104,11 +106,11 @@ class FedCurv(FedAvg):
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """With `keep` below 1, sums travel as their coordinates that are not 0."""
+        """Sends sums as their coordinates that are not 0 if `keep` is below 1."""
         return {} if self.keep == 1 else dict.fromkeys(SUMS, "sparse")
 
     def download_form(self, server: Party) -> Message:
-        """The model, U and V; and the round that these were formed in, where parts leave them again."""
+        """Returns the model, U and V; and the round in which these were formed, if parts leave them again."""
         return forms(("weights", *SUMS), server.model) | self.sums.date(0)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
@@ -116,7 +118,7 @@ class FedCurv(FedAvg):
         return forms(("weights", "fisher") if self.upload == "lean" else ("weights", *SUMS), model)
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """The model; there are no sums yet."""
+        """Returns the model; there are no sums yet."""
         self.sums.check_encodings(server.lossy)
         return super().start(weights, server)
 
@@ -126,7 +128,7 @@ class FedCurv(FedAvg):
         return Request({kind: state[kind] for kind in ("weights", "formed") if kind in state} | sums)
 
     def penalty(self, download: Message, device: Party) -> Curvature | None:
-        """The curvature of the others: u and v are U and V without the device's own part."""
+        """Returns the curvature of the others: u and v are U and V without the device's own part."""
         if self.strength == 0 or "fisher" not in download:
             return None
         centre = self.sums.centre(download, device)
@@ -134,12 +136,12 @@ class FedCurv(FedAvg):
         return fedcurv_penalty.of_others(self.strength, download, own, centre)
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
-        """Once there are sums."""
+        """Returns true once there are sums."""
         return "fisher" in kinds
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains, then estimates the Fisher diagonal on the device's examples; uploads θ̂, and Î
-        and v or their changes."""
+        """Trains, then estimates the Fisher diagonal on the device's examples; uploads θ̂, and Î and v or their
+        changes."""
         penalty = self.penalty(download, device)
         reply = yield from fitting(device, download["weights"], self.training, penalty)
         trained, numbers = reply.upload["weights"], dict(reply.numbers)
@@ -153,25 +155,27 @@ class FedCurv(FedAvg):
         return replace(reply, upload=upload, if_counted=own, model=trained, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The mean of the models; U and V plus the uploaded changes, or formed anew of each device's last upload."""
+        """Returns the mean of the models; U and V plus the uploaded changes, or formed anew of each device's last
+        upload."""
         return self.sums.closed(state, super().combine(state, replies, server), replies, server)
 
     def penalty_traffic(self, load: Load) -> float:
-        """Floats for parameter, u, v and gradient, once there is a curvature, and for the point
-        that θ is counted from."""
+        """Returns floats per parameter: parameter, u, v and gradient, once there is a curvature, and the point from
+        which θ is counted."""
         return PULL + 3 * self.sums.about(load.lossy) if self.strength and "fisher" in load.kinds else 0.0
 
     def device_work(self, load: Load) -> Work:
-        """Training, the Fisher pass, and the sums: the own part is taken out of them, and a new one made."""
+        """Returns the work of training, of the Fisher pass, and of the sums: the own part is taken out of them, and a
+        new one made."""
         fisher = estimation("fisher", FISHERS[self.fisher], load.examples, load.parameters, self.training.batch)
         moved = self.sums.moved_by_device(load, knows=self.strength > 0 and "fisher" in load.kinds)
         sums = Phase("sums", "forward", traffic=moved * load.parameters)
         return (*super().device_work(load), *fisher, *((sums,) if moved else ()))
 
     def device_floats(self, load: Load) -> float:
-        """Floats that the sums hold beside the model."""
+        """Returns the floats that the sums hold beside the model."""
         return self.sums.held(load) * load.parameters
 
     def combine_traffic(self, load: Load) -> float:
-        """Floats that adding up the sums moves."""
+        """Returns the floats per parameter that adding up the sums moves."""
         return self.sums.moved_by_server(load)

@@ -1,4 +1,4 @@
-"""FedCurv's penalty, and the sums over devices that it is made of."""
+"""FedCurv's penalty, and the sums over devices of which it is made."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Curvature:
         pull(grad, behind, -self.strength)
 
     def value(self, weights: Tensors) -> float:
-        """λ Σ u (θ - centre - v/u)²: how far it is above its minimum, for what the sums leave out is a constant."""
+        """Returns λ Σ u (θ - centre - v/u)²: the penalty above its minimum, as the sums leave out a constant."""
         total = 0.0
         for name, u in self.importance.items():
             at = weights[name].double() if self.centre is None else weights[name].double() - self.centre[name]
@@ -48,7 +48,7 @@ class Curvature:
 
 
 def of_others(strength: float, sums: Message, own: Message, centre: Tensors | None) -> Curvature:
-    """The curvature of the sums as they came down, without the own part of them ({}: there is none).
+    """Returns the curvature of the sums as they came down, minus the device's own part of them ({}: there is none).
 
     The own part is rounded as the sums are before it is subtracted, so what is only rounding cancels.  Where
     the others have no curvature, or less than none, as lossy encodings and rounding may leave, u and v are 0: a
@@ -61,6 +61,7 @@ def of_others(strength: float, sums: Message, own: Message, centre: Tensors | No
 
 
 def _without(total: Tensors, own: Tensors | None) -> Tensors:
+    """Returns the sums of the other devices."""
     return total if own is None else {name: value - own[name].to(value.dtype) for name, value in total.items()}
 
 
@@ -68,7 +69,7 @@ def _without(total: Tensors, own: Tensors | None) -> Tensors:
 
 
 def term(fisher: Tensors, theta: Tensors, centre: Tensors | None) -> Message:
-    """Î and Î⊙(θ̂ - centre), in float64."""
+    """Returns Î and Î⊙(θ̂ - centre), in float64."""
     u = {name: value.double() for name, value in fisher.items()}
     at = {name: theta[name].double() if centre is None else theta[name].double() - centre[name] for name in u}
     # + 0.0: a coordinate without Î is 0 and not -0.0, which sparse encodings would send.
@@ -76,13 +77,14 @@ def term(fisher: Tensors, theta: Tensors, centre: Tensors | None) -> Message:
 
 
 def recentred(sums: Mapping[str, Tensors], old: Tensors, new: Tensors) -> Message:
-    """The same sums about another centre: Σ Î_j⊙(θ̂_j - new) = V - U⊙(new - old)."""
+    """Returns the sums about another centre: Σ Î_j⊙(θ̂_j - new) = V - U⊙(new - old)."""
     u, v = (sums[kind] for kind in SUMS)
     return {"fisher": u, "fisher_theta": {name: v[name] - u[name] * (new[name].double() - old[name]) for name in u}}
 
 
 def own_part(kept: Message, sums: Message, centre: Tensors | None, max_age: int = 0) -> Message:
-    """What a device that keeps `kept` has in the sums that came down, about `centre`; {} if they are without it."""
+    """Returns the part of the sums that came down which is the device's own, about `centre`; `kept` is the device's
+    memory. {} if the sums are without it."""
     dates = [int(message["formed"]["round"]) for message in (sums, kept) if "formed" in message]
     if "fisher" not in kept or (dates and dates[0] - dates[-1] > max_age):
         return {}
@@ -92,7 +94,8 @@ def own_part(kept: Message, sums: Message, centre: Tensors | None, max_age: int 
 
 
 def whole(fisher: Tensors, theta: Tensors, send: Send) -> tuple[Message, Message]:
-    """What a lean device uploads of its part, and what it keeps of it: the same, as the server computes the rest."""
+    """Returns a lean device's upload of its part, and what it keeps of it; both are Î, as the server computes the
+    rest."""
     arrived = send("fisher", fisher)
     return {"fisher": arrived}, {"fisher": arrived, "theta": {name: theta[name] for name in fisher}}
 
@@ -100,7 +103,8 @@ def whole(fisher: Tensors, theta: Tensors, send: Send) -> tuple[Message, Message
 def changed(
     before: Message, fisher: Tensors, theta: Tensors, centre: Tensors | None, send: Send
 ) -> tuple[Message, Message]:
-    """The upload that replaces a device's part `before` ({}: none) by its new one, and the new part as it will arrive.
+    """Returns the upload that replaces a device's part `before` ({}: none) by its new one, and the new part as it will
+    arrive.
 
     That is what the server has counted then, whatever the way there loses: v is formed of Î and θ̂ as they
     arrive, and what this change loses is in the next one (docs/design/algorithms.md §11).
@@ -115,7 +119,8 @@ def changed(
 
 
 def strongest(fisher: Tensors, share: float) -> Tensors:
-    """The largest `share` of the coordinates of the whole model, with 0 for all others; ties with the last one stay."""
+    """Returns the largest `share` of the coordinates of the whole model, with 0 for all others; ties with the last one
+    stay."""
     if share == 1:
         return fisher
     values = torch.cat([value.flatten() for value in fisher.values()]).cpu().numpy()
@@ -125,7 +130,7 @@ def strongest(fisher: Tensors, share: float) -> Tensors:
 
 
 def rounded(values: Tensors, weights: Tensors) -> Tensors:
-    """The values rounded to the precision in which the parameters travel."""
+    """Returns the values rounded to the precision in which the parameters travel."""
     return {name: value.to(weights[name].dtype) for name, value in values.items()}
 
 
@@ -145,7 +150,7 @@ def _plus(change: Tensors, old: Tensors | None) -> Tensors:
 
 
 def summed(before: Mapping[str, Tensors], parts: Iterable[Message]) -> Message:
-    """The sums `before` (without any: zeros) and all parts, in float64 and in their order."""
+    """Returns the sums `before` (zeros if there are none) plus all parts, in float64 and in their order."""
     sums = {kind: {name: value.clone() for name, value in before[kind].items()} for kind in SUMS if kind in before}
     for part in parts:
         for kind in SUMS:
@@ -156,7 +161,7 @@ def summed(before: Mapping[str, Tensors], parts: Iterable[Message]) -> Message:
 
 
 def last_sent(state: Message, uploads: Mapping[str, Message], round: int, max_age: int) -> Message:
-    """What each device sent when it was last counted, Î, θ̂ and the round, as kinds of the server's state.
+    """Returns what each device sent when it was last counted, Î, θ̂ and the round, as kinds of the server's state.
 
     Without what is more than `max_age` rounds old in `round`, whose uploads these are; 0: however old.
     """
@@ -166,7 +171,7 @@ def last_sent(state: Message, uploads: Mapping[str, Message], round: int, max_ag
 
 
 def sums_of(kept: Message, centre: Tensors | None) -> Message:
-    """U and V of what each device sent last, in the order of their names."""
+    """Returns U and V of the devices' last uploads, added in the order of the names."""
     parts = ((_unpacked(kept[kind], part) for part in ("fisher", "weights")) for kind in sorted(kept))
     return summed({}, (term(fisher, theta, centre) for fisher, theta in parts))
 
@@ -184,8 +189,8 @@ def _unpacked(kept: Tensors, kind: str) -> Tensors:
 
 
 def moved_by_device(lean: bool, centred: bool, knows: bool, kept: Collection[str], counted: bool) -> float:
-    """Floats that a device moves beside its training: for u, v and their counts if it `knows` sums,
-    and for its upload."""
+    """Returns floats per parameter that a device moves beside its training: for u, v and their counts if it `knows`
+    sums, and for its upload."""
     own = "fisher" in kept
     found = (16.0 + 5 * centred if lean else 20.0 * centred) if own else 0.0  # the own part, about today's centre
     taken = (9.0 + (12 + found) * own) if knows else 0.0  # without it; two comparisons, two cuts, two counts
@@ -196,6 +201,7 @@ def moved_by_device(lean: bool, centred: bool, knows: bool, kept: Collection[str
 
 
 def moved_by_server(lean: bool, centred: bool, parts: int, new: bool) -> float:
-    """Floats that the server moves beside the mean of the models: it adds up `parts`, from 0 if `new`, and rounds."""
+    """Returns floats per parameter that the server moves beside the mean of the models: it adds up `parts`, from 0 if
+    `new`, and rounds."""
     each = (28.0 + 5 * centred) if lean else 10.0
     return (4.0 if new or lean else 8.0) + each * parts + (20.0 if centred and not lean else 0.0) + 6.0

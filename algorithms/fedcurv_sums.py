@@ -1,4 +1,4 @@
-"""How FedCurv's sums are kept and sent: what options say of that, on both sides."""
+"""The rules by which FedCurv's sums are kept and sent, on both sides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Sums:
     max_age: int
 
     def check(self) -> None:
-        """Raises ValueError if old parts are to be dropped and nobody knows how old each is."""
+        """Raises ValueError if old parts are to be dropped and nobody knows the age of each."""
         if self.max_age and not (self.lean and self.counted):
             raise ValueError(
                 f"max_age is {self.max_age}; it must be 0, or rounds with upload 'lean' and participation 'counted': "
@@ -32,7 +32,7 @@ class Sums:
             )
 
     def check_encodings(self, lossy: Mapping[str, str]) -> None:
-        """Raises ValueError for ways down that leave a device unable to tell its own part of the sums."""
+        """Raises ValueError for downlink encodings that leave a device unable to tell its own part of the sums."""
         if self.centred is True and "down weights" in lossy:
             raise ValueError(
                 f"encoding.down.weights is {lossy['down weights']!r}; centred sums are counted from the model that "
@@ -46,19 +46,20 @@ class Sums:
                 )
 
     def about(self, lossy: Mapping[str, str]) -> bool:
-        """Whether sums are centred; auto: if uploads of them lose, and the model comes down whole."""
+        """Returns true if sums are centred; with "auto", if uploads of them lose precision and the model comes down
+        exactly."""
         if self.centred != "auto":
             return self.centred
         up = SUMS[:1] if self.lean else SUMS
         return "down weights" not in lossy and any(f"up {kind}" in lossy for kind in up)
 
     def centre(self, download: Message, device: Party) -> Tensors | None:
-        """The point that θ is counted from; None stands for 0."""
+        """Returns the point from which θ is counted; None stands for 0."""
         return download["weights"] if self.about(device.lossy) else None
 
     def sent(self, fisher: Tensors, theta: Tensors, download: Message, device: Party) -> tuple[Message, Message]:
-        """What a device uploads of its part, Î at θ̂ as the server decodes it, and what it keeps
-        once this is counted."""
+        """Returns a device's upload of its part, Î at θ̂ as the server decodes it, and what the device keeps once this
+        is counted."""
         if self.lean:
             upload, own = fedcurv_penalty.whole(fisher, theta, device.send)
         else:
@@ -68,11 +69,12 @@ class Sums:
         return upload, own | self.date(device.round)
 
     def date(self, round: int) -> Message:
-        """The round in which sums are formed, where parts leave them again."""
+        """Returns the round in which sums are formed, if parts leave them again; else {}."""
         return {"formed": {"round": torch.tensor(round)}} if self.max_age or not self.counted else {}
 
     def closed(self, state: Message, new: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The `new` state with U and V: with what came, or formed anew of what each device sent last."""
+        """Returns the `new` state with U and V: the old sums plus what came, or formed anew of each device's last
+        upload."""
         uploads = {name: replies[name].upload for name in sorted(replies)}
         centred, round = self.about(server.lossy), server.round
         old = state if self.counted else {}
@@ -85,17 +87,19 @@ class Sums:
         return new | (fedcurv_penalty.recentred(sums, state["weights"], new["weights"]) if centred else sums)
 
     def moved_by_device(self, load: Load, knows: bool) -> float:
-        """Floats for each parameter: the own part is taken out of the sums that it `knows`, and a new one made."""
+        """Returns floats per parameter: the own part is taken out of the sums that the device `knows`, and a new one
+        made."""
         moved = fedcurv_penalty.moved_by_device(self.lean, self.about(load.lossy), knows, load.memory, self.counted)
         return moved + 8 * (self.keep < 1)  # all Î in one piece, copied, partitioned, compared, cut
 
     def moved_by_server(self, load: Load) -> float:
-        """Likewise; lean, of all devices, as when each has been counted."""
+        """Returns floats per parameter for the server's sums; with lean, of all devices, as once each has been
+        counted."""
         parts = load.devices if self.lean and self.counted else load.replies
         return fedcurv_penalty.moved_by_server(self.lean, self.about(load.lossy), parts, not self.counted)
 
     def held(self, load: Load) -> float:
-        """Floats for each parameter on a device: before training the own part and u and v (lean); after it the part as
-        it was and as it is, and the change."""
+        """Returns floats per parameter on a device: with lean, the own part and u and v before training; else the part
+        as it was and as it is after training, and the change."""
         before = 3.0 + 2 * self.about(load.lossy) if self.counted else 0.0
         return 7.0 if self.lean else 7.0 + before + (self.keep < 1)

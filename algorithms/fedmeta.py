@@ -19,16 +19,15 @@ from algorithms.uga import UGA, check_rate, descended
 
 @dataclass(frozen=True)
 class FedMeta(FedAvg):
-    """After aggregation the server takes a step on examples of its own, ω^meta = ω_{t+1} - η_meta ∇L(ω_{t+1};
-    D_meta), and broadcasts and evaluates ω^meta (Yao et al. 2019, Alg. 2 and Eq. 20). D_meta is the scenario's proxy
-    set.
+    """After aggregation the server takes a step on examples of its own, ω^meta = ω_{t+1} - η_meta ∇L(ω_{t+1}; D_meta),
+    and broadcasts and evaluates ω^meta (Yao et al. 2019, Alg. 2 and Eq. 20). D_meta is the scenario's proxy set.
 
     Clients are FedAvg's, with the plain mean of their models (η_g = 1 for the pseudo-gradient ω_t - ω^k), or UGA's,
-    with UGA's options.  Bytes are theirs.  By docs/design/algorithms.md §9: reading 27 η_meta = η_t, decayed; reading
-    28 `one_step`, Eq. 20; `epoch` and `E_epochs` are that many passes over D_meta in batches of B; `sum` is one step
-    with the sum of the losses (§8 there: one step with their mean cannot reach the paper's table); reading 29 train
-    mode. Steps on D_meta have neither momentum nor weight decay.  Readings 25, 26 and 30: see UGA.
-    Raises ValueError if a field is out of its range.
+    with UGA's options and readings. Bytes are theirs. Where the paper is open (docs/design/algorithms.md §9): η_meta is
+    the devices' rate η_t, decayed; `one_step` is Eq. 20; `epoch` and `E_epochs` are that many passes over D_meta in
+    batches of B; `sum` is one step with the sum of the losses (§8 there: one step with their mean cannot reach the
+    paper's table); the model is in train mode. Steps on D_meta have neither momentum nor weight decay. Raises
+    ValueError if a field is out of its range.
     """
 
     uploads: ClassVar[Collection[str]] = ("weights", "gradient", "buffers")
@@ -72,21 +71,21 @@ class FedMeta(FedAvg):
         return FedAvg(self.training) if self.clients == "fedavg" else self._uga
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """As in the clients' own algorithm."""
+        """Returns the upload of the clients' own algorithm."""
         return self.base.upload_form(round, model)
 
     def train(self, download: Message, device: Party) -> Reply:
-        """As in the clients' own algorithm."""
+        """Trains by the clients' own algorithm."""
         return self.base.train(download, device)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The base algorithm's model, trained on D_meta."""
+        """Returns the base algorithm's model, trained on D_meta."""
         state = self.base.combine(state, replies, server)
         rate = self._rate(server.round)
         return {**state, "weights": self._updated(state["weights"], server, rate)} if rate else state
 
     def _updated(self, weights: Tensors, server: Party, rate: float) -> Tensors:
-        """ω^meta.  Raises ValueError if there is no D_meta."""
+        """Returns ω^meta. Raises ValueError if there is no D_meta."""
         n = len(server.y)
         if n == 0:
             raise ValueError("the server holds 0 examples; FedMeta's step needs at least 1 in its proxy set")
@@ -104,15 +103,15 @@ class FedMeta(FedAvg):
         return self.training.rate(round) if self.eta_meta == "matched" else self.eta_meta
 
     def device_work(self, load: Load) -> Work:
-        """As in the clients' own algorithm."""
+        """Returns the work of the clients' own algorithm."""
         return self.base.device_work(load)
 
     def device_floats(self, load: Load) -> float:
-        """As in the clients' own algorithm."""
+        """Returns the floats of the clients' own algorithm."""
         return self.base.device_floats(load)
 
     def combine_work(self, load: Load) -> Work:
-        """The base algorithm's work, and the passes over D_meta."""
+        """Returns the base algorithm's work, and the passes over D_meta."""
         work = self.base.combine_work(load)
         if not self._rate(load.round):
             return work

@@ -31,9 +31,9 @@ class FedProx(FedAvg):
             raise ValueError(f"mu is {self.mu}; it must be from 0 (no penalty) to {STRONGEST:g}")
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
-        """A spring of constant μ to the broadcast model."""
+        """Returns a spring of constant μ to the broadcast model."""
         return Quadratic(download["weights"], self.mu / 2) if self.mu else None
 
     def penalty_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Floats for parameter, anchor and gradient."""
+        """Returns floats per parameter: parameter, anchor and gradient."""
         return PULL_PLAIN if self.mu else 0.0

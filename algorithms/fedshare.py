@@ -1,4 +1,4 @@
-"""FedShare (Zhao et al. 2018): all devices train on a few examples of the server's, beside their own."""
+"""FedShare (Zhao et al. 2018): all devices also train on a few examples of the server's."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class FedShare(FedAvg):
     """Devices train as in FedAvg on their own examples and on a set that the server shares with them, its proxy set
     (Zhao et al. 2018, §4.1; Yao et al. 2019, §4).
 
-    Down |θ|, and once D_share: to whoever is not known to have it, that is until an upload of his has been counted.
-    Images go down as a byte a pixel where that loses nothing, as it does for those that came from bytes: 1.5 MB for
-    500 of CIFAR-10 (docs/design/algorithms.md §8); everything else as it is.  Up |θ|.  A device's model counts by its
-    private examples alone (docs/design/algorithms.md §9, reading 31).  All parts of a split are of one size: of n
-    examples in p parts each has n // p, and the rest is left out.  Raises ValueError for another `split`.
+    Down |θ|, and once D_share: to each device until an upload of its own has been counted. Images go down as a byte a
+    pixel if that loses nothing, as for images that were read from bytes: 1.5 MB for 500 of CIFAR-10
+    (docs/design/algorithms.md §8); everything else as it is. Up |θ|. A device's model counts by its private examples
+    alone. All parts of a split have one size: of n examples in p parts each has n // p, and the rest is left out.
+    Raises ValueError for another `split`.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "share")
@@ -42,11 +42,11 @@ class FedShare(FedAvg):
 
     @property
     def keeps_uncounted(self) -> bool:
-        """Devices keep the shared examples, unless they are sent anew in each round."""
+        """True if devices keep the shared examples: unless they are sent anew in each round."""
         return self.split != "per_round"
 
     def download_form(self, server: Party) -> Message:
-        """The model and the largest part that a device may get."""
+        """Returns the model and the largest part that a device may get."""
         parts = server.devices if self.split == "per_client" else 1  # a round may ask a single device
         part = _part(packed(server.x, server.y), torch.arange(len(server.y) // parts))
         return forms(["weights"], server.model) | ({"share": part} if len(part["y"]) else {})
@@ -62,7 +62,7 @@ class FedShare(FedAvg):
         return replace(request, extra={name: {"share": _part(share, at)} for name, at in parts.items()})
 
     def _parts(self, names: Sequence[str], server: Party) -> dict[str, Tensor]:
-        """Which of the server's examples each device gets."""
+        """Returns the indices of the server's examples that each device gets."""
         n = len(server.y)
         if self.split == "whole":
             return {name: torch.arange(n) for name in names}
@@ -86,7 +86,7 @@ class FedShare(FedAvg):
         return replace(reply, examples=len(device.y), memory=kept)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The mean of the models; a device that was counted has its examples."""
+        """Returns the mean of the models; a counted device has its examples."""
         new = super().combine(state, replies, server)
         if self.split == "per_round":
             return new
@@ -102,12 +102,12 @@ class FedShare(FedAvg):
 
 
 def packed(x: Tensor, y: Tensor) -> Tensors:
-    """Examples as they travel; `unpacked` gives them back, equal in every bit but the sign of zero.
+    """Returns examples as they travel; `unpacked` gives them back, equal in every bit but the sign of zero.
 
     Images (n, channels, *positions) with at most 256 levels in each channel: "x" is the level's number, a byte, and
     "levels" (channels, most levels) says what it stands for.  All others travel as they are.
     """
-    if not _is_image(x):
+    if not (x.is_floating_point() and x.dim() >= 3 and len(x) > 0 and not x.isnan().any()):
         return {"x": x, "y": y}
     channels = x.unbind(1)
     levels = [torch.unique(channel) for channel in channels]
@@ -120,13 +120,8 @@ def packed(x: Tensor, y: Tensor) -> Tensors:
     return {"x": torch.stack(numbers, 1).to(torch.uint8), "levels": torch.stack(rows), "y": y}
 
 
-def _is_image(x: Tensor) -> bool:
-    """Whether these are numbers in channels and positions, none of them NaN."""
-    return x.is_floating_point() and x.dim() >= 3 and len(x) > 0 and not x.isnan().any()
-
-
 def unpacked(share: Tensors) -> tuple[Tensor, Tensor]:
-    """The examples: x and y."""
+    """Returns the examples: x and y."""
     if "levels" not in share:
         return share["x"], share["y"]
     channels = [table[numbers.long()] for table, numbers in zip(share["levels"], share["x"].unbind(1), strict=True)]
@@ -134,12 +129,13 @@ def unpacked(share: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def _cut(examples: Tensor, k: int, parts: int) -> Tensor:
-    """The k-th of so many parts, all of one size.  Raises ValueError if there are examples, but not one for each."""
+    """Returns the k-th of so many parts, all of one size. Raises ValueError if there are examples, but not one for
+    each."""
     if 0 < len(examples) < parts:
         raise ValueError(f"the server holds {len(examples)} examples for {parts} parts; each needs at least 1")
     return examples[: len(examples) // parts * parts][k::parts]
 
 
 def _part(share: Tensors, at: Tensor) -> Tensors:
-    """These examples alone."""
+    """Returns the examples at these indices."""
     return {name: value if name == "levels" else value[at] for name, value in share.items()}

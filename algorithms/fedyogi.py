@@ -12,8 +12,8 @@ from algorithms.pseudogradient import Adaptive
 
 @dataclass(frozen=True)
 class FedYogi(Adaptive, FedAvg):
-    """The server takes a Yogi step along the mean change Δ of the devices' models: m ← β₁ m + (1 - β₁) Δ, v ← v - (1
-    - β₂) Δ² sign(v - Δ²), θ ← θ + η m / (√v + τ) (Reddi et al. 2021, Alg. 2).
+    """The server takes a Yogi step along the mean change Δ of the devices' models: m ← β₁ m + (1 - β₁) Δ, v ← v - (1 -
+    β₂) Δ² sign(v - Δ²), θ ← θ + η m / (√v + τ) (Reddi et al. 2021, Alg. 2).
 
     Unlike FedAdam's, v goes down by no more than the changes measure: where they become small, it stays, and steps
     become small too.  Down |θ|, up |θ|.  What all such optimisers share, options and readings, is in `Adaptive`.

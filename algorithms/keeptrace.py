@@ -1,4 +1,5 @@
-"""Keep-trace gradient descent: the gradient of a locally trained model's loss with respect to the model it began as.
+"""Keep-trace gradient descent: the gradient of a locally trained model's loss with respect to the model it started
+from.
 
 Local training is a function of its first weights; UGA wants the derivative of what it ends in (Yao et al. 2019,
 Eq. 11-13).  Keeping autograd's graph through all steps costs memory for each of them.  Here only the weights along
@@ -31,24 +32,24 @@ PULL_SPRING = 3.0  # the penalty's part, of the weights and of the anchor alike:
 
 @dataclass(frozen=True)
 class Traced:
-    """What keep-trace gradient descent ends in."""
+    """The result of keep-trace gradient descent."""
 
     gradient: Tensors  # of L(ω^(T)(ω_t); D_k) with respect to ω_t, for each trainable parameter
     weights: Tensors  # ω^(T), with the buffers as all passes have left them
 
 
 def traced_steps(n: int, training: Training) -> int:
-    """T: the SGD steps of all epochs but the last, on `n` examples."""
+    """Returns T: the SGD steps of all epochs but the last, on `n` examples."""
     return steps(n, replace(training, epochs=training.epochs - 1))
 
 
 def spacing(steps: int, parameters: int, budget: float) -> int:
-    """After how many steps the weights are kept again: 1 if `budget` bytes hold those of all steps, else √T."""
+    """Returns the number of steps between two kept weights: 1 if `budget` bytes hold those of all steps, else √T."""
     return 1 if steps * parameters * FLOAT <= budget else ceil(sqrt(steps))
 
 
 def stored(steps: int, every: int, momentum: float) -> int:
-    """Copies of the parameters that are held at once for so many steps, one kept in every `every`.
+    """Returns the copies of the parameters that are held at once for so many steps, one kept in every `every`.
 
     T of them; or T/c checkpoints, with the momentum that one needs to go on from there, and a segment of c.
     """
@@ -56,7 +57,7 @@ def stored(steps: int, every: int, momentum: float) -> int:
 
 
 def replayed(n: int, training: Training, every: int) -> int:
-    """Examples of the steps that are computed a second time: all but the last of each segment."""
+    """Returns the examples of the steps that are computed a second time: all but the last of each segment."""
     per_epoch, T = ceil(n / training.batch), traced_steps(n, training)
     lasts = [step for step in range(T) if step % every == every - 1 or step == T - 1]
     short = per_epoch * training.batch - n  # what the last batch of an epoch lacks
@@ -75,15 +76,15 @@ def keep_trace(
 ) -> Traced:
     """Trains for all epochs but the last, then takes the gradient of the loss of all examples there (Eq. 13).
 
-    Weights are kept in every `every`-th step; the result does not depend on it, to the last bit.  SGD is that of
-    local.sgd, momentum, weight decay and batches included; `penalty` is part of the loss that is trained on, and
-    its anchor, `weights`, is differentiated too.  The last gradient is the mean over all examples, taken in the
-    batches of the last epoch, each weighted by its size, in train mode (docs/design/algorithms.md §9, readings 26, 29
-    and 30). Where a BatchNorm uses its running statistics (local.single_values), they count as constants.
-    One epoch gives the plain gradient at `weights`.  `first_order` leaves the Hessians out.  `accumulate`: the last
-    gradient is instead the sum of the mean gradients of those batches, a short one's like all others' (reading 26).
-    `device.model` holds the trained weights afterwards.  Raises ValueError for `every` below 1, and for a penalty
-    with another anchor.
+    Weights are kept in every `every`-th step; the result does not depend on it, to the last bit. SGD is that of
+    local.sgd, momentum, weight decay and batches included; `penalty` is part of the loss that is trained on, and its
+    anchor, `weights`, is differentiated too. The last gradient is the mean over all examples, taken in train mode in
+    the batches of the last epoch, each weighted by its size; dropout draws the same masks when a step is repeated, and
+    momentum and weight decay are differentiated exactly (docs/design/algorithms.md §14). If a BatchNorm uses its
+    running statistics (local.single_values), they count as constants. One epoch gives the plain gradient at `weights`.
+    `first_order` leaves the Hessians out. With `accumulate` the last gradient is instead the sum of the mean gradients
+    of those batches, a short one's like all others'. `device.model` holds the trained weights afterwards. Raises
+    ValueError for `every` below 1, and for a penalty with another anchor.
     """
     if every < 1:
         raise ValueError(f"every is {every}; weights must be kept in every step (1), or in every so many")
@@ -105,7 +106,7 @@ def keep_trace(
 
 @dataclass(frozen=True)
 class _State:
-    """Where training stands before a step.  Tensors are never changed in place."""
+    """The state of training before a step. Tensors are never changed in place."""
 
     theta: Tensors  # the trainable parameters
     momentum: Tensors  # {} before the first step
@@ -113,7 +114,7 @@ class _State:
 
 
 class _Way:
-    """The steps of one round, each of which can be taken again."""
+    """The steps of one round, each of which can be repeated."""
 
     def __init__(self, device: Party, weights: Tensors, training: Training, penalty: Quadratic | None) -> None:
         self.device, self.training, self.penalty = device, training, penalty
@@ -143,14 +144,16 @@ class _Way:
             buffer.copy_(state.buffers[name])
 
     def _gradient(self, step: int, graph: bool = False) -> tuple[Tensor, ...]:
-        """Of the mean loss of this step's batch, at the loaded weights, with the dropout of this step."""
+        """Returns the gradient of the mean loss of this step's batch, at the loaded weights, with the dropout of this
+        step."""
         chosen = self.batches[step]
         seeded_step(self.device.seed, step)
         loss = self.device.loss(self.model(self.device.x[chosen]), self.device.y[chosen]).mean()
         return torch.autograd.grad(loss, list(self.parameters.values()), create_graph=graph, materialize_grads=True)
 
     def after(self, state: _State, step: int) -> _State:
-        """m_i = μ m_{i-1} + ∇L(θ_{i-1}) + wd θ_{i-1}, θ_i = θ_{i-1} - η m_i, as torch.optim.SGD has it."""
+        """Returns the state after a step: m_i = μ m_{i-1} + ∇L(θ_{i-1}) + wd θ_{i-1}, θ_i = θ_{i-1} - η m_i, as
+        torch.optim.SGD has it."""
         self._load(state)
         momentum, theta = {}, {}
         for (name, old), g in zip(state.theta.items(), self._gradient(step), strict=True):
@@ -167,8 +170,8 @@ class _Way:
         return _State(theta, momentum, self._buffers())
 
     def last_gradient(self, state: _State, accumulate: bool) -> Tensors:
-        """The gradient of the mean loss of all examples, in the batches of the last epoch, or the
-        sum of those of the batches."""
+        """Returns the gradient of the mean loss of all examples, in the batches of the last epoch, or the sum of those
+        of the batches."""
         self._load(state)
         n = len(self.device.y)
         total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in state.theta.items()}
@@ -178,7 +181,7 @@ class _Way:
         return {name: value.to(state.theta[name].dtype) for name, value in total.items()}
 
     def hessian_times(self, u: Tensors, state: _State, step: int) -> Tensors:
-        """H_i u, by a gradient that keeps its graph and a backward through that."""
+        """Returns H_i u, by a gradient that keeps its graph and a backward through that."""
         self._load(state)
         gradients = self._gradient(step, graph=True)
         outs = [(g, u[name]) for name, g in zip(u, gradients, strict=True) if g.requires_grad]
@@ -200,7 +203,7 @@ class _Way:
 
 
 def _forward(way: _Way, every: int) -> tuple[dict[int, _State], _State]:
-    """What is kept, by step, and the state after the last step."""
+    """Returns the kept states, by step, and the state after the last step."""
     kept, state = {}, way.start()
     for step in range(way.steps):
         if step % every == 0:
@@ -211,7 +214,7 @@ def _forward(way: _Way, every: int) -> tuple[dict[int, _State], _State]:
 
 
 def _segment(way: _Way, first: _State, start: int, every: int) -> list[_State]:
-    """The states before the steps `start`, `start` + 1 ... up to the next one that was kept, without momentum."""
+    """Returns the states before the steps `start`, `start` + 1 ... up to the next kept one, without momentum."""
     states = []
     for step in range(start, min(start + every, way.steps) - 1):
         # Only the next step needs the momentum, and no step back; it would double what `stored` declares.
@@ -221,7 +224,7 @@ def _segment(way: _Way, first: _State, start: int, every: int) -> list[_State]:
 
 
 def _backward(way: _Way, kept: dict[int, _State], every: int, v: Tensors) -> Tensors:
-    """The adjoint of the steps, last to first (docs/design/algorithms.md §14).
+    """Returns the derivative of the steps, taken backwards (docs/design/algorithms.md §14).
 
     With v_θ and v_m the derivatives by θ_i and m_i: u = v_m - η v_θ, then v_θ ← v_θ + H_i u + wd u and v_m ← μ u;
     a penalty adds 2λΩ to H_i, and -2λΩ u to the derivative by its anchor.
@@ -233,40 +236,29 @@ def _backward(way: _Way, kept: dict[int, _State], every: int, v: Tensors) -> Ten
         states: list[_State] = _segment(way, kept.pop(start), start, every)
         while states:
             step = start + len(states) - 1
-            u = _adjoint(v, v_m, way.rate)
+            u = {name: v_m[name].sub(g, alpha=way.rate) if v_m else -way.rate * g for name, g in v.items()}
             product = way.hessian_times(u, states.pop(), step)
             v = _stepped_back(way, v, u, product, by_anchor)
             v_m = {name: mu * value for name, value in u.items()} if mu else {}
     return {name: value + by_anchor[name] for name, value in v.items()} if penalty else v
 
 
-def _adjoint(v: Tensors, v_m: Tensors, rate: float) -> Tensors:
-    """u = v_m - η v_θ; without momentum v_m is {}."""
-    if not v_m:
-        return {name: -rate * value for name, value in v.items()}
-    return {name: v_m[name].sub(value, alpha=rate) for name, value in v.items()}
-
-
 def _stepped_back(way: _Way, v: Tensors, u: Tensors, product: Tensors, by_anchor: Tensors) -> Tensors:
-    """v_θ before a step whose H u is `product`; a penalty's part for the anchor goes to `by_anchor`."""
+    """Returns v_θ before a step whose H u is `product`; adds a penalty's part for the anchor to `by_anchor`."""
     before = {name: value + product[name] for name, value in v.items()}
     for name, value in before.items():
         if way.training.weight_decay:
             value.add_(u[name], alpha=way.training.weight_decay)
         if way.penalty:
-            _pull_both(way.penalty, name, u[name], value, by_anchor[name])
+            omega = None if way.penalty.importance is None else way.penalty.importance[name]
+            pull(value, u[name], way.penalty.strength, omega)
+            pull(by_anchor[name], u[name], -way.penalty.strength, omega)
     return before
 
 
-def _pull_both(penalty: Quadratic, name: str, u: Tensor, by_weights: Tensor, by_anchor: Tensor) -> None:
-    omega = None if penalty.importance is None else penalty.importance[name]
-    pull(by_weights, u, penalty.strength, omega)
-    pull(by_anchor, u, -penalty.strength, omega)
-
-
 def work(train: Phase, parameters: int, training: Training, every: int, first_order: bool, spring: bool) -> Work:
-    """The work of `keep_trace` on a device whose plain training is the phase `train`; `spring`:
-    with a quadratic penalty."""
+    """Returns the work of `keep_trace` on a device whose plain training is the phase `train`; `spring`: with a
+    quadratic penalty."""
     n = int(train.examples)
     before = replace(train, epochs=training.epochs - 1)
     whole = Phase("gradient", "batch", n, train.batch, traffic=SQUARES * parameters)
@@ -281,7 +273,8 @@ def work(train: Phase, parameters: int, training: Training, every: int, first_or
 
 
 def held(n: int, training: Training, every: int, first_order: bool, spring: bool) -> float:
-    """Floats that `keep_trace` holds for each parameter; without Hessians only a float64 sum of gradients."""
+    """Returns the floats that `keep_trace` holds for each parameter; without Hessians only a float64 sum of
+    gradients."""
     T = traced_steps(n, training)
     if T == 0 or first_order:
         return 2.0

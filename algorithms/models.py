@@ -27,17 +27,17 @@ UNLABELLED = -1  # a position of a text that has no label, as in devices.data.da
 
 
 def mnist_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
-    """The MNIST network of McMahan et al. 2017: 1,663,370 parameters, 1,690,046 for 62 classes.
+    """Returns the MNIST network of McMahan et al. 2017: 1,663,370 parameters, 1,690,046 for 62 classes.
 
-    The papers do not say how much is dropped; 0.2 is what FedCL's code does (docs/design/algorithms.md §9, reading 4).
+    The papers do not give the dropout rate; 0.2 is what FedCL's code uses.
     """
     return _cnn_32_64(1, 28, dropout, classes)
 
 
 def cifar_cnn_32_64(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
-    """The CIFAR CNN of importance from agents, McMahan's network on colours: 2,156,490 parameters.
+    """Returns the CIFAR CNN of importance from agents, McMahan's network on colours: 2,156,490 parameters.
 
-    The paper names neither the dense layer nor the padding; 512 and SAME: docs/design/algorithms.md §9, reading 24.
+    The paper names neither the dense layer nor the padding: 512 units and SAME are our choice.
     """
     return _cnn_32_64(3, 32, dropout, classes)
 
@@ -61,9 +61,9 @@ def _cnn_32_64(channels: int, side: int, dropout: float, classes: int) -> nn.Seq
 
 
 def cifar_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
-    """The CIFAR-10 network of FedCL and of FedMeta with UGA: 1,756,426 parameters.
+    """Returns the CIFAR-10 network of FedCL and of FedMeta with UGA: 1,756,426 parameters.
 
-    The 0.2 behind both dense layers is that of FedCL's code (docs/design/algorithms.md §9, reading 4).
+    The dropout rate of 0.2 after both dense layers is that of FedCL's code.
     """
     return nn.Sequential(
         OrderedDict(
@@ -86,7 +86,7 @@ def cifar_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
 
 
 def cifar_cnn_3x3(classes: int = 10) -> nn.Sequential:
-    """The CIFAR-10 network of pfl-research's cross-device benchmark: 1,626,442 parameters.
+    """Returns the CIFAR-10 network of pfl-research's cross-device benchmark: 1,626,442 parameters.
 
     Its first weights are Glorot's, its biases torch's own, as theirs.
     """
@@ -112,7 +112,7 @@ def cifar_cnn_3x3(classes: int = 10) -> nn.Sequential:
 
 
 def fedcurv_cnn(classes: int = 10) -> nn.Sequential:
-    """FedCurv's network, PyTorch's MNIST example as of 2019 (commit 0d3fe14a): 431,080 parameters.
+    """Returns FedCurv's network, PyTorch's MNIST example as of 2019 (commit 0d3fe14a): 431,080 parameters.
 
     The example ends with a log-softmax and the negative log-likelihood; cross_entropy of these logits is both.
     """
@@ -133,12 +133,12 @@ def fedcurv_cnn(classes: int = 10) -> nn.Sequential:
 
 
 def mlp(classes: int = 10) -> nn.Sequential:
-    """The MNIST perceptron of importance from agents: 159,010 parameters."""
+    """Returns the MNIST perceptron of importance from agents: 159,010 parameters."""
     return _perceptron(28 * 28, classes)
 
 
 def cifar_mlp(classes: int = 10) -> nn.Sequential:
-    """The CIFAR-10 perceptron of importance from agents: 616,610 parameters."""
+    """Returns the CIFAR-10 perceptron of importance from agents: 616,610 parameters."""
     return _perceptron(3 * 32 * 32, classes)
 
 
@@ -154,7 +154,7 @@ def _perceptron(inputs: int, classes: int) -> nn.Sequential:
 
 
 def digits_cnn(classes: int = 10) -> nn.Sequential:
-    """A small network for the 8 x 8 digits that come with scikit-learn: 53,002 parameters."""
+    """Returns a small network for the 8 x 8 digits that come with scikit-learn: 53,002 parameters."""
     return nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(1, 32, 3, padding=1),
@@ -175,7 +175,7 @@ def digits_cnn(classes: int = 10) -> nn.Sequential:
 
 
 class NextToken(nn.Sequential):
-    """An embedding, one recurrent layer and a softmax layer: from each token and those before it, the next one."""
+    """An embedding, one recurrent layer and a softmax layer, which predict the next token from all tokens before it."""
 
     def forward(self, tokens: Tensor) -> Tensor:
         embedding, recurrent, softmax = self
@@ -185,7 +185,7 @@ class NextToken(nn.Sequential):
 
 
 def char_gru(embedding: int = 256, units: int = 1024, classes: int = 90) -> NextToken:
-    """The character model of FedMeta with UGA: 3,938,304 + 1,281 V parameters.
+    """Returns the character model of FedMeta with UGA: 3,938,304 + 1,281 V parameters.
 
     The paper does not name V; 90 is TFF's Shakespeare vocabulary of 86 and its four special tokens.
     """
@@ -199,7 +199,7 @@ def char_gru(embedding: int = 256, units: int = 1024, classes: int = 90) -> Next
 
 
 def word_lstm(size: int, classes: int = 2000) -> NextToken:
-    """An Bian's one-layer word model: 2Vh + V + 8h² + 8h parameters, h = `size`.
+    """Returns An Bian's one-layer word model: 2Vh + V + 8h² + 8h parameters, h = `size`.
 
     The paper's sizes are 100 (small), 200 (medium) and 600 (large); it does not name V, and 2,000 is about what
     the words of its subreddits can teach.
@@ -218,7 +218,7 @@ def word_lstm(size: int, classes: int = 2000) -> NextToken:
 
 @dataclass(frozen=True)
 class Design:
-    """How a network is made, and what it takes."""
+    """A network's constructor and the shape of its input."""
 
     make: Callable[..., nn.Module]  # called with `classes` if it has such a parameter
     input_shape: tuple[int, ...] | None  # of one example; None: tokens, however many
@@ -245,7 +245,7 @@ MODELS: dict[str, Design] = {
 def build(
     name: str, seed: int, classes: int | None = None, shape: Sequence[int] | None = None, text: bool = False
 ) -> nn.Module:
-    """The network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
+    """Returns the network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
 
     It tells `classes` apart, or, None, its usual number: 10 kinds of image, 90 characters, 2,000 words.
     A name like `package.module:thing` is a user's own: a function that returns the network, which gets `classes` only
@@ -272,7 +272,7 @@ def build(
 
 
 def _lazy(network: nn.Module) -> list[str]:
-    """Names of parameters and buffers that have no shape yet."""
+    """Returns the names of parameters and buffers that have no shape yet."""
     named = (*network.named_parameters(), *network.named_buffers())
     return [name for name, tensor in named if is_lazy(tensor)]
 
@@ -288,7 +288,7 @@ def _sized(network: nn.Module, examples: Tensor) -> None:
 
 
 def fits(name: str, shape: Sequence[int], tokens: bool) -> bool:
-    """Whether examples of this shape, int64 tokens or else float32 numbers, are what the network called `name` takes.
+    """Returns true if the network called `name` takes examples of this shape, int64 tokens or else float32 numbers.
 
     A user's own network (`package.module:function`) is taken at its word: only a try can tell.  Raises ValueError
     for an unknown name.
@@ -302,13 +302,14 @@ def fits(name: str, shape: Sequence[int], tokens: bool) -> bool:
 
 
 def takes(name: str) -> str:
-    """What the network called `name` takes, in words for a message.  Raises ValueError for an unknown name."""
+    """Returns, in words for a message, the input of the network called `name`. Raises ValueError for an unknown
+    name."""
     shape = _design(name).input_shape
     return "texts, of any number of int64 tokens" if shape is None else f"examples of shape {shape}"
 
 
 def input_shape(name: str) -> tuple[int, ...]:
-    """Shape of one example for the network called `name`.
+    """Returns the shape of one example for the network called `name`.
 
     Raises ValueError for an unknown name, and for a network that takes texts of any length.
     """
@@ -330,7 +331,7 @@ def _design(name: str) -> Design:
 
 
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy of each example, (n,), from logits and labels.
+    """Returns the cross-entropy of each example, (n,), from logits and labels.
 
     Logits (n, classes) go with labels (n,); logits (n, positions, classes) with labels (n, positions), and the
     example's loss is the mean over its labelled positions, or with labels (n,), and the last position answers.
@@ -346,7 +347,8 @@ def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def hits(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """How many positions of each example the logits get right, and how many have labels: int64 (n,) both.
+    """Returns the number of positions that the logits get right and the number of labelled ones, for each example:
+    int64 (n,) both.
 
     Shapes as in cross_entropy; an image is one position.  A tie goes to the first of the classes.
     Raises ValueError for other shapes.
@@ -356,7 +358,7 @@ def hits(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def answers(outputs: Tensor, y: Tensor) -> Tensor:
-    """The logits that the labels are about, (*y's shape, classes)."""
+    """Returns the logits of the labelled positions, (*y's shape, classes)."""
     if outputs.dim() == 3 and y.dim() == 1:
         outputs = outputs[:, -1]
     if outputs.shape[:-1] != y.shape or y.dim() not in (1, 2):

@@ -1,4 +1,4 @@
-"""What an algorithm's options may be: checked against their types and ranges, told in one sentence."""
+"""Checks of an algorithm's options against their types and ranges, with one-sentence errors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ def check(algorithm: object, **ranges: tuple[float, float]) -> None:
     for name, hint in get_type_hints(type(algorithm)).items():
         words = get_args(hint) if get_origin(hint) is Literal else ()
         if words and getattr(algorithm, name) not in words:
-            raise ValueError(f"{name} is {getattr(algorithm, name)!r}; it must be {_either(words)}")
+            *others, last = map(repr, words)
+            either = f"{', '.join(others)} or {last}" if others else last
+            raise ValueError(f"{name} is {getattr(algorithm, name)!r}; it must be {either}")
     for name, (low, high) in ranges.items():
         if not low <= getattr(algorithm, name) <= high:
-            raise ValueError(f"{name} is {getattr(algorithm, name)}; it must be {_between(low, high)}")
+            allowed = f"{low:g} or more" if high == inf else f"from {low:g} to {high:g}"
+            raise ValueError(f"{name} is {getattr(algorithm, name)}; it must be {allowed}")
 
 
 def preset(algorithm: object, name: str, **values: Any) -> None:
@@ -30,12 +33,3 @@ def preset(algorithm: object, name: str, **values: Any) -> None:
         if given not in (value, getattr(type(algorithm), field)):
             raise ValueError(f"{field} is {given!r}; it must be {value!r} with preset {name}, or left out")
         object.__setattr__(algorithm, field, value)
-
-
-def _between(low: float, high: float) -> str:
-    return f"{low:g} or more" if high == inf else f"from {low:g} to {high:g}"
-
-
-def _either(words: tuple[str, ...]) -> str:
-    *others, last = map(repr, words)
-    return f"{', '.join(others)} or {last}" if others else last

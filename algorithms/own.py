@@ -1,4 +1,4 @@
-"""Networks of a user's own: how they are made, and what is taken of their outputs."""
+"""Networks of a user's own: how they are made, and how their outputs are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _MADE: WeakSet[nn.Module] = WeakSet()  # what functions have returned: each netw
 
 
 def maker(path: str) -> Callable[..., nn.Module]:
-    """What makes the network at `package.module:thing`: a function or class, or a network, of which it makes copies.
+    """Returns a function that makes the network at `package.module:thing`: a function or class, or a network, which it
+    copies.
 
     Where its outputs have `logits`, by attribute or by key, the network returns these.
     """
@@ -47,7 +48,7 @@ def _of_logits(network: nn.Module) -> nn.Module:
 
 
 def _logits(_network: nn.Module, _inputs: Any, outputs: Any) -> Any:
-    """What is returned instead; None: the outputs as they are."""
+    """Returns the logits of outputs that have them, as a forward hook does; None leaves the outputs as they are."""
     if isinstance(outputs, Tensor):
         return None
     if isinstance(outputs, Mapping) and "logits" in outputs:
@@ -56,7 +57,7 @@ def _logits(_network: nn.Module, _inputs: Any, outputs: Any) -> Any:
 
 
 def unsendable(network: nn.Module, dtypes: Collection[str]) -> str | None:
-    """The first of the tensors that it sends which is of none of these types, in words."""
+    """Returns, in words, the first tensor of the network whose dtype is none of these; None if all can be sent."""
     for name, tensor in tensors_of(network).items():
         if (dtype := str(tensor.dtype).removeprefix("torch.")) not in dtypes:
             return f"{name} is {dtype}; it must be one of {', '.join(dtypes)}"
@@ -64,7 +65,7 @@ def unsendable(network: nn.Module, dtypes: Collection[str]) -> str | None:
 
 
 def fault(outputs: Any) -> str | None:
-    """What a network returns, where it is no tensor."""
+    """Returns, in words, what the network returned if it is no tensor; else None."""
     match outputs:
         case Tensor():
             return None
@@ -77,6 +78,6 @@ def fault(outputs: Any) -> str | None:
 
 
 def probabilities(outputs: Tensor) -> bool:
-    """Whether each example's outputs (..., classes) are >= 0 and sum to 1, as after a softmax."""
+    """Returns true if each example's outputs (..., classes) are >= 0 and sum to 1, as after a softmax."""
     sums = outputs.double().sum(-1)
     return bool((outputs >= 0).all() and torch.allclose(sums, torch.ones_like(sums), rtol=0, atol=1e-3))

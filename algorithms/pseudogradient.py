@@ -1,4 +1,4 @@
-"""Optimisers on the server: the mean of the devices' models is where a step leads, not the step itself."""
+"""Optimisers on the server, which step along the mean change of the devices' models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BELOW_1 = 1 - 1e-9
 
 
 def change(model: nn.Module, before: Tensors, mean: Tensors) -> Tensors:
-    """Δ_t = Σ_k p_k (θ^k - θ_t) of each trainable parameter, float64 (Reddi et al. 2021, Alg. 1, line 9).
+    """Returns Δ_t = Σ_k p_k (θ^k - θ_t) of each trainable parameter, float64 (Reddi et al. 2021, Alg. 1, line 9).
 
     `mean` is the mean of the devices' models; `model` tells parameters from buffers, its values mean nothing.
     """
@@ -27,7 +27,8 @@ def change(model: nn.Module, before: Tensors, mean: Tensors) -> Tensors:
 
 
 def stepped(mean: Tensors, change: Tensors, step: Tensors) -> Tensors:
-    """θ_t + step, with all else, buffers, as in the mean.  A step that equals the change is the mean to the bit."""
+    """Returns θ_t + step for parameters, and buffers as in the mean. A step that equals the change gives the mean to
+    the bit."""
     moved = {name: (mean[name].double() + (value - change[name])).to(mean[name].dtype) for name, value in step.items()}
     return {**mean, **moved}
 
@@ -55,11 +56,11 @@ class Adaptive:
         options.check(self, server_lr=(0, inf), beta1=(0, BELOW_1), beta2=(0, BELOW_1), tau=(1e-12, inf))
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
-        """v, of what it was and Δ²."""
+        """Returns the new v, from the old one and Δ²."""
         raise NotImplementedError
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """The model, and moments of no change so far."""
+        """Returns the model, and moments of no change so far."""
         zeros = change(server.model, weights, weights)
         first = {name: torch.full_like(value, self.tau**2) for name, value in zeros.items()}
         return {"weights": weights, "momentum": zeros, "variance": first}
@@ -74,5 +75,5 @@ class Adaptive:
         return {"weights": stepped(mean, delta, step), "momentum": m, "variance": v}
 
     def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Floats that the server's step moves."""
+        """Returns the floats per parameter that the server's step moves."""
         return ADAPTED

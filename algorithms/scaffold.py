@@ -1,4 +1,5 @@
-"""SCAFFOLD (Karimireddy et al. 2020): each device corrects its steps by how its gradients differ from all others'."""
+"""SCAFFOLD (Karimireddy et al. 2020): each device corrects its steps by the difference of its gradients from the
+mean."""
 
 from __future__ import annotations
 
@@ -89,15 +90,15 @@ class SCAFFOLD(FedAvg):
         return {"weights": stepped(mean, delta, step), "control": total}
 
     def penalty_traffic(self, load: Load) -> float:
-        """Floats that the correction moves, once there is one."""
+        """Returns the floats per parameter that the correction moves, once there is one."""
         return CORRECTION if "control" in load.kinds else 0.0
 
     def device_floats(self, load: Load) -> float:
-        """Floats that the correction holds."""
+        """Returns the floats that the correction holds."""
         return float(load.parameters) if "control" in load.kinds else 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """Floats for the step: each control is read, the float64 sum is read and written."""
+        """Returns floats per parameter for the step: each control is read, the float64 sum is read and written."""
         return load.replies + 4.0 + MOVED
 
 
@@ -110,6 +111,7 @@ def _zeros(values: Tensors) -> Tensors:
 
 
 def _gradients(steps: int, momentum: float) -> float:
-    """How many gradients have been walked along after so many steps; the last ones have not had their whole effect."""
+    """Returns how many gradients' full effect the weights show after so many steps; momentum has not yet applied all of
+    the last ones."""
     spent = momentum * (1 - momentum**steps) / (1 - momentum)
     return (steps - spent) / (1 - momentum)

@@ -27,7 +27,8 @@ JOINT: Mapping[type[Task], Callable[[Sequence[Any]], list[Tensors]]] = {
 
 
 def train(algorithm: Any, downloads: Sequence[Message], devices: Sequence[Party]) -> list[Reply]:
-    """What `algorithm.train` returns for each of these devices of one round; `algorithm` is stackable (fedavg.py).
+    """Returns `algorithm.train`'s reply for each of these devices of one round; `algorithm` is stackable
+    (fedavg.py).
 
     Raises torch.OutOfMemoryError if a GPU has no memory for that many at once.
     """
@@ -35,7 +36,7 @@ def train(algorithm: Any, downloads: Sequence[Message], devices: Sequence[Party]
 
 
 def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
-    """What the courses return.  Tasks of one sort that they wait for at the same time are done together."""
+    """Returns the courses' replies. Tasks of one sort that courses wait for at the same time are computed together."""
     replies: dict[int, Reply] = {}
     answers: Mapping[int, Tensors | None] = dict.fromkeys(range(len(courses)))  # None: the course begins
     while answers:
@@ -51,8 +52,8 @@ def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
 
 
 def _answered(tasks: Mapping[int, Task], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
-    """The tasks' results.  An error is raised in the course of a device that has it alone too, which can say whose it
-    is, else in the first; a full memory is the stack's."""
+    """Yields the tasks' results. An error is raised in the course of the device that has it alone too, which can name
+    the device, else in the first; out-of-memory errors are raised for the whole stack."""
     these = list(tasks.values())
     joint = JOINT.get(type(these[0])) if len(these) > 1 else None
     if joint is None:

@@ -1,4 +1,4 @@
-"""UGA (Yao et al. 2019): devices send the gradient of what they trained, taken at the model that all began with."""
+"""UGA (Yao et al. 2019): devices send the gradient of their trained model's loss, taken at the broadcast model."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ class UGA(FedAvg):
     """Devices upload g_k = ∇_{ω_t} L(ω^(T)(ω_t); D_k), the gradient with respect to the broadcast model through E - 1
     epochs of local training, and the server steps along their mean (Yao et al. 2019, Eq. 11-13).
 
-    The server steps ω_{t+1} = ω_t - η_g Σ (n_k / n) g_k (Eq. 14).  Down |θ|, up |θ|, and the buffers if there are
-    any, of which the server takes the mean.  The gradient is exact; algorithms/keeptrace.py says how.  By
-    docs/design/algorithms.md §9: reading 25 mean loss and η_g = 1, as the text's 0.002 hardly moves then, or
-    η_t E ⌈n̄/B⌉, FedAvg's rate times its steps (`matched`); reading 26 the exact gradient over all data, in
-    micro-batches weighted by size, or added up as they are (`batch_accumulate`); reading 27 a number for η_g is not
-    decayed; reading 29 train mode, with the same dropout whenever a step is taken again; reading 30 momentum and weight
-    decay as the scenario says, exactly; reading 32 no rule for the rate.
-    Personalised accuracy is that of ω^(T).  Raises ValueError if a field is out of its range.
+    The server steps ω_{t+1} = ω_t - η_g Σ (n_k / n) g_k (Eq. 14). Down |θ|, up |θ|, and the buffers if there are any,
+    of which the server takes the mean. The gradient is exact; algorithms/keeptrace.py says how. Personalised accuracy
+    is that of ω^(T).
+
+    Where the paper is open (docs/design/algorithms.md §9): the loss is a mean, and η_g = 1, as the text's 0.002 hardly
+    moves the model then, or η_t E ⌈n̄/B⌉, FedAvg's rate times its steps (`matched`); a number for η_g is not decayed;
+    the last gradient is exact over all data, in micro-batches weighted by size, or added up as they are
+    (`batch_accumulate`); gradients are taken in train mode, with the same dropout whenever a step is repeated; momentum
+    and weight decay are the scenario's and differentiated exactly; the rate does not depend on B. Raises ValueError if
+    a field is out of its range.
     """
 
     uploads: ClassVar[Collection[str]] = ("gradient", "buffers")
@@ -60,11 +62,11 @@ class UGA(FedAvg):
             raise ValueError(f"eta_g is 'matched'; with loss {self.loss!r} it must be a number")
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
-        """The gradient like the parameters, and buffers if the model has any."""
+        """Returns the gradient like the parameters, and buffers if the model has any."""
         return forms(["gradient"], model) | _buffers(model, forms(["weights"], model)["weights"])
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
-        """FedProx's spring; its anchor, the broadcast model, is differentiated like all else."""
+        """Returns FedProx's spring; its anchor, the broadcast model, is differentiated like all else."""
         return Quadratic(download["weights"], self.mu / 2) if self.mu else None
 
     def train(self, download: Message, device: Party) -> Reply:
@@ -75,7 +77,11 @@ class UGA(FedAvg):
         accumulate = self.loss == "batch_accumulate"
         traced = keeptrace.keep_trace(*given, accumulate)
         times = ceil(n / self.training.batch) if accumulate else 1
-        gradient = _clipped(traced.gradient, times * self.clip_norm)
+        most = times * self.clip_norm
+        length = _length(traced.gradient) if most else 0.0
+        gradient = (
+            {name: g * (most / length) for name, g in traced.gradient.items()} if length > most else traced.gradient
+        )
         if self.loss == "sum":
             gradient = {name: n * g for name, g in gradient.items()}
         buffers = _buffers(device.model, traced.weights)
@@ -91,24 +97,24 @@ class UGA(FedAvg):
         return {"weights": weights}
 
     def penalty_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Floats for parameter, anchor and gradient."""
+        """Returns floats per parameter: parameter, anchor and gradient."""
         return PULL_PLAIN if self.mu else 0.0
 
     def device_work(self, load: Load) -> Work:
-        """E - 1 epochs of SGD and one gradient of all examples; then back: steps taken again, and
-        Hessian-vector passes."""
+        """Returns the work of E - 1 epochs of SGD and one gradient of all examples, then of the way back: repeated
+        steps and Hessian-vector passes."""
         (train,) = super().device_work(load)
         return keeptrace.work(
             train, load.parameters, self.training, self._every_of(load), self.first_order, self.mu > 0
         )
 
     def device_floats(self, load: Load) -> float:
-        """The weights along the way, and two more while going back: T |θ|, or (T/c + c) |θ|."""
+        """Returns the floats of the kept weights, and of two more while going back: T |θ|, or (T/c + c) |θ|."""
         held = keeptrace.held(load.examples, self.training, self._every_of(load), self.first_order, self.mu > 0)
         return held * load.parameters
 
     def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Floats that the step moves: weights and mean read, weights written."""
+        """Returns floats per parameter: weights and mean read, weights written."""
         return 3.0
 
     def _every(self, n: int, parameters: int) -> int:
@@ -118,7 +124,7 @@ class UGA(FedAvg):
         return self._every(load.examples, load.parameters)
 
     def _rate(self, round: int, n: float) -> float:
-        """η_g; matched: η_t E ⌈n/B⌉, of `n` examples, on average over the replies."""
+        """Returns η_g; matched: η_t E ⌈n/B⌉, of `n` examples, on average over the replies."""
         if self.eta_g != "matched":
             return self.eta_g
         return self.training.rate(round) * self.training.epochs * ceil(n / self.training.batch)
@@ -131,7 +137,8 @@ def check_rate(name: str, value: str | float) -> None:
 
 
 def overshoot(rate: float, gradient: Tensors, trained: Tensors, weights: Tensors) -> dict[str, float]:
-    """{"server_step": η ‖g‖ / ‖ω^(T) - ω‖}, the server's step along this gradient over what training moved.
+    """Returns {"server_step": η ‖g‖ / ‖ω^(T) - ω‖}, the server's step along this gradient over the distance that
+    training moved.
 
     On a quadratic loss whose minimum training has reached, gradient descent is stable below 2: the step then ends
     nearer to the minimum than it began.  {} if training moved nothing, as with a single epoch.
@@ -141,14 +148,8 @@ def overshoot(rate: float, gradient: Tensors, trained: Tensors, weights: Tensors
 
 
 def descended(weights: Tensors, gradient: Tensors, rate: float) -> Tensors:
-    """ω - η g; what has no gradient stays."""
+    """Returns ω - η g; tensors without a gradient stay."""
     return {name: w.sub(gradient[name], alpha=rate) if name in gradient else w for name, w in weights.items()}
-
-
-def _clipped(gradient: Tensors, most: float) -> Tensors:
-    """The gradient, shortened to the length `most` if it is longer; 0: as it is."""
-    length = _length(gradient) if most else 0.0
-    return {name: g * (most / length) for name, g in gradient.items()} if length > most else gradient
 
 
 def _length(tensors: Tensors) -> float:
@@ -156,7 +157,7 @@ def _length(tensors: Tensors) -> float:
 
 
 def _buffers(model: nn.Module, weights: Tensors) -> Message:
-    """The kind "buffers", unless the model has none."""
+    """Returns the kind "buffers", or {} if the model has none."""
     parameters = dict(model.named_parameters())
     found = {name: value for name, value in weights.items() if name not in parameters}
     return {"buffers": found} if found else {}

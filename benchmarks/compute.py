@@ -28,7 +28,8 @@ from torch import nn
 from algorithms.algorithm import Party, Phase, Tensors, Training
 from algorithms.counting.cost import PULL, SQUARES, Meter, sgd_traffic
 from algorithms.counting.step_counts import Step
-from algorithms.importance.importance import CHUNK, Kind, importance
+from algorithms.importance.batched import CHUNK
+from algorithms.importance.importance import Kind, importance
 from algorithms.models import build, cross_entropy, input_shape
 from algorithms.training.local import Quadratic, sgd
 from devices.device import Device, Profile

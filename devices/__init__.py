@@ -1,1 +1,1 @@
-"""Devices: their speed, memory, energy, presence and data."""
+"""Devices: speed, memory, power, heat, presence, and their data."""

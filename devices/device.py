@@ -1,4 +1,4 @@
-"""A device, and how long it computes."""
+"""A device, its hardware profile, and its computing time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POSITION = 0.6
 
 @dataclass(frozen=True)
 class Profile:
-    """What a kind of hardware achieves in training, and where the numbers come from.
+    """The performance of a kind of hardware in training, with the source of the numbers.
 
     A speed of a class of operators that is None equals `flops_per_s`.  The defaults of the rest disable each effect.
     Raises ValueError for a rate or memory that is not positive, a negative overhead, and what Power, Throttle
@@ -60,7 +60,8 @@ class Profile:
                 raise ValueError(f"{what} of {self.name} is {value}; it must be 0 or more")
 
     def computing(self, flops: float, conv: float = 0.0, recurrent: float = 0.0) -> float:
-        """Seconds of `flops` FLOPs, of which `conv` are in convolutions and `recurrent` in recurrent layers."""
+        """Returns the seconds of `flops` FLOPs, of which `conv` are in convolutions and `recurrent` in recurrent
+        layers."""
         speeds = [getattr(self, what) for what in SPEEDS]
         if speeds == [None] * len(SPEEDS):  # one speed: whatever the classes sum to in floats
             return flops / self.flops_per_s
@@ -69,21 +70,21 @@ class Profile:
 
     @cached_property
     def fastest(self) -> float:
-        """Highest of the speeds for the classes of operators, FLOP/s."""
+        """The highest of the speeds for the classes of operators, FLOP/s."""
         return max(getattr(self, what) or self.flops_per_s for what in SPEEDS)
 
     def waking(self, idle: float) -> float:
-        """Seconds that the radio needs before it sends or receives, after `idle` seconds of silence."""
+        """Returns the seconds that the radio needs before it sends or receives, after `idle` seconds of silence."""
         return self.wakeup_s if idle > RADIO_SLEEPS else 0.0
 
     @property
     def one_speed(self) -> Profile:
-        """This profile with `flops_per_s` for every class of operators."""
+        """A copy with `flops_per_s` for every class of operators."""
         return replace(self, conv_flops_per_s=None, dense_flops_per_s=None, recurrent_flops_per_s=None)
 
 
 class StepLike(Protocol):
-    """What Device.seconds reads of a training step."""
+    """The counts of a training step that Device.seconds reads."""
 
     @property
     def flops(self) -> float:
@@ -126,13 +127,12 @@ class Device:
     presence: Availability = field(default_factory=Presence)
 
     def seconds(self, step: StepLike, steps: int) -> float:
-        """The time of `steps` training steps.
+        """Returns the time of `steps` training steps, in seconds.
 
-        A step's operations run one after another, some bound by computing (matrix products) and some by
-        memory (optimiser, penalties), so the two add up, plus the profile's overhead.  The greater of the two,
-        as in a roofline model, would let a penalty of the size of the model cost nothing wherever computing takes
-        longer; measured steps say otherwise (benchmarks/compute.py).
-        Raises ValueError for a count that is negative or not finite.
+        A step's operations run one after another, some bound by computing (matrix products) and some by memory
+        (optimiser, penalties), so the two add up, plus the profile's overhead. The greater of the two, as in a roofline
+        model, would let a penalty of the size of the model cost nothing wherever computing takes longer; measured steps
+        contradict that (benchmarks/compute.py). Raises ValueError for a count that is negative or not finite.
         """
         for what, value in {"steps": steps, **{what: getattr(step, what) for what in COUNTS}}.items():
             if not 0 <= value < math.inf:
@@ -148,12 +148,13 @@ class Device:
 
 @cache
 def profiles() -> dict[str, Profile]:
-    """The named profiles of devices/profiles.csv."""
+    """Returns the named profiles of devices/profiles.csv."""
     return {name: _of_table(name, said) for name, said in shipped().items()}
 
 
 def read_profiles(lines: Iterable[str]) -> dict[str, Profile]:
-    """The profiles of a CSV file; raises ValueError as read_table does, and for what no Profile may be."""
+    """Returns the profiles of a CSV file; raises ValueError as read_table does, and for numbers that Profile
+    refuses."""
     return {name: _of_table(name, said) for name, said in read_table(lines).items()}
 
 
@@ -162,7 +163,7 @@ def _of_table(name: str, said: Mapping[str, Said]) -> Profile:
 
 
 def profile_of(name: str, numbers: Mapping[str, float], source: str) -> Profile:
-    """A profile from its quantities by name, in the units of a profiles file.
+    """Returns a profile from its quantities by name, in the units of a profiles file.
 
     Raises ValueError as Profile does.
     """
@@ -178,7 +179,8 @@ def _inside(values: Mapping[str, float], prefix: str) -> dict[str, float]:
 
 
 def numbers_of(profile: Profile) -> dict[str, float]:
-    """The quantities of a profile by name, in the units of a profiles file; no optional ones without effect."""
+    """Returns the quantities of a profile by name, in the units of a profiles file; optional ones without effect are
+    left out."""
     bare = Profile(profile.name, 1.0, 1.0, 0.0, 1, profile.source)
     values = ((quantity, attrgetter(quantity.field)) for quantity in QUANTITIES)
     return {

@@ -1,7 +1,7 @@
-"""Generated presence: seeded, without end, and generated only as far as it is needed.
+"""Generated presence: seeded, endless, and generated only as far as it is asked for.
 
-A generator remembers the instants at which it changes, 8 bytes each, up to the latest time it was asked about; they
-are drawn in order from its seed, so that no question changes an answer.  What is sent to a worker is the seed.
+A generator remembers the instants at which it changes, 8 bytes each, up to the latest time it was asked about; they are
+drawn in order from its seed, so that no question changes an answer. Only the seed is sent to a worker.
 """
 
 from __future__ import annotations
@@ -23,39 +23,38 @@ MOST = 200_000  # changes that one generator draws: months of sessions of a minu
 
 
 class Undrawn(ValueError):  # noqa: N818 - said to a user
-    """A time beyond the first MOST changes."""
+    """The error for a time beyond the first MOST changes."""
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """Base of the generators: queries about an endless series of changes.  `first` and `_changes` make it."""
+    """Base of the generators, which answers questions about an endless series of changes. `_first` and `_changes` make
+    it."""
 
     seed: int
     _state: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def always(self) -> bool:
-        """Whether it never goes offline."""
+        """False: it goes offline again and again."""
         return False
 
     def on(self, t: float) -> bool:
-        """Whether the device is online at `t`.
+        """Returns true if the device is online at `t`.
 
         Raises ValueError for a time that is not finite or before 0, and Undrawn for one beyond MOST changes.
         """
         return self._on_after(self._passed(t))
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is online: `t` itself if it is."""
         return self._next(t, True)
 
     def next_off(self, t: float) -> float:
-        """The first instant from `t` on at which the device is off: `t` itself if it is off."""
         return self._next(t, False)
 
     @property
     def pace(self) -> float:
-        """Mean number of changes per second."""
+        """The mean number of changes per second."""
         raise NotImplementedError
 
     def _next(self, t: float, on: bool) -> float:
@@ -68,7 +67,7 @@ class Sessions:
         return bool(self._state["first"]) == (changes % 2 == 0)
 
     def _passed(self, t: float) -> int:
-        """How many changes there are until `t`; one beyond is known then."""
+        """Returns the number of changes until `t`; the change after these is known then."""
         if not 0 <= t < math.inf:
             raise ValueError(f"t is {t}; it must be a time in seconds since the run began")
         changes = self._known()
@@ -95,17 +94,18 @@ class Sessions:
         return {**self.__dict__, "_state": {}}
 
     def _first(self, rng: np.random.Generator) -> bool:
-        """Whether the device is online when the run begins."""
+        """Returns true if the device is online when the run begins."""
         raise NotImplementedError
 
     def _changes(self, rng: np.random.Generator, on: bool) -> Iterator[float]:
-        """The instants of all changes, without end."""
+        """Yields the instants of all changes, without end."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Renewal(Sessions):
-    """Sessions online and offline follow each other, each lognormal: means in seconds, and coefficients of variation.
+    """Sessions online and offline that follow each other, each lognormal: means in seconds, and coefficients of
+    variation.
 
     The run begins at a random instant of an old process: online with the share of the time that it is, in a session
     that is met in proportion to its length.  Raises ValueError for a mean that is not positive or a negative cv.
@@ -127,7 +127,6 @@ class Renewal(Sessions):
 
     @property
     def pace(self) -> float:
-        """Mean number of changes per second."""
         return 2 / (self.mean_on + self.mean_off)
 
     def _first(self, rng: np.random.Generator) -> bool:
@@ -153,7 +152,7 @@ NIGHT = (  # comings and goings per hour, assumed
 
 @dataclass(frozen=True)
 class Diurnal(Sessions):
-    """Comes and goes with rates that depend on the hour of the local day.
+    """Sessions that begin and end with rates that depend on the hour of the local day.
 
     `arrive` and `leave` are expected changes per hour of one who is off, and on, line: 24 each.  `local` is the
     hour, with its fraction, of the device's day at which the run begins.  Within an hour the rate is constant, so
@@ -175,16 +174,16 @@ class Diurnal(Sessions):
             raise ValueError(f"local is {self.local}; it must be an hour of the day")
 
     def share(self, hour: float) -> float:
-        """How probable it is that the device is online at this hour of its day, in an old process.
+        """Returns the probability that the device is online at this hour of its day, in an old process.
 
-        p' = arrive (1 - p) - leave p over a day is p -> a p + b; the p that a day leaves as it is.
+        p' = arrive (1 - p) - leave p over a day is p -> a p + b; the result is the p that a day leaves as it is.
         """
         a, b = _day(self.arrive, self.leave, hour % 24)
         return a * _at_midnight(self.arrive, self.leave) + b
 
     @property
     def pace(self) -> float:
-        """Mean number of changes per second over a day; arrivals and departures are equally frequent."""
+        """The mean number of changes per second over a day; arrivals and departures are equally frequent."""
         comings = 0.0
         for hour, (coming, going) in enumerate(zip(self.arrive, self.leave, strict=True)):
             if both := coming + going:
@@ -206,12 +205,13 @@ class Diurnal(Sessions):
 
 
 def night(seed: int, local: float = 0.0) -> Diurnal:
-    """A phone that charges on Wi-Fi at night: online mostly from 22 to 7 o'clock.  The rates are assumed."""
+    """Returns the presence of a phone that charges on Wi-Fi at night: online mostly from 22 to 7 o'clock. The rates are
+    assumed."""
     return Diurnal(seed, *NIGHT, local)
 
 
 def _sums(rates: Sequence[float]) -> list[float]:
-    """What the rates have summed to at each hour of the day, 0 to 24."""
+    """Returns the sum of the rates up to each hour of the day, 0 to 24."""
     sums = [0.0]
     for rate in rates:
         sums.append(sums[-1] + rate)
@@ -219,7 +219,8 @@ def _sums(rates: Sequence[float]) -> list[float]:
 
 
 def _reached(sums: list[float], clock: float, more: float) -> float:
-    """When the rates have summed to `more` since `clock`, both in seconds after the first midnight."""
+    """Returns the time at which the rates have summed to `more` since `clock`; both in seconds after the first
+    midnight."""
     days, hours = divmod(clock / HOUR, 24)
     hour = min(int(hours), 23)
     total = sums[hour] + (hours - hour) * (sums[hour + 1] - sums[hour]) + more
@@ -233,13 +234,13 @@ def _reached(sums: list[float], clock: float, more: float) -> float:
 
 @lru_cache(maxsize=64)
 def _at_midnight(arrive: tuple[float, ...], leave: tuple[float, ...]) -> float:
-    """How probable it is that a device is online then: the same for all of a fleet."""
+    """Returns the probability that a device is online at midnight."""
     a, b = _day(arrive, leave, 24.0)
     return b / (1 - a)
 
 
 def _day(arrive: Sequence[float], leave: Sequence[float], hours: float) -> tuple[float, float]:
-    """The line p -> a p + b that leads from midnight to `hours` later."""
+    """Returns a and b of the line p -> a p + b that leads from midnight to `hours` later."""
     a, b = 1.0, 0.0
     for start, (coming, going) in enumerate(zip(arrive, leave, strict=True)):
         length, both = min(1.0, max(0.0, hours - start)), coming + going

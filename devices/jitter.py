@@ -1,4 +1,4 @@
-"""Jitter: no two batches take the same seconds."""
+"""Jitter: random variation of the time of batches."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ SIGMAS = 7.0
 
 
 def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
-    """How many times its mean a phase of `steps` batches takes; one draw, with mean 1.
+    """Returns the time of a phase of `steps` batches over its mean; one draw, with mean 1.
 
-    A batch's factor is lognormal with mean 1 and coefficient of variation `cv`.  The mean of `steps` independent
-    ones has mean 1 and cv / sqrt(steps); its distribution has no closed form and is taken to be the lognormal with
-    these two moments (Fenton 1960).  Exact for one step; for more, the first two moments are, and so a phase in two
-    pieces varies as in one.  At cv 0.18, the worst seen, the sum of two has skewness 0.386, and 0.384 here.
-    Raises ValueError for a negative or infinite cv, or less than no steps.
-    Source: docs/design/devices.md §2 (cv 0.02-0.06).
+    A batch's factor is lognormal with mean 1 and coefficient of variation `cv`. The mean of `steps` independent ones
+    has mean 1 and cv / sqrt(steps); its distribution has no closed form and is taken to be the lognormal with these two
+    moments (Fenton 1960). Exact for one step; for more, the first two moments are, and so a phase in two pieces varies
+    as in one. At cv 0.18, the worst seen, the sum of two has skewness 0.386, and 0.384 here. Raises ValueError for a
+    negative or infinite cv, or less than no steps. Source: docs/design/devices.md §2 (cv 0.02-0.06).
     """
     drawn = _distribution(cv, steps)
     return float(rng.lognormal(*drawn)) if drawn else 1.0
@@ -26,7 +25,7 @@ def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
 
 @lru_cache(maxsize=256)
 def _distribution(cv: float, steps: float) -> tuple[float, float] | None:
-    """mu and sigma of the factor's logarithm; None if the factor is 1.  Raises ValueError as `factor`."""
+    """Returns mu and sigma of the factor's logarithm; None if the factor is 1. Raises ValueError as `factor`."""
     if not 0 <= cv < math.inf:
         raise ValueError(f"cv is {cv}; a coefficient of variation must be 0 or more, and finite")
     if not 0 <= steps < math.inf:
@@ -35,12 +34,13 @@ def _distribution(cv: float, steps: float) -> tuple[float, float] | None:
 
 
 def least(cv: float) -> float:
-    """A lower bound of the factor, which one phase in 10^12 falls below: SIGMAS below the mean of a single batch."""
+    """Returns a lower bound of the factor, below which one phase in 10^12 falls: SIGMAS below the mean of a single
+    batch."""
     mu, sigma = parameters(1.0, cv)
     return math.exp(mu - SIGMAS * sigma)
 
 
 def parameters(mean: float, cv: float) -> tuple[float, float]:
-    """mu and sigma of the lognormal distribution with this mean and coefficient of variation."""
+    """Returns mu and sigma of the lognormal distribution with this mean and coefficient of variation."""
     variance = math.log1p(cv * cv)
     return math.log(mean) - variance / 2, math.sqrt(variance)

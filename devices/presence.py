@@ -1,4 +1,4 @@
-"""When a device is online."""
+"""Presence: the times at which a device is online."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from typing import Protocol
 
 Interval = tuple[float, float]
 SESSIONS = 2000  # of which a share is found
-HOPS = 10_000  # sessions that Together looks at before it answers "never"
+HOPS = 10_000  # sessions that AllOf looks at before it answers "never"
 SHORTEST, LATEST = 1e-3, 1e11  # s: within them, a float tells every change of a recording from the next
 
 
 class Availability(Protocol):
-    """When a device is online: pure questions, whose answers never depend on what was asked before.
+    """Questions about when a device is online; the answers never depend on earlier questions.
 
-    Times are seconds since the run began.  ValueError for a time that is not a number.
+    Times are seconds since the run began. ValueError for a time that is not a number.
     """
 
     @property
     def always(self) -> bool:
-        """Whether it never goes offline."""
+        """True if the device never goes offline."""
 
     def on(self, t: float) -> bool:
-        """Whether the device is online at `t`."""
+        """Returns true if the device is online at `t`."""
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
+        """Returns the first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
 
     def next_off(self, t: float) -> float:
-        """The first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
+        """Returns the first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
 
 
 def share_online(presence: Availability, until: float) -> float:
-    """The share of the first `until` seconds in which a device is online; after 2,000 sessions, of those alone."""
+    """Returns the share of the first `until` seconds in which a device is online; beyond 2,000 sessions, the share in
+    these."""
     online = now = 0.0
     for _ in range(SESSIONS):
         begins = min(presence.next_on(now), until)
@@ -64,27 +65,23 @@ class Presence:
 
     @property
     def always(self) -> bool:
-        """Whether it never goes offline."""
         return not self.off
 
     def on(self, t: float) -> bool:
-        """Whether the device is online at `t`; raises ValueError if `t` is not a number."""
         return self._around(t) is None
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
         around = self._around(t)
         return t if around is None else around[1]
 
     def next_off(self, t: float) -> float:
-        """The first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
         if self._around(t) is not None:
             return t
         following = bisect_right(self.off, t, key=_start)
         return self.off[following][0] if following < len(self.off) else math.inf
 
     def _around(self, t: float) -> Interval | None:
-        """The off interval that contains `t`; one that ends at inf contains inf too."""
+        """Returns the off interval that contains `t`; one that ends at inf contains inf too."""
         if math.isnan(t):
             raise ValueError("t is nan; it must be a time in seconds")
         last = bisect_right(self.off, t, key=_start) - 1
@@ -94,8 +91,8 @@ class Presence:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """A recording of `period` seconds that repeats: online in the intervals [t0, t1) of it, else off.
+class RecordedPresence:
+    """A recording of `period` seconds that repeats: online in its intervals [t0, t1), else off.
 
     The run begins `offset` seconds into it.  FedScale's behaviour traces are read so: at t, what was recorded at
     t mod finish_time (docs/design/network.md §4).  Intervals that overlap, or lie less than SHORTEST apart, are merged.
@@ -120,16 +117,13 @@ class Recorded:
 
     @property
     def always(self) -> bool:
-        """Whether it never goes offline."""
         return self.intervals == ((0.0, self.period),)
 
     def on(self, t: float) -> bool:
-        """Whether the device is online at `t`."""
         phase = self._phase(t)
         return any(start <= phase < end for start, end in self._before(phase))
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
         if not self.intervals or t == math.inf:
             return math.inf
         if self.on(t):
@@ -140,7 +134,6 @@ class Recorded:
         return self._settled(t + (wait - phase), True)
 
     def next_off(self, t: float) -> float:
-        """The first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
         if self.always or t == math.inf:
             return math.inf
         if not self.on(t):
@@ -157,7 +150,7 @@ class Recorded:
         return (t + self.offset) % self.period
 
     def _before(self, phase: float) -> tuple[Interval, ...]:
-        """The last interval that begins by then, if any."""
+        """Returns the last interval that begins by then, if any."""
         last = bisect_right(self.intervals, phase, key=_start)
         return self.intervals[max(0, last - 1) : last]
 
@@ -165,14 +158,14 @@ class Recorded:
         return self.period + self.intervals[0][0]
 
     def _settled(self, t: float, on: bool) -> float:
-        """`t`, or a few floats later: rounding may put it just before the change."""
+        """Returns `t`, or a few floats later: rounding may put it just before the change."""
         while self.on(t) != on:
             t += max(math.ulp(t), math.ulp(t + self.offset))
         return t
 
 
 @dataclass(frozen=True)
-class Together:
+class AllOf:
     """Online while all `parts` are, as a phone that must be charging, idle and on an unmetered link.
 
     Where no common second is found within HOPS sessions, the answer is never.
@@ -182,15 +175,12 @@ class Together:
 
     @property
     def always(self) -> bool:
-        """Whether it never goes offline."""
         return all(part.always for part in self.parts)
 
     def on(self, t: float) -> bool:
-        """Whether the device is online at `t`."""
         return all(part.on(t) for part in self.parts)
 
     def next_on(self, t: float) -> float:
-        """The first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
         for _ in range(HOPS):
             following = max((part.next_on(t) for part in self.parts), default=t)
             if following == t or following == math.inf:
@@ -199,14 +189,13 @@ class Together:
         return math.inf
 
     def next_off(self, t: float) -> float:
-        """The first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
         return min((part.next_off(t) for part in self.parts), default=math.inf)
 
 
 def together(parts: Sequence[Availability]) -> Availability:
-    """One availability from several; a single one is returned as it is."""
+    """Returns one availability from several; a single one is returned as it is."""
     needed = [part for part in parts if not part.always]
-    return needed[0] if len(needed) == 1 else Together(tuple(needed)) if needed else Presence()
+    return needed[0] if len(needed) == 1 else AllOf(tuple(needed)) if needed else Presence()
 
 
 def _start(interval: Interval) -> float:

@@ -1,4 +1,4 @@
-"""What a profile states: its quantities, and the CSV files that hold them."""
+"""The quantities of a profile, and the CSV files that hold them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Quantity:
 
     @property
     def key(self) -> str:
-        """Its key in a scenario: with its unit, as `speed_gflop_s`."""
+        """The key in a scenario: the name with its unit, as `speed_gflop_s`."""
         return f"{self.name}{ENDINGS.get(self.unit, '')}"
 
 
@@ -144,17 +144,17 @@ Table = dict[str, dict[str, Said]]  # profile -> name of a quantity -> its numbe
 
 
 def shipped() -> Table:
-    """The profiles of devices/profiles.csv."""
+    """Returns the profiles of devices/profiles.csv."""
     text = resources.files("devices").joinpath("profiles.csv").read_text(encoding="utf-8")
     return read_table(text.splitlines())
 
 
 def read_table(lines: Iterable[str]) -> Table:
-    """The profiles in CSV lines `name,quantity,value,unit,source,date`.
+    """Returns the profiles in CSV lines `name,quantity,value,unit,source,date`.
 
-    Lines that begin with # are comments; they come after the header.
-    Raises ValueError for lines of another form, an unknown quantity or unit, a value that is no number or out of
-    range, and for a quantity that is given twice, or missing though it is not optional.
+    Lines that begin with # are comments; they come after the header. Raises ValueError for lines of another form, an
+    unknown quantity or unit, a value that is no number or out of range, and for a quantity that is given twice, or
+    missing though it is not optional.
     """
     table: Table = {}
     blank = ("" if line.startswith("#") else line for line in lines)  # which the reader skips, and counts
@@ -179,7 +179,7 @@ def _check_whole(table: Table) -> None:
 
 
 def sources_of(said: Mapping[str, Said]) -> str:
-    """The sources of all numbers of a profile, in one sentence."""
+    """Returns the sources of all numbers of a profile, in one sentence."""
     return "; ".join(f"{quantity}: {one.source} ({one.date})" for quantity, one in said.items())
 
 

@@ -1,7 +1,7 @@
-"""Which examples each device holds.
+"""Splits of a data set: the examples that each device holds.
 
-A shard is an array of indices, sorted.  All draws come from the generator that is passed in: the same
-labels, arguments and generator state give the same shards.
+A shard is an array of indices, sorted. All draws come from the generator that is passed in: the same labels, arguments
+and generator state give the same shards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ SMALLEST_PROXY = 64  # examples: fewer make an estimate of importance too noisy 
 
 
 def iid(labels: NDArray[np.integer], devices: int, rng: Generator, sizes_sigma: float | None = None) -> list[Indices]:
-    """Even shards: floor(n / devices) examples each, drawn blindly from `labels` (n,); the rest is left out.
+    """Returns even shards: floor(n / devices) examples each, drawn at random from `labels` (n,); the rest is left
+    out.
 
     With `sizes_sigma` the sizes are those of `_sizes`.  Raises ValueError if there are fewer examples than devices.
     """
@@ -34,14 +35,13 @@ def iid(labels: NDArray[np.integer], devices: int, rng: Generator, sizes_sigma: 
 def dirichlet(
     labels: NDArray[np.integer], devices: int, alpha: float, rng: Generator, sizes_sigma: float | None = None
 ) -> list[Indices]:
-    """Uneven shards: floor(n / devices) examples each, of uneven `labels` (n,); the rest is left out.
+    """Returns uneven shards: floor(n / devices) examples each, of uneven `labels` (n,); the rest is left out.
 
-    Each device draws its label shares q_k ~ Dir(alpha*1); the convention is alpha for every class, not
-    alpha*p of Hsu et al. 2019.  Rows (devices, equal sizes) and columns (classes, in proportion to their
-    examples) are then fitted together, so that no device is left with what the others did not take.
-    With `sizes_sigma` the sizes of devices are those of `_sizes`.
-    Raises ValueError for a split that is impossible or not to be fitted.  Source: docs/design/algorithms.md §9 reading
-    7; fitting: Deming & Stephan 1940.
+    Each device draws its label shares q_k ~ Dir(alpha*1); the convention is alpha for every class, not alpha*p of Hsu
+    et al. 2019. Rows (devices, equal sizes) and columns (classes, in proportion to their examples) are then fitted
+    together, so that no device is left with what the others did not take. With `sizes_sigma` the sizes of devices are
+    those of `_sizes`. Raises ValueError for a split that is impossible or not to be fitted. Source: the Dirichlet
+    convention of docs/design/algorithms.md §9; fitting: Deming & Stephan 1940.
     """
     size = _shard_size(labels, devices)
     if not 0 < alpha < math.inf:
@@ -60,7 +60,8 @@ def dirichlet(
 def labelled(
     labels: NDArray[np.integer], devices: int, rng: Generator, each: int = 2, homogeneous: bool = False
 ) -> list[Indices]:
-    """Shards of few labels: `each` pieces for every device, dealt at random, of examples in the order of `labels` (n,).
+    """Returns shards of few labels: `each` pieces for every device, dealt at random, of examples in the order of
+    `labels` (n,).
 
     Pieces have floor(n / (each * devices)) examples and may hold the end of one label and the start of the
     next.  If `homogeneous`, each piece is cut within one label and has the largest size that gives enough of
@@ -89,7 +90,8 @@ def labelled(
 def classes(
     labels: NDArray[np.integer], devices: int, rng: Generator, each: int, sizes_sigma: float | None = None
 ) -> list[Indices]:
-    """The *pathological* split of FedLab and NIID-Bench: `each` classes a device, and all examples of `labels` (n,).
+    """Returns the *pathological* split of FedLab and NIID-Bench: `each` classes a device, and all examples of `labels`
+    (n,).
 
     A class has devices in proportion to its examples, which classes are drawn at random, and the examples of a class
     are shared out evenly among its devices; with `sizes_sigma` in proportion to lognormal draws, as in `_sizes`.
@@ -122,7 +124,8 @@ def classes(
 
 
 def _places(available: NDArray[np.int64], most: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """On how many devices each class is, `total` together: one at least, `most` at most, else in proportion."""
+    """Returns the number of devices that hold each class, `total` together: one at least, `most` at most, else in
+    proportion."""
     places = np.ones_like(available)
     for _ in range(total - len(places)):  # each to whom a place brings the most examples (D'Hondt)
         due = np.where(places < most, available / (places + 1), 0)
@@ -131,7 +134,8 @@ def _places(available: NDArray[np.int64], most: NDArray[np.int64], total: int) -
 
 
 def _placed(places: NDArray[np.int64], devices: int, each: int, rng: Generator) -> NDArray[np.bool_]:
-    """Which device holds which class (devices, classes): `each` a device, `places` of each class, drawn at random."""
+    """Returns true for each class that a device holds (devices, classes): `each` a device, `places` of each class,
+    drawn at random."""
     held, left = np.zeros((devices, len(places)), bool), places.copy()
     for done, number in enumerate(rng.permutation(devices)):
         must = np.flatnonzero(left == devices - done)  # every device that is left needs them
@@ -145,7 +149,7 @@ def _placed(places: NDArray[np.int64], devices: int, each: int, rng: Generator) 
 
 
 def _homogeneous(labels: NDArray[np.integer], order: Indices, pieces: int) -> NDArray[np.int64]:
-    """At least `pieces` blocks (blocks, size) of one label each, as large as can be."""
+    """Returns at least `pieces` blocks (blocks, size) of one label each, as large as can be."""
     counts = np.unique(labels, return_counts=True)[1]
     size = min(len(labels) // pieces, counts.max())
     while (counts // size).sum() < pieces:  # ends: single examples are always enough
@@ -155,7 +159,7 @@ def _homogeneous(labels: NDArray[np.integer], order: Indices, pieces: int) -> ND
 
 
 def draw(n: int, devices: int, each: int, rng: Generator) -> list[Indices]:
-    """Shards for large fleets: each device draws `each` of `n` examples blindly, whatever the others drew.
+    """Returns shards for large fleets: each device draws `each` of `n` examples at random, whatever the others drew.
 
     So devices may share examples, and there may be more devices than examples; no device holds one twice.
     Raises ValueError unless 1 <= each <= n and there is a device.
@@ -176,7 +180,7 @@ def natural(
     least: int = 1,
     taken: Sequence[int] = (),
 ) -> tuple[Indices, list[Indices]]:
-    """Natural shards: `devices` owners, drawn blindly, and the examples of each; `owner` (n,) indexes `owners`.
+    """Returns `devices` owners, drawn at random, and the examples of each; `owner` (n,) indexes `owners`.
 
     Only owners whose name matches `glob` ("census-*"), with at least `least` examples, and who are not in
     `taken` are drawn.  A device's test shard is `owned(owner_test, chosen)`.  Raises ValueError if there are
@@ -199,14 +203,14 @@ def _able(owner: NDArray[np.integer], owners: Sequence[str], glob: str, least: i
 
 
 def owned(owner: NDArray[np.integer], chosen: NDArray[np.integer]) -> list[Indices]:
-    """The examples of each of the `chosen` owners; none for an owner without any."""
+    """Returns the examples of each of the `chosen` owners; none for an owner without any."""
     order = np.argsort(owner, kind="stable")
     ends = np.searchsorted(owner[order], chosen, "right")
     return [order[s:e] for s, e in zip(np.searchsorted(owner[order], chosen), ends, strict=True)]
 
 
 def tenths(owner: NDArray[np.integer]) -> tuple[Indices, Indices]:
-    """Each owner's examples split 9:1 into training and test examples, the same for every user.
+    """Returns each owner's examples split 9:1 into training and test examples, the same for every user.
 
     In the order of the data every tenth of an owner is a test example, and of 2 to 9 the last; an only one is
     kept to train on.  Source: docs/design/algorithms.md §12.
@@ -222,7 +226,8 @@ def tenths(owner: NDArray[np.integer]) -> tuple[Indices, Indices]:
 def population(
     owner: NDArray[np.integer], chosen: NDArray[np.integer], overlap: float, count: int, rng: Generator
 ) -> Indices:
-    """The `count` owners whose examples the server knows: round(overlap * count) of the `chosen`, and others.
+    """Returns the `count` owners whose examples the server knows: round(overlap * count) of the `chosen`, and
+    others.
 
     `chosen` are the owners of the devices; the others are drawn at random from all other owners with examples.  The
     server's set is then `among(owner, population, size, rng)`, and the test set follows it: all of
@@ -243,7 +248,7 @@ def population(
 
 
 def among(owner: NDArray[np.integer], owners: NDArray[np.integer], size: int, rng: Generator) -> Indices:
-    """`size` examples drawn blindly from all those of `owners`.  Raises ValueError if they have fewer."""
+    """Returns `size` examples drawn at random from all those of `owners`. Raises ValueError if they have fewer."""
     theirs = np.flatnonzero(np.isin(owner, owners))
     if not 1 <= size <= len(theirs):
         raise ValueError(f"{size} examples of {len(owners)} owners who have {len(theirs)}; it must be 1 to as many")
@@ -259,7 +264,8 @@ def _shard_size(labels: NDArray[np.integer], devices: int) -> int:
 
 
 def _sizes(mean: int, devices: int, sigma: float | None, rng: Generator) -> NDArray[np.int64]:
-    """Examples of each device, `mean * devices` together; without `sigma` all equal, and nothing is drawn.
+    """Returns the number of examples of each device, `mean * devices` together; without `sigma` all equal, and nothing
+    is drawn.
 
     Else they are in proportion to draws from a lognormal distribution, whose logarithms have the standard deviation
     `sigma`: whole by largest remainders, and 1 at least.
@@ -271,7 +277,7 @@ def _sizes(mean: int, devices: int, sigma: float | None, rng: Generator) -> NDAr
 
 
 def _at_least_one(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """`total` >= len(weights), shared out in proportion to `weights`; who is due less than 1 gets 1."""
+    """Returns `total` >= len(weights), shared out in proportion to `weights`; a share below 1 becomes 1."""
     due, more = np.zeros(len(weights)), np.ones(len(weights), bool)
     while (due < 1).any():
         due[:] = 1
@@ -285,7 +291,7 @@ def _at_least_one(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]
 def _fitted(
     shares: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.float64], alpha: float
 ) -> NDArray[np.float64]:
-    """Rows of `shares` scaled to sum to `rows` and columns to `columns`, each within half an example."""
+    """Returns rows of `shares` scaled to sum to `rows` and columns to `columns`, each within half an example."""
     for _ in range(SWEEPS):
         shares = shares * (columns / shares.sum(axis=0))
         shares *= rows[:, None] / shares.sum(axis=1, keepdims=True)
@@ -298,7 +304,7 @@ def _fitted(
 
 
 def _rounded(fitted: NDArray[np.float64], rows: NDArray[np.int64], available: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Whole examples: rows sum to `rows`, no column exceeds `available`; largest remainders first."""
+    """Returns whole examples: rows sum to `rows`, no column exceeds `available`; largest remainders first."""
     counts = np.floor(fitted).astype(np.int64)
     short = (rows - counts.sum(axis=1)).tolist()
     room = (available - counts.sum(axis=0)).tolist()
@@ -328,9 +334,9 @@ def _dealt(pools: list[Indices], counts: NDArray[np.int64]) -> list[Indices]:
 
 
 def proxy(n: int, fraction: float, rng: Generator) -> Indices:
-    """The server's own examples: round(fraction * n) of `n`, but at least 64; they may lie in shards too.
+    """Returns the server's own examples: round(fraction * n) of `n`, but at least 64; they may lie in shards too.
 
-    Raises ValueError if there are not as many.  Source: docs/design/algorithms.md §9 reading 6.
+    Raises ValueError if there are not as many.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"the proxy fraction is {fraction}; it must lie in 0 to 1")
@@ -341,7 +347,7 @@ def proxy(n: int, fraction: float, rng: Generator) -> Indices:
 
 
 def hold_out(indices: Indices, fraction: float, rng: Generator) -> tuple[Indices, Indices]:
-    """`indices` cut at random into training and validation, floor(fraction * n) for the latter.
+    """Returns `indices` cut at random into training and validation, floor(fraction * n) for the latter.
 
     Raises ValueError unless 0 <= fraction < 1.
     """
@@ -355,7 +361,7 @@ def hold_out(indices: Indices, fraction: float, rng: Generator) -> tuple[Indices
 def test_shard(
     train_labels: NDArray[np.integer], test_labels: NDArray[np.integer], size: int, rng: Generator
 ) -> Indices:
-    """A device's own test set: `size` indices into `test_labels`, labels in proportion to `train_labels`.
+    """Returns a device's own test set: `size` indices into `test_labels`, labels in proportion to `train_labels`.
 
     Drawn without replacement; fractions of examples go by largest remainder (Hamilton), ties to the lower
     label.  A class with too few test examples gives all it has, and the device's other labels share the rest
@@ -375,7 +381,7 @@ def test_shard(
 
 
 def _apportioned(size: int, weights: NDArray[np.int64], available: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`size` shared out in proportion to `weights`, never more than `available`; whole numbers, exactly."""
+    """Returns `size` shared out in proportion to `weights`, never more than `available`; whole numbers, exactly."""
     given = np.zeros_like(available)
     open_ = np.ones(len(weights), dtype=bool)
     while True:

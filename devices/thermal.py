@@ -1,4 +1,4 @@
-"""Thermal throttling: a device that computes for minutes slows down, and recovers while it idles."""
+"""Thermal throttling: a device that computes for minutes slows down, and recovers while it is idle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DONE = 1e-14  # relative: where Newton's steps end
 
 
 class Heat(NamedTuple):
-    """How hot a device was at the time `at`: 0 is cold, 1 is the limit under endless load."""
+    """The heat of a device at the time `at`: 0 is cold, 1 is the limit under endless load."""
 
     level: float = 0.0
     at: float = 0.0
@@ -37,25 +37,27 @@ class Throttle:
             raise ValueError(f"heating is {self.heating}; the time constant must be above 0 s")
 
     def speed(self, level: float) -> float:
-        """Speed at a level of heat, as a share of full speed."""
+        """Returns the speed at a level of heat, as a share of full speed."""
         return 1 - (1 - self.sustained) * level
 
     def rested(self, heat: Heat, t: float) -> Heat:
-        """The state at `t` of a device that has idled since `heat.at`.  Raises ValueError if `t` is before that."""
+        """Returns the state at `t` of a device that has idled since `heat.at`. Raises ValueError if `t` is before
+        that."""
         return Heat(heat.level * math.exp(-_since(heat, t) / self.heating), t)
 
     def loaded(self, heat: Heat, t: float) -> Heat:
-        """The state at `t` of a device that has computed since `heat.at`."""
+        """Returns the state at `t` of a device that has computed since `heat.at`."""
         return Heat(1 - (1 - heat.level) * math.exp(-_since(heat, t) / self.heating), t)
 
     def done(self, heat: Heat, seconds: float) -> float:
-        """Work done in `seconds` of load that start at `heat`, in seconds at full speed."""
+        """Returns the work done in `seconds` of load that start at `heat`, in seconds at full speed."""
         if self._never():
             return seconds
         return self.sustained * seconds - self._credit(heat) * math.expm1(-seconds / self.heating)
 
     def load(self, heat: Heat, start: float, work: float) -> tuple[float, Heat]:
-        """Seconds that `work`, in seconds at full speed, takes from `start` on, and the state when it is done.
+        """Returns the seconds that `work`, in seconds at full speed, takes from `start` on, and the state when it is
+        done.
 
         Until `start` the device idled.  Raises ValueError for work that is negative or not finite.
         """
@@ -64,7 +66,7 @@ class Throttle:
         return seconds, self.loaded(warm, start + seconds)
 
     def seconds(self, heat: Heat, work: float) -> float:
-        """Seconds that `work` takes from `heat` on: where `done` is `work`.
+        """Returns the seconds that `work` takes from `heat` on: the time at which `done` equals `work`.
 
         That is concave and increases, so Newton's steps from the left never overshoot.  Raises ValueError as `load`.
         """
@@ -81,7 +83,7 @@ class Throttle:
             seconds += step
 
     def _credit(self, heat: Heat) -> float:
-        """What is done beyond the sustained speed, over an endless load."""
+        """Returns the work beyond the sustained speed, over an endless load."""
         return (1 - self.sustained) * (1 - heat.level) * self.heating
 
     def _never(self) -> bool:

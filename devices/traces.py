@@ -1,4 +1,4 @@
-"""When phones were online, from others' logs: FedScale's behaviour trace and FLASH's state logs."""
+"""Logs of phones' presence: FedScale's behaviour trace and FLASH's state logs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from devices.presence import SHORTEST, Interval, Recorded
+from devices.presence import SHORTEST, Interval, RecordedPresence
 from network.files import Table, bad, being_read, content, figure, shown, table, tell
 
 NEEDS = ("charging", "locked", "wifi")
@@ -29,19 +29,20 @@ EVENTS = {  # what each says about (charging, locked, wifi, running); None: noth
 
 @dataclass(frozen=True)
 class Log:
-    """When one phone may work: the intervals [begin, end) of a period, both in s; the log repeats for ever."""
+    """The times at which one phone may work: the intervals [begin, end) of a period, both in s; the log repeats for
+    ever."""
 
     name: str
     on: tuple[Interval, ...]
     period: float
 
-    def presence(self, offset: float = 0.0) -> Recorded:
-        """The availability of a device that follows this log from `offset` seconds on."""
-        return Recorded(self.on, self.period, offset)
+    def presence(self, offset: float = 0.0) -> RecordedPresence:
+        """Returns the availability of a device that follows this log from `offset` seconds on."""
+        return RecordedPresence(self.on, self.period, offset)
 
 
 def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
-    """The phones of a file of either format, which its first entry shows; `needs` applies to FLASH's alone.
+    """Returns the phones of a file of either format, which its first entry shows; `needs` applies to FLASH's alone.
 
     Raises BadFile.
     """
@@ -58,14 +59,15 @@ def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
 
 
 def _emptied(name: str, logs: Table) -> Iterator[tuple[str, object]]:
-    """The entries, each taken out as it comes: of a large file they and what is made of them are much."""
+    """Yields the entries, each removed as it comes: a large file's entries and what is made of them take much
+    memory."""
     for done, key in enumerate(list(logs)):
         tell(name, done / (done + len(logs)))
         yield key, logs.pop(key)
 
 
 def _behaviour(name: str, client: str, entry: object) -> Log:
-    """FedScale's client_behave_trace, of one client: {active: [s], inactive: [s], finish_time: s, ...}.
+    """Returns one client of FedScale's client_behave_trace: {active: [s], inactive: [s], finish_time: s, ...}.
 
     It is online from active[i] to inactive[i], at t modulo finish_time.
     """
@@ -89,7 +91,7 @@ def _behaviour(name: str, client: str, entry: object) -> Log:
 
 
 def _states(name: str, phone: str, entry: object, needs: Collection[str]) -> Log:
-    """FLASH's state_traces, of one phone: {messages: lines of `Y-m-d H:M:S<tab>event`, ...}.
+    """Returns one phone of FLASH's state_traces: {messages: lines of `Y-m-d H:M:S<tab>event`, ...}.
 
     It is eligible while all that `needs` names is known of it, by default that it is locked, charging and on Wi-Fi (and
     that it is not off in any case); before the first and after the last event nothing is known.  Seconds count from
@@ -126,7 +128,8 @@ def _states(name: str, phone: str, entry: object, needs: Collection[str]) -> Log
 
 
 def _lasting(on: list[Interval]) -> tuple[Interval, ...]:
-    """Without those that last no time, as FLASH's events of one second and FedScale's whole seconds can have them."""
+    """Returns the intervals that last long enough; FLASH's events of one second and FedScale's whole seconds can leave
+    empty ones."""
     return tuple((begin, end) for begin, end in on if end - begin >= SHORTEST)
 
 

@@ -1,1 +1,1 @@
-"""The FLOPs and memory traffic that declared work takes."""
+"""The FLOPs and memory traffic of declared work."""

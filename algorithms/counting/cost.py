@@ -1,4 +1,4 @@
-"""What a Phase costs on a model: FLOPs, and floats moved to and from memory.
+"""The cost of a Phase on a model: FLOPs, and floats moved to and from memory.
 
 Measured on torch's meta device, where tensors have shapes and no values, so a measurement takes milliseconds
 and the result depends on no machine.  FLOPs are those of matrix products and convolutions, a multiply-add
@@ -26,7 +26,8 @@ from algorithms.algorithm import Loss, Phase, matches
 from algorithms.counting.flops import counter
 from algorithms.counting.operators import kinds, watched
 from algorithms.counting.step_counts import Step
-from algorithms.importance.importance import alone, chunk_sums
+from algorithms.importance.batched import chunk_sums
+from algorithms.importance.gradients import alone
 from algorithms.training.as_built import remember, restore
 from algorithms.training.copied import on_meta, shapes
 from algorithms.training.local import single_values
@@ -49,7 +50,7 @@ BARE = 10.0  # operators that a step of one dense layer starts: a device's overh
 
 
 def sgd_traffic(parameters: int, momentum: float) -> float:
-    """Floats that the optimiser moves in a step over `parameters` parameters.
+    """Returns the floats that the optimiser moves in a step over `parameters` parameters.
 
     Parameter and gradient read, parameter written (3); with momentum, its buffer read and written (2).  Weight
     decay is free: the fused step has the parameter at hand.
@@ -57,13 +58,13 @@ def sgd_traffic(parameters: int, momentum: float) -> float:
     return (5.0 if momentum else 3.0) * parameters
 
 
-class Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has no types
+class FloatCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has no types
     """Counts the floats that operations move: what each reads and what it writes; views and allocations move nothing.
 
-    Eight bytes count as two floats.  What an operation keeps to itself, as scratch memory, is not seen; nor are
-    those during which `aside` says so.  Counts those that move something, too, convolutions and others apart; not
-    those `within` recurrent layers, whose positions stand for them, or, of a fused one, which is a single operator,
-    nothing does.
+    Eight bytes count as two floats. What an operation keeps to itself, as scratch memory, is not seen; operations
+    during which `aside` is true are not counted. Also counts the operations that move something, convolutions apart
+    from others; not those `within` recurrent layers, whose cost per position replaces them (a fused layer is a single
+    operator).
     """
 
     def __init__(self, aside: Callable[[], bool] = bool, within: Callable[[], bool] = bool) -> None:
@@ -90,7 +91,7 @@ class Moved(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has 
 
 
 def _still(func: Any) -> bool:
-    """Whether its result is another look at its argument's memory, or memory that nothing was written to."""
+    """Returns true if the result is a view of its argument's memory, or memory that nothing was written to."""
     aliases = (value.alias_info for value in func._schema.returns)
     return func.__name__.startswith(("_unsafe_view", "unsafe_split", "empty", "new_empty")) or any(
         alias is not None and not alias.is_write for alias in aliases
@@ -118,7 +119,8 @@ class Meter:
         self.counts: dict[tuple[str, int, str], Step] = {}
 
     def steps(self, phase: Phase) -> int:
-        """How many batches the phase has in all passes; 1 if it has no examples but moves something, as combining does.
+        """Returns the number of batches in all passes of the phase; 1 if it has no examples but moves something, as
+        combining does.
 
         Raises ValueError for numbers that are negative or not finite, or a batch below 1.
         """
@@ -130,7 +132,7 @@ class Meter:
         return 1 if phase.traffic > 0 or phase.per_parameter > 0 else 0
 
     def flops(self, phase: Phase) -> float:
-        """FLOPs of the whole phase: its passes, and its Hessian-vector passes (`second_order` in all).
+        """Returns the FLOPs of the whole phase: its passes, and its Hessian-vector passes (`second_order` in all).
 
         A gradient per example counts as one forward and one backward.  Raises ValueError if a pass counts 0
         FLOPs, for then the counter does not know the model's operations, or if `backward` matches no parameter.
@@ -139,10 +141,10 @@ class Meter:
         return sum((examples * self._flops(order, phase) for order, examples in self._passes(phase)), 0.0)
 
     def step(self, phase: Phase) -> Step:
-        """What a mean step takes; the last batch of a pass may be shorter.
+        """Returns the counts of a mean step; the last batch of a pass may be shorter.
 
         Its floats are weights, activations and their gradients, and the declared traffic; its operators are those
-        beyond the smallest network's.  Raises ValueError as `flops` does.
+        beyond the smallest network's. Raises ValueError as `flops` does.
         """
         steps, floats, conv, recurrent = max(1, self.steps(phase)), phase.traffic, 0.0, 0.0
         if phase.per_parameter > 0:
@@ -152,7 +154,10 @@ class Meter:
             whole = self._count(order, phase.batch, phase.backward)
             conv += examples * whole.conv / phase.batch
             recurrent += examples * whole.recurrent / phase.batch
-            grown.append(self._grown(order, phase, examples / steps))
+            once = self._count(order, phase.batch, phase.backward)
+            grown.append(
+                once.towards(self._count(order, 2 * phase.batch, phase.backward), (examples / steps) / phase.batch - 1)
+            )
             floats += grown[-1].floats
         return Step(
             self.flops(phase) / steps,
@@ -165,12 +170,12 @@ class Meter:
         )
 
     def _passes(self, phase: Phase) -> list[tuple[str, float]]:
-        """The kinds of run that the phase consists of, and the examples of each in all."""
+        """Returns the kinds of run that the phase consists of, and the examples of each in all."""
         runs = [(phase.kind, float(phase.epochs * phase.examples)), ("second", float(phase.second_order))]
         return [(order, examples) for order, examples in runs if examples > 0]
 
     def _flops(self, order: str, phase: Phase) -> float:
-        """FLOPs per example."""
+        """Returns FLOPs per example."""
         count = self._count(order, phase.batch, phase.backward)
         if count.flops == 0:
             raise ValueError(
@@ -178,11 +183,6 @@ class Meter:
                 "model needs at least one matrix product or convolution that torch's FLOP counter knows"
             )
         return count.flops / phase.batch
-
-    def _grown(self, order: str, phase: Phase, examples: float) -> Step:
-        """Of a step with so many examples: floats of the weights, and what is started, do not grow with the batch."""
-        once = self._count(order, phase.batch, phase.backward)
-        return once.towards(self._count(order, 2 * phase.batch, phase.backward), examples / phase.batch - 1)
 
     def _count(self, order: str, batch: int, backward: str) -> Step:
         if order in PROPORTIONAL and batch > 1:
@@ -220,7 +220,7 @@ class Meter:
             single_values(self.model),
             watched(self.model, order) as seen,
             counter() as flops,
-            Moved(*(partial(_inside, names, flops) for names in (seen.fused, seen.layers))) as moved,
+            FloatCounter(*(partial(_inside, names, flops) for names in (seen.fused, seen.layers))) as moved,
         ):
             x = torch.empty(batch, *self.input_shape, dtype=self.dtype)
             y = torch.empty(batch, *self.target_shape, dtype=torch.long)
@@ -240,7 +240,7 @@ class Meter:
         return int(self.model(torch.empty(1, *self.input_shape, dtype=self.dtype)).shape[-1])
 
     def _chosen(self, backward: str) -> list[nn.Parameter]:
-        """The trainable parameters that `backward` matches; on our copy, the others then need no gradient."""
+        """Returns the trainable parameters that `backward` matches; on our copy, the others then need no gradient."""
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name in self.trainable and matches(name, backward))
         chosen = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -250,7 +250,7 @@ class Meter:
 
 
 def _inside(names: Collection[str], flops: FlopCounterMode) -> bool:
-    """Whether the run is in one of these modules now."""
+    """Returns true if the run is in one of these modules now."""
     return not flops.mod_tracker.parents.isdisjoint(names)
 
 
@@ -271,8 +271,8 @@ def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Para
 
 
 def _outputs(model: nn.Module, x: Tensor) -> Tensor:
-    """The model's, from views of its parameters: torch's tracker of modules fails where a module is called with a
-    parameter itself, as those of torch.nn.utils.parametrize are."""
+    """Returns the outputs of the model, from views of its parameters: torch's tracker of modules fails if a module is
+    called with a parameter itself, as those of torch.nn.utils.parametrize are."""
     weights = {name: parameter.view_as(parameter) for name, parameter in model.named_parameters()}
     outputs: Tensor = functional_call(model, weights, (x,))
     return outputs
@@ -283,26 +283,27 @@ def _batch(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.P
 
 
 def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> bool:
-    """Gradients of single examples by importance.py's fast path; whether there is one."""
+    """Takes the gradients of single examples by the fast path of importance/batched.py; returns false if there is
+    none."""
     return chunk_sums(model, loss, x, y, "sq") is not None
 
 
 def _whole(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    """The same without it: each example's gradient is written, squared, and summed."""
+    """Takes them without the fast path: each example's gradient is written, squared, and summed."""
     _batch(model, loss, x, y, chosen)
     for parameter in chosen:
         torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
 
 
 def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    """The gradient of one example in a batch of its own, squared and summed, as importance.py does if it must."""
+    """Takes the gradient of one example in a batch of its own, squared and summed, as importance does if it must."""
     _batch(model, loss, x, y, chosen)
     for parameter in chosen:
         torch.empty_like(parameter, dtype=torch.float64).add_(torch.empty_like(parameter).square())
 
 
 def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    """A Hessian-vector product: a gradient that keeps its graph, and a backward through that."""
+    """Takes a Hessian-vector product: a gradient that keeps its graph, and a backward through that."""
     mean = loss(_outputs(model, x), y).mean()
     gradients = torch.autograd.grad(mean, chosen, create_graph=True, allow_unused=True)
     varying = [g for g in gradients if g is not None and g.requires_grad]  # others have no second derivative

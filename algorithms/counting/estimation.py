@@ -1,16 +1,17 @@
-"""What it costs to estimate an importance: the declared work of importance.importance, for whoever calls it."""
+"""The declared work of estimating an importance."""
 
 from __future__ import annotations
 
 from algorithms.algorithm import Phase, Work
 from algorithms.counting.cost import SQUARES
-from algorithms.importance.importance import CHUNK, Kind
+from algorithms.importance.batched import CHUNK
+from algorithms.importance.importance import Kind
 
 HELD = 4.0  # floats for each parameter: sums in float64 (2), a chunk's sum (1), the copy of the model (1)
 
 
 def estimation(name: str, kind: Kind, examples: int, parameters: int, batch: int = 64) -> Work:
-    """The declared work of one call of `importance` on `examples` examples; phases are called `name`.
+    """Returns the work of one call of `importance` on `examples` examples; phases are called `name`.
 
     One forward and one backward for each example; for each label of each example with "true"; "sampled" has one
     more forward, from which the labels are drawn.

@@ -20,27 +20,28 @@ aten = torch.ops.aten
 
 
 def counter() -> FlopCounterMode:
-    """Torch's counter of FLOPs, with these formulas."""
+    """Returns torch's counter of FLOPs, with these formulas."""
     return FlopCounterMode(display=False, custom_mapping=dict(FORMULAS))
 
 
 def _product(one: Shape, two: Shape, **_: Any) -> int:
-    """(..., n, k) times (..., k, m), (n, k) times (k,), or (k,) times (k,)."""
+    """Returns the FLOPs of (..., n, k) times (..., k, m), (n, k) times (k,), or (k,) times (k,)."""
     return 2 * prod(one) * (two[-1] if len(two) > 1 else 1)
 
 
 def _added(_: Shape, one: Shape, two: Shape, **__: Any) -> int:
-    """Such a product that is added to something."""
+    """Returns the FLOPs of a product that is added to something."""
     return _product(one, two)
 
 
 def _outer(one: Shape, two: Shape, **_: Any) -> int:
-    """(n,) times (m,): as (n, 1) times (1, m)."""
+    """Returns the FLOPs of (n,) times (m,): as (n, 1) times (1, m)."""
     return 2 * prod(one) * prod(two)
 
 
 def _multiplied(one: Shape, two: Shape | float, **_: Any) -> int:
-    """An outer product as torch takes it, as for the gradient of a matrix that multiplied a vector: (n, 1) * (m,).
+    """Returns the FLOPs of an outer product as torch takes it, as for the gradient of a matrix that multiplied a
+    vector: (n, 1) * (m,).
 
     Every other product of elements moves its floats and counts nothing.
     """
@@ -49,24 +50,26 @@ def _multiplied(one: Shape, two: Shape | float, **_: Any) -> int:
 
 
 def _distances(one: Shape, two: Shape, **_: Any) -> int:
-    """‖a - b‖² of (n, k) and (m, k) as ‖a‖² + ‖b‖² - 2 a·b: its products."""
+    """Returns the FLOPs of the products in ‖a - b‖² of (n, k) and (m, k), taken as ‖a‖² + ‖b‖² - 2 a·b."""
     return 2 * prod(one) * two[0]
 
 
 def _convolution_backward(grad: Shape, x: Shape, weight: Shape, *more: Any, **_: Any) -> int:
-    """The gradient of the inputs and that of the weights, (outputs, inputs / groups, *kernel), as much as a forward."""
+    """Returns the FLOPs of the gradients of inputs and weights, (outputs, inputs / groups, *kernel): each as many as a
+    forward."""
     _bias, _stride, _padding, _dilation, transposed, _output_padding, _groups, wanted = more
     positions, gradients = (x if transposed else grad)[2:], [each for each in wanted[:2] if each]
     return len(gradients) * 2 * x[0] * prod(positions) * prod(weight)
 
 
 def _convolution_over_time(_: Shape, weight: Shape, *__: Any, out_shape: Shape, **___: Any) -> int:
-    """(positions, n, inputs) with (kernel, inputs, outputs)."""
+    """Returns the FLOPs of (positions, n, inputs) with (kernel, inputs, outputs)."""
     return 2 * prod(out_shape[:2]) * prod(weight)
 
 
 def _trilinear(one: Shape, two: Shape, three: Shape, *lacks: Any, **_: Any) -> int:
-    """Σᵢⱼ aᵢ Wₖᵢⱼ bⱼ of each example, or one of its gradients: a product as large as that with W, and a small one.
+    """Returns the FLOPs of Σᵢⱼ aᵢ Wₖᵢⱼ bⱼ of each example, or of one of its gradients: a product as large as that with
+    W, and a small one.
 
     `lacks`: for each factor the axes, of (examples, outputs, first inputs, second inputs), that it has not.
     """

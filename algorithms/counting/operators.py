@@ -1,4 +1,4 @@
-"""Which operators a run through a model consists of: convolutions, dense products, recurrent layers.
+"""The operators of a run through a model: convolutions, dense products, recurrent layers.
 
 To start an operator costs something whatever its size, most for a convolution, so that a small CNN's step is longer
 than its FLOPs, bytes and a step's overhead: 1.3 ms instead of 0.5 ms with digits-cnn and batches of 10 (a Xeon,
@@ -33,7 +33,7 @@ BACKWARD = 2.0  # of a forward pass: two products stand for each of its own, as 
 
 @dataclass
 class Sequences:
-    """What recurrent layers did in a run."""
+    """Counts of the recurrent layers in a run."""
 
     layers: frozenset[str] = frozenset()  # names, as torch's ModuleTracker forms them
     fused: frozenset[str] = frozenset()  # of the fused ones
@@ -42,7 +42,7 @@ class Sequences:
 
 
 def kinds(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -> tuple[float, float]:
-    """FLOPs in convolutions and in recurrent layers, from FlopCounterMode.get_flop_counts().
+    """Returns the FLOPs in convolutions and in recurrent layers, from FlopCounterMode.get_flop_counts().
 
     Of Hessian-vector products torch's tracker attributes a part only; its shares then stand for all.
     """
@@ -98,7 +98,7 @@ def _needs(value: Any) -> bool:
 
 
 def _deep(layer: nn.RNNBase) -> int:
-    """How many layers and directions follow one another."""
+    """Returns the number of layers and directions that follow one another."""
     return layer.num_layers * (2 if layer.bidirectional else 1)
 
 
@@ -109,7 +109,7 @@ def _positions(layer: nn.RNNBase, x: Tensor | PackedSequence) -> int:
 
 
 def _moved(layer: nn.RNNBase, x: Tensor | PackedSequence) -> float:
-    """Floats of a fused forward pass: weights and input read, states and gates written, each once."""
+    """Returns the floats of a fused forward pass: weights and input read, states and gates written, each once."""
     values = x.data if isinstance(x, PackedSequence) else x
     tokens = values.numel() / layer.input_size
     weights = sum(parameter.numel() for parameter in layer.parameters())

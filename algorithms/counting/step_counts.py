@@ -1,4 +1,4 @@
-"""What one training step takes, whatever machine does it: counted in cost.py, priced in devices/device.py."""
+"""The counts of one training step, which no machine changes: counted in cost.py, priced in devices/device.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 @dataclass(frozen=True)
 class Step:
-    """The counts of one training step.  What it starts costs time whatever its size (operators.py)."""
+    """The counts of one training step. Starting an operator costs time whatever its size (operators.py)."""
 
     flops: float = 0.0
     floats: float = 0.0  # numbers of 4 bytes that it reads from memory or writes there
@@ -23,9 +23,9 @@ class Step:
         return self.flops - self.conv - self.recurrent
 
     def times(self, n: float) -> Step:
-        """`n` such steps as one."""
+        """Returns the counts of `n` such steps."""
         return Step(*(n * value for value in astuple(self)))
 
     def towards(self, other: Step, share: float) -> Step:
-        """The point at `share` of the way to another; above 1 it lies beyond."""
+        """Returns the point at `share` of the way to another; above 1 it lies beyond."""
         return Step(*(a + (b - a) * share for a, b in zip(astuple(self), astuple(other), strict=True)))

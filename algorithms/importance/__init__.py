@@ -1,1 +1,1 @@
-"""How much a weight matters: estimates of it, and what is done with them."""
+"""Estimates of how much a weight matters, and the arithmetic on them."""

@@ -1,4 +1,4 @@
-"""What is done with an importance once it is known: mixed, cut, joined with another, read back from a message."""
+"""Arithmetic on an importance: mix it, cut it, join it with another, read it back from a message."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ from algorithms.algorithm import Reply, Tensors
 
 
 def positive(importance: Tensors) -> Tensors:
-    """Importance with negative values set to 0; a lossy encoding can make small values negative."""
+    """Returns the importance with negative values set to 0; a lossy encoding can make small values negative."""
     return {name: value.clamp(min=0) for name, value in importance.items()}
 
 
 def received(replies: Mapping[str, Reply]) -> dict[str, Reply]:
-    """The replies, with negative values of the uploaded importance (kind "fisher") set to 0."""
+    """Returns the replies, with negative values of the uploaded importance (kind "fisher") set to 0."""
     uploads = {name: reply.upload | {"fisher": positive(reply.upload["fisher"])} for name, reply in replies.items()}
     return {name: replace(reply, upload=uploads[name]) for name, reply in replies.items()}
 
 
 def mixed(old: Tensors | None, new: Tensors, gamma: float) -> Tensors:
-    """γ old + (1 - γ) new; without an old one the new.  Equal ones stay as they are, to the bit."""
+    """Returns γ old + (1 - γ) new; without an old one the new. Equal ones stay as they are, to the bit."""
     return new if old is None else {name: value.lerp(new[name], 1 - gamma) for name, value in old.items()}
 
 
 def prepared(
     importance: Tensors, known: Tensors | None, gamma: float, threshold: float
 ) -> tuple[Tensors, dict[str, float]]:
-    """The importance to upload, mixed with the `known` one if any and then cut; and the share that
-    is left, if it is cut."""
+    """Returns the importance to upload, mixed with the `known` one if any and then cut; and, if it is cut, the share of
+    coordinates that are left."""
     sent = cut(importance if known is None else mixed(positive(known), importance, gamma), threshold)
     return sent, {"fisher_sent": density(sent)} if threshold else {}
 
 
 def cut(importance: Tensors, threshold: float) -> Tensors:
-    """The importance, with 0 for values below `threshold` times the largest of their layer (a parameter tensor)."""
+    """Returns the importance, with 0 for values below `threshold` times the largest of their layer (a parameter
+    tensor)."""
     if threshold == 0:
         return importance
     return {name: value * (value >= threshold * value.max()) for name, value in importance.items()}
 
 
 def joined(fisher: Tensors, scores: Tensors, normalise: bool) -> tuple[Tensors, dict[str, float]]:
-    """F + s, and the share of s in it; `normalise`: each divided by its largest value in all layers first.
+    """Returns F + s, and the share of s in it; `normalise`: each divided by its largest value in all layers first.
 
     Without scores, {}, F alone.
     """
@@ -56,7 +57,7 @@ def joined(fisher: Tensors, scores: Tensors, normalise: bool) -> tuple[Tensors, 
 
 
 def density(importance: Tensors) -> float:
-    """The share of coordinates that are not 0."""
+    """Returns the share of coordinates that are not 0."""
     there = sum(int(value.count_nonzero()) for value in importance.values())
     return there / sum(value.numel() for value in importance.values())
 

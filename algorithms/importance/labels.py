@@ -1,4 +1,4 @@
-"""Other labels and losses than those of the data, for importance.py: what a model itself would say."""
+"""Labels and losses other than those of the data, for importance.py: labels that the model itself would give."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ OWN = 2**32 - 1  # keeps draws apart from those of training with the same seed: 
 
 
 def norm(outputs: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001  it needs no labels
-    """‖f(x)‖² of each example (Aljundi et al. 2018, Eq. 3)."""
+    """Returns ‖f(x)‖² of each example (Aljundi et al. 2018, Eq. 3)."""
     return outputs.flatten(1).square().sum(1)
 
 
 def at_label(loss: Loss, label: int) -> Loss:
-    """√p(label | x), held fixed, times the loss with that label; squared gradients then weigh each label by p."""
+    """Returns √p(label | x), held fixed, times the loss with that label; squared gradients then weigh each label by
+    p."""
 
     def weighed(outputs: Tensor, y: Tensor) -> Tensor:
         root = answers(outputs, y).detach().softmax(1)[:, label].sqrt()
@@ -31,8 +32,8 @@ def at_label(loss: Loss, label: int) -> Loss:
 
 @torch.no_grad()
 def drawn(model: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
-    """Labels drawn from the softmax of the model's outputs, in the shape of `y`; where `y` has no
-    label (below 0) none is drawn."""
+    """Returns labels drawn from the softmax of the model's outputs, in the shape of `y`; positions without a label
+    (below 0) stay so."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(OWN,))))
     labels = []
     with drawing(seed):  # some networks draw in eval mode, too

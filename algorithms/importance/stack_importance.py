@@ -10,14 +10,17 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from algorithms.algorithm import Loss, Tensors
-from algorithms.importance.importance import CHUNK, POWER, BatchSquares, Summed, chunk_sums, layers_of, trainable
+from algorithms.importance.batched import CHUNK, chunk_sums, layers_of
+from algorithms.importance.gradients import POWER, trainable
+from algorithms.importance.importance import BatchSquares, Summed
 from algorithms.training.seeding import drawing
-from algorithms.training.stack_batches import Batches, by_length, means_of, schedule, stacked, sums_of
+from algorithms.training.stack_batches import StepBatches, by_length, means_of, schedule, stacked, sums_of
 from algorithms.training.tensors import call
 
 
 def summed(tasks: Sequence[Summed]) -> list[Tensors]:
-    """What Summed.alone returns for each; one after the other unless all layers of the model are dense and used once.
+    """Returns Summed.alone for each task; computed one by one unless all layers of the model are dense and used
+    once.
 
     As chunk_sums does it: the gradient of a dense layer's weight is an outer product, and so are its squares.
     """
@@ -29,17 +32,17 @@ def summed(tasks: Sequence[Summed]) -> list[Tensors]:
 
 
 def batch_squares(tasks: Sequence[BatchSquares]) -> list[Tensors]:
-    """What BatchSquares.alone returns for each."""
+    """Returns BatchSquares.alone for each task."""
     return _added(tasks, tasks[0].batch, _Examples.squares, tasks[0].loss)
 
 
 def _added(
     tasks: Sequence[Summed] | Sequence[BatchSquares],
     batch: int,
-    values: Callable[[_Examples, Batches], Tensors],
+    values: Callable[[_Examples, StepBatches], Tensors],
     loss: Loss,
 ) -> list[Tensors]:
-    """The sums of these values of all batches."""
+    """Returns the sums of these values over all batches, for each task."""
     stack = _Examples(tasks, loss)
     sums = stack.zeros()
     with drawing(0):  # as by itself
@@ -61,8 +64,8 @@ class _Examples:
         self.weights = {name: stacked([model[name].detach() for model in models]) for name in models[0]}
         self.names = list(trainable(self.model))
 
-    def schedule(self, batch: int) -> Iterator[Batches]:
-        """Each device's examples in the order given."""
+    def schedule(self, batch: int) -> Iterator[StepBatches]:
+        """Yields batches of each device's examples in the order given."""
         return schedule([[np.arange(len(task.y)) for task in self.tasks]], batch, self.x.device)
 
     def zeros(self) -> Tensors:
@@ -70,17 +73,17 @@ class _Examples:
         return {name: torch.zeros(shape, dtype=torch.float64, device=self.x.device) for name, shape in shapes.items()}
 
     def apart(self, sums: Tensors) -> list[Tensors]:
-        """Each device's, in the order of the tasks."""
+        """Returns each device's sums, in the order of the tasks."""
         found = {k: {name: value[row] for name, value in sums.items()} for row, k in enumerate(self.places)}
         return [found[k] for k in range(len(found))]
 
-    def losses(self, outputs: Tensor, batches: Batches) -> Tensor:
-        """(k, B), of outputs (k, B, ...)."""
+    def losses(self, outputs: Tensor, batches: StepBatches) -> Tensor:
+        """Returns losses (k, B), of outputs (k, B, ...)."""
         y = batches.of(self.y)
         return self.loss(outputs.flatten(0, 1), y.flatten(0, 1)).view(y.shape[:2])
 
-    def squares(self, batches: Batches) -> Tensors:
-        """Squared gradients of the batches' mean losses, (k, *shape)."""
+    def squares(self, batches: StepBatches) -> Tensors:
+        """Returns the squared gradients of the batches' mean losses, (k, *shape)."""
         weights = {name: value[: len(batches.places)] for name, value in self.weights.items()}
         theta = [weights[name].requires_grad_() for name in self.names]
         outputs = vmap(lambda w, x: call(self.model, w, x))(weights, batches.of(self.x))
@@ -88,8 +91,8 @@ class _Examples:
         found = torch.autograd.grad(total, theta, allow_unused=True, materialize_grads=True)
         return {name: grad.double().square_() for name, grad in zip(self.names, found, strict=True)}
 
-    def chunk(self, batches: Batches) -> Tensors:
-        """Sums over these examples of |g| or g², (k, *shape)."""
+    def chunk(self, batches: StepBatches) -> Tensors:
+        """Returns sums over these examples of |g| or g², (k, *shape)."""
         k, width = batches.places.shape
         weights = {name: value[:k] for name, value in self.weights.items()}
         layers = {name: layer for name, layer in layers_of(self.model).items() if isinstance(layer, nn.Linear)}
@@ -110,8 +113,8 @@ class _Examples:
         return sums
 
     def _probed(self, weights: Tensors, x: Tensor, probes: Tensors) -> tuple[Tensor, Tensors]:
-        """Outputs with a probe added behind each dense layer, whose gradient is that of the layer's outputs; and the
-        layers' inputs."""
+        """Returns outputs with a probe added behind each dense layer, whose gradient is that of the layer's outputs;
+        and the layers' inputs."""
         inputs: Tensors = {}
 
         def probe(name: str, layer: nn.Module) -> torch.utils.hooks.RemovableHandle:

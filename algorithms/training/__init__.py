@@ -1,1 +1,1 @@
-"""How a device trains: the loop, penalties, precision, stacks of devices, and a network as it was built."""
+"""Training on a device: the loop, penalties, precision, stacks of devices, and a network as it was built."""

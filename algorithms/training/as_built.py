@@ -1,4 +1,4 @@
-"""A network as it was built: what training leaves in it beside its weights is put back.
+"""Restores a network to what it was when it was built, apart from its weights.
 
 A forward pass may keep what it likes: buffers that are not saved, tensors, counters, lists, a hidden state, what a
 hook's closure holds.  In a process one network serves all devices, runs and evaluations, one after the other; each of
@@ -31,33 +31,34 @@ MAPPINGS, ROWS = (dict, OrderedDict, defaultdict), (list, deque)
 
 
 def remember(model: nn.Module) -> nn.Module:
-    """The model, which from now on can be put back to what it is."""
+    """Returns the model, which `restore` can put back to its present state from now on."""
     if vars(model).get(KEY) is None:
         AsBuilt(model)
     return model
 
 
 def restore(model: nn.Module) -> None:
-    """Puts it back, modes and hooks too; its weights keep their values.  What nobody remembers stays as it is."""
+    """Puts the model back to what was remembered, modes and hooks too; its weights keep their values. A model that is
+    not remembered stays as it is."""
     if (built := vars(model).get(KEY)) is not None:
         built.restore()
 
 
 def has_changed(model: nn.Module) -> bool:
-    """Whether a remembered model is another one than it was, beside its weights and its mode."""
+    """Returns true if a remembered model differs from what it was, beside its weights and its mode."""
     built: AsBuilt = vars(model)[KEY]
     return built.has_changed()
 
 
 class _Place(NamedTuple):
-    """Where something lies that is reached from a network."""
+    """Reads and writes one thing that is reached from a network."""
 
     now: Callable[[], Any]
     put: Callable[[Any], object]
 
 
 class AsBuilt:
-    """What is reached from a network, and what it was."""
+    """Everything that is reached from a network, and its value when it was built."""
 
     def __init__(self, model: nn.Module) -> None:
         vars(model)[KEY] = self
@@ -75,11 +76,11 @@ class AsBuilt:
         self._reach(model)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """A copy of a network is another one, which nobody remembers yet."""
+        """Drops this from copies of the network, which nobody has remembered yet."""
         return type(None), ()
 
     def restore(self) -> None:
-        """See restore()."""
+        """Puts everything back."""
         for mapping, held in self.mappings:
             if mapping or held:
                 mapping.clear()
@@ -105,7 +106,7 @@ class AsBuilt:
                 place.put(value)
 
     def has_changed(self) -> bool:
-        """See has_changed()."""
+        """Returns true if anything differs."""
         mappings = [(_without_mode(of), _without_mode(held)) for of, held in self.mappings]
         return not (
             all(of.keys() == held.keys() for of, held in mappings)
@@ -120,7 +121,7 @@ class AsBuilt:
         )
 
     def _same(self, found: Iterable[Any], were: Iterable[Any]) -> bool:
-        """Whether they are; not those that are copied."""
+        """Returns true if the objects are identical or equal constants; skips objects that are restored by a copy."""
         pairs = zip(found, were, strict=True)
         return all(
             one is was or (one == was if isinstance(was, STILL) else id(was) not in self.known) for one, was in pairs
@@ -145,7 +146,8 @@ class AsBuilt:
                     self.others.append((place, copied))
 
     def _parts(self, value: Any) -> Sequence[tuple[_Place | None, Any]] | None:
-        """What is reached from it; None if it is of another kind."""
+        """Notes a value and returns what is reached from it; None if it is of a kind that only knows itself how it is
+        copied."""
         if isinstance(value, Tensor):
             if value.layout is not torch.strided:
                 return None
@@ -190,7 +192,7 @@ def _without_mode(mapping: Any) -> dict[Any, Any]:
 
 
 def _said(value: Any) -> bytes | None:
-    """What is in an object of another kind; None if nobody can tell."""
+    """Returns an object's content as pickled bytes; None if it cannot be pickled."""
     try:
         return pickle.dumps(value)
     except Exception:  # its own code may raise anything
@@ -198,7 +200,8 @@ def _said(value: Any) -> bytes | None:
 
 
 def _state_of(value: Any) -> _Place | None:
-    """Where a generator keeps its state, unless it is one of the process's own, which are seeded (seeding.py)."""
+    """Returns the state of a random generator as a place; None for other values and for the process's own generators,
+    which are seeded (seeding.py)."""
     match value:
         case torch.Generator():
             return _Place(value.get_state, value.set_state)
@@ -211,7 +214,7 @@ def _state_of(value: Any) -> _Place | None:
 
 
 def _equal(state: Any, was: Any) -> bool:
-    """Whether a generator is in the state in which it was; False if nobody can tell."""
+    """Returns true if a generator's state equals an earlier one; false if that cannot be told."""
     if isinstance(was, Tensor):
         return torch.equal(state, was)
     try:
@@ -221,7 +224,7 @@ def _equal(state: Any, was: Any) -> bool:
 
 
 def _leads_to(value: Any) -> Sequence[Any] | None:
-    """What an object leads to that is none of the containers; None if only it knows."""
+    """Returns the objects that one which is no container refers to; None if only it knows how it is copied."""
     match value:
         case tuple():
             return value
@@ -237,7 +240,7 @@ def _leads_to(value: Any) -> Sequence[Any] | None:
 
 
 def _plain(value: Any) -> bool:
-    """Whether all that such an object holds is in its __dict__."""
+    """Returns true if everything that the object holds is in its __dict__."""
     kind: Any = type(value)
     known = type(getattr(value, "__dict__", None)) is dict and not isinstance(value, type | ModuleType)
     return known and kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__

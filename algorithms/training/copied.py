@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -12,17 +15,16 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
-from algorithms.training.uncompiled import without_compiler
-
+COMPILER = "torch._dynamo"  # operators on the meta device load it, a second and 40 MB, only to switch it off
 TAKE_LENGTHS = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "_pack_padded_sequence", "_pad_packed_sequence"})
 
 
 def copied(model: nn.Module, instead: Mapping[int, Any] | None = None) -> nn.Module:
-    """A deep copy.  `instead`: what takes the place of which object, by its id.
+    """Returns a deep copy. `instead` maps an object's id to what takes its place.
 
-    A tensor that follows from others, as the weight that torch.nn.utils.spectral_norm and weight_norm leave in a
-    layer, is copied by its values; torch refuses to copy how it came about.  Raises ValueError for a view of a weight,
-    which would be a constant in the copy.
+    A tensor that follows from others, as the weight that torch.nn.utils.spectral_norm and weight_norm leave in a layer,
+    is copied by its values; torch refuses to copy its history. Raises ValueError for a view of a weight, which would be
+    a constant in the copy.
     """
     with _ByValue(
         {parameter.untyped_storage().data_ptr() for parameter in model.parameters() if not is_lazy(parameter)}
@@ -31,7 +33,8 @@ def copied(model: nn.Module, instead: Mapping[int, Any] | None = None) -> nn.Mod
 
 
 def on_meta(model: nn.Module) -> nn.Module:
-    """A copy of the model without values.  Parameters that are one stay one, which Module.to does not promise."""
+    """Returns a copy of the model without values. Parameters that are one stay one, which Module.to does not
+    promise."""
     known: dict[int, Any] = {}
     for parameter in model.parameters():
         empty = torch.empty_like(parameter, device="meta")
@@ -43,9 +46,10 @@ def on_meta(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def shapes() -> Iterator[None]:
-    """Within it, a model on the meta device also takes constants that its code makes on the CPU, or has kept there.
+    """A context in which a model on the meta device also takes constants that its code makes on the CPU, or has kept
+    there.
 
-    What it raises becomes a ValueError that says so.
+    Errors inside become a ValueError that says so.
     """
     try:
         with without_compiler(), torch.device("meta"), _Constants():
@@ -58,7 +62,7 @@ def shapes() -> Iterator[None]:
 
 
 class _ByValue(TorchFunctionMode):
-    """`weights`: where the storages of the parameters lie."""
+    """Copies tensors that are no leaves by value; `weights` are the addresses of the parameters' storages."""
 
     def __init__(self, weights: Collection[int]) -> None:
         super().__init__()
@@ -75,7 +79,7 @@ class _ByValue(TorchFunctionMode):
 
 
 class _Constants(TorchFunctionMode):
-    """Tensors beside those on the meta device go there too, but the lengths of sequences, which torch looks at."""
+    """Moves tensors to the meta device when others are there; except lengths of sequences, which torch looks at."""
 
     def __torch_function__(
         self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -102,10 +106,38 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def _moved(value: Any, lengths_stay: bool) -> Any:
-    """The same with all its tensors on the meta device."""
+    """Returns the value with all its tensors on the meta device."""
     if isinstance(value, Tensor):
         stays = value.is_meta or (lengths_stay and value.dtype == torch.int64)
         return value if stays else torch.empty_like(value, device="meta")
     if type(value) in (tuple, list):
         return type(value)(_moved(each, lengths_stay) for each in value)
     return value
+
+
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """A context in which torch's compiler is loaded only if more is asked of it than to leave a function as it is."""
+    if COMPILER in sys.modules:
+        yield
+        return
+    stand_in = _StandIn(COMPILER)
+    sys.modules[COMPILER] = stand_in
+    try:
+        yield
+    finally:
+        if sys.modules.get(COMPILER) is stand_in:
+            del sys.modules[COMPILER]
+
+
+class _StandIn(ModuleType):
+    """Stands in for torch's compiler, and loads it at the first use beyond `disable`."""
+
+    @staticmethod
+    def disable(function: Callable[..., Any], *_: object, **__: object) -> Callable[..., Any]:
+        return function
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(COMPILER) is self:
+            del sys.modules[COMPILER]
+        return getattr(importlib.import_module(COMPILER), name)

@@ -6,14 +6,13 @@ multiplies by them: the CPU needs 6.8 ns for each of their values, most of the t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from math import prod
 
 import torch
 from torch import Tensor, nn
 
-from algorithms.training import places
+from algorithms.training import transfers
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 _ANY = -(2**63), 2**63 - 1  # the numbers that masks follow from
@@ -22,7 +21,8 @@ _STEP, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644EC
 
 
 def counter_based(model: nn.Module) -> nn.Module:
-    """The model, whose dropout layers draw from now on as this module says, in train mode, unless it is on the CPU."""
+    """Makes the model's dropout layers draw by this module, in train mode, unless they are on the CPU; returns the
+    model."""
     for layer in model.modules():
         if type(layer) in DROPOUTS:
             layer.forward = partial(_forward, layer)
@@ -30,28 +30,28 @@ def counter_based(model: nn.Module) -> nn.Module:
 
 
 def _forward(layer: nn.Module, x: Tensor) -> Tensor:
-    if not layer.training or not places.elsewhere(x.device):
+    if not layer.training or not transfers.elsewhere(x.device):
         as_it_was: Tensor = type(layer).forward(layer, x)
         return as_it_was
     return x * mask(layer, x, keys(1)[0].to(x.device))
 
 
 def keys(calls: int, generator: torch.Generator | None = None) -> Tensor:
-    """What the masks of so many calls of dropout layers follow from, one after the other: (calls,) int64, drawn from
-    this generator, or from torch's own of the CPU (seeding.seeded)."""
+    """Returns the numbers that the masks of so many calls follow from, in order: (calls,) int64, drawn from this
+    generator, or from torch's own of the CPU (seeding.seeded)."""
     return torch.randint(*_ANY, (calls,), generator=generator)
 
 
 def mask(layer: nn.Module, x: Tensor, key: Tensor) -> Tensor:
-    """What this dropout layer multiplies inputs like x (n, ...) by; key () is one of `keys`.
+    """Returns the mask by which this dropout layer multiplies inputs like x (n, ...); key () is one of `keys`.
 
-    Entry i, in the order of the indices, is 0 where the i-th half of SplitMix64's numbers from this key is below p; of
-    each number the lower half comes first.
+    Entry i, in the order of the indices, is 0 if the i-th half of SplitMix64's numbers from this key is below p; of
+    each number the lower half comes first. Layers of images drop whole channels.
     """
     p: float = layer.p  # type: ignore[assignment]
     if p >= 1:
         return torch.zeros_like(x)
-    shape = _shape(layer, x.shape)
+    shape = tuple(x.shape) if isinstance(layer, nn.Dropout) else (*x.shape[:2], *[1] * (len(x.shape) - 2))
     count = prod(shape)
     place = torch.arange(1, count // 2 + 2, device=x.device)
     z = place * _STEP + key
@@ -64,17 +64,13 @@ def mask(layer: nn.Module, x: Tensor, key: Tensor) -> Tensor:
 
 
 def _shifted(z: Tensor, bits: int) -> Tensor:
-    """To the right, as if there were no sign."""
+    """Returns z shifted to the right as an unsigned number."""
     return torch.bitwise_and(torch.bitwise_right_shift(z, bits), 2 ** (64 - bits) - 1)
-
-
-def _shape(layer: nn.Module, shape: Sequence[int]) -> tuple[int, ...]:
-    """Of a mask: layers of images drop whole channels."""
-    return tuple(shape) if isinstance(layer, nn.Dropout) else (*shape[:2], *[1] * (len(shape) - 2))
 
 
 @torch.no_grad()
 def mask_on_cpu(layer: nn.Module, ones: Tensor) -> Tensor:
-    """What a dropout layer on the CPU multiplies by inputs of the form of these ones; it follows their strides, too."""
+    """Returns the mask of a dropout layer on the CPU for inputs of the form of these ones; it follows their strides,
+    too."""
     drawn: Tensor = layer(ones)
     return drawn

@@ -18,7 +18,7 @@ from torch.optim.sgd import sgd as descend
 
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.course import Course, structure
-from algorithms.training import places, precision
+from algorithms.training import precision, transfers
 from algorithms.training.as_built import restore
 from algorithms.training.pulls import form
 from algorithms.training.seeding import seeded
@@ -33,7 +33,7 @@ PIECE, PIECE_ON_GPU = 100, 1000
 
 
 def batches(n: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
-    """The examples 0 ... n-1 in an order drawn from (seed, epoch), `batch` indices at a time.
+    """Yields the examples 0 ... n-1 in an order drawn from (seed, epoch), `batch` indices at a time.
 
     The last one of an epoch may be shorter.  Raises ValueError if `batch` is below 1.
     """
@@ -45,17 +45,17 @@ def batches(n: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
 
 
 def order(n: int, seed: int, epoch: int) -> ndarray:
-    """The order in which an epoch takes the examples 0 ... n-1."""
+    """Returns the order in which an epoch takes the examples 0 ... n-1."""
     return np.random.default_rng([seed, epoch]).permutation(n)
 
 
 def steps(n: int, training: Training) -> int:
-    """SGD steps of one round on a device with `n` examples."""
+    """Returns the SGD steps of one round on a device with `n` examples."""
     return training.epochs * ceil(n / training.batch)
 
 
 def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor | None = None) -> None:
-    """Adds 2 * strength * importance * difference to `grad`, in place; importance None stands for ones.
+    """Adds 2 * strength * importance * difference to `grad`, in place; importance None means ones.
 
     Every penalty goes through here: these two forms agree bit for bit, others differ in the last bit, and
     the equalities between algorithms are tested bit for bit (docs/design/algorithms.md §1).
@@ -67,7 +67,7 @@ def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor |
 
 
 class Penalty(Protocol):
-    """A quadratic penalty: adds its gradient, and knows what its leverage is computed from.
+    """A quadratic penalty, which adds its gradient and provides the numbers of its leverage.
 
     A dataclass whose `__call__` takes each coordinate for itself may say `coordinatewise = True`, as a ClassVar: it is
     then called once for all devices of a stack (stack.py), with tensors that begin with the devices' axis.
@@ -82,11 +82,11 @@ class Penalty(Protocol):
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None: ...
 
     def value(self, weights: Tensors) -> float:
-        """The penalty itself at these weights, above its own minimum."""
+        """Returns the penalty at these weights, above its own minimum."""
 
 
 def check_penalty(found: object) -> None:
-    """Raises TypeError unless this, which an algorithm's penalty() returned, is a Penalty or None."""
+    """Raises TypeError unless an algorithm's penalty() returned a Penalty or None."""
     if found is not None and not (callable(found) and all(hasattr(found, name) for name in PENALTY)):
         what = "as algorithms.training.local.Quadratic(anchor, strength, importance)"
         raise TypeError(f"penalty() returned a {type(found).__name__}; it must return a penalty, {what}, or None")
@@ -107,7 +107,7 @@ class Quadratic:
         pull(grad, parameter - self.anchor[name], self.strength, omega)
 
     def value(self, weights: Tensors) -> float:
-        """λ Σ Ω (θ - θ_t)²."""
+        """Returns λ Σ Ω (θ - θ_t)²."""
         total = 0.0
         for name in self.importance or weights:
             squares = (weights[name] - self.anchor[name]).double().square_()
@@ -149,11 +149,11 @@ class Descent:
             self.momentum = {name: own for name, own in zip(grads, momentum, strict=True) if own is not None}
 
     def tensors(self) -> list[Tensor]:
-        """All that it has, in one order."""
+        """Returns its tensors, always in the same order."""
         return [*([self.rate] if isinstance(self.rate, Tensor) else []), *self.momentum.values()]
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Descent:
-        """The same of other tensors: of what `change` makes of each."""
+        """Returns a copy whose tensors are `change` of these."""
         found = copy(self)
         found.rate = change(self.rate) if isinstance(self.rate, Tensor) else self.rate
         found.momentum = {name: change(value) for name, value in self.momentum.items()}
@@ -165,7 +165,7 @@ class Descent:
 
 
 def _forget(parameters: Mapping[str, Tensor]) -> None:
-    """Their gradients."""
+    """Clears the parameters' gradients."""
     for parameter in parameters.values():
         parameter.grad = None
 
@@ -178,7 +178,7 @@ def sgd(
     only: str = "*",
     losses: list[Tensor] | None = None,
 ) -> Tensors:
-    """The weights (parameters and buffers) after one round of local training that starts from `weights`.
+    """Returns the weights (parameters and buffers) after one round of local training that starts from `weights`.
 
     `training.epochs` passes of plain SGD on the mean loss of each batch; the momentum starts at zero and the
     rate is that of the device's global round.  `penalty` adds to the gradient of each trained parameter
@@ -221,7 +221,7 @@ def sgd(
 
 @dataclass(frozen=True)
 class Sgd:
-    """A round of local training that a course waits for.  As `sgd`, under all of the `pulls`, one after the other."""
+    """A round of local training that a course waits for: `sgd`, under all of the `pulls`, one after the other."""
 
     device: Party
     weights: Tensors
@@ -232,13 +232,14 @@ class Sgd:
 
     @property
     def sort(self) -> Hashable:
-        """By what is trained, and under which forms of pulls: devices may have a penalty or none, and Ω or none."""
+        """A key of what is trained, and under which forms of pulls: devices may have a penalty or none, and Ω or
+        none."""
         device = self.device
         given = (structure(device.model), id(device.loss), device.round)
         return self.training, self.only, tuple(map(form, self.pulls)), self.losses is None, *given
 
     def alone(self) -> Tensors:
-        """The trained weights."""
+        """Returns the trained weights."""
         return sgd(self.device, self.weights, self.training, self._pull if self.pulls else None, self.only, self.losses)
 
     def _pull(self, name: str, parameter: Tensor, grad: Tensor) -> None:
@@ -249,7 +250,7 @@ class Sgd:
 def fitting(
     device: Party, weights: Tensors, training: Training, penalty: Penalty | None = None, watch: Pull | None = None
 ) -> Course[Reply]:
-    """A round of local training under a penalty, and what the report says of it: leverage and share of the loss.
+    """Trains for a round under a penalty, and reports its leverage and its share of the loss.
 
     `watch` is shown each trained parameter and its gradient before each step, without the penalty's part.
     """
@@ -268,13 +269,15 @@ def fitting(
 
 @torch.no_grad()
 def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
-    """The outputs (n, classes) of the model with these weights for `x`, in eval mode.
+    """Returns the outputs (n, classes) of the model with these weights for `x`, in eval mode.
 
     On the CPU in small pieces and channels_last: 1,000 examples of the MNIST CNN in 150 ms, not 430 (1 thread).  A GPU
     waits longer for weights to be copied into a simple model than it computes.
     """
     seeded(0)  # for what draws in eval mode, too
-    if places.elsewhere(x.device) and _simple(model, weights):
+    # Without buffers, and without layers that want their weights in one piece:
+    simple = weights.keys() == dict(model.named_parameters()).keys()
+    if transfers.elsewhere(x.device) and simple and not any(isinstance(layer, nn.RNNBase) for layer in model.modules()):
         restore(model)
         model.eval()
         return torch.cat([call(model, weights, part) for part in torch.split(x, PIECE_ON_GPU)])
@@ -286,15 +289,9 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     return said
 
 
-def _simple(model: nn.Module, weights: Tensors) -> bool:
-    """Whether it has neither buffers nor layers that want their weights in one piece."""
-    names = {name for name, _ in model.named_parameters()}
-    return weights.keys() == names and not any(isinstance(layer, nn.RNNBase) for layer in model.modules())
-
-
 @contextmanager
 def single_values(model: nn.Module) -> Iterator[None]:
-    """Within this context a BatchNorm in train mode also takes a batch with one value per channel.
+    """A context in which a BatchNorm in train mode also takes a batch with one value per channel.
 
     As the last batch of an epoch may be of one example: one value has no variance, and torch refuses it.  Here the
     layer then works as in eval mode, with its running statistics, which stay (docs/design/algorithms.md §15: no crash).
@@ -315,7 +312,8 @@ def _by_size(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
 
 
 def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
-    """The batches of one round; all generators are seeded before each, so a step depends on nothing drawn earlier."""
+    """Yields the batches of one round; all generators are seeded before each, so a step depends on nothing drawn
+    earlier."""
     step = 0
     for epoch in range(training.epochs):
         for chosen in batches(n, training.batch, seed, epoch):
@@ -325,12 +323,13 @@ def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
 
 
 def seeded_step(seed: int, step: int) -> None:
-    """Seeds what is drawn in this step of a round, counted from 0; a step that is replayed draws the same."""
+    """Seeds the generators for this step of a round, counted from 0; a repeated step draws the same."""
     seeded(step_seed(seed, step))
 
 
 def step_seed(seed: int, step: int) -> int:
-    """The 32-bit seed of a device's step; the spawn key keeps it apart from `order`'s SeedSequence([seed, epoch])."""
+    """Returns the 32-bit seed of a device's step; the spawn key keeps it apart from `order`'s SeedSequence([seed,
+    epoch])."""
     return int(np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)[0])
 
 
@@ -343,7 +342,7 @@ def _penalise(trained: Mapping[str, nn.Parameter], penalty: Pull) -> None:
 
 
 def lay_out(model: nn.Module, layout: torch.memory_format) -> None:
-    """Stores the weights of 2-d convolutions in this order; all others have one order only."""
+    """Stores the weights of 2-d convolutions in this memory format; all others have one format only."""
     for parameter in model.parameters():
         if parameter.dim() == 4:
             # A clone: with one input channel both orders count as contiguous, and only a clone sets the strides.
@@ -351,33 +350,29 @@ def lay_out(model: nn.Module, layout: torch.memory_format) -> None:
 
 
 def share_of(penalty: float, losses: Sequence[Tensor]) -> float:
-    """The penalty's share of the loss that training ended with: penalty / (penalty + mean of `losses`)."""
+    """Returns the penalty's share of the loss with which training ended: penalty / (penalty + mean of `losses`)."""
     loss = float(torch.stack(list(losses)).mean())
     return penalty / (penalty + loss) if penalty > 0 else 0.0
 
 
 def forms(kinds: Collection[str], model: nn.Module) -> Message:
-    """A message of these kinds: weights like the model's, all other kinds like its parameters."""
+    """Returns a message of these kinds: weights like the model's, all other kinds like its parameters."""
     weights = tensors_of(model)
     parameters = {name: weights[name] for name, p in model.named_parameters() if p.requires_grad}
     return {kind: weights if kind == "weights" else parameters for kind in kinds}
 
 
 def leverage(strength: float, importance: Tensors | None, lr: float, steps: int) -> dict[str, float]:
-    """How far a quadratic penalty damps a coordinate's move in one round (docs/design/algorithms.md §10).
+    """Returns how far a quadratic penalty damps a coordinate's move in one round (docs/design/algorithms.md §10).
 
     `median`, `p99` and `max` are those of lr * steps * 2 * strength * Ω over all coordinates (nearest rank);
     `step` is lr * 2 * strength * max Ω, which SGD survives below 2 (1 + momentum).
     """
     stiffness = 2 * lr * strength
-    median, p99, largest = (1.0, 1.0, 1.0) if importance is None else _ranks(importance)
-    reached = {"median": median, "p99": p99, "max": largest}
-    return {name: stiffness * steps * omega for name, omega in reached.items()} | {"step": stiffness * largest}
-
-
-def _ranks(importance: Tensors) -> tuple[float, float, float]:
-    omega = torch.cat([value.flatten() for value in importance.values()]).cpu().numpy()
-    at = [ceil(0.5 * len(omega)) - 1, ceil(0.99 * len(omega)) - 1, len(omega) - 1]
-    # One partial sort for all three: 14-18 ms for 1.7 M coordinates; two torch.kthvalue 30, a full sort 140.
-    median, p99, largest = np.partition(omega, at)[at]
-    return float(median), float(p99), float(largest)
+    reached = {"median": 1.0, "p99": 1.0, "max": 1.0}
+    if importance is not None:
+        omega = torch.cat([value.flatten() for value in importance.values()]).cpu().numpy()
+        at = [ceil(0.5 * len(omega)) - 1, ceil(0.99 * len(omega)) - 1, len(omega) - 1]
+        # One partial sort for all three: 14-18 ms for 1.7 M coordinates; two torch.kthvalue 30, a full sort 140.
+        reached = dict(zip(reached, map(float, np.partition(omega, at)[at]), strict=True))
+    return {name: stiffness * steps * value for name, value in reached.items()} | {"step": stiffness * reached["max"]}

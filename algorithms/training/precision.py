@@ -1,4 +1,4 @@
-"""With how many bits steps of local training multiply.  Weights, losses, gradients and updates are float32 always."""
+"""The precision of matrix products in local training. Weights, losses, gradients and updates are always float32."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from algorithms.algorithm import Precision
 
 
 def outputs(precision: Precision, place: torch.device, network: Callable[[], Tensor]) -> Tensor:
-    """The network's outputs in float32; under bf16 its matrix products and convolutions are computed in bfloat16."""
+    """Returns the network's outputs in float32; under bf16 its matrix products and convolutions are computed in
+    bfloat16."""
     if precision != "bf16":
         return network()
     with torch.autocast(place.type, torch.bfloat16, cache_enabled=False):  # what a cache holds outlives a stack's step
@@ -22,7 +23,7 @@ def outputs(precision: Precision, place: torch.device, network: Callable[[], Ten
 
 @contextmanager
 def multiplying(precision: Precision) -> Iterator[None]:
-    """Within this context a GPU rounds the factors of float32 products to 10 bits, if that is what is wanted: tf32."""
+    """A context in which a GPU rounds the factors of float32 products to 10 bits if the precision is tf32."""
     settings: Sequence[Any] = torch.backends.cuda.matmul, torch.backends.cudnn
     before = [each.allow_tf32 for each in settings]
     for each in settings if precision == "tf32" else ():

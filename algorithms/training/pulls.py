@@ -1,4 +1,4 @@
-"""Penalties of a stack's devices: which of them one penalty with stacked tensors stands for."""
+"""Penalties of a stack's devices, joined into one penalty with stacked tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from algorithms.algorithm import Tensors
 
 
 def form(pull: Any) -> Hashable:
-    """Equal for pulls that may be joined: of one class, with tensors by the same names and of the same shapes."""
+    """Returns a key that is equal for pulls that may be joined: of one class, with tensors of the same names and
+    shapes."""
     if not _coordinatewise(pull):
         return (type(pull),)
     named = [(key, name, value) for key, of in mappings(pull).items() for name, value in of.items()]
@@ -20,8 +21,8 @@ def form(pull: Any) -> Hashable:
 
 
 def joined(pulls: Sequence[Any], weights: Tensors, stacked: Callable[[Sequence[Tensor]], Tensor]) -> Any:
-    """One pull for all of these, which are of one form; None where they differ in more than their tensors' values, take
-    a parameter as a whole, or have other tensors than those of these weights, which would not broadcast alike."""
+    """Returns one pull for all of these, which are of one form; None if they differ in more than their tensors' values,
+    take a parameter as a whole, or have other tensors than those of these weights, which would not broadcast alike."""
     first = pulls[0]
     if not _coordinatewise(first) or not all(_alike(others(pull), others(first)) for pull in pulls):
         return None
@@ -36,18 +37,18 @@ def joined(pulls: Sequence[Any], weights: Tensors, stacked: Callable[[Sequence[T
 
 
 def changed(pull: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same pull with other tensors."""
+    """Returns a copy of the pull whose tensors are `change` of its own."""
     of = mappings(pull)
     return replace(pull, **{key: {name: change(value) for name, value in of[key].items()} for key in of})
 
 
 def mappings(pull: Any) -> dict[str, Tensors]:
-    """Its fields that are tensors by name."""
+    """Returns the pull's fields that are tensors by name."""
     return {each.name: value for each in fields(pull) if _tensors(value := getattr(pull, each.name))}
 
 
 def others(pull: Any) -> list[Any]:
-    """Its other fields; what is not compared only tells something."""
+    """Returns the pull's other fields, without those that are not compared."""
     values = [getattr(pull, each.name) for each in fields(pull) if each.compare]
     return [value for value in values if not _tensors(value)]
 

@@ -1,4 +1,4 @@
-"""The one place that seeds the generators that a process has one of: torch's, Python's and NumPy's.
+"""Seeds the generators that a process has one of: torch's, Python's and NumPy's.
 
 Whatever calls a network or an algorithm seeds them before, as a user's own code may draw from any of them.
 """
@@ -14,8 +14,8 @@ import torch
 
 
 def seeded(seed: int) -> None:
-    """Seeds the generators that are one for the process, torch's, Python's and NumPy's: what a user's own code draws
-    then follows from the seed, and not from what the process did before.  20 us."""
+    """Seeds torch's, Python's and NumPy's global generators: what a user's own code draws then follows from the seed,
+    and not from what the process did before. 20 us."""
     torch_seeded(seed)
     random.seed(seed)
     np.random.seed(seed & (2**32 - 1))  # noqa: NPY002  the one that others' code draws from
@@ -23,7 +23,7 @@ def seeded(seed: int) -> None:
 
 @contextmanager
 def drawing(seed: int) -> Iterator[None]:
-    """Within this context these generators are seeded; afterwards they go on as if nothing had been drawn."""
+    """A context in which these generators are seeded; afterwards they go on as if nothing had been drawn."""
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     seeded(seed)
     try:
@@ -35,8 +35,8 @@ def drawing(seed: int) -> Iterator[None]:
 
 
 def torch_seeded(seed: int) -> None:
-    """Seeds torch's global CPU generator, which dropout and the initialisers of torch.nn draw from; and that of the GPU
-    that is in use, if there is one, for a user's own layers.
+    """Seeds torch's global CPU generator, from which dropout and the initialisers of torch.nn draw; and that of the GPU
+    in use, if there is one, for a user's own layers.
 
     The engine keeps the low 32 bits of `seed` only: pass one that is well mixed.
     """

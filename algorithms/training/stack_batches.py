@@ -1,4 +1,4 @@
-"""Examples of a stack of devices, batch by batch, where each device has its own number of them."""
+"""Batches of a stack of devices that may have different numbers of examples."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from algorithms.training.places import sent
+from algorithms.training.transfers import sent
 
 
 @dataclass(frozen=True)
-class Batches:
+class StepBatches:
     """The batches of one step, of the devices that take it.
 
     `places` (k, B) are their examples among those of all devices, where these lie, and `sizes` (k,), on the CPU, how
@@ -25,12 +25,13 @@ class Batches:
     sizes: Tensor
 
     def of(self, values: Tensor) -> Tensor:
-        """These of the values (n, ...) of all examples, (k, B, ...).  Indexing takes up to five times as long."""
+        """Returns the batches' rows of the values (n, ...) of all examples, (k, B, ...). Indexing takes up to five
+        times as long."""
         return values.index_select(0, self.places.flatten()).view(*self.places.shape, *values.shape[1:])
 
     @property
     def counted(self) -> Tensor | None:
-        """Which examples count, (k, B); None for all."""
+        """True for examples that count, (k, B); None if all do."""
         width = self.places.shape[1]
         if bool((self.sizes == width).all()):
             return None
@@ -38,17 +39,17 @@ class Batches:
 
 
 def sums_of(losses: Tensor, counted: Tensor | None) -> Tensor:
-    """Sums of the losses (k, B) of batches, of which these count, (k,)."""
+    """Returns the sums (k,) of the losses (k, B) of batches, over the examples that count."""
     return (losses if counted is None else torch.where(counted, losses, 0)).sum(1)
 
 
 def means_of(losses: Tensor, counted: Tensor | None) -> Tensor:
-    """The same as means."""
+    """Returns the means (k,) of the losses (k, B) of batches, over the examples that count."""
     return losses.mean(1) if counted is None else sums_of(losses, counted) / counted.sum(1)
 
 
-def schedule(epochs: Sequence[Sequence[ndarray]], batch: int, on: torch.device) -> Iterator[Batches]:
-    """The batches of all steps, `batch` examples at a time, of examples that lie `on` this.
+def schedule(epochs: Sequence[Sequence[ndarray]], batch: int, on: torch.device) -> Iterator[StepBatches]:
+    """Yields the batches of all steps, `batch` examples at a time, of examples on the device `on`.
 
     `epochs` has, for each epoch, the order of each device's examples; devices with most steps come first.  So the
     devices that take a step are the first ones.
@@ -66,19 +67,19 @@ def schedule(epochs: Sequence[Sequence[ndarray]], batch: int, on: torch.device) 
     for step in range(steps):
         taking = sizes[: np.count_nonzero(sizes[:, step]), step].copy()
         chosen = np.ascontiguousarray(places[: len(taking), step, : taking.max()])
-        yield Batches(sent(torch.from_numpy(chosen), on), torch.from_numpy(taking))
+        yield StepBatches(sent(torch.from_numpy(chosen), on), torch.from_numpy(taking))
 
 
 def _batches(drawn: ndarray, batch: int, width: int) -> ndarray:
-    """The batches (devices, steps, width) of as many examples in their order (devices, epochs, n).  A short batch is
-    filled up with its own first example, whose loss is as finite as the batch's."""
+    """Returns the batches (devices, steps, width) of as many examples in their order (devices, epochs, n). A short
+    batch is filled up with its own first example, whose loss is as finite as the batch's."""
     n, count = drawn.shape[2], -(-drawn.shape[2] // batch)
     first = drawn[:, :, [(count - 1) * batch]]  # of the last batch
     return np.concatenate([drawn, np.repeat(first, count * width - n, 2)], 2).reshape(len(drawn), -1, width)
 
 
 def stacked(values: Sequence[Tensor]) -> Tensor:
-    """With the devices' axis, (K, *shape): a view, if all devices have the same tensor."""
+    """Returns the devices' tensors as one (K, *shape); a view, if all devices have the same tensor."""
     first = values[0]
     if all(value is first for value in values):
         return first.expand(len(values), *first.shape)
@@ -86,5 +87,5 @@ def stacked(values: Sequence[Tensor]) -> Tensor:
 
 
 def by_length(lengths: Sequence[int]) -> list[int]:
-    """The places of the devices, those with the most first."""
+    """Returns the indices of the devices, those with the most first."""
     return sorted(range(len(lengths)), key=lambda k: -lengths[k])

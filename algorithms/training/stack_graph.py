@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from algorithms.algorithm import Tensors
-from algorithms.training.stack_step import Batch, Stack
+from algorithms.training.stack_step import Stack, StackBatch
 
 MOST = 8  # sorts of stacks whose graphs are kept
 SEEN = 2  # steps of one shape that are not worth a graph
@@ -24,17 +24,18 @@ SEEN = 2  # steps of one shape that are not worth a graph
 _kept: dict[Hashable, Recorder] = {}  # the one that was used last is last
 
 
-class Steps(Protocol):
-    def __call__(self, batch: Batch) -> Tensor:
-        """See Stack.step."""
+class StackSteps(Protocol):
+    def __call__(self, batch: StackBatch) -> Tensor:
+        """Takes Stack.step."""
 
     def weights(self) -> Tensors:
-        """After all steps so far."""
+        """Returns the weights after all steps so far."""
 
 
-def steps_of(stack: Stack) -> Steps:
-    """What takes the steps of a round that starts from this."""
-    if not _recordable(stack):
+def steps_of(stack: Stack) -> StackSteps:
+    """Returns an object that takes the steps of a round which starts from this stack."""
+    on_a_gpu = all(value.is_cuda for value in stack.weights.values())
+    if not (on_a_gpu and all(pull.recordable for pull in stack.pulls)):
         return _Directly(stack)
     own = _with_tensors(stack)
     sort = _sort(own)
@@ -51,13 +52,9 @@ def forget() -> None:
     _kept.clear()
 
 
-def _recordable(stack: Stack) -> bool:
-    on_a_gpu = all(value.is_cuda for value in stack.weights.values())
-    return on_a_gpu and all(pull.recordable for pull in stack.pulls)
-
-
 def _with_tensors(stack: Stack) -> Stack:
-    """A graph knows numbers as they are when it is recorded; the rate is another one in each round."""
+    """Returns the stack with its rate as a tensor: a graph keeps numbers as they were recorded, and the rate changes
+    each round."""
     descent = stack.descent.mapped(lambda tensor: tensor)
     descent.rate = torch.tensor(float(descent.rate), device=next(iter(stack.weights.values())).device)
     if descent.training.momentum:
@@ -66,14 +63,14 @@ def _with_tensors(stack: Stack) -> Stack:
 
 
 def _sort(stack: Stack) -> Hashable:
-    """Equal for stacks that differ in the values of their tensors only."""
+    """Returns a key that is equal for stacks that differ in the values of their tensors only."""
     forms = tuple((tensor.shape, tensor.dtype, _shared(tensor)) for tensor in stack.tensors())
     pulls = tuple(pull.sort for pull in stack.pulls)
     return stack.model, stack.loss, stack.descent.training, tuple(stack.weights), tuple(stack.names), pulls, forms
 
 
 def _shared(tensor: Tensor) -> bool:
-    """Whether all devices have the same one, which lies there once."""
+    """Returns true if all devices have the same tensor, which lies there once."""
     return tensor.dim() > 0 and len(tensor) > 1 and tensor.stride(0) == 0
 
 
@@ -92,19 +89,19 @@ class Recorder:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack.mapped(_copied)
         self.seen = Counter[Hashable]()
-        self.graphs: dict[Hashable, Callable[[Batch], Tensor] | None] = {}  # None: it cannot be recorded
+        self.graphs: dict[Hashable, Callable[[StackBatch], Tensor] | None] = {}  # None: it cannot be recorded
         self.pool = torch.cuda.graph_pool_handle()
 
     def begin(self, stack: Stack) -> None:
-        """A round starts from this."""
+        """Starts a round from this stack."""
         for own, given in zip(self.stack.tensors(), stack.tensors(), strict=True):
             _once(own).copy_(_once(given))
 
     def weights(self) -> Tensors:
-        """See Steps; the next round does not change them."""
+        """Returns copies of the weights; the next round does not change them."""
         return {name: value.clone() for name, value in self.stack.weights.items()}
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: StackBatch) -> Tensor:
         shapes = batch.counted is None, *(tensor.shape for tensor in batch.tensors())
         self.seen[shapes] += 1
         if self.seen[shapes] > SEEN and shapes not in self.graphs:
@@ -112,7 +109,7 @@ class Recorder:
         replay = self.graphs.get(shapes)
         return replay(batch) if replay else self.stack.step(batch)
 
-    def _recorded(self, batch: Batch) -> Callable[[Batch], Tensor] | None:
+    def _recorded(self, batch: StackBatch) -> Callable[[StackBatch], Tensor] | None:
         own = batch.made_of([tensor.clone() for tensor in batch.tensors()])
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
@@ -122,7 +119,7 @@ class Recorder:
             torch.cuda.set_stream(stream)  # which torch does not do then
             return None
 
-        def replay(batch: Batch) -> Tensor:
+        def replay(batch: StackBatch) -> Tensor:
             for place, given in zip(own.tensors(), batch.tensors(), strict=True):
                 place.copy_(given)
             graph.replay()
@@ -135,7 +132,7 @@ class _Directly:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: StackBatch) -> Tensor:
         return self.stack.step(batch)
 
     def weights(self) -> Tensors:

@@ -1,4 +1,4 @@
-"""Layers of a stack of devices, where each device has weights of its own, as matrix products.
+"""Layers of a stack of devices, each with weights of its own, as matrix products.
 
 On a GPU one convolution with as many groups takes longer: cuDNN goes through the groups one by one (docs/scaling.md has
 the figures).
@@ -17,14 +17,14 @@ TAKE_STACKS = {nn.Sequential, nn.Flatten, nn.Linear, nn.Dropout, nn.Identity, *A
 
 
 def instead_of(layer: nn.Module, on_cpu: bool = False) -> type[nn.Module] | None:
-    """The class that computes the same in a stack; None for a layer that stays."""
+    """Returns the class that computes the layer in a stack; None for a layer that stays."""
     if type(layer) is nn.Linear:
         return StackLinear
     return StackConv if not on_cpu and _plain(layer) else None
 
 
 def takes_stacks(model: nn.Module) -> bool:
-    """Whether it is a sequence of layers that take inputs, and weights, with the devices' axis as they are: vmap takes
+    """Returns true for a sequence of layers that take inputs and weights with the devices' axis as they are; vmap takes
     0.5 ms more a step."""
     layers = list(model.modules())
     hooked = any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
@@ -35,12 +35,12 @@ class StackFlatten(nn.Flatten):
     """(k, B, ...) -> (k, B, inputs), for k devices; its axes are counted without that of the devices."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
-        """As torch's."""
+        """Flattens, as torch does."""
         return input.flatten(*(at + (at >= 0) for at in (self.start_dim, self.end_dim)))
 
 
 def _plain(layer: nn.Module) -> bool:
-    """Whether it is a convolution of images with one group, step 1 and no gaps."""
+    """Returns true for a convolution of images with one group, step 1 and no gaps."""
     return (
         type(layer) is nn.Conv2d
         and (layer.groups, layer.stride, layer.dilation) == (1, (1, 1), (1, 1))
@@ -58,16 +58,11 @@ class StackLinear(nn.Linear):
     """
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
-        """As torch's."""
-        if self.weight.dim() == 3:
-            return self._of_stack(input)
-        x = input.reshape(-1, self.in_features).mT
-        said = self.weight @ x if self.bias is None else torch.addmm(self.bias[:, None], self.weight, x)
-        return said.mT.reshape(*input.shape[:-1], self.out_features)
-
-    def _of_stack(self, input: Tensor) -> Tensor:  # noqa: A002
-        x = input.flatten(1, -2).mT
-        said = self.weight @ x if self.bias is None else torch.baddbmm(self.bias[..., None], self.weight, x)
+        """Returns input Wᵀ + bias, as torch does."""
+        stacked = self.weight.dim() == 3
+        x = (input.flatten(1, -2) if stacked else input.reshape(-1, self.in_features)).mT
+        added = torch.baddbmm if stacked else torch.addmm
+        said = self.weight @ x if self.bias is None else added(self.bias[..., None], self.weight, x)
         return said.mT.reshape(*input.shape[:-1], self.out_features)
 
 
@@ -75,7 +70,7 @@ class StackConv(nn.Conv2d):
     """(n, c, h, w) -> (n, channels, H, W), channels last."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
-        """As torch's."""
+        """Returns the convolution, as torch does."""
         last, (down, across) = input.permute(0, 2, 3, 1), map(int, self.padding)
         if down or across:
             last = F.pad(last, [0, 0, across, across, down, down])
@@ -87,7 +82,7 @@ class StackConv(nn.Conv2d):
 
 
 def _wide(x: Tensor) -> Tensor:
-    """The same bytes, if possible 16 as one number: a GPU that copies them works out fewer addresses."""
+    """Returns the same bytes, if possible 16 as one number: a GPU that copies them then computes fewer addresses."""
     wide = x.shape[3] * x.element_size() % 16 == 0 and x.storage_offset() * x.element_size() % 16 == 0
     return x.view(torch.complex128) if wide else x
 
@@ -123,7 +118,7 @@ class _Patches(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int, None, None], x: Tensor, a: int, b: int) -> tuple[Tensor, int]:
-        """Images of all devices are so many images."""
+        """Treats the images of all devices as one batch."""
         x = x.movedim(in_dims[0], 0)
         found: Tensor = _Patches.apply(x.flatten(0, 1), a, b)  # type: ignore[no-untyped-call]
         return found.view(info.batch_size, -1, *found.shape[1:]), 0

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from algorithms.algorithm import Precision, Tensors
-from algorithms.training import local, places, precision
+from algorithms.training import local, precision, transfers
 from algorithms.training.as_built import remember, restore
 from algorithms.training.copied import copied
 from algorithms.training.dropout import DROPOUTS, keys, mask, mask_on_cpu
@@ -24,8 +24,8 @@ _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
 
 def stack_model(model: nn.Module) -> StackModel:
-    """That of this network; always the same one on a GPU, and of a plain sequence of layers."""
-    if not (places.elsewhere(next(model.parameters()).device) or takes_stacks(model)):
+    """Returns the StackModel of this network; always the same one on a GPU, and for a plain sequence of layers."""
+    if not (transfers.elsewhere(next(model.parameters()).device) or takes_stacks(model)):
         return StackModel(model)
     if model not in _known:
         _known[model] = StackModel(remember(copied(model)))  # who holds the key would never be let go
@@ -34,7 +34,7 @@ def stack_model(model: nn.Module) -> StackModel:
 
 @torch.no_grad()
 def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) -> list[Tensor]:
-    """local.outputs of each of these weights for its own x (n, ...), all at once."""
+    """Returns local.outputs of each of these weights for its own x (n, ...), computed at once."""
     restore(model)
     seeded(0)  # as local.outputs
     one, longest = stack_model(model).as_built(), max(map(len, xs))
@@ -52,15 +52,15 @@ def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) 
 
 
 class StackModel:
-    """Its outputs for all devices at once.
+    """Computes the network's outputs for all devices at once.
 
-    On the CPU what dropout multiplies by is drawn before, as each device draws it by itself; on a GPU it is made where
-    it is used (see dropout.py).
+    On the CPU the masks of dropout are drawn before, as each device draws them by itself; on a GPU they are made where
+    they are used (dropout.py).
     """
 
     def __init__(self, model: nn.Module) -> None:
         parameter = next(model.parameters())
-        self.on_cpu = not places.elsewhere(parameter.device)
+        self.on_cpu = not transfers.elsewhere(parameter.device)
         self.drawing = model if self.on_cpu else copied(model).to_empty(device="cpu")  # for the forms alone
         self.given: list[Tensor] = []  # for the call under way: masks on the CPU, in the order of the layers; else keys
         self.ones: dict[torch.Size, list[tuple[nn.Module, Tensor]]] = {}  # by that of a batch: layers, inputs' form
@@ -72,14 +72,14 @@ class StackModel:
                 remember(each)
 
     def as_built(self) -> StackModel:
-        """It, in train mode, without what an earlier stack may have left in its network (as_built.py)."""
+        """Returns it in train mode, without what an earlier stack may have left in its network (as_built.py)."""
         for each in (self.model, self.drawing):
             restore(each)
             each.train()
         return self
 
     def _changed(self, model: nn.Module) -> nn.Module:
-        """A copy in which some layers have another class: they keep their names, attributes and hooks."""
+        """Returns a copy in which some layers have another class: they keep their names, attributes and hooks."""
         if not any(map(self._instead, model.modules())):
             return model
         model = copied(model)
@@ -99,11 +99,12 @@ class StackModel:
         return instead_of(layer, self.on_cpu)
 
     def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
-        """For x (k, B, ...), of which each device's first examples count; `drawn` as `draw` gives it."""
+        """Returns outputs (k, B, ...) for x (k, B, ...), of which each device's first examples count; `drawn` is from
+        `draw`."""
         return precision.outputs(how, x.device, lambda: self.called(weights, x, *drawn))
 
     def called(self, weights: Tensors, x: Tensor, *drawn: Tensor) -> Tensor:
-        """The network's own outputs for x (k, B, ...)."""
+        """Returns the network's own outputs for x (k, B, ...)."""
 
         def one(weights: Tensors, x: Tensor, *drawn: Tensor) -> Any:
             self.given[:] = drawn if self.on_cpu else [key for keys in drawn for key in keys]
@@ -113,30 +114,34 @@ class StackModel:
         return said
 
     def draw(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
-        """What dropout needs in a step of these devices, whose batches in x (k, B, ...) have these sizes."""
+        """Returns the masks or keys of dropout for a step of these devices, whose batches in x (k, B, ...) have these
+        sizes."""
         if not self.draws:
             return ()
         return self._masks(seeds, step, x, sizes) if self.on_cpu else [self._keys(seeds, step, x)]
 
     def _keys(self, seeds: Sequence[int], step: int, x: Tensor) -> Tensor:
-        """(k, calls)."""
+        """Returns the keys of each call of a dropout layer, (k, calls)."""
         calls, generator = len(self._ones(x[0])), torch.Generator()
         own = [step_seed(seed, step) for seed in seeds[: len(x)]]
         rows = [keys(calls, generator.manual_seed(each)) for each in own]
         torch_seeded(own[-1])  # for a user's own penalty that draws
-        return places.sent(torch.stack(rows), x.device)
+        return transfers.sent(torch.stack(rows), x.device)
 
     def _masks(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
-        """The masks of each layer, (k, B, ...)."""
+        """Returns the masks of each layer, (k, B, ...)."""
         rows = []
         for seed, own, size in zip(seeds[: len(x)], x, sizes, strict=True):
             ones = self._ones(own[:size])
             torch_seeded(step_seed(seed, step))
-            rows.append([_filled(mask_on_cpu(layer, one), len(own)) for layer, one in ones])
+            masks = (mask_on_cpu(layer, one) for layer, one in ones)
+            # A short batch is filled up with examples; their masks are the first example's.
+            rows.append([torch.cat([m, m[:1].expand(len(own) - len(m), *m.shape[1:])]) for m in masks])
         return [torch.stack(layer) for layer in zip(*rows, strict=True)]
 
     def _ones(self, x: Tensor) -> list[tuple[nn.Module, Tensor]]:
-        """The dropout layers in the order in which the model calls them, with ones in the form of their inputs."""
+        """Returns the dropout layers in the order in which the model calls them, with ones in the form of their
+        inputs."""
         if x.shape not in self.ones:
             calls = self.ones[x.shape] = []
 
@@ -163,7 +168,7 @@ class _Given(nn.Module):
 
 
 class _Masked(_Given):
-    """Multiplies by what was drawn before."""
+    """Multiplies by a mask that was drawn before."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.given.pop(0) if self.training else x
@@ -177,14 +182,8 @@ class _CounterBased(_Given):
 
 
 def _in_place_of(how: type[nn.Module]) -> dict[type, type[nn.Module]]:
-    """A class of this kind for each kind of dropout layer."""
+    """Returns a class of this kind for each kind of dropout layer."""
     return {kind: type(f"{how.__name__}{kind.__name__}", (how, kind), {}) for kind in DROPOUTS}
 
 
 MASKED, COUNTER_BASED = _in_place_of(_Masked), _in_place_of(_CounterBased)
-
-
-def _filled(drawn: Tensor, batch: int) -> Tensor:
-    """With rows for the examples that fill up a short batch."""
-    more = batch - len(drawn)
-    return torch.cat([drawn, drawn[:1].expand(more, *drawn.shape[1:])]) if more else drawn

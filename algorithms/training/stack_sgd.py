@@ -16,11 +16,11 @@ from algorithms.training import precision, stack_graph
 from algorithms.training.local import Sgd, order, steps
 from algorithms.training.seeding import seeded
 from algorithms.training.stack_batches import by_length, schedule
-from algorithms.training.stack_step import Batch, Stack
+from algorithms.training.stack_step import Stack, StackBatch
 
 
 def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
-    """What local.sgd returns for each of these tasks, which are of one sort and of one model.
+    """Returns local.sgd's weights for each of these tasks, which are of one sort and of one model.
 
     Devices with the most steps come first, so those that train still are a slice of the stack.
     """
@@ -31,7 +31,7 @@ def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
 
 
 def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
-    """The weights of each device after its last step."""
+    """Returns the weights of each device after its last step."""
     training = tasks[0].training
     seeded(tasks[0].device.seed)  # for a user's own penalty that draws
     stack = Stack.of(tasks)
@@ -44,14 +44,14 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
         for step, batches in enumerate(schedule(drawn, training.batch, x.device)):
             chosen = batches.of(x)
             dropout = stack.model.draw(seeds, step, chosen, batches.sizes.tolist())
-            means = take(Batch(chosen, batches.of(y), batches.counted, tuple(dropout)))
+            means = take(StackBatch(chosen, batches.of(y), batches.counted, tuple(dropout)))
             _note(tasks, counts, step, means)
     rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # of each device
     return [dict(zip(stack.weights, row, strict=True)) for row in rows]
 
 
 def _note(tasks: Sequence[Sgd], counts: Sequence[int], step: int, means: Tensor) -> None:
-    """The mean losses of the last epoch's batches, for those who ask for them."""
+    """Appends the mean losses of the last epoch's batches to the lists of the tasks that have one."""
     if all(task.losses is None for task in tasks):
         return
     for task, count, mean in zip(tasks, counts, means, strict=False):

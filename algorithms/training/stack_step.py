@@ -1,4 +1,4 @@
-"""A step of local training for all devices of a stack at once, and what it works on."""
+"""A step of local training for all devices of a stack at once, and its tensors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PLAIN = (int, float, str, bool, type(None))  # fields of a pull that a recorded 
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What a step takes: k devices' examples (k, B, ...) and labels; which of them count (k, B), None for all; and what
-    dropout needs."""
+class StackBatch:
+    """The input of a step: k devices' examples (k, B, ...) and labels; which of them count (k, B), None for all; and
+    the masks or keys of dropout."""
 
     x: Tensor
     y: Tensor
@@ -30,18 +30,18 @@ class Batch:
     drawn: tuple[Tensor, ...]
 
     def tensors(self) -> list[Tensor]:
-        """All that it has."""
+        """Returns all its tensors."""
         return [self.x, self.y, *([] if self.counted is None else [self.counted]), *self.drawn]
 
-    def made_of(self, tensors: Sequence[Tensor]) -> Batch:
-        """The same of other tensors."""
+    def made_of(self, tensors: Sequence[Tensor]) -> StackBatch:
+        """Returns a batch like this one of other tensors."""
         x, y, *rest = tensors
-        return Batch(x, y, None if self.counted is None else rest.pop(0), tuple(rest))
+        return StackBatch(x, y, None if self.counted is None else rest.pop(0), tuple(rest))
 
 
 @dataclass(frozen=True)
 class Stack:
-    """What the steps of a round start from and change in place; tensors begin with the devices' axis."""
+    """The tensors that the steps of a round start from and change in place; each has the devices' axis first."""
 
     model: StackModel
     loss: Callable[[Tensor, Tensor], Tensor]
@@ -64,8 +64,8 @@ class Stack:
         descent = Descent(first.training, first.device.round)
         return cls(stack_model(model).as_built(), first.device.loss, names, weights, descent, pulls)
 
-    def step(self, batch: Batch) -> Tensor:
-        """One step of as many devices as the batch has, the first ones; their mean losses (k,)."""
+    def step(self, batch: StackBatch) -> Tensor:
+        """Takes one step of as many devices as the batch has, the first ones; returns their mean losses (k,)."""
         active = len(batch.y)
         weights = {name: value[:active] for name, value in self.weights.items()}
         theta = {name: weights[name].requires_grad_() for name in self.names}
@@ -89,20 +89,20 @@ class Stack:
         self.descent.step(theta, grads)
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Stack:
-        """The same of other tensors: of what `change` makes of each."""
+        """Returns a copy whose tensors are `change` of these."""
         weights = {name: change(value) for name, value in self.weights.items()}
         pulls = [pull.mapped(change) for pull in self.pulls]
         return replace(self, weights=weights, descent=self.descent.mapped(change), pulls=pulls)
 
     def tensors(self) -> list[Tensor]:
-        """All that it has, in one order."""
+        """Returns all its tensors, always in the same order."""
         pulls = [tensor for pull in self.pulls for tensor in pull.tensors()]
         return [*self.weights.values(), *self.descent.tensors(), *pulls]
 
 
 @dataclass(frozen=True)
 class JointPull:
-    """A pull of all devices, (k, ...) at a time; k may get smaller."""
+    """The pulls of all devices, (k, ...) at a time; k may get smaller."""
 
     pulls: Sequence[Pull]  # each device's
     together: Any = None  # one for all, with stacked tensors; None if there is no such thing
@@ -110,11 +110,11 @@ class JointPull:
 
     @classmethod
     def of(cls, pulls: Sequence[Pull], weights: Tensors) -> JointPull:
-        """Of these pulls, which are of one form, on such weights."""
+        """Returns the joint pull of these pulls, which are of one form, on such weights."""
         return cls(pulls, joined(pulls, weights, stacked))
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
-        """Adds to grad (k, ...), as each device's pull does to its own."""
+        """Adds to grad (k, ...) each device's pull."""
         if self.together is None:
             for pull, own, its in zip(self.pulls, parameter, grad, strict=False):
                 pull(name, own, its)
@@ -125,20 +125,20 @@ class JointPull:
         self.cut[len(grad)](name, parameter, grad)
 
     def tensors(self) -> list[Tensor]:
-        """See Stack.tensors."""
+        """Returns the tensors of the joined pull."""
         return [tensor for tensors in mappings(self.together).values() for tensor in tensors.values()]
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> JointPull:
-        """See Stack.mapped."""
+        """Returns a copy whose tensors are `change` of these."""
         return self if self.together is None else JointPull(self.pulls, changed(self.together, change))
 
     @property
     def recordable(self) -> bool:
-        """Whether steps are the same but for tensors where `sort` is the same."""
+        """True if steps with pulls of one `sort` differ in tensors only, so that a recorded step can be replayed."""
         return self.together is not None and all(isinstance(value, PLAIN) for value in others(self.together))
 
     @property
     def sort(self) -> Hashable:
-        """Equal for pulls that differ in the values of their tensors only."""
+        """A key that is equal for pulls that differ in the values of their tensors only."""
         names = tuple((key, tuple(tensors)) for key, tensors in mappings(self.together).items())
         return type(self.together), names, tuple(others(self.together))

@@ -20,21 +20,21 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def tensors_of(model: nn.Module) -> Tensors:
-    """Parameters and buffers as they travel, in the order of state_dict(); they share the model's memory."""
+    """Returns parameters and buffers as they travel, in the order of state_dict(); they share the model's memory."""
     own, _ = _saved(model)
     second = _second_names(model, own)
     return {name: value.detach() for name, value in own.items() if name not in second}
 
 
 def second_names(model: nn.Module) -> dict[str, str]:
-    """Each further name that state_dict() has for a tensor, and the first one of the same tensor."""
+    """Returns each further name that state_dict() has for a tensor, with the first name of that tensor."""
     return _second_names(model, _saved(model)[0])
 
 
 def load(model: nn.Module, weights: Tensors) -> None:
-    """Makes it the model as built, but for these weights: nothing else is left of what it was used for.
+    """Makes the model what it was built as, with these weights; nothing else is left of its earlier use.
 
-    To be called before train(), eval() and hooks, which it undoes.  Raises RuntimeError if they do not fit the model.
+    Call it before train(), eval() and hooks, which it undoes. Raises RuntimeError if the weights do not fit the model.
     """
     restore(model)
     own, further = _saved(model)
@@ -43,7 +43,7 @@ def load(model: nn.Module, weights: Tensors) -> None:
 
 
 def call(model: nn.Module, weights: Tensors, x: Tensor) -> Any:
-    """The outputs for x with these weights in the place of the model's own.
+    """Returns the outputs for x with these weights in the place of the model's own.
 
     torch.func.functional_call by itself leaves a layer that has two names with weights that it was given.
     """
@@ -59,14 +59,19 @@ def call(model: nn.Module, weights: Tensors, x: Tensor) -> Any:
 
 
 def overlap(model: nn.Module) -> tuple[str, str] | None:
-    """The names of two tensors that are not one, and share memory; None: there are none."""
+    """Returns the names of two different tensors that share memory; None if there are none."""
     own = {name: value for name, value in tensors_of(model).items() if value.numel()}
-    places = sorted((value.data_ptr(), value.data_ptr() + _reach(value), name) for name, value in own.items())
+    places = []
+    for name, value in own.items():
+        last = sum((n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True))
+        places.append((value.data_ptr(), value.data_ptr() + value.element_size() * (1 + last), name))
+    places.sort()
     return next(((one[2], other[2]) for one, other in pairwise(places) if other[0] < one[1]), None)
 
 
 def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
-    """`moved`, whose buffers have the second names that they have in `model`: Module.to() makes a buffer for each."""
+    """Returns `moved`, whose buffers get the second names that they have in `model`: Module.to() makes a buffer for
+    each."""
     buffers = dict(moved.named_buffers(remove_duplicate=False))
     for name, first in _second_names(model, dict(model.named_buffers(remove_duplicate=False))).items():
         owner, _, own = name.rpartition(".")
@@ -75,7 +80,8 @@ def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
 
 
 def _saved(model: nn.Module) -> tuple[Tensors, dict[str, Any]]:
-    """The very parameters and buffers that it saves, under all their names; and what else it saves."""
+    """Returns the very parameters and buffers that the model saves, under all their names; and whatever else it
+    saves."""
     saved: dict[str, Any] = model.state_dict(keep_vars=True)
     own = {name: value for name, value in saved.items() if isinstance(value, Tensor)}
     return own, {name: value for name, value in saved.items() if name not in own}
@@ -84,9 +90,3 @@ def _saved(model: nn.Module) -> tuple[Tensors, dict[str, Any]]:
 def _second_names(model: nn.Module, own: Mapping[str, Tensor]) -> dict[str, str]:
     first = {id(value): name for name, value in model.named_parameters()}
     return {name: known for name, value in own.items() if (known := first.setdefault(id(value), name)) != name}
-
-
-def _reach(value: Tensor) -> int:
-    """Bytes from its first number to behind its last one."""
-    steps = zip(value.shape, value.stride(), strict=True)
-    return value.element_size() * (1 + sum((n - 1) * step for n, step in steps))

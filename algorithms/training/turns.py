@@ -1,4 +1,4 @@
-"""Torch's generator, and its hooks on all modules, are one for all threads: whoever uses them takes its turn."""
+"""A lock for torch's process-wide random generator and module hooks."""
 
 from threading import Event, RLock
 

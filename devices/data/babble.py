@@ -7,7 +7,7 @@ from numpy.random import PCG64
 from numpy.typing import NDArray
 
 from devices.data.dataset import Dataset
-from devices.data.text import divided
+from devices.data.token_windows import divided
 
 KINDS = 8  # of words; which kind a word is of decides what comes next
 WEIGHTS = np.array([18, 3, 3, 8])  # how often a community's three own words come after a kind, and any word at all
@@ -26,18 +26,18 @@ def babble(
     windows: int = 100,
     drift: float = 0.1,
 ) -> Dataset:
-    """Next-word prediction in `communities` that share a grammar and differ in their words, over `cycles`.
+    """Returns next-word prediction in `communities` that share a grammar and differ in their words, over `cycles`.
 
-    The grammar, one for all: each word is of one of eight kinds.  A community's own: the three words that it
-    says after a kind, the first of them in 18 of 32 cases, the others in 3 each; in the other 8 it says any word.
-    From a cycle to the next each word's kind is drawn anew with chance `drift`, and so are each community's three
-    words after each kind.  So an embedding and LSTM that tell kinds apart are worth sharing, a softmax is worth having
-    alone, and both grow old.  The best that can be foreseen is 18/32 + 8/32/`words`: 56.6 % of 64 words.
+    The grammar is one for all: each word is of one of eight kinds. A community has its own three words after each kind,
+    and says the first of them in 18 of 32 cases, the others in 3 each; in the other 8 it says any word. From a cycle to
+    the next each word's kind is drawn anew with chance `drift`, and so are each community's three words after each
+    kind. So an embedding and LSTM that tell kinds apart are worth sharing, a softmax is worth having alone, and both
+    grow old. The best accuracy that is possible is 18/32 + 8/32/`words`: 56.6 % of 64 words.
 
-    A community says `windows` windows of `length` words in each cycle, each on its own, with a label a position;
-    each tenth is a test example.  Token 0 is the unknown word and never comes.  The same arguments give the same
-    text under every numpy.  Raises ValueError for arguments that are out of their range.
-    Source: our own; why it drifts: docs/design/algorithms.md §6.
+    A community says `windows` windows of `length` words in each cycle, each on its own, with a label a position; each
+    tenth is a test example. Token 0 is the unknown word and never comes. The same arguments give the same text under
+    every numpy. Raises ValueError for arguments that are out of their range. Source: our own; why it drifts:
+    docs/design/algorithms.md §6.
     """
     _check(seed, communities, cycles, words, length, windows, drift)
     bits = PCG64(seed)
@@ -77,7 +77,8 @@ def _check(seed: int, communities: int, cycles: int, words: int, length: int, wi
 
 
 def _moved(bits: PCG64, cycles: int, shape: tuple[int, int], limit: int, drift: float) -> Numbers:
-    """Numbers (cycles, *shape) below `limit`; from a cycle to the next a row is drawn anew with chance `drift`."""
+    """Returns numbers (cycles, *shape) below `limit`; from a cycle to the next a row is drawn anew with chance
+    `drift`."""
     drawn = _below(bits, limit, cycles * shape[0] * shape[1]).reshape(cycles, *shape)
     moves = _below(bits, 1 << 32, cycles * shape[0]).reshape(cycles, shape[0]) < round(drift * (1 << 32))
     for cycle in range(1, cycles):
@@ -87,13 +88,13 @@ def _moved(bits: PCG64, cycles: int, shape: tuple[int, int], limit: int, drift: 
 
 
 def _drawn(bits: PCG64, weights: Numbers, count: int) -> Numbers:
-    """`count` indices into `weights`, each as often as it weighs."""
+    """Returns `count` indices into `weights`, each as often as it weighs."""
     ends = np.cumsum(weights)
     return np.searchsorted(ends, _below(bits, int(ends[-1]), count), side="right")
 
 
 def _below(bits: PCG64, limit: int, count: int) -> Numbers:
-    """`count` even draws from 0 ... limit - 1, limit <= 2^32."""
+    """Returns `count` even draws from 0 ... limit - 1, limit <= 2^32."""
     # raw numbers, because numpy promises (NEP 19) that they stay, and not that a Generator's draws do
     high = bits.random_raw(count) >> np.uint64(32)
     return (high * np.uint64(limit) >> np.uint64(32)).astype(np.int64)

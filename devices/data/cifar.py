@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from devices.data import tv
 from devices.data.dataset import Dataset
-from devices.data.packed import absent, check_md5, find, unpacked
+from devices.data.packed import check_md5, located, unpacked
 
 LIMIT = 1 << 26  # bytes of a batch; twice what one has
 PLACES = ("", "cifar-10-batches-py", "cifar10/cifar-10-batches-py")
@@ -31,7 +31,8 @@ DEVIATION = np.array([0.24703223, 0.24348513, 0.26158784], np.float32)
 
 
 def cifar10(root: Path, download: bool = False, batches: int = BATCHES) -> Dataset:
-    """CIFAR-10: 50,000 images of 3 x 32 x 32 to train on, 10,000 to test; each channel less its mean, by its deviation.
+    """Returns CIFAR-10: 50,000 images of 3 x 32 x 32 to train on, 10,000 to test; each channel normalised by its mean
+    and deviation.
 
     With fewer `batches`, only the first 10,000 training images of each are read.  The files, packed by xz or
     not, are read where they lie: in `root`, `root`/cifar-10-batches-py or `root`/cifar10/cifar-10-batches-py.
@@ -42,12 +43,12 @@ def cifar10(root: Path, download: bool = False, batches: int = BATCHES) -> Datas
     if not 1 <= batches <= BATCHES:
         raise ValueError(f"batches is {batches}; CIFAR-10 has 1 to {BATCHES}")
     names = [*list(MD5)[:batches], TEST]
-    files = find(root, PLACES, names, ".xz")
-    if files is None and download:
-        _download(root)
-        files = find(root, PLACES, names, ".xz")
-    if files is None:
-        raise absent(f"CIFAR-10's {len(names)} files ({names[0]} ... {TEST})", root, PLACES)
+    what = f"CIFAR-10's {len(names)} files ({names[0]} ... {TEST})"
+
+    def fetch() -> None:
+        tv.datasets().CIFAR10(root, train=False, download=True)  # it fetches all, and then reads the test images only
+
+    files = located(root, PLACES, names, ".xz", what, fetch if download else None, fetched=True)
     x = np.empty((batches * BATCH, *SHAPE), np.float32)
     y = np.empty(batches * BATCH, np.int64)
     for k, (path, name) in enumerate(zip(files[:-1], names[:-1], strict=True)):
@@ -58,7 +59,7 @@ def cifar10(root: Path, download: bool = False, batches: int = BATCHES) -> Datas
 
 
 def read_batch(path: Path, md5: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pixels (n, 3, 32, 32) and labels (n,) of one batch whose unpacked content has this `md5`.
+    """Returns pixels (n, 3, 32, 32) and labels (n,) of one batch whose unpacked content has this `md5`.
 
     Raises ValueError, naming the file and the reason, for another file and for what is no batch.
     """
@@ -77,12 +78,3 @@ def _normal(x: NDArray[np.float32]) -> NDArray[np.float32]:
     x -= MEAN[:, None, None]
     x /= DEVIATION[:, None, None]
     return x
-
-
-def _download(root: Path) -> None:
-    try:
-        tv.datasets().CIFAR10(root, train=False, download=True)  # it fetches all, and then reads the test images only
-    except (OSError, RuntimeError) as error:
-        raise ValueError(
-            f"CIFAR-10 could not be downloaded into {root} ({error}); put its files there yourself"
-        ) from error

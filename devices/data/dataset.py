@@ -63,14 +63,14 @@ class Dataset:
 
     @property
     def text(self) -> bool:
-        """Whether examples are sequences of tokens."""
+        """True if examples are sequences of tokens."""
         return self.x.dtype == np.int64
 
     def put_away(self, folder: Path) -> dict[str, Any]:
         """Moves the arrays into files and maps them, so that all processes that map them have one copy in memory.
 
-        Those that are mapped already stay in their files.  Returns what `taken_down` makes the same data set of: by
-        field its value, or the place of its array.
+        Arrays that are mapped already stay in their files. Returns, by field, the value or the place of its array: the
+        argument of `taken_down`.
         """
         shelf = {}
         for field in fields(self):
@@ -85,12 +85,12 @@ class Dataset:
 
     @cached_property
     def _mapped_before(self) -> dict[str, Mapped]:
-        """By field, the place of an array that came as a map of a file: that file outlives each pool of workers."""
+        """The places of the arrays that came as a map of a file, by field: that file outlives each pool of workers."""
         return {}
 
     @classmethod
     def taken_down(cls, shelf: Mapping[str, Any]) -> Dataset:
-        """The data set that another process has put away."""
+        """Returns the data set that another process has put away."""
         values: dict[str, Any] = {k: _mapped(v) if isinstance(v, (Path, Mapped)) else v for k, v in shelf.items()}
         return cls(**values)
 
@@ -106,7 +106,8 @@ class Dataset:
             self._check_range(f"the tokens of {part}", x, 0, self.classes)
 
     def _check_labels(self, part: str, x: NDArray[Any], y: NDArray[np.int64], is_text: bool) -> None:
-        """One for each example; of texts one for each example, or one for each position."""
+        """Raises ValueError unless there is one label for each example; of texts one for each example, or one for each
+        position."""
         shapes = [x.shape[:1], x.shape] if is_text else [x.shape[:1]]
         if y.dtype != np.int64 or y.shape not in shapes:
             allowed = " or ".join(map(str, shapes))
@@ -117,7 +118,8 @@ class Dataset:
         self._check_range(f"the labels of {part}", y, lowest, self.classes)
 
     def _check_numbers(self, what: str, count: int) -> None:
-        """`owner` and `cycle` are there for both parts or for neither, one for each example, in their range."""
+        """Raises ValueError unless `owner` or `cycle` is there for both parts or for neither, one for each example, in
+        its range."""
         for suffix, y in (("", self.y), ("_test", self.y_test)):
             numbers = getattr(self, what + suffix)
             if numbers is None:
@@ -144,7 +146,7 @@ def _moved(array: NDArray[Any], file: Path) -> Path:
 
 
 def _converted(values: Any, examples: bool) -> Any:
-    """An array of the type that a data set has, where that is plain; what it is already stays as it is."""
+    """Returns an array of the type that a data set has, if the conversion is plain; other values as they are."""
     if hasattr(values, "detach"):  # torch, which this file does not import
         values = values.detach().cpu().numpy()
     if not isinstance(values, np.ndarray):

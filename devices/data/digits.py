@@ -15,7 +15,7 @@ TRAIN = 1437  # four fifths of the 1,797
 
 
 def digits() -> Dataset:
-    """1,797 handwritten digits of 8 x 8 pixels in 0 ... 1: 1,437 to train on, 360 to test.
+    """Returns 1,797 handwritten digits of 8 x 8 pixels in 0 ... 1: 1,437 to train on, 360 to test.
 
     The split is the same for every user: examples in the order of the first 1,797 raw numbers of PCG64(0).
     Source: scikit-learn's `load_digits`, the test part of the UCI "Optical Recognition of Handwritten
@@ -32,7 +32,7 @@ def digits() -> Dataset:
 
 @cache
 def _table() -> np.ndarray:
-    """64 pixels and a label in each of 1,797 rows: what `load_digits` reads, without its import of some seconds."""
+    """Returns 1,797 rows of 64 pixels and a label, as `load_digits` reads them, without its import of some seconds."""
     found = find_spec("sklearn")
     assert found
     assert found.origin

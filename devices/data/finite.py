@@ -1,4 +1,4 @@
-"""Values that are no numbers: one of them spoils the model of each device that trains on it, and is hard to find."""
+"""Checks for NaN and infinite values, which spoil the model of each device that trains on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHUNK = 1 << 22  # values that are looked at together: an array may be mapped, a
 
 
 def check_finite(data: Dataset) -> None:
-    """Raises ValueError, naming the array and the example, where a value is NaN or infinite."""
+    """Raises ValueError, naming the array and the example, for a value that is NaN or infinite."""
     for part in ("x", "x_test"):
         values: NDArray[Any] = getattr(data, part)
         found = _not_finite(values)
@@ -27,7 +27,7 @@ def check_finite(data: Dataset) -> None:
 
 
 def _not_finite(values: NDArray[Any]) -> int | None:
-    """The first example with a value that is not finite, if there is one."""
+    """Returns the index of the first example with a value that is not finite; None if there is none."""
     if values.dtype.kind != "f":
         return None
     rows = max(1, CHUNK // max(1, values[:1].size))

@@ -1,4 +1,4 @@
-"""IDX files, and the two data sets that are kept in them: MNIST and Fashion-MNIST."""
+"""IDX files, and the two data sets published in them: MNIST and Fashion-MNIST."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from devices.data import tv
 from devices.data.dataset import Dataset
-from devices.data.packed import absent, check_md5, find, unpacked
+from devices.data.packed import check_md5, located, unpacked
 
 LIMIT = 1 << 28  # bytes; six times MNIST's largest file, so that no small file can unpack into all memory
 NUMBERS: dict[int, np.dtype[Any]] = {0x08: np.dtype(np.uint8), 0x0C: np.dtype(">i4")}  # by the format's type byte
 
 
 def read_idx(path: Path) -> NDArray[Any]:
-    """The array of an IDX file of unsigned bytes or 4-byte integers, gzipped or not; uint8 or int32.
+    """Returns the array of an IDX file of unsigned bytes or 4-byte integers, gzipped or not; uint8 or int32.
 
     Raises ValueError, naming the file and the reason, for anything but one whole array of at most `LIMIT`
     bytes.
@@ -51,7 +51,7 @@ def read_idx(path: Path) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedImages:
     """Images and labels as somebody published them: four IDX files, training images, labels, then test."""
 
     name: str
@@ -64,7 +64,7 @@ class Published:
 
 
 # the md5s of the unpacked files were computed from files that have the published ones
-MNIST = Published(
+MNIST = PublishedImages(
     "mnist",
     "MNIST",
     "MNIST",
@@ -78,7 +78,7 @@ MNIST = Published(
         "t10k-labels-idx1-ubyte": ("ec29112dd5afa0611ce80d1b7f02629c", "27ae3e4e09519cfbb04c329615203637"),
     },
 )
-FASHION = Published(
+FASHION = PublishedImages(
     "fashion-mnist",
     "Fashion-MNIST",
     "FashionMNIST",
@@ -95,7 +95,7 @@ FASHION = Published(
 
 
 def mnist(root: Path, download: bool = False) -> Dataset:
-    """MNIST: 60,000 digits of 28 x 28 pixels to train on, 10,000 to test; x = (v/255 - 0.1307)/0.3081.
+    """Returns MNIST: 60,000 digits of 28 x 28 pixels to train on, 10,000 to test; x = (v/255 - 0.1307)/0.3081.
 
     The four files, gzipped or not, are read where they lie: in `root`, `root`/MNIST/raw or
     `root`/mnist/MNIST/raw; nothing is written there.  With `download`, missing files are fetched by
@@ -107,22 +107,23 @@ def mnist(root: Path, download: bool = False) -> Dataset:
 
 
 def fashion_mnist(root: Path, download: bool = False) -> Dataset:
-    """Fashion-MNIST: 60,000 pieces of clothing of 28 x 28 pixels, and 10,000 to test; x = (v/255 - 0.2860)/0.3530.
+    """Returns Fashion-MNIST: 60,000 pieces of clothing of 28 x 28 pixels, and 10,000 to test; x = (v/255 -
+    0.2860)/0.3530.
 
-    As `mnist`, in `root`, `root`/FashionMNIST/raw or `root`/fashion-mnist/FashionMNIST/raw.
-    Source: Xiao, Rasul & Vollgraf 2017 (arXiv 1708.07747).
+    The files are found as `mnist` finds them, in `root`, `root`/FashionMNIST/raw or
+    `root`/fashion-mnist/FashionMNIST/raw. Source: Xiao, Rasul & Vollgraf 2017 (arXiv 1708.07747).
     """
     return _read(FASHION, root, download)
 
 
-def _read(published: Published, root: Path, download: bool) -> Dataset:
+def _read(published: PublishedImages, root: Path, download: bool) -> Dataset:
     names = list(published.md5)
-    files = find(root, published.places, names, ".gz")
-    if files is None and download:
-        _download(published, root)
-        files = find(root, published.places, names, ".gz")
-    if files is None:
-        raise absent(f"the four {published.title} files", root, published.places)
+
+    def fetch() -> None:
+        getattr(tv.datasets(), published.torchvision)(root, download=True)
+
+    what = f"the four {published.title} files"
+    files = located(root, published.places, names, ".gz", what, fetch if download else None, fetched=True)
     x, y, x_test, y_test = (
         checked(path, published.md5[name], published.title) for path, name in zip(files, names, strict=True)
     )
@@ -130,24 +131,16 @@ def _read(published: Published, root: Path, download: bool) -> Dataset:
     return Dataset(published.name, x, y.astype(np.int64), x_test, y_test.astype(np.int64), classes=10)
 
 
-def _download(published: Published, root: Path) -> None:
-    try:
-        getattr(tv.datasets(), published.torchvision)(root, download=True)
-    except (OSError, RuntimeError) as error:
-        raise ValueError(
-            f"{published.title} could not be downloaded into {root} ({error}); put its four files there yourself"
-        ) from error
-
-
 def checked(path: Path, md5: tuple[str, str], whose: str) -> NDArray[Any]:
-    """The array of an IDX file with the published `md5` (of the .gz, of the unpacked).  Raises ValueError else."""
+    """Returns the array of an IDX file with the published `md5` (of the .gz, of the unpacked). Raises ValueError for
+    another."""
     if path.stat().st_size > LIMIT:
         raise ValueError(f"{path}: {path.stat().st_size} bytes; {whose}'s file is smaller")
     check_md5(path.read_bytes(), md5[0 if path.suffix == ".gz" else 1], path, whose)
     return read_idx(path)
 
 
-def _normal(pixels: NDArray[np.uint8], published: Published) -> NDArray[np.float32]:
+def _normal(pixels: NDArray[np.uint8], published: PublishedImages) -> NDArray[np.float32]:
     x = pixels.astype(np.float32)[:, None]  # (n, 1, 28, 28)
     x /= 255
     x -= published.mean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from devices.data.packed import absent, unpacked
 from devices.splits import tenths
 
 LIMIT = 1 << 30  # bytes of one file; LEAF puts 100 writers into one, in some 100 MB
-MOST = 1_000_000  # images of FEMNIST, in 3 GB; LEAF has 805,263
+MOST = 784_000_000  # pixels of FEMNIST, in 3 GB; LEAF has 805,263 images of 784
 PLACES = ("", "femnist", "femnist/data")
 SIDE, CLASSES, DIGITS = 28, 62, 10  # pixels; 0-9, A-Z, a-z; 0-9
 DECODER = json.JSONDecoder()
@@ -31,8 +31,19 @@ class User(NamedTuple):
     y: list[Any]
 
 
+class Part(NamedTuple):
+    """The examples of a folder, their users numbered."""
+
+    x: NDArray[Any]  # (n, *shape)
+    y: NDArray[Any]  # (n,) or (n, positions)
+    owner: NDArray[np.int64]  # (n,)
+
+
+Read = Callable[[User], tuple[NDArray[Any], NDArray[Any]]]  # one user's x and y; raises ValueError for a bad one
+
+
 def users(files: Path | Iterable[Path], counted: bool = True) -> Iterator[User]:
-    """The users of LEAF files: of all *.json of a folder in the order of their names, or of the files given.
+    """Yields the users of LEAF files: of all *.json of a folder in the order of their names, or of the files given.
 
     A file is an object with `users`, `num_samples` and `user_data`: {user: {"x": [...], "y": [...]}}; users come in
     its order and one at a time, so that no more than a file's text and one user are held.  Raises ValueError, naming
@@ -72,7 +83,8 @@ class _Text:
         return value
 
     def members(self) -> Iterator[str]:
-        """The keys of the next object; the caller reads the value of each key before it asks for the next key."""
+        """Yields the keys of the next object; the caller reads the value of each key before it asks for the next
+        key."""
         self._take("{")
         while True:
             key = self.value()
@@ -135,7 +147,8 @@ def _user(name: str, data: Any, path: Path) -> User:
 
 
 def femnist(root: Path, digits: bool = False, writers: int | None = None) -> Dataset:
-    """FEMNIST: handwritten characters of 28 x 28 pixels in 0 ... 1 (1 is paper) in 62 classes, by their writers.
+    """Returns FEMNIST: handwritten characters of 28 x 28 pixels in 0 ... 1 (1 is paper) in 62 classes, by their
+    writers.
 
     The LEAF files lie in `root`, `root`/femnist or `root`/femnist/data: in folders train and test, or undivided in
     all_data or without a folder; of undivided files each writer's examples are split 9:1 (`tenths`).  Owners are the
@@ -148,20 +161,22 @@ def femnist(root: Path, digits: bool = False, writers: int | None = None) -> Dat
         raise ValueError(f"writers is {writers}; it must be 1 or more")
     train, test = _folders(root)
     owners: dict[str, int] = {}
-    x, y, owner = _images(train, owners, digits, writers)
+
+    def read(user: User) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        x, y = _arrays(user)
+        return (x[y < DIGITS], y[y < DIGITS]) if digits else (x, y)
+
+    own = part_of(train, owners, writers, read, MOST, "pixels")
     if test is None:
-        kept, held = tenths(owner)
-        arrays = (x[kept], y[kept], x[held], y[held])
-        owner, owner_test = owner[kept], owner[held]
+        kept, held = (Part(*(values[rows] for values in own)) for rows in tenths(own.owner))
     else:
-        x_test, y_test, owner_test = _images(test, owners, digits, writers)
-        arrays = (x, y, x_test, y_test)
+        kept, held = own, part_of(test, owners, writers, read, MOST, "pixels")
     classes = DIGITS if digits else CLASSES
-    return Dataset("femnist", *arrays, classes, tuple(owners), owner, owner_test)
+    return Dataset("femnist", kept.x, kept.y, held.x, held.y, classes, tuple(owners), kept.owner, held.owner)
 
 
 def _folders(root: Path) -> tuple[Path, Path | None]:
-    """Where the training and the test files are; None if they are not divided."""
+    """Returns the folders of the training and the test files; None for the latter if they are not divided."""
     for place in PLACES:
         folder = root / place
         if all(any((folder / part).glob("*.json")) for part in ("train", "test")):
@@ -172,38 +187,54 @@ def _folders(root: Path) -> tuple[Path, Path | None]:
     raise absent("LEAF's FEMNIST files (*.json)", root, PLACES, fetched=False)
 
 
-def _images(
-    folder: Path, owners: dict[str, int], digits: bool, writers: int | None
-) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """The images, labels and owners of a folder's files; writers who are new are added to `owners`."""
-    xs, ys, numbers, count = [], [], [], 0
-    for user in users(folder):
-        if writers is not None and user.name not in owners and len(owners) == writers:
-            continue  # a test file may still have one of those that are kept
-        x, y = _arrays(user, folder)
-        if digits:
-            x, y = x[y < DIGITS], y[y < DIGITS]
-        if not len(y):
+def part_of(
+    folder: Path,
+    owners: dict[str, int],
+    most: int | None,
+    read: Read,
+    limit: int,
+    what: str,
+    counted: bool = True,
+) -> Part:
+    """Returns the examples of a folder's files; users who are new are added to `owners`, up to `most` of them.
+
+    Raises ValueError, naming the folder and user, if there is no example, for more than `limit` numbers, called `what`,
+    and for what `read` refuses.
+    """
+    xs: list[NDArray[Any]] = []
+    ys: list[NDArray[Any]] = []
+    numbers, count = [], 0
+    for user in users(folder, counted):
+        if user.name not in owners and len(owners) == most:
+            continue  # a later file may still have one of those that are kept
+        try:
+            x, y = read(user)
+        except ValueError as error:
+            raise ValueError(f"{folder}: user {user.name!r}: {error}") from None
+        if not x.size:
             continue
-        count += len(y)
-        if count > MOST:
-            raise ValueError(f"{folder}: more than {MOST} images, the most that FEMNIST has")
+        count += x.size
+        if len(x) != len(y) or (xs and (x.shape[1:], y.shape[1:]) != (xs[0].shape[1:], ys[0].shape[1:])):
+            raise ValueError(f"{folder}: user {user.name!r}: examples of another length, or not as many labels")
+        if count > limit:
+            raise ValueError(f"{folder}: more than {limit} {what}; take fewer users")
         xs.append(x)
         ys.append(y)
         numbers.append(np.full(len(y), owners.setdefault(user.name, len(owners)), np.int64))
     if not count:
-        raise ValueError(f"{folder}: no images in its files; it must have 1 at least")
-    return np.concatenate(xs), np.concatenate(ys), np.concatenate(numbers)
+        raise ValueError(f"{folder}: no examples in its files; there must be 1 at least")
+    return Part(np.concatenate(xs), np.concatenate(ys), np.concatenate(numbers))
 
 
-def _arrays(user: User, folder: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def _arrays(user: User) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Returns a writer's images and labels.  Raises ValueError for what is neither."""
     try:
         x = np.array(user.x, np.float64).reshape(len(user.y), SIDE * SIDE)
         y = np.array(user.y)
     except (ValueError, TypeError, OverflowError):
-        raise ValueError(f"{folder}: user {user.name!r}: x are not lists of {SIDE * SIDE} numbers") from None
+        raise ValueError(f"x are not lists of {SIDE * SIDE} numbers") from None
     if not ((x >= 0) & (x <= 1)).all():
-        raise ValueError(f"{folder}: user {user.name!r}: pixels that are not in 0 to 1; LEAF's are")
+        raise ValueError("pixels that are not in 0 to 1; LEAF's are")
     if len(y) and not (y.dtype.kind == "i" and y.ndim == 1 and 0 <= y.min() <= y.max() < CLASSES):
-        raise ValueError(f"{folder}: user {user.name!r}: labels that are not whole numbers in 0 to {CLASSES - 1}")
+        raise ValueError(f"labels that are not whole numbers in 0 to {CLASSES - 1}")
     return x.astype(np.float32).reshape(-1, 1, SIDE, SIDE), y.astype(np.int64)

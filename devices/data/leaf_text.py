@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from devices.data.dataset import UNLABELLED, Dataset
-from devices.data.leaf import User, users
+from devices.data.leaf import Part, Read, User, part_of
 from devices.data.packed import absent
-from devices.data.text import UNKNOWN, only_known, renumbered
+from devices.data.token_windows import UNKNOWN, only_known, renumbered
 
 LETTERS = "".join(sorted(string.ascii_letters + string.digits + "\n !\"&'(),-.:;>?[]}"))  # LEAF's 80
 SHAKESPEARE = ("", "shakespeare", "shakespeare/data")
@@ -22,20 +22,11 @@ PADDING = "<PAD>"
 MOST = 400_000_000  # tokens of a folder, in 3 GB; LEAF's Shakespeare has 338 million
 
 
-class Part(NamedTuple):
-    """The examples of a folder, their users numbered."""
-
-    x: NDArray[np.int64]  # (n, positions)
-    y: NDArray[np.int64]  # (n,) or (n, positions)
-    owner: NDArray[np.int64]  # (n,)
-
-
 Rows = NDArray[np.int32]  # half of int64, while a folder's users are collected
-Read = Callable[[User], tuple[Rows, Rows]]
 
 
 def leaf_shakespeare(root: Path, roles: int | None = None) -> Dataset:
-    """LEAF's Shakespeare: 80 characters and the one that comes next, by role.
+    """Returns LEAF's Shakespeare: 80 characters and the one that comes next, by role.
 
     Characters are LEAF's 80, numbered from 1 in their order; 0 is any other.  LEAF's folders train and test lie in
     `root`, `root`/shakespeare or `root`/shakespeare/data; undivided files are not read, because examples that
@@ -57,7 +48,7 @@ def leaf_shakespeare(root: Path, roles: int | None = None) -> Dataset:
 
 
 def leaf_reddit(root: Path, words: int = 10_000, people: int | None = None) -> Dataset:
-    """LEAF's Reddit: pieces of ten words of a comment, and for each word the one that comes next, by person.
+    """Returns LEAF's Reddit: pieces of ten words of a comment, and for each word the one that comes next, by person.
 
     The `words` commonest of the training pieces (<BOS> and <EOS> are words) have the tokens 1 ...; 0 is any
     other word and padding, which are UNLABELLED as labels: LEAF never counts either as right.  Pieces without a
@@ -85,7 +76,7 @@ def leaf_reddit(root: Path, words: int = 10_000, people: int | None = None) -> D
 
 
 def _pieces(comments: list[Any], seen: dict[str, int]) -> Rows:
-    """The pieces of all comments, their words numbered as in `seen`, to which new ones are added."""
+    """Returns the pieces of all comments, their words numbered as in `seen`, to which new ones are added."""
     rows = []
     for pieces in comments:
         for piece in pieces if isinstance(pieces, list) else [None]:
@@ -109,41 +100,15 @@ def _labelled(part: Part) -> Part:
 def _parts(
     root: Path, places: Sequence[str], what: str, most: int | None, read: Read, counted: bool = True
 ) -> tuple[dict[str, int], Part, Part]:
-    """The numbers of the first `most` users of train, and the two parts of what they have."""
+    """Returns the numbers of the first `most` users of train, and the examples of train and test."""
     if most is not None and most < 1:
         raise ValueError(f"{most} users are asked for; it must be 1 or more")
     owners: dict[str, int] = {}
     for folder in (root / place for place in places):
         if all(any((folder / part).glob("*.json")) for part in ("train", "test")):
-            train = _part(folder / "train", owners, most, read, counted)
-            return owners, train, _part(folder / "test", owners, len(owners), read, counted)
+            train = part_of(folder / "train", owners, most, read, MOST, "tokens", counted)
+            return owners, train, part_of(folder / "test", owners, len(owners), read, MOST, "tokens", counted)
     raise absent(f"LEAF's folders train and test of {what} (*.json)", root, places, fetched=False)
-
-
-def _part(folder: Path, owners: dict[str, int], most: int | None, read: Read, counted: bool) -> Part:
-    xs: list[Rows] = []
-    ys: list[Rows] = []
-    numbers, count = [], 0
-    for user in users(folder, counted):
-        if user.name not in owners and len(owners) == most:
-            continue
-        try:
-            x, y = read(user)
-        except ValueError as error:
-            raise ValueError(f"{folder}: user {user.name!r}: {error}") from None
-        if not x.size:
-            continue
-        count += x.size
-        if len(x) != len(y) or (xs and (x.shape[1:], y.shape[1:]) != (xs[0].shape[1:], ys[0].shape[1:])):
-            raise ValueError(f"{folder}: user {user.name!r}: examples of another length, or not as many labels")
-        if count > MOST:
-            raise ValueError(f"{folder}: more than {MOST} tokens; take fewer users")
-        xs.append(x)
-        ys.append(y)
-        numbers.append(np.full(len(x), owners.setdefault(user.name, len(owners)), np.int64))
-    if not count:
-        raise ValueError(f"{folder}: no examples in its files; there must be 1 at least")
-    return Part(np.concatenate(xs, dtype=np.int64), np.concatenate(ys, dtype=np.int64), np.concatenate(numbers))
 
 
 def _dataset(name: str, owners: dict[str, int], train: Part, test: Part, classes: int) -> Dataset:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Mapped:
-    """Where an array lies in a file: in C order, without gaps."""
+    """The place of an array in a file: in C order, without gaps."""
 
     file: Path
     offset: int  # bytes
@@ -22,7 +22,8 @@ class Mapped:
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Mapped | None:
-        """The place of an array, or part of one, that somebody has mapped; None if its values are not in a file.
+        """Returns the place of an array, or part of one, that somebody has mapped; None if its values are not in a
+        file.
 
         Those of a map of mode `c` need not be: whoever writes to it changes this process's copy alone.
         """
@@ -37,5 +38,5 @@ class Mapped:
         return cls(Path(root.filename), offset, array.shape, array.dtype)
 
     def array(self, mode: Literal["r", "c"]) -> NDArray[Any]:
-        """The array, mapped anew in this mode of numpy's."""
+        """Returns the array, mapped anew in this mode of numpy's."""
         return np.memmap(self.file, self.dtype, mode, self.offset, self.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +14,7 @@ MEMORY = 1 << 27  # bytes that xz may use beside what it unpacks: its strongest 
 
 
 def unpacked(path: Path, limit: int) -> bytes:
-    """The content of a file, unpacked if it is gzip or xz, which its content shows and not its name.
+    """Returns the content of a file, unpacked if it is gzip or xz, which its content shows and not its name.
 
     Raises ValueError, naming the file and the reason, for more than `limit` bytes (packed or not) and for
     anything but one whole gzip or xz.
@@ -52,14 +52,15 @@ def _out_of(kind: str, unpacker: _Unpacker, content: bytes, path: Path, limit: i
 
 
 def check_md5(content: bytes, expected: str, path: Path, whose: str) -> None:
-    """Raises ValueError if `content`, read from `path`, is not the published one."""
+    """Raises ValueError unless `content`, read from `path`, is the published one."""
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         raise ValueError(f"{path}: md5 {found}; {whose}'s is {expected}: the file is damaged or another one")
 
 
 def find(root: Path, places: Sequence[str], names: Sequence[str], packing: str) -> list[Path] | None:
-    """The files called `names`, with the ending `packing` or without: all from the first place with all of them."""
+    """Returns the files called `names`, with the ending `packing` or without: all from the first place that has all of
+    them; None if none has."""
     for place in places:
         # packed first: a download that was cut off may leave half an unpacked file beside a whole packed one
         found = [
@@ -72,8 +73,36 @@ def find(root: Path, places: Sequence[str], names: Sequence[str], packing: str) 
     return None
 
 
+def located(
+    root: Path,
+    places: Sequence[str],
+    names: Sequence[str],
+    packing: str,
+    what: str,
+    fetch: Callable[[], object] | None = None,
+    fetched: bool = False,
+) -> list[Path]:
+    """Returns the files that `find` finds; if there are none and `fetch` is given, it downloads them first.
+
+    `fetched` says, for the error, that a download is possible. Raises FileNotFoundError if they are nowhere, ValueError
+    if the download fails.
+    """
+    files = find(root, places, names, packing)
+    if files is None and fetch is not None:
+        try:
+            fetch()
+        except (OSError, RuntimeError) as error:
+            raise ValueError(
+                f"{what} could not be downloaded into {root} ({error}); put them there yourself"
+            ) from error
+        files = find(root, places, names, packing)
+    if files is None:
+        raise absent(what, root, places, fetched)
+    return files
+
+
 def absent(what: str, root: Path, places: Sequence[str], fetched: bool = True) -> FileNotFoundError:
-    """The error for files that are nowhere; `fetched` says whether the program can download them."""
+    """Returns the error for files that are nowhere; `fetched`: the program can download them."""
     return FileNotFoundError(
         f"{what} are in none of {', '.join(str(root / place) for place in places)};"
         " set data.root or $FEDLAPSE_DATA to where they are"

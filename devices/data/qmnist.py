@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from devices.data import idx, tv
 from devices.data.dataset import Dataset
-from devices.data.packed import absent, find
+from devices.data.packed import located
 from devices.splits import tenths
 
 PLACES = ("", "qmnist", "QMNIST/raw")
@@ -25,7 +25,7 @@ MOST_WRITERS = 10_000  # their numbers end at 2,599
 
 
 def qmnist(root: Path, download: bool = False, strangers: bool = False) -> Dataset:
-    """MNIST's training images by their 539 writers: 289 "census-0012", 250 "student-2154".
+    """Returns MNIST's training images by their 539 writers: 289 "census-0012", 250 "student-2154".
 
     No writer of MNIST's training images wrote test images.  So each writer's 60,000 are split 9:1 (`tenths`) into
     training and test examples.  With `strangers` the test set is MNIST's own: 10,000 images by 297 other writers,
@@ -51,27 +51,18 @@ def qmnist(root: Path, download: bool = False, strangers: bool = False) -> Datas
 
 
 def _writers(root: Path, part: str, download: bool) -> NDArray[np.int64]:
-    """The writer of each row of a label file, as series * MOST_WRITERS + number."""
-    names = [f"qmnist-{part}-labels-idx2-int"]
-    files = find(root, PLACES, names, ".gz")
-    if files is None and download:
-        _download(root, part)
-        files = find(root, PLACES, names, ".gz")
-    if files is None:
-        raise absent(f"QMNIST's labels ({names[0]})", root, PLACES)
-    rows = idx.checked(files[0], SUMS[part], "QMNIST").astype(np.int64)  # (60000, 8)
+    """Returns the writer of each row of a label file, as series * MOST_WRITERS + number."""
+    name = f"qmnist-{part}-labels-idx2-int"
+
+    def fetch() -> None:
+        tv.datasets().QMNIST(root, what=part, download=True)
+
+    what = f"QMNIST's labels ({name})"
+    [file] = located(root, PLACES, [name], ".gz", what, fetch if download else None, fetched=True)
+    rows = idx.checked(file, SUMS[part], "QMNIST").astype(np.int64)  # (60000, 8)
     return rows[:, SERIES] * MOST_WRITERS + rows[:, WRITER]
 
 
 def _name(code: int) -> str:
     series, writer = divmod(code, MOST_WRITERS)
     return f"{DOMAINS.get(series, f'series{series}')}-{writer:04d}"
-
-
-def _download(root: Path, part: str) -> None:
-    try:
-        tv.datasets().QMNIST(root, what=part, download=True)
-    except (OSError, RuntimeError) as error:
-        raise ValueError(
-            f"QMNIST could not be downloaded into {root} ({error}); put its two label files there yourself"
-        ) from error

@@ -1,4 +1,4 @@
-"""Reddit by community and month: texts that differ, and change with the years."""
+"""Reddit by community and month: texts that differ between communities and change over the years."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devices.data.dataset import Dataset
-from devices.data.packed import absent, find, unpacked
-from devices.data.text import divided, only_known, renumbered, windows
+from devices.data.packed import located, unpacked
+from devices.data.token_windows import divided, only_known, renumbered, windows
 from devices.splits import tenths
 
 FILE = "reddit_by_subreddit_2011-2015.jsonl"
@@ -52,7 +52,7 @@ def reddit(
     words: int = 2000,
     length: int = 20,
 ) -> Dataset:
-    """Next-word prediction; owners are the `communities` (subreddits), a cycle is `months_per_cycle` months.
+    """Returns next-word prediction; owners are the `communities` (subreddits), a cycle is `months_per_cycle` months.
 
     Cycle 0 begins with the month `first`; by default ten cycles of five months end with the file, in 2015-11.  The
     comments of a community and cycle, in the file's order and each ended by <eos>, are cut into windows of
@@ -65,13 +65,11 @@ def reddit(
     of 20, 30 or 35; docs/design/algorithms.md §6 (months pooled, 2,000 words).
     """
     _check(communities, first, cycles, months_per_cycle, words, length)
-    files = find(root, PLACES, [FILE], ".xz")
-    if files is None:
-        raise absent(f"Reddit's comments ({FILE})", root, PLACES, fetched=False)
+    [file] = located(root, PLACES, [FILE], ".xz", f"Reddit's comments ({FILE})")
     vocabulary = {"<eos>": 0}  # of all words, in the order in which they come
     streams: list[list[int]] = [[] for _ in range(len(communities) * cycles)]
     places = {name: k * cycles for k, name in enumerate(communities)}
-    for comment in _comments(files[0]):
+    for comment in _comments(file):
         cycle = (comment.month - _month(first)) // months_per_cycle
         if comment.community in places and 0 <= cycle < cycles:
             stream = streams[places[comment.community] + cycle]
@@ -81,12 +79,12 @@ def reddit(
     group = np.repeat(np.arange(len(parts)), [len(x) for x, _ in parts])
     x, y, classes = _numbered(parts, group, list(vocabulary), words)
     data = divided("reddit", x, y, classes, communities, group // cycles, cycles, group % cycles)
-    _check_parts(data, files[0])
+    _check_parts(data, file)
     return data
 
 
 def split(body: str) -> list[str]:
-    """The words and marks of a comment, in lower case."""
+    """Returns the words and marks of a comment, in lower case."""
     return WORD.findall(body.lower().replace("’", "'"))
 
 
@@ -135,7 +133,7 @@ def _month(text: str) -> int:
 def _numbered(
     parts: Sequence[tuple[NDArray[Any], NDArray[Any]]], group: NDArray[np.int64], names: Sequence[str], words: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """All windows and labels in the numbers of the vocabulary, and its size."""
+    """Returns all windows and labels in the numbers of the vocabulary, and the vocabulary's size."""
     x, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     counts = np.bincount(x[tenths(group)[0]].ravel(), minlength=len(names))
     counts[0] = 0  # <eos> has its own number

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devices.data.dataset import Dataset
-from devices.data.packed import absent, find, unpacked
-from devices.data.text import divided, windows
+from devices.data.packed import located, unpacked
+from devices.data.token_windows import divided, windows
 
 FILE = "shakespeare_roles.json"
 PLACES = ("", "shakespeare")
@@ -19,7 +19,7 @@ LIMIT = 1 << 24  # bytes; all plays are 5 million
 
 
 def shakespeare(root: Path, least: int = 1000, length: int = 80) -> Dataset:
-    """Next-character prediction; owners are the roles ("hamlet/OPHELIA") with at least `least` characters.
+    """Returns next-character prediction; owners are the roles ("hamlet/OPHELIA") with at least `least` characters.
 
     Examples are a role's lines cut into windows of `length` characters that do not overlap, with a label a
     position; each role's windows are split 9:1.  Characters of the whole file are numbered from 1 in their
@@ -32,10 +32,8 @@ def shakespeare(root: Path, least: int = 1000, length: int = 80) -> Dataset:
         raise ValueError(f"length is {length}; it must be 1 or more")
     if least <= 2 * length:
         raise ValueError(f"least is {least}; it must be {2 * length + 1} or more, for two windows of {length} a role")
-    files = find(root, PLACES, [FILE], ".xz")
-    if files is None:
-        raise absent(f"Shakespeare's roles ({FILE})", root, PLACES, fetched=False)
-    lines = _lines(files[0])
+    [file] = located(root, PLACES, [FILE], ".xz", f"Shakespeare's roles ({FILE})")
+    lines = _lines(file)
     alphabet = np.unique(np.concatenate([_codes(said) for said in lines.values()]))
     xs, ys, owners, counts = [], [], [], []
     for role, said in lines.items():
@@ -47,14 +45,14 @@ def shakespeare(root: Path, least: int = 1000, length: int = 80) -> Dataset:
         owners.append(role)
         counts.append(len(x))
     if not owners:
-        raise ValueError(f"{files[0]}: no role has {least} characters; take a smaller `least`")
+        raise ValueError(f"{file}: no role has {least} characters; take a smaller `least`")
     owner = np.repeat(np.arange(len(owners)), counts)
     x, y = np.concatenate(xs, dtype=np.int64), np.concatenate(ys, dtype=np.int64)
     return divided("shakespeare", x, y, len(alphabet) + 1, owners, owner)
 
 
 def _lines(path: Path) -> dict[str, str]:
-    """What each role says."""
+    """Returns the text of each role."""
     try:
         found: Any = json.loads(unpacked(path, LIMIT))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -69,5 +67,5 @@ def _lines(path: Path) -> dict[str, str]:
 
 
 def _codes(said: str) -> NDArray[np.uint32]:
-    """The characters' numbers in Unicode; half a pair (JSON may have one) counts as a character."""
+    """Returns the characters' Unicode numbers; half a surrogate pair (JSON may have one) counts as a character."""
     return np.frombuffer(said.encode("utf-32-le", "surrogatepass"), np.uint32)

@@ -1,4 +1,4 @@
-"""`import torchvision` works beside a CPU-only torch, wherever it is imported once this module is.
+"""Makes `import torchvision` work beside a CPU-only torch, wherever it is imported once this module is.
 
 torchvision's wheel on PyPI is built for CUDA.  Beside a CPU-only torch its compiled operators cannot be loaded, and
 then its import fails with "operator torchvision::nms does not exist", because it attaches shapes to two operators that
@@ -16,7 +16,8 @@ ATTACHES = "torchvision._meta_registrations"  # the module that fails; torchvisi
 
 
 class Definitions:
-    """Asked first where a module lies: of the one that would fail it makes the definitions, and finds none itself."""
+    """A finder of modules that is asked first: before the module that would fail is imported, it defines the missing
+    operators. It finds no module itself."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> None:
@@ -36,7 +37,7 @@ def _define() -> None:
 
 
 def datasets() -> ModuleType:
-    """`torchvision.datasets`; raises ImportError if torchvision is not installed."""
+    """Returns `torchvision.datasets`; raises ImportError if torchvision is not installed."""
     return importlib.import_module("torchvision.datasets")
 
 

@@ -10,9 +10,9 @@ from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from devices.benchmark_scores import ANCHORS, scores, speed_of
 from devices.device import profiles
 from devices.profiles import Table, shipped
-from devices.sources import ANCHORS, scores, speed_of
 from network.files import BadFile
 from network.traces import fedscale
 from scenarios.text.faults import BadScenario
@@ -23,7 +23,7 @@ LIKE = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-h
 def lines(path: Path, only: str, mflop: float | None) -> Iterator[str]:
     """A profiles file of the phones that the glob `only` matches.  Raises BadScenario.
 
-    A speed comes from AI-Benchmark's score (devices/sources.py), or from FedScale's seconds of a training step of one
+    A speed comes from AI-Benchmark's score, or from FedScale's seconds of a training step of one
     example, three times the `mflop` MFLOP of a forward pass; everything else is the nearest phone class's.
     """
     found = {name: speed for name, speed in _speeds(path, mflop) if fnmatchcase(name, only)}

@@ -142,7 +142,7 @@ class Lab:
         if place == CPU:
             x, y = self._part(part)
             return torch.from_numpy(x[indices]), torch.from_numpy(y[indices])
-        from algorithms.training.places import sent
+        from algorithms.training.transfers import sent
 
         chosen = sent(torch.from_numpy(indices), torch.device(place))
         all_x, all_y = self._resident["test" if part == "test" else "train"]

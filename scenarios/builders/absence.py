@@ -9,7 +9,7 @@ from pathlib import Path
 
 from devices import generated_presence
 from devices.generated_presence import Diurnal, Renewal, Sessions, night
-from devices.presence import Availability, Presence, Recorded, together
+from devices.presence import Availability, Presence, RecordedPresence, together
 from devices.traces import DAY, Log, read
 from network.files import BadFile
 from scenarios.builders.drawing import generator
@@ -77,10 +77,10 @@ def _sessions(said: hardware.Presence, name: str, seed: int, hour: float) -> Ite
         yield Diurnal(own("diurnal"), said.diurnal.arrive, said.diurnal.leave, hour)
 
 
-def _daily(start: float, end: float, hour: float) -> Recorded:
+def _daily(start: float, end: float, hour: float) -> RecordedPresence:
     """Online between these hours of each day; the run begins at `hour`."""
     spans = [(start, end)] if start < end else [(0.0, end), (start, HOURS)]
-    return Recorded(tuple((a * 3600, b * 3600) for a, b in spans if a < b), DAY, hour * 3600)
+    return RecordedPresence(tuple((a * 3600, b * 3600) for a, b in spans if a < b), DAY, hour * 3600)
 
 
 @lru_cache(maxsize=16)

@@ -19,8 +19,8 @@ from algorithms.aggregation import importance_weighted_mean, weighted_mean
 from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Tensors, Training
 from algorithms.counting.cost import PULL, SQUARES, Meter, sgd_traffic
 from algorithms.fedavg import FedAvg
+from algorithms.importance.batched import CHUNK
 from algorithms.importance.fisher import prepared
-from algorithms.importance.importance import CHUNK
 from algorithms.models import build
 from algorithms.training.seeding import seeded
 from tests.all_of import all_of

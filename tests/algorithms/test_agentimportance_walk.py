@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from algorithms.agentimportance_walk import HELD, SCORE, Walk, traffic
-from algorithms.counting.cost import Moved
+from algorithms.counting.cost import FloatCounter
 
 
 def number(value: float) -> Tensor:
@@ -61,7 +61,7 @@ def test_it_moves_the_floats_that_it_declares(window: int) -> None:
     walk, n = Walk(window, 1e-3), 1000
     place, slope = torch.randn(n), torch.randn(n)
     walk("w", place, slope)
-    with Moved() as moved:
+    with FloatCounter() as moved:
         for _ in range(6 * window):
             walk("w", place, slope)
     # copy_ and zero_ are counted as if they also read what they overwrite: two in a step, two at a window's end

@@ -16,7 +16,7 @@ from algorithms.counting.cost import PULL, PULL_PLAIN, SQUARES, sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedprox import FedProx
-from algorithms.importance.importance import CHUNK
+from algorithms.importance.batched import CHUNK
 from algorithms.training.seeding import seeded
 from network.wire.form import FRAME
 from network.wire.payload import sizes

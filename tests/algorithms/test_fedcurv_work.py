@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms import fedcurv, models
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Training
-from algorithms.counting.cost import Meter, Moved
+from algorithms.counting.cost import FloatCounter, Meter
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
@@ -93,17 +93,17 @@ def moved(algorithm: FedCurv, rounds: int, replies: int) -> tuple[float, float]:
     on_device = on_server = 0.0
     for round in range(rounds):
         server = replace(party(), round=round)
-        with Moved() as requested:
+        with FloatCounter() as requested:
             down = algorithm.request(state, list(memory), server).download
         answers = {}
         for name, kept in memory.items():
             device = replace(party(name, kept), round=round)
-            with Moved() as trained:
+            with FloatCounter() as trained:
                 answers[name] = algorithm.train(down, device)
             on_device = trained.floats
-        with Moved() as combined:
+        with FloatCounter() as combined:
             state = algorithm.combine(state, answers, server)
-        with Moved() as averaged:
+        with FloatCounter() as averaged:
             FedAvg(TRAINING).combine(state, answers, server)
         on_server = requested.floats + combined.floats - averaged.floats
         memory = {name: kept | answers[name].if_counted for name, kept in memory.items()}

@@ -195,11 +195,11 @@ def test_examples_that_are_no_images_or_labels_are_refused_with_their_writer(tmp
 
 def test_files_without_images_or_with_too_many_are_refused(tmp_path, monkeypatch):
     written(tmp_path / "all_data_0.json", file_of({"w1": []}))
-    with pytest.raises(ValueError, match="no images"):
+    with pytest.raises(ValueError, match="no examples"):
         leaf.femnist(tmp_path)
     written(tmp_path / "all_data_0.json", file_of({"w1": writer(1), "w2": writer(2)}))
     monkeypatch.setattr(leaf, "MOST", 1)
-    with pytest.raises(ValueError, match="more than 1 images"):
+    with pytest.raises(ValueError, match="more than 1 pixels"):
         leaf.femnist(tmp_path)
 
 

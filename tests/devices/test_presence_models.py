@@ -12,10 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devices.generated_presence import DAY, HOUR, Diurnal, Renewal, night
-from devices.presence import Presence, Recorded, Together, together
+from devices.presence import AllOf, Presence, RecordedPresence, together
 
 HOURS = range(24)
-MODELS = [Renewal(7, 600.0, 1200.0), night(7, local=20.5), Recorded(((10.0, 400.0), (900.0, 1000.0)), 1000.0, 333.0)]
+MODELS = [
+    Renewal(7, 600.0, 1200.0),
+    night(7, local=20.5),
+    RecordedPresence(((10.0, 400.0), (900.0, 1000.0)), 1000.0, 333.0),
+]
 SEEDED = [lambda seed: Renewal(seed, 600.0, 1200.0), lambda seed: night(seed, local=20.5)]
 PIECES = st.lists(st.tuples(st.integers(0, 15), st.integers(1, 8)), max_size=5)
 
@@ -82,47 +86,47 @@ def test_a_time_that_is_none_is_refused(model):
 @given(PIECES, st.integers(16, 24), st.integers(0, 50), st.integers(0, 80))
 def test_a_recording_repeats(pieces, period, offset, t):
     intervals = within(pieces, period)
-    model, phase = Recorded(intervals, float(period), float(offset)), (t + offset) % period
+    model, phase = RecordedPresence(intervals, float(period), float(offset)), (t + offset) % period
     assert model.on(t) == any(a <= phase < b for a, b in intervals)
 
 
 @given(PIECES, st.integers(16, 24), st.integers(0, 50), st.integers(0, 80))
 def test_a_recordings_next_instants_are_found_second_by_second(pieces, period, offset, t):
-    model = Recorded(within(pieces, period), float(period), float(offset))
+    model = RecordedPresence(within(pieces, period), float(period), float(offset))
     seconds = range(t, t + 2 * period + 1)
     assert model.next_on(t) == next((s for s in seconds if model.on(s)), math.inf)
     assert model.next_off(t) == next((s for s in seconds if not model.on(s)), math.inf)
 
 
 def test_a_session_goes_on_where_the_recording_begins_again():
-    model = Recorded(((0.0, 10.0), (90.0, 100.0)), 100.0)
+    model = RecordedPresence(((0.0, 10.0), (90.0, 100.0)), 100.0)
     assert model.next_off(95) == 110
 
 
 @given(st.floats(0, 1e9), st.floats(0, 1e6))
 def test_rounding_never_puts_an_instant_before_its_change(t, offset):
-    model = Recorded(((0.1, 0.3), (0.7, 1.1)), 1.3, offset)
+    model = RecordedPresence(((0.1, 0.3), (0.7, 1.1)), 1.3, offset)
     assert model.on(model.next_on(t))
     assert not model.on(model.next_off(t))
 
 
 def test_never_and_always_on():
-    assert Recorded((), 10.0).next_on(3) == math.inf
-    assert not Recorded((), 10.0).always
-    assert Recorded(((0.0, 4.0), (4.0, 10.0)), 10.0).always
-    assert Recorded(((0.0, 10.0),), 10.0).next_off(3) == math.inf
+    assert RecordedPresence((), 10.0).next_on(3) == math.inf
+    assert not RecordedPresence((), 10.0).always
+    assert RecordedPresence(((0.0, 4.0), (4.0, 10.0)), 10.0).always
+    assert RecordedPresence(((0.0, 10.0),), 10.0).next_off(3) == math.inf
 
 
 @pytest.mark.parametrize("interval", [(-1, 2), (2, 2), (3, 2), (5, 11), (math.nan, 2), (1, math.inf), (1, 1 + 1e-6)])
 def test_an_interval_outside_the_recording_is_refused(interval):
     with pytest.raises(ValueError, match="the interval is"):
-        Recorded((interval,), 10.0)
+        RecordedPresence((interval,), 10.0)
 
 
 @pytest.mark.parametrize(("period", "offset"), [(0, 0), (-1, 0), (math.inf, 0), (math.nan, 0), (1, math.nan)])
 def test_a_recording_without_length_is_refused(period, offset):
     with pytest.raises(ValueError, match="a period is above 0"):
-        Recorded((), period, offset)
+        RecordedPresence((), period, offset)
 
 
 # ---- renewal
@@ -246,16 +250,16 @@ def test_rates_without_sense_are_refused(wrong):
 
 @given(PIECES, PIECES, st.integers(0, 60))
 def test_together_is_where_all_are(first, second, t):
-    parts = (Recorded(within(first, 16), 16.0), Recorded(within(second, 20), 20.0))
-    model, seconds = Together(parts), range(t, t + 161)  # 80 s is a common period
+    parts = (RecordedPresence(within(first, 16), 16.0), RecordedPresence(within(second, 20), 20.0))
+    model, seconds = AllOf(parts), range(t, t + 161)  # 80 s is a common period
     assert model.on(t) == all(part.on(t) for part in parts)
     assert model.next_off(t) == next((s for s in seconds if not model.on(s)), math.inf)
     assert model.next_on(t) == next((s for s in seconds if model.on(s)), math.inf)
 
 
 def test_parts_that_never_meet_end_the_search():
-    parts = (Recorded(((0.0, 5.0),), 10.0), Recorded(((5.0, 10.0),), 10.0))
-    assert Together(parts).next_on(0) == math.inf
+    parts = (RecordedPresence(((0.0, 5.0),), 10.0), RecordedPresence(((5.0, 10.0),), 10.0))
+    assert AllOf(parts).next_on(0) == math.inf
 
 
 def test_eligible_is_who_charges_and_has_wifi_and_is_there():
@@ -272,4 +276,4 @@ def test_what_is_always_there_needs_no_part():
     away = Presence(((1.0, 2.0),))
     assert together([Presence(), away]) is away
     assert together([]) == together([Presence()]) == Presence()
-    assert Together((Presence(),)).always
+    assert AllOf((Presence(),)).always

@@ -16,9 +16,9 @@ from algorithms.algorithm import Phase
 from algorithms.counting.cost import Meter
 from algorithms.counting.step_counts import Step
 from algorithms.models import build, cross_entropy
+from devices.benchmark_scores import ANCHORS, scores, speed_of
 from devices.device import POSITION, Device, Profile, numbers_of, profile_of, profiles, read_profiles
 from devices.profiles import shipped
-from devices.sources import ANCHORS, scores, speed_of
 
 PLAIN = Profile("plain", 1e9, 1e8, 0.5, 10**6, "made up")
 CLASSES = replace(PLAIN, conv_flops_per_s=2e9, dense_flops_per_s=4e9, recurrent_flops_per_s=5e8)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from algorithms.algorithm import Load, Pass, Phase, Work
 from algorithms.counting.cost import SQUARES
 from algorithms.fedavg import FedAvg
-from algorithms.importance.importance import CHUNK
+from algorithms.importance.batched import CHUNK
 
 
 @dataclass(frozen=True)

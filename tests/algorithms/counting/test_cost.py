@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Pass, Phase
-from algorithms.counting.cost import PULL, PULL_PLAIN, SQUARES, Meter, Moved, sgd_traffic
-from algorithms.importance.importance import CHUNK
+from algorithms.counting.cost import PULL, PULL_PLAIN, SQUARES, FloatCounter, Meter, sgd_traffic
+from algorithms.importance.batched import CHUNK
 from algorithms.models import MODELS, build, cross_entropy, input_shape
 
 torch.set_num_threads(1)  # as in a worker
@@ -291,11 +291,11 @@ def test_the_optimisers_traffic_is_its_operands(momentum: float) -> None:
 
 def test_the_constants_are_what_the_operations_move() -> None:
     parameter, anchor, gradient, omega = (torch.ones(1000) for _ in range(4))
-    with Moved() as pulled:
+    with FloatCounter() as pulled:
         gradient.addcmul_(omega, parameter - anchor, value=0.1)
-    with Moved() as plain:
+    with FloatCounter() as plain:
         gradient.add_(parameter - anchor, alpha=0.1)
-    with Moved() as squares:
+    with FloatCounter() as squares:
         torch.zeros(1000, dtype=torch.float64).add_(parameter)
     written = 2000  # the accumulator's zeros, once and not per step
     assert (pulled.floats, plain.floats) == (1000 * PULL, 1000 * PULL_PLAIN)
@@ -304,10 +304,10 @@ def test_the_constants_are_what_the_operations_move() -> None:
 
 def test_a_view_moves_nothing() -> None:
     x = torch.zeros(4, 6)
-    with Moved() as moved:
+    with FloatCounter() as moved:
         x.T.reshape(3, 8)[1:].detach()
     assert moved.floats == 2 * 24  # the reshape of a transpose copies: read and written
-    with Moved() as moved:
+    with FloatCounter() as moved:
         F.relu(x.view(24))
     assert moved.floats == 2 * 24
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Phase
-from algorithms.counting.cost import Meter, Moved
+from algorithms.counting.cost import FloatCounter, Meter
 from algorithms.models import build, cross_entropy, twice_differentiable
 
 torch.set_num_threads(1)  # as in a worker
@@ -91,12 +91,12 @@ def test_two_sizes_of_a_batch_tell_what_every_other_costs(order: str) -> None:
 
 def test_a_lookup_moves_its_rows_and_not_the_table() -> None:
     table, words = torch.zeros(1000, 8), torch.zeros(3, T, dtype=torch.long)
-    with Moved() as moved:
+    with FloatCounter() as moved:
         nn.functional.embedding(words, table)
     assert moved.floats == 3 * T * 2 + 2 * (3 * T * 8)  # the words, of eight bytes each; rows read, and written
 
 
 def test_splitting_the_gates_moves_nothing() -> None:
-    with Moved() as moved:
+    with FloatCounter() as moved:
         torch.zeros(3, 8).unsafe_chunk(4, 1)
     assert moved.floats == 24  # the zeros, written

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from algorithms.algorithm import Loss, Tensors
-from algorithms.importance import importance as module
+from algorithms.importance import batched, gradients
 from algorithms.importance.importance import Kind, importance
 from algorithms.models import build, cross_entropy, input_shape
 from tests.all_of import all_of
@@ -108,13 +108,13 @@ def batch_norm() -> nn.Module:
 def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """Which path the last call took."""
     taken: list[str] = ["fast"]
-    slow = module._slow
+    slow = gradients.one_by_one
 
     def watched(*args: object) -> Tensors:
         taken[0] = "general"
         return slow(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "_slow", watched)
+    monkeypatch.setattr("algorithms.importance.importance.one_by_one", watched)
     return lambda: taken[0]
 
 
@@ -173,7 +173,7 @@ def test_both_paths_agree(kind: Kind) -> None:
 
 
 def one_path(model: nn.Module, x: Tensor, y: Tensor, kind: Kind) -> Tensors:
-    sums = module._slow(copy.deepcopy(model), cross_entropy, x, y, kind)
+    sums = gradients.one_by_one(copy.deepcopy(model), cross_entropy, x, y, kind)
     return {name: total / len(x) for name, total in sums.items()}
 
 
@@ -186,8 +186,8 @@ def test_the_size_of_the_chunks_changes_nothing_but_rounding(
     x, y = examples((6,), 70)
     whole = importance(model, cross_entropy, x, y, kind)
     for size in (1, 13):
-        monkeypatch.setattr(module, "CHUNK", size)
-        monkeypatch.setattr(module, "VMAP_CHUNK", size)
+        monkeypatch.setattr(batched, "CHUNK", size)
+        monkeypatch.setattr(gradients, "VMAP_CHUNK", size)
         assert_near(importance(model, cross_entropy, x, y, kind), whole, 1e-13)
 
 
@@ -195,11 +195,11 @@ def test_cutting_the_unfolded_images_changes_nothing_but_rounding(monkeypatch: p
     model = build("digits-cnn", 2).double()
     x, y = examples((1, 8, 8), 10)
     whole = importance(model, cross_entropy, x, y, "sq")
-    monkeypatch.setattr(module, "UNFOLDED", 1)
+    monkeypatch.setattr(batched, "UNFOLDED", 1)
     assert_near(importance(model, cross_entropy, x, y, "sq"), whole, 1e-13)
 
 
-@pytest.mark.parametrize(("make", "limit"), [(normed, module.VMAP_CHUNK), (lambda: nn.Linear(6, 10), module.CHUNK)])
+@pytest.mark.parametrize(("make", "limit"), [(normed, gradients.VMAP_CHUNK), (lambda: nn.Linear(6, 10), batched.CHUNK)])
 def test_no_more_than_a_chunk_is_ever_in_the_network(make: Callable[[], nn.Module], limit: int) -> None:
     seen: list[int] = []
     at_once: list[int] = []
@@ -208,7 +208,7 @@ def test_no_more_than_a_chunk_is_ever_in_the_network(make: Callable[[], nn.Modul
         seen.append(len(y))
         return cross_entropy(outputs, y)
 
-    power = module.POWER["sq"]
+    power = gradients.POWER["sq"]
 
     def watched(tensor: Tensor) -> Tensor:
         at_once.append(len(tensor))
@@ -216,7 +216,7 @@ def test_no_more_than_a_chunk_is_ever_in_the_network(make: Callable[[], nn.Modul
 
     x, y = examples((6,), 3 * limit + 1, torch.float32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(module.POWER, "sq", watched)
+        patch.setitem(gradients.POWER, "sq", watched)
         importance(make(), loss, x, y, "sq")
     assert max(at_once) == limit
     assert max(seen) <= limit

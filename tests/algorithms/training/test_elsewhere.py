@@ -15,7 +15,7 @@ from algorithms.importance.importance import estimating
 from algorithms.importance.placebo import replaced
 from algorithms.keeptrace import keep_trace
 from algorithms.stack import together
-from algorithms.training import dropout, local, places, stack_model, stack_sgd
+from algorithms.training import dropout, local, stack_model, stack_sgd, transfers
 from algorithms.training.dropout import counter_based
 from algorithms.training.local import Quadratic, Sgd
 from algorithms.training.seeding import seeded
@@ -125,7 +125,7 @@ def image_net():
 
 def test_a_stack_is_the_loop_there(monkeypatch):
     """In float64, on the CPU, which does what a GPU would do: layers as matrix products, and dropout from numbers."""
-    monkeypatch.setattr(places, "elsewhere", lambda place: True)
+    monkeypatch.setattr(transfers, "elsewhere", lambda place: True)
     monkeypatch.setattr(stack_model, "_known", {})
     model, draw = image_net(), torch.Generator().manual_seed(1)
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
@@ -150,7 +150,7 @@ def test_a_stack_is_the_loop_there(monkeypatch):
 
 def test_layers_keep_their_hooks_and_attributes_there(monkeypatch):
     """A hook that doubles, and a network that asks a layer for its inputs."""
-    monkeypatch.setattr(places, "elsewhere", lambda place: True)
+    monkeypatch.setattr(transfers, "elsewhere", lambda place: True)
 
     class Asks(nn.Module):
         def __init__(self):
@@ -188,13 +188,13 @@ def test_a_model_that_is_not_simple_is_evaluated_as_on_the_cpu(monkeypatch):
     model, x = Counts(), torch.randn(3, 4)
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
     wanted = local.outputs(model, weights, x)
-    monkeypatch.setattr(places, "elsewhere", lambda place: True)
+    monkeypatch.setattr(transfers, "elsewhere", lambda place: True)
     assert torch.equal(local.outputs(model, weights, x), wanted)
     assert weights["uses"] == 0
 
 
 def test_test_shards_of_a_stack_are_looked_at_in_pieces(monkeypatch):
-    monkeypatch.setattr(places, "elsewhere", lambda place: True)
+    monkeypatch.setattr(transfers, "elsewhere", lambda place: True)
     monkeypatch.setattr(local, "PIECE_ON_GPU", 6)
     model = nn.Sequential(nn.Linear(4, 3))
     weights = [{name: k * value.detach() for name, value in model.named_parameters()} for k in (1, 2, 3)]

@@ -12,7 +12,7 @@ from torch import nn
 from algorithms import models
 from algorithms.algorithm import Phase
 from algorithms.counting.cost import Meter
-from algorithms.training.uncompiled import without_compiler
+from algorithms.training.copied import without_compiler
 from emulator.pricing.memory import activations
 
 layers = nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Dropout(0.5), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(27, 4)

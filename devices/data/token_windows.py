@@ -1,4 +1,4 @@
-"""What the texts share: windows of a stream of tokens, numbers of words, and how owners' windows become a data set."""
+"""Shared parts of the text data sets: windows of a stream of tokens, numbers of words, and the split by owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN = 0  # the token of every word that is not in the vocabulary, and of pad
 
 
 def windows(stream: NDArray[Any], length: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """`stream` (n,) cut into windows x and their labels y, both ((n - 1) // length, length).
+    """Returns `stream` (n,) cut into windows x and their labels y, both ((n - 1) // length, length).
 
     Windows do not overlap; the label of a token is the one after it in the stream.  What is left over at the
     end is dropped.
@@ -26,10 +26,11 @@ def windows(stream: NDArray[Any], length: int) -> tuple[NDArray[Any], NDArray[An
 
 
 def renumbered(counts: NDArray[np.integer], names: Sequence[str], most: int, first: int = 1) -> NDArray[np.int64]:
-    """New numbers (n,) of the words `names`, which come `counts` (n,) times: the `most` commonest get first ...
+    """Returns new numbers (n,) of the words `names`, which come `counts` (n,) times: the `most` commonest get `first`
+    ...
 
-    The others become UNKNOWN, as do words that never come.  Equally common words are taken in the order of
-    their names, so the numbers depend on nothing else.
+    The others become UNKNOWN, as do words that never come. Equally common words are taken in the order of their names,
+    so the numbers depend on nothing else.
     """
     ranking = sorted(range(len(names)), key=lambda i: (-int(counts[i]), names[i]))
     chosen = [i for i in ranking[:most] if counts[i]]
@@ -39,10 +40,10 @@ def renumbered(counts: NDArray[np.integer], names: Sequence[str], most: int, fir
 
 
 def only_known(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`labels` with UNLABELLED for UNKNOWN: predicting that some rare word comes next is of no use.
+    """Returns `labels` with UNLABELLED for UNKNOWN: predicting that some rare word comes next is of no use.
 
-    As a class, "unknown" would be the commonest, and most of the accuracy.  Source: LEAF (Caldas et al. 2018)
-    never counts a predicted unknown word as right.
+    As a class, "unknown" would be the commonest, and most of the accuracy. Source: LEAF (Caldas et al. 2018) never
+    counts a predicted unknown word as right.
     """
     return np.where(labels == UNKNOWN, UNLABELLED, labels)
 
@@ -57,7 +58,7 @@ def divided(
     cycles: int = 1,
     cycle: NDArray[np.int64] | None = None,
 ) -> Dataset:
-    """The data set of windows in their order, those of each owner and cycle split 9:1 (`tenths`).
+    """Returns the data set of windows in their order, those of each owner and cycle split 9:1 (`tenths`).
 
     Then windows without any label are left out: they count nowhere, and a mean over them would be of nothing.
     """

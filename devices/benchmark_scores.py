@@ -24,7 +24,7 @@ ANCHORS: dict[str, tuple[float, str]] = {
 
 
 def scores(path: Path, column: str = "CPU_F_AI_Score") -> dict[str, float]:
-    """Phone -> score, from `raw_ai_benchmark_list.json` (its `column`) or `benchmark2score.json`.
+    """Returns phone -> score, from `raw_ai_benchmark_list.json` (its `column`) or `benchmark2score.json`.
 
     A phone that is listed several times has its last score.  The second file's are those with an NPU, which does not
     train: prefer the first.  Raises ValueError for a file that is neither, or a score that is not a positive number.
@@ -40,7 +40,7 @@ def scores(path: Path, column: str = "CPU_F_AI_Score") -> dict[str, float]:
 
 
 def speed_of(score: float, anchors: Mapping[float, float]) -> float:
-    """FLOP/s of a phone with this score: a power law between neighbouring anchors (score -> FLOP/s).
+    """Returns the FLOP/s of a phone with this score: a power law between neighbouring anchors (score -> FLOP/s).
 
     Beyond the outermost anchors speed is proportional to the score.  Raises ValueError for numbers that are not
     positive, and for no anchors.

@@ -1,4 +1,4 @@
-"""Where tensors lie: on the CPU, or on a GPU."""
+"""Transfers of tensors between the CPU and a GPU."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from torch import Tensor
 
 
 def elsewhere(place: torch.device) -> bool:
-    """Whether it is not the CPU."""
+    """Returns true for a device other than the CPU."""
     return place.type != "cpu"
 
 
 def sent(values: Tensor, on: torch.device) -> Tensor:
-    """Values of the CPU there.  Nobody waits for a GPU that still works: it takes them when it comes to them."""
+    """Returns values of the CPU on that device, without waiting for a GPU that is still busy."""
     return values.pin_memory().to(on, non_blocking=True) if on.type == "cuda" else values.to(on)
 
 
 def fetched(values: Tensor) -> Tensor:
-    """Values on the CPU; from a GPU six times as fast as by .cpu(), as the memory is locked in place."""
+    """Returns values on the CPU; from a GPU six times as fast as .cpu(), because the memory is pinned."""
     return torch.empty_like(values, device="cpu", pin_memory=True).copy_(values) if values.is_cuda else values.cpu()
