@@ -50,10 +50,10 @@ class AgentImportance(FedAvg):
     """Weight of the penalty, λ, with ½ before it; 0 means no penalty. The paper takes 10 for the CNN and 1e5 for the
     MLP."""
     ewc: bool = True
-    """Whether devices are held to the broadcast model by importance (the paper's EWC)."""
+    """Hold devices to the broadcast model by importance (the paper's EWC)."""
     weighted: bool = True
-    """Whether the server weights each coordinate by importance (the paper's weighted average) instead of whole models
-    by examples."""
+    """Weight each coordinate by importance on the server (the paper's weighted average) instead of whole models by
+    examples."""
     gamma: float = 0.9
     """Decay γ of importance: the share of the last round's importance that stays in the next round's."""
     importance: Literal["ewc", "rwalk"] = "ewc"
@@ -70,8 +70,7 @@ class AgentImportance(FedAvg):
     """Damping ξ of rwalk's scores; the smaller it is, the larger the scores. RWalk's own 0.001 needs a strength 1000
     times smaller."""
     normalise: bool = False
-    """Whether rwalk divides importance and scores by their largest values before adding them; strength is then 0.1 to
-    100."""
+    """Divide importance and scores by their largest values before rwalk adds them; strength is then 0.1 to 100."""
 
     def __post_init__(self) -> None:
         shares = dict.fromkeys(("gamma", "threshold"), (0, 1))

@@ -51,7 +51,7 @@ class Continual(FedAvg):
     cohort_rule: ClassVar[CohortRule] = "own"
 
     variant: Variant = "baseline"
-    """What happens at the end of a cycle: nothing but FedAvg (baseline), retraining of all parameters (alg0), or
+    """Retraining at the end of a cycle: none, only FedAvg (baseline), retraining of all parameters (alg0), or
     retraining of the personal parameters (alg1, alg2)."""
     personal: str = "softmax.*"
     """Names of the personal parameters, as patterns with * separated by spaces. In the text models softmax.* is the
@@ -62,14 +62,14 @@ class Continual(FedAvg):
     retrain_epochs: int = 1
     """Passes over a device's examples when it retrains."""
     upload: Literal["minimal", "literal"] = "minimal"
-    """What every device sends after retraining: only what the server does not know yet (minimal), or what the paper's
-    text says (literal)."""
+    """Upload of every device after retraining: only the part that the server does not know yet (minimal), or what the
+    paper's text says (literal)."""
     pretrain: int = 0
     """Epochs of SGD on the server's proxy set before round 0; all devices start from the result. With 0 there is no
     pretraining."""
     average: bool = False
-    """Whether, in the baseline, the last round of a cycle asks the whole fleet, so that the next cycle starts from
-    the mean of all devices."""
+    """In the baseline, ask the whole fleet in the last round of a cycle, so that the next cycle starts from the mean of
+    all devices."""
 
     def __post_init__(self) -> None:
         options.check(self, inner=(1, inf), retrain_epochs=(0, inf), pretrain=(0, inf))

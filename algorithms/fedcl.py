@@ -59,7 +59,7 @@ class FedCL(FedAvg):
     trainings: ClassVar[Mapping[str, Mapping[str, float | str]]] = TRAININGS
 
     importance: fedcl_omega.Importance = "abs"
-    """How the importance of a weight is estimated: mean absolute gradient (abs), mean squared gradient (sq), one
+    """Estimate of a weight's importance: mean absolute gradient (abs), mean squared gradient (sq), one
     number per tensor (tensor_scalar), without labels (mas), or from the weight's path (si)."""
     interval: int = 1
     """Rounds between two estimates of importance, N: it is estimated and sent in every N-th round."""
@@ -68,7 +68,7 @@ class FedCL(FedAvg):
     is the paper's text and FedProx with μ = 2λ), the server's current one, sent to devices that lack it (catch_up), its
     own estimate (local_estimate), or none."""
     first: fedcl_omega.First = "none"
-    """What keep_last does on a device that has not received importance yet: no penalty (none), 1 for all weights
+    """Importance that keep_last uses on a device that has not received any yet: no penalty (none), 1 for all weights
     (identity), or the server sends it one (send)."""
     strength: float = 0.5
     """Weight of the penalty, λ; 0 makes it FedAvg."""

@@ -63,17 +63,17 @@ class FedCurv(FedAvg):
     strength: float = 1.0
     """Weight of the penalty, λ; 0 makes it FedAvg."""
     upload: Literal["paper", "lean"] = "paper"
-    """What a device uploads: θ̂, Î and their product Î⊙θ̂ (paper), or only θ̂ and Î (lean), which the server
+    """Upload of a device: θ̂, Î and their product Î⊙θ̂ (paper), or only θ̂ and Î (lean), which the server
     multiplies, so that it has to see each upload."""
     fisher: Literal["empirical", "exact", "sampled", "batch_squared"] = "empirical"
-    """How the Fisher diagonal Î is estimated from squared gradients: with the examples' labels (empirical), expected
+    """Estimate of the Fisher diagonal Î from squared gradients: with the examples' labels (empirical), expected
     over the model's labels (exact), with labels drawn from the model (sampled), or of whole batches (batch_squared)."""
     participation: Literal["counted", "last_round"] = "counted"
     """Devices whose curvature enters the sums: all devices, each with its last counted upload (counted), or only
     those of the last round (last_round)."""
     centred: bool | Literal["auto"] = "auto"
-    """Whether devices send Î⊙(θ̂ - broadcast θ) instead of Î⊙θ̂, which loses less in a low-precision encoding; auto
-    does so where an upload's encoding is lossy."""
+    """Send Î⊙(θ̂ - broadcast θ) instead of Î⊙θ̂, which loses less in a low-precision encoding; auto does so if an
+    upload's encoding is lossy."""
     keep: float = 1.0
     """Share of coordinates of Î and Î⊙θ̂ that a device sends: those with the largest Î of the whole model."""
     max_age: int = 0

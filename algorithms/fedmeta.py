@@ -47,7 +47,7 @@ class FedMeta(FedAvg):
     """Loss that UGA's clients differentiate: the mean over a device's examples (mean), their sum (sum), or the sum of
     the batches' means (batch_accumulate)."""
     first_order: bool = False
-    """Whether UGA's clients leave out second derivatives."""
+    """Leave out second derivatives in UGA's clients."""
     budget_mb: float = 256.0
     """Memory in MB that UGA's clients use for the intermediate weights."""
     clip_norm: float = 0.0

@@ -34,8 +34,8 @@ class FedShare(FedAvg):
     downloads: ClassVar[Collection[str]] = ("weights", "share")
 
     split: Literal["whole", "per_client", "per_round"] = "whole"
-    """What each device gets of the shared set: all of it (whole), its own part (per_client), or in each round a new
-    part, divided among the devices asked (per_round)."""
+    """Part of the shared set that each device gets: all of it (whole), its own part (per_client), or in each round a
+    new part, divided among the devices asked (per_round)."""
 
     def __post_init__(self) -> None:
         options.check(self)

@@ -43,7 +43,7 @@ class UGA(FedAvg):
     """Loss whose gradient is taken: the mean over a device's examples (mean), their sum, as the paper's text says
     literally (sum), or the sum of the batches' means (batch_accumulate)."""
     first_order: bool = False
-    """Whether to leave out second derivatives, so that the gradient at the trained model stands for that at the
+    """Leave out second derivatives, so that the gradient at the trained model stands for that at the
     broadcast model."""
     budget_mb: float = 256.0
     """Memory in MB for the intermediate weights; if those of all T steps do not fit, every √T-th is kept and the
@@ -77,11 +77,9 @@ class UGA(FedAvg):
         accumulate = self.loss == "batch_accumulate"
         traced = keeptrace.keep_trace(*given, accumulate)
         times = ceil(n / self.training.batch) if accumulate else 1
-        most = times * self.clip_norm
-        length = _length(traced.gradient) if most else 0.0
-        gradient = (
-            {name: g * (most / length) for name, g in traced.gradient.items()} if length > most else traced.gradient
-        )
+        gradient, most = traced.gradient, times * self.clip_norm
+        if most and (length := _length(gradient)) > most:
+            gradient = {name: g * (most / length) for name, g in gradient.items()}
         if self.loss == "sum":
             gradient = {name: n * g for name, g in gradient.items()}
         buffers = _buffers(device.model, traced.weights)

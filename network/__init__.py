@@ -1,1 +1,1 @@
-"""How bytes travel: payloads, links, and the sharing of links."""
+"""Payloads, links, and the sharing of links: how bytes travel."""

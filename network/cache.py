@@ -1,4 +1,5 @@
-"""fedlapse's folder in the user's cache: what takes long to make lies there, and may be removed at any time."""
+"""The path of fedlapse's folder in the user's cache, which holds what takes long to make and may be removed at any
+time."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 
 
 def cache(environment: Mapping[str, str]) -> Path:
-    """`~/.cache/fedlapse`, or below $XDG_CACHE_HOME (XDG base directories).
+    """Returns `~/.cache/fedlapse`, or the folder below $XDG_CACHE_HOME (XDG base directories).
 
     Raises RuntimeError if the user has no home.
     """

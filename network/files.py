@@ -1,6 +1,6 @@
-"""Files of others: text, and JSON and pickles of plain values, read without running anything.
+"""Readers of files that others have made: text, and JSON and pickles of plain values, without running anything.
 
-Readers in network/ and in devices/ share it, and whatever is wrong with a file is one kind of error.
+The readers in network/ and in devices/ use them, and each fault of a file is one kind of error.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class BadFile(ValueError):  # noqa: N818 - said to a user
 
 
 def bad(name: str, line: int | None, reason: str, lacks: Lack | None = None) -> BadFile:
-    """The error, in one line whatever the file's name and content."""
+    """Returns the error, in one line whatever the file's name and content."""
     why = _printable(f"line {line}: {reason}" if line is not None else reason)
     error = BadFile(f"{_printable(name)}: {why}")
     error.reason, error.lacks = why, lacks
@@ -78,7 +78,7 @@ def _printable(text: str) -> str:
 
 
 def shown(cell: object) -> str:
-    """A value for an error, cut when long; a container is named by its type, for it may be of any size."""
+    """Returns a value for an error, cut when long; a container is named by its type, for it may be of any size."""
     if isinstance(cell, str):
         return repr(cell if len(cell) <= 40 else cell[:37] + "...")
     return repr(cell) if isinstance(cell, float | bool | None) else f"a {type(cell).__name__}"
@@ -86,7 +86,7 @@ def shown(cell: object) -> str:
 
 @contextmanager
 def watched(told: Told) -> Iterator[None]:
-    """While it lasts, `told` hears again and again how much of a file was read; it must not take long."""
+    """A context in which `told` hears again and again how much of a file was read; it must not take long."""
     token = _told.set(told)
     try:
         yield
@@ -96,7 +96,7 @@ def watched(told: Told) -> Iterator[None]:
 
 @contextmanager
 def being_read(name: str) -> Iterator[None]:
-    """Whoever watches hears that it was read as a whole, or as far as it could be."""
+    """A context at whose end the file counts as read as a whole, or as far as it could be."""
     try:
         yield
     finally:
@@ -104,14 +104,14 @@ def being_read(name: str) -> Iterator[None]:
 
 
 def tell(name: str, share: float) -> None:
-    """So much of the file was read."""
+    """Reports that this share of the file was read."""
     told = _told.get()
     if told is not None:
         told(name, share)
 
 
 def content(path: Path) -> bytes:
-    """All bytes of a file.  Raises BadFile if it cannot be read, is empty or is larger than LARGEST."""
+    """Returns all bytes of a file. Raises BadFile if it cannot be read, is empty or is larger than LARGEST."""
     name = str(path)
     try:
         if not path.is_file():  # a pipe or a device could keep us waiting
@@ -128,14 +128,14 @@ def content(path: Path) -> bytes:
 
 
 def check_size(name: str, nbytes: int, most: int, what: str = "") -> None:
-    """Raises BadFile for a file that is larger; `what` it is."""
+    """Raises BadFile for a file that is larger than `most` bytes; `what` describes it in the error."""
     if nbytes > most:
         size = f"has {nbytes / 1e6:,.1f} MB"
         raise bad(name, None, f"{size}; at most {most / 1e6:g} MB{what} are read: cut it in parts")
 
 
 def decoded(name: str, data: bytes) -> str:
-    """The text that the bytes are in UTF-8.  Raises BadFile if they are none, or too many to be read safely."""
+    """Returns the bytes as UTF-8 text. Raises BadFile if they are no text, or too many to be read safely."""
     for start, reason in FOREIGN.items():
         if data.startswith(start):
             raise bad(name, None, reason)
@@ -153,12 +153,12 @@ def decoded(name: str, data: bytes) -> str:
 
 
 def is_pickle(data: bytes) -> bool:
-    """Whether the bytes begin as a pickle of protocol 2 to 5 does; older ones look like any text."""
+    """Returns true if the bytes begin as a pickle of protocol 2 to 5 does; older ones look like any text."""
     return len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5
 
 
 def table(name: str, data: bytes) -> Table:
-    """{client: value} from JSON or a pickle, keys as texts.  Raises BadFile unless it has one entry or more."""
+    """Returns {client: value} from JSON or a pickle, keys as texts. Raises BadFile unless it has at least one entry."""
     value = _unpickled(name, data) if is_pickle(data) else _parsed(name, data)
     if not isinstance(value, dict) or not value:
         raise bad(name, None, f"holds {shown(value)}; it must be a mapping of clients with at least one")
@@ -166,7 +166,8 @@ def table(name: str, data: bytes) -> Table:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON.  Raises ValueError for a key that stands twice: readers differ in which value they take."""
+    """Returns an object of JSON as a dict. Raises ValueError for a key that comes twice: readers differ in which value
+    they take."""
     made = dict(pairs)
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -175,7 +176,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def figure(name: str, value: object, what: str, largest: float = math.inf) -> float:
-    """A value of a table as a finite number that is at least 0 and at most `largest`.  Raises BadFile."""
+    """Returns a value of a table as a finite number that is at least 0 and at most `largest`. Raises BadFile."""
     try:
         number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     except OverflowError:
@@ -213,7 +214,8 @@ def _integer(digits: str) -> int:
 
 
 class Builtins(pickle.Unpickler):
-    """Admits builtin values only: it refuses to look up a name, even if the check before it has let one pass."""
+    """An unpickler of builtin values only: it refuses to look up a name, even if the check before it has let one
+    pass."""
 
     def find_class(self, module: str, name: str) -> object:
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")

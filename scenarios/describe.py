@@ -25,7 +25,7 @@ WIDTH = 120  # characters of a line of the file; what fits stands on one line
 
 
 def text(own: bool = True) -> str:
-    """The schema as a JSON file."""
+    """Returns the schema as a JSON file."""
     return _wrapped(json_schema(own), 0)
 
 
@@ -41,7 +41,8 @@ def _wrapped(node: Any, indent: int, before: int = 0) -> str:
 
 
 def json_schema(own: bool = True) -> dict[str, Any]:
-    """The schema, with the options of every algorithm that has a name; with `own`, of installed plug-ins too."""
+    """Returns the schema, with the options of every algorithm that has a name; with `own`, of installed plug-ins
+    too."""
     schema = _draft7(Scenario.model_json_schema())
     definitions = schema.pop("definitions")
     known = {name: kind for name, kind in plugins.kinds().items() if own or kind.__module__.startswith("algorithms.")}
@@ -56,7 +57,7 @@ def json_schema(own: bool = True) -> dict[str, Any]:
 
 
 def _offer_names(top: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Lists the names that come with fedlapse where a key takes a name, so that editors can complete them."""
+    """Lists the names that come with fedlapse for keys that take a name, so that editors can complete them."""
     _offer(top["model"], MODELS, OWN)
     _offer(definitions["Data"]["properties"]["set"], SETS, OWN)
     for part in ("Group", "Server"):
@@ -74,7 +75,7 @@ def _offer(key: dict[str, Any], names: Collection[str], *others: dict[str, Any])
 
 
 def _entry(known: Collection[str]) -> dict[str, Any]:
-    """An item of `algorithms:`, in each of its short forms."""
+    """Returns the schema of an item of `algorithms:`, in each of its short forms."""
     label = _reference("Label")
     path = {**OWN, "description": "Your own algorithm, as package.module:Class.", "examples": ["my_package.mine:Mine"]}
     options = {"type": "object", "description": "Options of your own algorithm.", "examples": [{"strength": 0.5}]}
@@ -95,7 +96,7 @@ def _entry(known: Collection[str]) -> dict[str, Any]:
 
 
 def _options(kind: type[Any]) -> dict[str, Any]:
-    """The options of an algorithm, `{strength: 0.5}`."""
+    """Returns the schema of an algorithm's options, `{strength: 0.5}`."""
     options = _draft7(plugins.options(kind))
     properties = {key: _with_example(key, value) for key, value in options["properties"].items() if key != "training"}
     properties["training"] = {
@@ -127,13 +128,14 @@ def _definition(part: type[BaseModel]) -> dict[str, Any]:
 
 
 def _without_defaults(part: dict[str, Any]) -> dict[str, Any]:
-    """The part of a scenario with nothing assumed for what is left out."""
+    """Returns the part of a scenario with nothing assumed for keys that are left out."""
     bare = {key: {k: v for k, v in spec.items() if k != "default"} for key, spec in part["properties"].items()}
     return {**part, "properties": bare}
 
 
 def _with_example(name: str, option: dict[str, Any]) -> dict[str, Any]:
-    """An option's description is the docstring under its field; its default serves as an example."""
+    """Returns an option's schema: its description is the docstring under its field, its default serves as an
+    example."""
     told = {"description": f"Option `{name}` of this algorithm; its class describes it.", **option}
     return {**told, "examples": told.get("examples", [option["default"]] if "default" in option else [])}
 

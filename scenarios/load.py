@@ -1,4 +1,4 @@
-"""From a scenario file to a Scenario, and back.  builders/ makes the objects that it names."""
+"""Loads a scenario from its file, and dumps it. builders/ makes the objects that it names."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def load(
     recordings: bool = False,
     algorithms: bool = True,
 ) -> Scenario:
-    """The scenario in a YAML file, with `path=value` changes; a bare name is one that comes with fedlapse.
+    """Returns the scenario in a YAML file, with `path=value` changes; a bare name is one that comes with fedlapse.
 
     `small`: the changes under the scenario's own `small:` come first; `recordings`: recordings of links are read, too,
-    and the fleet is tried; `algorithms`: the options of algorithms are checked, last, as that imports torch.  Raises
-    BadScenario, which lists all that is wrong, and where.
+    and the fleet is tried; `algorithms`: the options of algorithms are checked, last, as that imports torch. Raises
+    BadScenario, which lists all faults with their places.
     """
     text, file = _read(path)
     scenario = parse(text, path, changes, small, recordings, algorithms)
@@ -54,7 +54,7 @@ def parse(
     recordings: bool = False,
     algorithms: bool = True,
 ) -> Scenario:
-    """The scenario in a text; `where` names it in errors; the rest is as in `load`.  Raises BadScenario."""
+    """Returns the scenario in a text; `where` names it in errors; the rest is as in `load`. Raises BadScenario."""
     try:
         source = read(text, where)
     except Unreadable as error:
@@ -77,9 +77,9 @@ def parse(
 
 
 def recorded(out: Path) -> Scenario:
-    """The scenario that a run has left in OUT, every default written out.
+    """Returns the scenario that a run has left in OUT, every default written out.
 
-    It is not checked again: that would run the code of plug-ins, and import torch.  Raises ValueError or OSError if it
+    It is not checked again: that would run the code of plug-ins, and import torch. Raises ValueError or OSError if it
     cannot be read.
     """
     path = out / "scenario.yaml"
@@ -111,14 +111,14 @@ def _small(source: Source) -> list[str]:
 
 
 def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:
-    """A scenario from plain values, checked as far as it can be without reading data.  Raises BadScenario."""
+    """Returns a scenario from plain values, checked as far as it can be without reading data. Raises BadScenario."""
     return _checked(Source(where, plain=raw))
 
 
 def dump(scenario: Scenario) -> str:
-    """The scenario as YAML with every default written out; `parse` reads it back as the same.
+    """Returns the scenario as YAML with every default written out; `parse` reads it back as the same.
 
-    The one that was written last is known, as a command asks for the same text two or three times.
+    The text of the last scenario is kept, as a command asks for it two or three times.
     """
     global _written
     known = _written
@@ -142,7 +142,7 @@ def _text_of(scenario: Scenario) -> str:
 
 
 def shipped() -> dict[str, str]:
-    """The scenarios that come with fedlapse: name -> text."""
+    """Returns the scenarios that come with fedlapse: name -> text."""
     return {**_in_folder(""), **_in_folder("benchmarks"), **_in_folder("papers"), **_in_folder("studies")}
 
 
@@ -153,8 +153,8 @@ def _in_folder(folder: str) -> dict[str, str]:
 
 
 def _read(path: str) -> tuple[str, bytes | None]:
-    """The text of a file, which is read once as it may be a pipe, and its bytes; or the text of a scenario that comes
-    with fedlapse.  Raises BadScenario."""
+    """Returns the text and the bytes of a file, which is read once as it may be a pipe; or the text of a scenario that
+    comes with fedlapse. Raises BadScenario."""
     name = in_one_line(path)
     try:
         if not Path(path).exists() and path in (known := shipped()):
@@ -173,7 +173,7 @@ def _read(path: str) -> tuple[str, bytes | None]:
 
 
 def _near(path: str) -> str:
-    """The scenario whose name is nearest, endings aside."""
+    """Returns a hint with the scenario whose name is nearest, endings aside."""
     names = {Path(name).with_suffix("").as_posix(): name for name in (*shipped(), *map(str, Path().glob("*.yaml")))}
     near = get_close_matches(Path(path).with_suffix("").as_posix(), names, n=1, cutoff=0.8)
     return f"did you mean {names[near[0]]}?" if near else "`fedlapse scenarios` lists those with a name"
@@ -197,7 +197,8 @@ def _checked(source: Source, algorithms: bool = True) -> Scenario:
 
 
 def _of_algorithms(scenario: Scenario) -> list[Fault]:
-    """What the algorithms themselves refuse: to ask them imports torch, which no misspelt key should cost."""
+    """Returns the faults that the algorithms themselves find: to ask them imports torch, which no misspelt key should
+    cost."""
     from scenarios.builders import plugins
 
     shared, per_cycle = scenario.training, scenario.rounds.per_cycle
@@ -206,7 +207,7 @@ def _of_algorithms(scenario: Scenario) -> list[Fault]:
 
 
 def _write_out_profiles(source: Source) -> None:
-    """A file of profiles becomes what it says, so that a scenario that is kept stands by itself."""
+    """Replaces a file of profiles by its content, so that a scenario that is kept needs no other file."""
     said = source.plain.get("profiles")
     if isinstance(said, str):
         try:

@@ -1,6 +1,6 @@
-"""Names that a scenario uses, looked up in its plain values: also where other values do not fit the schema.
+"""Checks of the names in a scenario's plain values, also if other values do not fit the schema.
 
-So a wrong name and a wrong number are reported together.  Nothing is imported to look them up.
+So a wrong name and a wrong number are reported together. Nothing is imported for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scenarios.text.source import Loc
 
 
 def faults(plain: Any) -> list[Fault]:
-    """Names that do not exist or are used twice, of profiles, radios, models, algorithms and all else.
+    """Returns names that do not exist or are used twice, of profiles, radios, models, algorithms and all else.
 
     Values that are not names are left to the schema.
     """
@@ -56,7 +56,7 @@ def _shadowing(plain: Any) -> Iterator[Fault]:
 
 
 def _twice(plain: Any) -> Iterator[Fault]:
-    """Names and seeds that must differ, and do not."""
+    """Yields names and seeds that must differ, and do not."""
     labels = [_label(plain, number) for number in range(_length(plain, "algorithms"))]
     for number, label in _repeated(labels):
         message = f"{short(label)} is another algorithm's name already; give this one its own `name:`"
@@ -68,7 +68,7 @@ def _twice(plain: Any) -> Iterator[Fault]:
 
 
 def _groups_twice(plain: Any) -> Iterator[Fault]:
-    """Groups that have another's name, or its profile's where it has no name."""
+    """Yields groups that have another group's name, or its profile's if it has no name."""
     groups = range(_length(plain, "fleet"))
     names = [_at(plain, ("fleet", number, "name")) for number in groups]
     for number, name in _repeated(names):
@@ -91,7 +91,7 @@ def _expected(plain: Any) -> Iterator[Fault]:
 
 
 def _label(plain: Any, number: int) -> str | None:
-    """The name of an algorithm in results; None if its entry is not valid."""
+    """Returns the name of an algorithm in results; None if its entry is not valid."""
     try:
         return Entry.model_validate(_at(plain, ("algorithms", number))).name
     except ValidationError:
@@ -99,7 +99,7 @@ def _label(plain: Any, number: int) -> str | None:
 
 
 def _repeated(values: Sequence[Any]) -> list[tuple[int, Any]]:
-    """(place, value) of each word or whole number that stood before."""
+    """Returns (place, value) of each word or whole number that came before."""
     words = [(number, value) for number, value in enumerate(values) if isinstance(value, (str, int))]
     first: dict[Any, int] = {}
     return [(number, value) for number, value in words if first.setdefault(value, number) != number]
@@ -118,7 +118,8 @@ def _link(plain: Any, loc: Loc) -> Iterator[Fault]:
 
 
 def _algorithm(plain: Any, number: int) -> list[Fault]:
-    """An algorithm that there is not; options of a shipped one that it does not have, or of the wrong type."""
+    """Returns faults of an algorithm that does not exist, and of options of a shipped one that it does not have, or of
+    the wrong type."""
     loc: Loc = ("algorithms", number)
     try:
         entry = Entry.model_validate(_at(plain, loc))

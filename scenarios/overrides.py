@@ -13,7 +13,8 @@ LONGEST_SAID = 100  # characters of a change, as errors show it
 
 
 def change(source: Source, changes: Sequence[str]) -> None:
-    """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values read.
+    """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values that were
+    read.
 
     Items of a list are named by their number from 0; groups also by their name or profile, algorithms by their
     label.  Unknown keys are reported when the scenario is checked.  Raises BadScenario.
@@ -34,7 +35,7 @@ def change(source: Source, changes: Sequence[str]) -> None:
 
 
 def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
-    """Puts the value in its place, which is returned."""
+    """Puts the value in its place, and returns the place."""
     where, loc = whole, ()  # type: Any, Loc
     if path[0] == "algorithms" and len(path) > 2:
         _write_out_entries(whole, path, said)
@@ -49,14 +50,14 @@ def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
 
 
 def _as_written(whole: dict[str, Any], loc: Loc) -> Loc:
-    """Where errors will look for it: an option stands under the name of its algorithm."""
+    """Returns the place at which errors will look for the value: an option is under the name of its algorithm."""
     if loc[0] == "algorithms" and len(loc) > 2 and loc[2] == "options":
         return (*loc[:2], str(whole["algorithms"][loc[1]]["key"]), *loc[3:])
     return loc
 
 
 def _inner(where: Any, step: str | int, said: str) -> Any:
-    """The mapping or list at `step`; a mapping that is not there yet is made."""
+    """Returns the mapping or list at `step`; makes a mapping that is not there yet."""
     if isinstance(where, dict) and where.get(str(step)) is None:
         where[step] = {}
     inner = where[step]
@@ -66,7 +67,7 @@ def _inner(where: Any, step: str | int, said: str) -> Any:
 
 
 def _index(items: list[Any], part: str, said: str, inside: str) -> int:
-    """Which item is meant: by number, name, profile or label."""
+    """Returns the index of the item that is meant, by number, name, profile or label."""
     if part.isascii() and part.isdigit() and int(part) < len(items):
         return int(part)
     found = [number for number, item in enumerate(items) if part in _names(item)]
@@ -78,7 +79,7 @@ def _index(items: list[Any], part: str, said: str, inside: str) -> int:
 
 
 def _items_hint(items: list[Any], part: str) -> str:
-    """Which items there are."""
+    """Returns a hint with the items that there are."""
     numbers = f"a number from 0 to {len(items) - 1}" if items else "nothing: it is empty"
     known = [name for item in items for name in _names(item)]
     if not known:
@@ -94,7 +95,7 @@ def _names(item: Any) -> list[str]:
 
 
 def _write_out_entries(whole: dict[str, Any], path: list[str], said: str) -> None:
-    """`algorithms.fedcl.strength` means an option: entries in short form are written out first."""
+    """Writes out entries in short form, because `algorithms.fedcl.strength` means an option."""
     entries = whole.get("algorithms")
     if not isinstance(entries, list):
         raise BadScenario(f"{said}: the scenario lists no algorithms")

@@ -40,7 +40,8 @@ Schema = dict[str, Any]
 
 
 def markdown(schema: Schema) -> str:
-    """The page: one section for each part of a scenario, in the order of the file, then one for each algorithm."""
+    """Returns the page: one section for each part of a scenario, in the order of the file, then one for each
+    algorithm."""
     definitions = schema["definitions"]
     paths = {"Entry": "algorithms"}
     parts = [("Scenario", schema), *_parts(schema["properties"], "", definitions, paths)]
@@ -56,7 +57,7 @@ def _algorithm(name: str, kind: Schema, paths: dict[str, str]) -> str:
 
 
 def _parts(keys: Schema, path: str, definitions: Schema, paths: dict[str, str]) -> Iterator[tuple[str, Schema]]:
-    """Every part below these keys and its schema, each once; `paths` gets the path at which it was met first."""
+    """Yields every part below these keys and its schema, each once; `paths` gets the path at which it was met first."""
     for key, spec in keys.items():
         for name in _references(spec):
             if name in paths:
@@ -105,7 +106,7 @@ def _default(spec: Schema) -> str:
 
 
 def _value(spec: Schema, paths: dict[str, str]) -> str:
-    """What a key takes, in words."""
+    """Returns, in words, the values that a key takes."""
     for several in ("anyOf", "oneOf", "allOf"):
         if several in spec:
             forms = (_value(form, paths) for form in spec[several] if form != {"type": "null"})
@@ -157,5 +158,5 @@ def _sentence(text: str) -> str:
 
 
 def _slug(path: str) -> str:
-    """The anchor of a heading, as GitHub and MyST make it."""
+    """Returns the anchor of a heading, as GitHub and MyST make it."""
     return re.sub(r"[^\w -]", "", path.lower()).replace(" ", "-")

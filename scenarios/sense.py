@@ -15,7 +15,7 @@ from scenarios.text.source import Loc
 
 
 def faults(scenario: Scenario) -> list[Fault]:
-    """All faults of the scenario as a whole that can be found without reading data."""
+    """Returns all faults of the scenario as a whole that can be found without reading data."""
     return [
         *_rounds(scenario),
         *_targets(scenario),
@@ -79,7 +79,7 @@ def _too_often(scenario: Scenario, metric: str, hold: int) -> str | None:
 
 
 def _evaluations(scenario: Scenario, metric: str) -> int:
-    """How often a run of full length evaluates a metric: in the rounds that are due, and at the end."""
+    """Returns how often a run of full length evaluates a metric: in the rounds that are due, and at the end."""
     last, often = scenario.rounds.max, scenario.evaluate.personalise_every
     personalised = {last, *range(often, last, often)} if isinstance(often, int) and often else {last}
     due = range(scenario.evaluate.every, last, scenario.evaluate.every)
@@ -104,7 +104,7 @@ def _topology(scenario: Scenario) -> Iterator[Fault]:
 
 
 def _windows(scenario: Scenario) -> Iterator[Fault]:
-    """What has no windows beside those that have."""
+    """Yields parts that cannot have windows, if the scenario asks for windows."""
     if scenario.network.model != "windows":
         return
     for name, link in scenario.topology.items():
@@ -133,7 +133,7 @@ def _behind(scenario: Scenario) -> Iterator[Fault]:
 
 
 def _shares_already(link: Links, loc: Loc) -> Iterator[Fault]:
-    """Rates of one device, with its share of a cell, of a link that is behind a cell."""
+    """Yields rates of one device, with its share of a cell, on a link that is behind a cell."""
     if link.trace and link.trace.capacity == "device":
         message = "a recording of one phone contains its share of the cell"
         yield Fault((*loc, "trace"), f"{message}; leave via out, or say `capacity: cell`")
@@ -143,7 +143,7 @@ def _shares_already(link: Links, loc: Loc) -> Iterator[Fault]:
 
 
 def _presence(scenario: Scenario) -> Iterator[Fault]:
-    """Sessions that are drawn one after the other until a time that lies too far ahead."""
+    """Yields presence that would be drawn session by session until a time that lies too far ahead."""
     rounds = scenario.rounds
     jumps = (rounds.max - 1) // rounds.per_cycle if rounds.per_cycle and rounds.cycle_s else 0
     slices = jumps * (rounds.cycle_s or 0.0)

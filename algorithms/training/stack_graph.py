@@ -34,8 +34,7 @@ class StackSteps(Protocol):
 
 def steps_of(stack: Stack) -> StackSteps:
     """Returns an object that takes the steps of a round which starts from this stack."""
-    on_a_gpu = all(value.is_cuda for value in stack.weights.values())
-    if not (on_a_gpu and all(pull.recordable for pull in stack.pulls)):
+    if not recordable(stack):
         return _Directly(stack)
     own = _with_tensors(stack)
     sort = _sort(own)
@@ -45,6 +44,12 @@ def steps_of(stack: Stack) -> StackSteps:
     while len(_kept) > MOST:
         del _kept[next(iter(_kept))]
     return recorder
+
+
+def recordable(stack: Stack) -> bool:
+    """Returns true if the stack is on a GPU and its steps differ in tensors only."""
+    on_a_gpu = all(value.is_cuda for value in stack.weights.values())
+    return on_a_gpu and all(pull.recordable for pull in stack.pulls)
 
 
 def forget() -> None:

@@ -1,4 +1,4 @@
-"""A device's link to the server: what it carries, each way."""
+"""A device's link to the server: its rates, latency and loss, each way."""
 
 from __future__ import annotations
 
@@ -48,25 +48,25 @@ class Link:
 
     @classmethod
     def of(cls, up_mbit_s: float, down_mbit_s: float, latency_ms: float) -> Link:
-        """A link in the units of data sheets: Mbit = 1e6 bits, and the latency is one way."""
+        """Returns a link from the units of data sheets: Mbit = 1e6 bits, and the latency is one way."""
         return cls(up_mbit_s * 1e6 / 8, down_mbit_s * 1e6 / 8, latency_ms / 1e3)
 
     def rate(self, direction: Direction) -> Rate:
-        """The link's rate in one direction."""
+        """Returns the link's rate in one direction."""
         return self._rates[direction]
 
     def mean(self, direction: Direction) -> float:
-        """Mean rate in one direction over the long run, bytes/s."""
+        """Returns the mean rate in one direction over the long run, bytes/s."""
         return mean(self.rate(direction))
 
     @property
     def mean_latency(self) -> float:
-        """Mean one-way latency of downloads over the long run, s."""
+        """The mean one-way latency of downloads over the long run, s."""
         return self._recorded("down", lambda trace, values: float(np.average(values, weights=np.diff(trace.edges))))
 
     @cached_property
     def varies(self) -> bool:
-        """Whether the link replays a trace."""
+        """True if the link replays a trace."""
         return isinstance(self.up, Trace) or isinstance(self.down, Trace)
 
     @property
@@ -75,14 +75,15 @@ class Link:
         return min((way.period for way in (self.down, self.up) if isinstance(way, Trace)), default=math.inf)
 
     def starting(self, share: float) -> Link:
-        """This link with its traces replayed from a place in them, given as a share of their length from 0 to 1.
+        """Returns this link with its traces replayed from a place in them, given as a share of their length from 0 to
+        1.
 
         Both directions start at the same place if both last equally long: they were recorded together.
         """
         return replace(self, up=begun(self.up, share), down=begun(self.down, share)) if self.varies else self
 
     def at(self, latency: float) -> Link:
-        """This link with another one-way latency, s, in place of any that its traces have recorded."""
+        """Returns this link with another one-way latency, s, in place of any that its traces have recorded."""
         return replace(self, up=_unstamped(self.up), down=_unstamped(self.down), latency=latency)
 
     def passage(
@@ -95,7 +96,7 @@ class Link:
         shared: tuple[float, ...] = (),
         queue: float = 0.0,
     ) -> Passage:
-        """What it costs to send `nbytes` bytes at time `t`.
+        """Returns the cost of sending `nbytes` bytes at time `t`.
 
         `beyond` is the one-way latency of the server's own link, s, `shared` are the shared links, bytes/s, and `queue`
         is what their buffers add to a round trip when they are full, s.
@@ -110,7 +111,7 @@ class Link:
 
     @cached_property
     def _ways(self) -> dict[tuple[object, ...], Way]:
-        """Those that were asked for: a trace has no more of them than pieces."""
+        """The ways that were asked for; a trace has no more of them than pieces."""
         return {}
 
     def _way_at(self, direction: Direction, t: float, beyond: float, shared: tuple[float, ...], queue: float) -> Way:
@@ -124,14 +125,15 @@ class Link:
         return self._ways[key]
 
     def at_best(self, direction: Direction, nbytes: int, beyond: float, connection: Connection) -> Passage:
-        """The same as `passage`, with the lowest latency and loss that were recorded."""
+        """Returns the cost of `passage` at the lowest latency and loss that were recorded."""
         rate = self.rate(direction)
         latency = self._recorded(direction, lambda _, values: float(values.min()))
         loss = float(rate.loss.min()) if isinstance(rate, Trace) and rate.loss is not None else None
         return passage(self.tcp, self._way(rate, latency + beyond, loss), rate, direction, nbytes, 0.0, connection)
 
     def _recorded(self, direction: Direction, latency: Callable[[Trace, Floats], float]) -> float:
-        """A latency of this way's trace, else of the other way's: the path is one.  If neither has any, the link's."""
+        """Returns a latency of this direction's trace, else of the other direction's, as both take one path; else the
+        link's own."""
         for rate in (self.down, self.up) if direction == "down" else (self.up, self.down):
             if isinstance(rate, Trace) and rate.latency is not None:
                 return latency(rate, rate.latency)

@@ -1,4 +1,4 @@
-"""Rates that bound another rate: TCP's slow start, a factor.
+"""Rates that bound another rate: TCP's slow start, and a factor.
 
 They ask the rate below them, so that a trace under a ramp is still integrated and never walked once the ramp is over.
 """
@@ -20,7 +20,8 @@ Piece = tuple[float, float, float]  # from and to, s; bytes/s between them
 
 @dataclass(frozen=True)
 class Ramp:
-    """Slow start as a cap: what a flow that begins at `begin` may carry of the rate `link` (docs/design/network.md §1).
+    """Slow start as a cap: the part of the rate `link` that a flow which begins at `begin` may use
+    (docs/design/network.md §1).
 
     In round trip i, from begin + i * rtt on, it is bounded by window * growth^i / rtt.  The ramp is over, and the flow
     bounded by `link` alone for ever, with the first round trip whose bound `link` never exceeds, or whose window holds
@@ -127,23 +128,23 @@ class Ramp:
         return self if ceiling >= self.peak else replace(self, link=self.link.under(ceiling))
 
     def _next(self, t: float) -> float:
-        """When the ramp or the link may change next, before the ramp is over."""
+        """Returns the next time at which the ramp or the link may change, before the ramp is over."""
         start = self.starts[bisect_right(self.starts, t)]
         return start if t < self.begin else min(self.link.change(t), start)
 
     def _sent_by(self, t: float) -> float:
-        """Bytes since the ramp began, if it rises and `t` is not after its end."""
+        """Returns the bytes since the ramp began, if it rises and `t` is not after its end."""
         number = min(bisect_right(self.starts, t), len(self.caps)) - 1
         return self.sent[number] + self.caps[number] * (t - self.starts[number]) if number >= 0 else 0.0
 
     def _pieces(self, begin: float, end: float) -> Iterator[Piece]:
-        """What may flow from `begin` until `end`, but no further than the end of the ramp."""
+        """Yields the rates from `begin` until `end`, but no further than the end of the ramp."""
         for cap, start, over in zip(self.caps, self.starts, self.starts[1:], strict=False):
             yield from _walk(self.link, max(begin, start), min(end, over), cap)
 
 
 def _walk(rate: Rate, begin: float, end: float, ceiling: float) -> Iterator[Piece]:
-    """A rate under a ceiling, from change to change."""
+    """Yields the pieces of a rate under a ceiling, from change to change."""
     t = begin
     while t < end:
         until = min(rate.change(t), end)

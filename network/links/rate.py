@@ -14,7 +14,7 @@ NEVER = np.zeros(0)
 
 
 class Rate(Protocol):
-    """Bytes/s as a function of time, constant in pieces; a pure question asked twice has one answer.
+    """Bytes/s as a function of time, constant in pieces; equal questions have equal answers.
 
     Times are seconds since the run began.  Everything that can bound a flow is one: a constant, a trace, a trace
     under the ramp of slow start.
@@ -25,26 +25,27 @@ class Rate(Protocol):
         """An upper bound of the rate, bytes/s; inf if none is known."""
 
     def at(self, t: float) -> float:
-        """The rate just after `t`, bytes/s."""
+        """Returns the rate just after `t`, bytes/s."""
 
     def change(self, t: float) -> float:
-        """The first time after `t` at which the rate changes, s; inf if it never does."""
+        """Returns the first time after `t` at which the rate changes, s; inf if it never does."""
 
     def carried(self, begin: float, end: float) -> float:
-        """Bytes carried between two times: the integral of the rate."""
+        """Returns the bytes carried between two times: the integral of the rate."""
 
     def finish(self, begin: float, nbytes: float) -> float:
-        """The time at which `nbytes` bytes that start at `begin` have been carried, s; inf if never."""
+        """Returns the time at which `nbytes` bytes that start at `begin` have been carried, s; inf if never."""
 
     def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
-        """The next `count` instants after `t` at which it may change, s, and the rates from each on, bytes/s.
+        """Returns the next `count` instants after `t` at which the rate may change, s, and the rates from each on,
+        bytes/s.
 
-        Fewer only if it changes no more.  What `change` and `at` say one after the other, for who shares a link and
-        must look at all of them.
+        There are fewer only if it changes no more. The answers equal those of `change` and `at` one after the other,
+        for callers that share a link and must look at all of them.
         """
 
     def under(self, ceiling: float) -> Rate:
-        """min(rate, ceiling), bytes/s, the latter positive: itself where the ceiling binds nowhere."""
+        """Returns min(rate, ceiling), bytes/s, the latter positive: the rate itself if the ceiling binds nowhere."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Constant:
 
 
 def mean(rate: float | Rate) -> float:
-    """Mean rate over the long run, bytes/s: a recording's over its length, any other rate's at its best."""
+    """Returns the mean rate over the long run, bytes/s: a recording's over its length, any other rate's at its best."""
     if isinstance(rate, (int, float)):
         return float(rate)
     return rate.mean if isinstance(rate, Trace) else rate.peak

@@ -78,7 +78,7 @@ class Preset:
         return (1 - self.out) * float(np.dot(self.weights, self.rates))
 
     def moments(self, lags: npt.ArrayLike) -> Floats:
-        """The mean product of the downlink's rate now and after each lag, s; at lag 0 its mean square."""
+        """Returns the mean product of the downlink's rate now and after each lag, s; at lag 0 its mean square."""
         lags = np.asarray(lags, dtype=np.float64)
         weights, rates = np.array(self.weights), np.array(self.rates)
         kept = np.exp(-lags / self.dwell)
@@ -89,12 +89,12 @@ class Preset:
         return product
 
     def autocovariances(self, lags: npt.ArrayLike) -> Floats:
-        """Autocovariances of the downlink's rate at each lag, s; at lag 0 its variance."""
+        """Returns the autocovariances of the downlink's rate at each lag, s; at lag 0 its variance."""
         return self.moments(lags) - self.mean**2
 
     @property
     def turning(self) -> float:
-        """How fast the outages' chain forgets, 1/s: a step keeps exp(-step turning) = 1 - p - r."""
+        """The rate at which the outages' chain forgets, 1/s: a step keeps exp(-step turning) = 1 - p - r."""
         return 1 / self.outage + 1 / self.every if self.outage else 0.0
 
 
@@ -106,7 +106,8 @@ def synth(
     *,
     step: float = STEP,
 ) -> Trace:
-    """A capacity trace of a preset, the same for the same arguments; a shorter one is the start of a longer one.
+    """Returns a capacity trace of a preset, the same for the same arguments; a shorter one is the start of a longer
+    one.
 
     Both directions of one seed are of one radio: they share outages, times at which the state changes, and as much of
     the rest as the preset says.  Raises ValueError for a preset that is not known, or a duration or step that is not
@@ -120,7 +121,9 @@ def synth(
     state = _states(preset, n, step, states)[way]
     z = _noise(preset, n, step, noise)[way]
     rates = np.array(preset.rates)[state] * np.exp(preset.sigma * z - preset.sigma**2 / 2)
-    rates[_outages(preset, n, step, outages)] = 0.0
+    draws = outages.random((n, 2))
+    out: npt.NDArray[np.bool_] = (draws[:, 1] < preset.out)[chain(draws[:, 0], math.exp(-step * preset.turning))]
+    rates[out] = 0.0
     # whole bytes/s: exp may differ in its last bit from one processor to the next
     rates = np.round(rates * (1.0 if direction == "down" else preset.up))
     edges = np.append(np.arange(n) * step, seconds)
@@ -128,7 +131,8 @@ def synth(
 
 
 def chain(draws: Floats, kept: float) -> Whole:
-    """For each step the step at which a chain was last drawn anew: each with probability 1 - kept, the first surely."""
+    """Returns for each step the step at which a chain was last drawn anew: each with probability 1 - kept, the first
+    surely."""
     anew = draws >= kept
     anew[0] = True
     last: Whole = np.maximum.accumulate(np.where(anew, np.arange(len(draws)), 0))
@@ -136,7 +140,7 @@ def chain(draws: Floats, kept: float) -> Whole:
 
 
 def _states(preset: Preset, n: int, step: float, rng: np.random.Generator) -> tuple[Whole, Whole]:
-    """Which state the downlink and the uplink are in."""
+    """Returns the states of the downlink and of the uplink at each step."""
     draws = rng.random((n, 4))
     bounds = np.cumsum(preset.weights)[:-1]
     down, other = (np.searchsorted(bounds, draws[:, column], side="right") for column in (1, 2))
@@ -146,7 +150,7 @@ def _states(preset: Preset, n: int, step: float, rng: np.random.Generator) -> tu
 
 
 def _noise(preset: Preset, n: int, step: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """AR(1) of variance 1, for the downlink and the uplink."""
+    """Returns AR(1) processes of variance 1, for the downlink and the uplink."""
     phi = math.exp(-step / preset.noise) if preset.noise else 0.0
     own, other = rng.standard_normal((n, 2)).T
     up = preset.together * own + math.sqrt(1 - preset.together**2) * other
@@ -154,7 +158,8 @@ def _noise(preset: Preset, n: int, step: float, rng: np.random.Generator) -> tup
 
 
 def _autoregressive(shocks: Floats, phi: float) -> Floats:
-    """y[t] = phi y[t-1] + sqrt(1 - phi^2) shocks[t], by doubling the reach of the sum instead of a loop over steps."""
+    """Returns y[t] = phi y[t-1] + sqrt(1 - phi^2) shocks[t], by doubling the reach of the sum instead of a loop over
+    steps."""
     y = shocks * math.sqrt(1 - phi**2)
     y[0] = shocks[0]
     reach = 1
@@ -162,12 +167,6 @@ def _autoregressive(shocks: Floats, phi: float) -> Floats:
         y[reach:] += phi * y[:-reach]
         phi, reach = phi * phi, reach * 2
     return y
-
-
-def _outages(preset: Preset, n: int, step: float, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    draws = rng.random((n, 2))
-    out: npt.NDArray[np.bool_] = (draws[:, 1] < preset.out)[chain(draws[:, 0], math.exp(-step * preset.turning))]
-    return out
 
 
 def _steps(seconds: float, step: float) -> int:
@@ -185,20 +184,20 @@ def _steps(seconds: float, step: float) -> int:
 
 @lru_cache(maxsize=1)
 def presets() -> Mapping[str, Preset]:
-    """The presets that come with fedlapse, by name."""
+    """Returns the presets that come with fedlapse, by name."""
     lines = resources.files("network.links").joinpath("presets.csv").read_text(encoding="utf-8").splitlines()
     return read_presets(lines)
 
 
 def named(name: str) -> Preset:
-    """The preset of this name.  Raises ValueError, with all names, if there is none."""
+    """Returns the preset of this name. Raises ValueError, with all names, if there is none."""
     if name not in presets():
         raise ValueError(f"there is no preset {name!r}; there are {', '.join(presets())}")
     return presets()[name]
 
 
 def read_presets(lines: Sequence[str]) -> dict[str, Preset]:
-    """The presets in a table of name, parameter, value and source.  Raises ValueError for a bad table."""
+    """Returns the presets in a table of name, parameter, value and source. Raises ValueError for a bad table."""
     rows: dict[str, dict[str, tuple[str, str]]] = {}
     for row in csv.DictReader(lines):
         rows.setdefault(row["name"], {})[row["parameter"]] = (row["value"], row["source"])

@@ -1,4 +1,4 @@
-"""What TCP, TLS and HTTP make of a transfer: round trips before the first byte, headers, slow start, bounds.
+"""The cost of a transfer over TCP, TLS and HTTP: round trips before the first byte, headers, slow start, bounds.
 
 A leaf without a clock: `passage` says what one flight costs, the emulator waits `delay`, opens a flow of `wire` bytes
 under `cap`, and keeps `after` for the next flight of that device.  Sources: docs/design/network.md §1 (formula,
@@ -58,7 +58,7 @@ SIMGRID = {"lv08": Simgrid(13.01, 0.97, 20537, 0.05), "cm02": Simgrid(1, 1, 0, 0
 
 @dataclass(frozen=True)
 class Tcp:
-    """How bytes travel on a link; each effect can be switched off.
+    """The transport on a link; each effect can be switched off.
 
     `ideal` is one-way latency, then size at the link's rate.  `lv08` and `cm02` are SimGrid's, for parity; they and
     `ideal` read no other setting.  Raises ValueError for what TCP cannot do.
@@ -93,7 +93,7 @@ class Tcp:
 
     @property
     def segment(self) -> int:
-        """Bytes of a full segment on the wire."""
+        """The bytes of a full segment on the wire."""
         return self.mss + self._headers
 
     @property
@@ -101,7 +101,7 @@ class Tcp:
         return HEADERS + (ETHERNET if self.ethernet else 0)
 
     def wire(self, nbytes: int) -> int:
-        """Bytes on the wire: the payload, and headers for each segment."""
+        """Returns the bytes on the wire: the payload, and headers for each segment."""
         return nbytes + -(-nbytes // self.mss) * self._headers
 
     @property
@@ -110,7 +110,7 @@ class Tcp:
         return SIMGRID[self.model].part if self.model in SIMGRID else 1.0
 
     def ceiling(self, way: Way) -> float:
-        """The bound of receive window and losses, bytes/s on the wire; inf without latency.
+        """Returns the bound of receive window and losses, bytes/s on the wire; inf without latency.
 
         A window is a number of segments and each is `segment` bytes on the wire, here as in slow start.
         """
@@ -119,14 +119,14 @@ class Tcp:
         return min(self.window / self.mss, self._loss_window(way)) * self.segment / way.rtt
 
     def _loss_window(self, way: Way) -> float:
-        """The mean congestion window under random losses, segments (RFC 9438 §5.1: C = 0.4, beta = 0.7)."""
+        """Returns the mean congestion window under random losses, segments (RFC 9438 §5.1: C = 0.4, beta = 0.7)."""
         if way.loss == 0 or self.congestion == "bbr":
             return math.inf
         reno = 1.22 / math.sqrt(way.loss)
         return max(reno, 1.054 * (way.rtt / way.loss) ** 0.75) if self.congestion == "cubic" else reno
 
     def weight(self, way: Way) -> float:
-        """The flow's weight where links are shared: 1/(RTT + queue), as congestion windows are alike; bbr 1.
+        """Returns the flow's weight on shared links: 1/(RTT + queue), as congestion windows are alike; bbr 1.
 
         The queue is in nothing else: delays and windows are as if it were empty.  Weights compare only among flows of
         one model and congestion control.
@@ -135,7 +135,7 @@ class Tcp:
 
     @staticmethod
     def timeout(way: Way) -> float:
-        """The retransmission timeout, s: Linux's for a path whose round trip is steady.
+        """Returns the retransmission timeout, s: Linux's for a path whose round trip is steady.
 
         After a silence that long RFC 5681 starts anew.  Linux halves the window for each RTO of silence (RFC 2861),
         which comes to the same for a device that trains for seconds.
@@ -174,7 +174,7 @@ class Sender(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """What a flow's sender is like when its first segment may go: what network/windows must know of it."""
+    """The state of a flow's sender when its first segment may go, for network/windows."""
 
     tcp: Tcp
     way: Way
@@ -183,7 +183,7 @@ class Sending(NamedTuple):
 
     @property
     def limit(self) -> int:
-        """Segments that the receiver admits."""
+        """The segments that the receiver admits."""
         return max(1, int(self.tcp.window / self.tcp.mss))
 
 
@@ -206,14 +206,14 @@ class Climb(NamedTuple):
         return Ramp(link, begin, self.rtt, self.window * self.tcp.segment, self.tcp.growth, wire)
 
     def window_after(self, link: Rate, wire: int) -> float:
-        """The window after a flight: it grows with each acknowledged segment, up to what the link can hold."""
+        """Returns the window after a flight: it grows with each acknowledged segment, up to what the link can hold."""
         full = link.peak * self.rtt / self.tcp.segment
         grown = self.window + (self.tcp.growth - 1) * wire / self.tcp.segment
         return max(self.window, min(grown, full))
 
 
 class Passage(NamedTuple):
-    """What one flight costs."""
+    """The cost of one flight."""
 
     delay: float  # s, before its first byte may flow
     wire: int  # bytes that flow
@@ -226,14 +226,15 @@ class Passage(NamedTuple):
     sending: Sending | None = None  # of TCP
 
     def cap(self, begin: float) -> Rate:
-        """The upper bound of the flow's rate if its bytes start at `begin`, s; usually when the delay is over."""
+        """Returns the upper bound of the flow's rate if its bytes start at `begin`, s; usually when the delay is
+        over."""
         if self.climb is None:
             return self.link
         ramp = self.climb.ramp(self.link, begin, self.wire)
         return ramp if ramp.caps else self.link
 
     def after(self, landed: float, left: Sender | None = None) -> Connection | None:
-        """The connection when the last byte has arrived at `landed`, s; None if it is closed then.
+        """Returns the connection when the last byte has arrived at `landed`, s; None if it is closed then.
 
         `left` is what is known of its sender, where that is more than slow start says.  A flight that is cut leaves
         none: a device that goes offline loses its connection.
@@ -260,7 +261,7 @@ def passage(
     t: float,
     connection: Connection | None = None,
 ) -> Passage:
-    """What it costs to send `nbytes` of payload at time `t` over the device's own `link`, bytes/s.
+    """Returns the cost of sending `nbytes` of payload at time `t` over the device's own `link`, bytes/s.
 
     A ceiling that binds is applied to `link` here; who has a long trace and a steady way passes
     `trace.under(tcp.ceiling(way))`, made once.  Raises ValueError if nbytes is negative or the direction unknown.
@@ -298,13 +299,13 @@ def _tcp(
 
 
 def _restarted(sender: Sender, window: int) -> Sender:
-    """After a silence: slow start up to three quarters of the window before (`tcp_cwnd_restart`)."""
+    """Returns the sender after a silence: slow start up to three quarters of the window before (`tcp_cwnd_restart`)."""
     known = sender.threshold < math.inf
     return Sender(window, sender.last, max(sender.threshold, 0.75 * sender.window) if known else math.inf)
 
 
 def _delay(tcp: Tcp, way: Way, direction: Direction, t: float, connection: Connection | None) -> float:
-    """Until the first byte is at its receiver, s: the table at the top."""
+    """Returns the time until the first byte is at its receiver, s, by the table at the top."""
     if connection is not None:
         poll = max(0.0, connection.asked - t) if direction == "down" else 0.0
         return poll + way.rtt / 2
@@ -312,7 +313,7 @@ def _delay(tcp: Tcp, way: Way, direction: Direction, t: float, connection: Conne
 
 
 def _simgrid(model: Simgrid, way: Way, link: Rate, nbytes: int) -> Passage:
-    """SimGrid's flow over a link that both directions share: latency first, then bytes (network_cm02.cpp).
+    """Returns SimGrid's flow over a link that both directions share: latency first, then bytes (network_cm02.cpp).
 
     The window's bound and the penalty read the latency as it is, without the factor; a flow without latency has
     penalty 1.  Shared links on the way count as those of `way`, and `Tcp.part` of their capacity is what is shared.

@@ -114,14 +114,14 @@ class Steps:
         return min(turn * period + min(u, self.edges[piece + 1]), (turn + 1) * period)
 
     def _until(self, u: float) -> float:
-        """Bytes from the start of the period to `u`."""
+        """Returns the bytes from the start of the period to `u`."""
         piece = bisect_right(self.edges, u, 0, len(self.rates)) - 1
         return self.prefix[piece] + (u - self.edges[piece]) * self.rates[piece]
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What a link carried once, replayed from `offset` and repeated with its period: a Rate.
+    """A recorded rate, replayed from `offset` and repeated with its period: a Rate.
 
     `edges` are n + 1 instants in s, the first 0 and the last the period; `rates` the n rates between them in bytes/s.
     `latency` (s, one way) and `loss` (a fraction of packets), if the file has them, hold between the same edges.
@@ -189,18 +189,17 @@ class Trace:
         return self._steps.total / self._steps.period
 
     def at(self, t: float) -> float:
-        """The rate just after `t`, bytes/s."""
+        """Returns the rate just after `t`, bytes/s."""
         return self._steps.at(t + self.offset)
 
     def change(self, t: float) -> float:
-        """The first instant after `t` at which the rate changes, s: equal samples are one; inf if it never does."""
+        """Returns the first instant after `t` at which the rate changes, s: equal samples are one; inf if it never
+        does."""
         return self._steps.change(t + self.offset) - self.offset
 
     def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
-        """The next `count` changes after `t`, s, and the rates from each on; none if it never changes.
-
-        What `change` and `at` say one after the other, for who shares a link and must look at all of them.
-        """
+        """Returns the next `count` changes after `t`, s, and the rates from each on; none if it never changes (see
+        Rate.ahead)."""
         steps, n, period = self._steps, len(self._steps.changes), self._steps.period
         edges, rates = steps.arrays
         turn, u = divmod(t + self.offset, period)
@@ -215,11 +214,12 @@ class Trace:
         return (turn + turns) * period + edges[-1 - n : -1][places] - self.offset, rates[len(rates) - n :][places]
 
     def carried(self, begin: float, end: float) -> float:
-        """Bytes between two instants: whole periods and the prefix integral; no cost per sample."""
+        """Returns the bytes between two instants: whole periods and the prefix integral, without a cost per sample."""
         return self._steps.carried(begin + self.offset, end + self.offset)
 
     def finish(self, begin: float, nbytes: float) -> float:
-        """The time at which `nbytes` bytes that start at `begin` have been carried, s; a search in the prefix integral.
+        """Returns the time at which `nbytes` bytes that start at `begin` have been carried, s, by a search in the
+        prefix integral.
 
         inf if a period carries nothing; `begin` if there is nothing to carry.
         """
@@ -228,26 +228,26 @@ class Trace:
         return max(begin, self._steps.finish(begin + self.offset, nbytes) - self.offset)
 
     def loops(self, begin: float, end: float) -> int:
-        """How often the replay starts over between two times."""
+        """Returns how often the replay starts over between two times."""
         return int((end + self.offset) // self.period - (begin + self.offset) // self.period)
 
     def latency_at(self, t: float) -> float | None:
-        """One-way latency at `t`, s; None if the file has no latencies."""
+        """Returns the one-way latency at `t`, s; None if the file has no latencies."""
         return self._sample(self.latency, t)
 
     def loss_at(self, t: float) -> float | None:
-        """Fraction of packets lost at `t`; None if the file has no losses."""
+        """Returns the fraction of packets lost at `t`; None if the file has no losses."""
         return self._sample(self.loss, t)
 
     def starting(self, offset: float) -> Trace:
-        """This trace replayed from `offset` seconds into the file; the arrays are shared.
+        """Returns this trace replayed from `offset` seconds into the file; the arrays are shared.
 
         Raises ValueError if that is not finite.
         """
         return self._but(offset=self._within(offset))
 
     def under(self, ceiling: float) -> Trace:
-        """This trace under a constant upper bound in bytes/s, such as TCP's window over the round trip.
+        """Returns this trace under a constant upper bound in bytes/s, such as TCP's window over the round trip.
 
         Raises ValueError unless the bound is positive.
         """
@@ -256,7 +256,7 @@ class Trace:
         return self if ceiling >= self.peak else _UNDER(self, ceiling)
 
     def scaled(self, factor: float) -> Trace:
-        """This trace with every rate times `factor`.  Raises ValueError unless that is positive and finite."""
+        """Returns this trace with every rate times `factor`. Raises ValueError unless that is positive and finite."""
         if not 0 < factor < math.inf:
             raise ValueError(f"the factor is {factor}; it must be positive and finite")
         return self if factor == 1 else _SCALED(self, factor)
@@ -267,7 +267,8 @@ class Trace:
         return self if self.latency is None else self._but(latency=None)
 
     def until(self, end: float) -> Trace:
-        """The file's samples before `end`, s, from its start and repeated from there; all of them if it is shorter.
+        """Returns the file's samples before `end`, s, from its start and repeated from there; all of them if it is
+        shorter.
 
         Raises ValueError unless that leaves SHORTEST at least.
         """
@@ -279,7 +280,7 @@ class Trace:
         return Trace(edges, self.rates[:n], self.direction, self.kind, self.name, *kept, remark=self.remark)
 
     def _but(self, **changes: Any) -> Trace:
-        """A copy without a second integration."""
+        """Returns a copy with these changes, without a second integration."""
         other = copy.copy(self)
         other.__dict__.pop("without_latency", None)
         for name, value in changes.items():
@@ -299,7 +300,7 @@ class Trace:
 
 
 def _plain(values: Floats) -> Sequence[float]:
-    """In a tuple, which is searched fastest; where they are many in an array, a quarter as large."""
+    """Returns the values in a tuple, which is searched fastest; many of them in an array, a quarter as large."""
     return tuple(values.tolist()) if len(values) <= MANY else array("d", values.tobytes())
 
 
@@ -342,12 +343,12 @@ _UNDER, _SCALED = Remembered(_bounded), Remembered(_times)
 
 
 def begun(rate: Any, share: float) -> Any:
-    """The rate, replayed from this share of its length on, from 0 to 1, if it is a trace."""
+    """Returns the rate; a trace is replayed from this share of its length on, from 0 to 1."""
     return rate.starting(share * rate.period) if isinstance(rate, Trace) else rate
 
 
 def scaled(rate: Any, factor: float) -> Any:
-    """The rate times a factor, a trace or a number."""
+    """Returns the rate, a trace or a number, times a factor."""
     return rate.scaled(factor) if isinstance(rate, Trace) else rate * factor
 
 

@@ -28,7 +28,8 @@ NEAR = 2.0**-42  # levels, or what is used and what there is, that differ by no 
 def on_air(
     caps: Floats, weights: Floats, radios: Floats, laid: Layout, capacities: Floats, guess: Floats | None
 ) -> tuple[Floats, Floats]:
-    """The rates of all flows, (instants, columns) like caps and radios, and the levels, (instants, links + 1).
+    """Returns the rates of all flows, (instants, columns) like caps and radios, and the levels, (instants, links +
+    1).
 
     `capacities` of the links are (instants, links), in bytes/s, or of airtime s/s.  The guess is the levels at another
     instant or before a change, of this shape; its last row counts.
@@ -45,7 +46,7 @@ def on_air(
 
 @dataclass(frozen=True)
 class Air:
-    """The flows at each instant: what they may carry at most, and the links that they share.
+    """The flows at each instant: their bounds, and the links that they share.
 
     Levels are (instants, links + 1); of links that hold nobody they are MOST.
     """
@@ -58,7 +59,8 @@ class Air:
     cost: Floats  # (instants, places, columns) of each link on a flow's way for each byte/s; 0 where there is no link
 
     def held(self, levels: Floats) -> tuple[Floats, Places]:
-        """All rates, and the places of the links that hold flows below their bounds, -1 if none does."""
+        """Returns all rates, and the places of the links that hold flows below their bounds; -1 for flows that no link
+        holds."""
         rates, by, last = self.bounds, np.full(self.bounds.shape, -1), len(self.laid.ways) - 1
         for place, links in enumerate(self.laid.ways):
             mine = levels[:, links] * (self.radios if place == last else self.weights)
@@ -67,14 +69,14 @@ class Air:
         return rates, by
 
     def alone(self) -> tuple[Floats, Floats]:
-        """The rates and levels without links of bytes."""
+        """Returns the rates and levels without links of bytes."""
         levels = self.times(self.bounds)
         return self.held(levels)[0], levels
 
     # --- from levels that are near --------------------------------------------------------------------------
 
     def from_near(self, levels: Floats) -> tuple[Floats, Floats] | None:
-        """The rates and levels, from levels that are mostly near; None if they are not found so."""
+        """Returns the rates and levels, from levels that are mostly near; None if they are not found so."""
         _, by = self.held(levels)
         for _ in range(BOLD):
             levels = self.solved(by)
@@ -98,7 +100,7 @@ class Air:
     # --- from levels that are too low -----------------------------------------------------------------------
 
     def from_below(self) -> tuple[Floats, Floats]:
-        """The rates and levels, from levels of the air that are too low."""
+        """Returns the rates and levels, from levels of the air that are too low."""
         lowest = levels = self.times(self.bounds)
         for _ in range(STEPS):
             wires = self.wires(self.held(levels)[0])
@@ -113,7 +115,7 @@ class Air:
         return self.held(levels)[0], levels
 
     def times(self, bounds: Floats) -> Floats:
-        """The levels of the air that follow from bounds of the flows."""
+        """Returns the levels of the air that follow from bounds of the flows."""
         levels = np.full((len(bounds), len(self.laid.places)), MOST)
         for each in self.laid.pools:
             if each.airtime:
@@ -121,7 +123,7 @@ class Air:
         return levels
 
     def wires(self, bounds: Floats) -> Floats:
-        """The levels of the links of bytes that follow from bounds of the flows."""
+        """Returns the levels of the links of bytes that follow from bounds of the flows."""
         levels, bounds = np.full((len(bounds), len(self.laid.places)), MOST), bounds.copy()
         for each in self.laid.pools:
             if not each.airtime:
@@ -131,7 +133,7 @@ class Air:
         return levels
 
     def _level(self, each: Pools, bounds: Floats) -> Floats:
-        """The levels of some links, (instants, links), under these bounds of their flows."""
+        """Returns the levels of some links, (instants, links), under these bounds of their flows."""
         weights = None if each.airtime else self.weights[each.flows]
         used = bounds * self.cost[:, each.place] if each.airtime else bounds
         capacities = self.capacities[:, each.links]
@@ -141,7 +143,7 @@ class Air:
     # --- equations ------------------------------------------------------------------------------------------
 
     def solved(self, by: Places) -> Floats:
-        """The levels if each flow is held by the link at that place of its way, and by none where it is -1."""
+        """Returns the levels if each flow is held by the link at that place of its way, and by none for -1."""
         scale = np.where(by < len(self.laid.ways) - 1, self.weights, self.radios)
         known = np.where(by < 0, self.bounds, scale)  # of flows that are held: at a level of 1
         return solved(self.laid, by, known[:, None] * self.cost, self.capacities)

@@ -9,7 +9,8 @@ from network.sharing.flow import Flow
 
 
 class Alone:
-    """Each flow runs at its cap until the cap has carried its bytes; changes of the cap are not events."""
+    """An engine in which each flow runs at its cap until the cap has carried its bytes; changes of the cap are not
+    events."""
 
     def __init__(self) -> None:
         self._flows: dict[Flow, None] = {}

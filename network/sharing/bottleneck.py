@@ -1,4 +1,4 @@
-"""A link that is full, and the flows whose bottleneck it is: a water level, and a clock that runs as fast as it.
+"""A full link and the flows that it bounds: a water level, and a clock that runs as fast as the level.
 
 Each flow is bounded by a cap of its own (its device's link); what the full link cannot give to all is divided by
 weight: flows whose cap lies below the level times their weight run at their cap, all others at the level.  A capped
@@ -47,7 +47,7 @@ class Bottleneck:
         self.clear(t)
 
     def clear(self, t: float) -> None:
-        """It begins to bound flows at `t`; it has none yet."""
+        """Starts to bound flows at `t`; there are none yet."""
         self.level: list[Due] = []  # sorted, the next to end last; due in V
         self.volume = 0.0  # V: bytes per weight that a flow at the level had carried when the sharing last changed
         self.changed = t  # when that was; V grows from there, so that looking often rounds nothing away
@@ -66,18 +66,18 @@ class Bottleneck:
     # --- time -----------------------------------------------------------------------------------------------
 
     def volume_at(self, t: float) -> float:
-        """V at `t`."""
+        """Returns V at `t`."""
         if t == self.changed or not self.level:
             return self.volume
         return self.volume + (t - self.changed) * self.room / self.shares
 
     def settle(self, t: float) -> None:
-        """Before any change of the sharing: V grows at another rate from now on."""
+        """Fixes V before any change of the sharing: it grows at another rate from now on."""
         if self.changed != t:
             self.volume, self.changed = self.volume_at(t), t
 
     def solved(self) -> None:
-        """The sums have changed for good: the level, and when the next flow ends."""
+        """Computes the level, and when the next flow ends, from sums that are final."""
         if not self.level:
             self.volume = 0.0  # keeps it small, hence exact
             self.due = self.height = math.inf
@@ -91,7 +91,7 @@ class Bottleneck:
             self.due = self.changed + (-self.level[-1][0] - self.volume) * self.shares / self.room
 
     def ended(self) -> list[Flow]:
-        """The flows at the level that have no bytes left, the next first."""
+        """Returns the flows at the level that have no bytes left, the next first."""
         count = 0
         while count < len(self.level) and -self.level[-1 - count][0] <= self.volume:
             count += 1
@@ -100,17 +100,17 @@ class Bottleneck:
     # --- flows ----------------------------------------------------------------------------------------------
 
     def raise_level(self, flow: Flow) -> None:
-        """The flow runs at the level from now on; its clock is V."""
+        """Adds the flow to those that run at the water level; its clock is V."""
         flow.since = self.volume
         flow.due = self.volume + flow.left / flow.weight
         insort(self.level, (-flow.due, -flow.number, flow))
 
     def lower_level(self, flow: Flow) -> None:
-        """It does no more."""
+        """Takes the flow out of those that run at the water level."""
         del self.level[bisect_left(self.level, (-flow.due, -flow.number))]
 
     def order(self, flow: Flow) -> None:
-        """Where it stands in its group by its cap now."""
+        """Notes the flow's place in its group by its present cap."""
         ratio, number = flow.rank
         if flow.capped:
             self._highest = _pushed(self._highest, (-ratio, -number, flow), self.capped, self._stands)
@@ -118,11 +118,12 @@ class Bottleneck:
             self._lowest = _pushed(self._lowest, (ratio, number, flow), len(self.level), self._stands)
 
     def first(self, capped: bool) -> Flow | None:
-        """The highest of the capped flows, or the lowest of the others."""
+        """Returns the highest of the capped flows, or the lowest of the others."""
         return _top(self._highest if capped else self._lowest, self._stands)
 
     def fits(self, flow: Flow, counted: int) -> bool:
-        """Whether its cap is at most its share of what the flows before it leave; `counted` if it is capped now."""
+        """Returns true if the flow's cap is at most its share of what the flows before it leave; `counted` if it is
+        capped now."""
         rest = self.weight + counted * flow.heft
         return flow.wide * rest <= (self.total - self.reserved + counted * flow.wide) * flow.heft
 
@@ -133,7 +134,7 @@ class Bottleneck:
     # --- links below ----------------------------------------------------------------------------------------
 
     def fullest(self) -> Bottleneck | None:
-        """The link below that a rising level would fill first."""
+        """Returns the link below that a rising level would fill first."""
         for link in self.stirred:
             if self._carries_flows_of(link):
                 link.filled_at = _ratio(link.total - link.reserved, link.weight)
@@ -150,18 +151,18 @@ class Bottleneck:
         return link.filled_at == at and self._carries_flows_of(link)
 
     def overfills(self, link: Bottleneck) -> bool:
-        """Whether the flows of a link below would take more than its capacity at this level."""
+        """Returns true if the flows of a link below would take more than its capacity at this level."""
         if not self.weight:
             return link.reserved > link.total
         room = self.total - self.reserved
         return link.reserved * self.weight + room * link.weight > link.total * self.weight
 
     def highest_level(self) -> Bottleneck | None:
-        """The full link below that has the highest level."""
+        """Returns the full link below that has the highest level."""
         return _top(self._levels, self._is_level)
 
     def note_level(self, link: Bottleneck) -> None:
-        """A full link below has another level."""
+        """Notes that a full link below has another level."""
         self._levels = _pushed(self._levels, (-link.height, link.number, link), len(self.below), self._is_level)
 
     def _is_level(self, mark: Mark) -> bool:
@@ -169,7 +170,7 @@ class Bottleneck:
         return link.full and link.over is self and link.height == -height
 
     def exceeded_by(self, link: Bottleneck) -> bool:
-        """Whether the level of a full link below is above this one: then it is not full."""
+        """Returns true if the level of a full link below is above this one: then it is not full."""
         if not link.weight:
             return True
         return (link.total - link.reserved) * self.weight > (self.total - self.reserved) * link.weight
@@ -182,7 +183,7 @@ def _ratio(room: int, weight: int) -> float:
 
 
 def _top(heap: list[tuple[float, int, Item]], stands: Callable[[tuple[float, int, Item]], bool]) -> Item | None:
-    """What the first entry that still stands is about."""
+    """Returns the item of the first entry that is up to date; drops those before it."""
     while heap:
         if stands(heap[0]):
             return heap[0][2]
@@ -196,7 +197,7 @@ def _pushed(
     valid: int,
     stands: Callable[[tuple[float, int, Item]], bool],
 ) -> list[tuple[float, int, Item]]:
-    """The heap with this entry; without those that are out of date, where they are most of it."""
+    """Returns the heap with this entry; drops outdated entries if they are most of it."""
     heappush(heap, entry)
     if len(heap) > 2 * valid + 64:
         heap = list({each[1]: each for each in heap if stands(each)}.values())

@@ -1,4 +1,4 @@
-"""Rates ahead of time: what flows carry from now to a horizon, as arrays of (instants, flows)."""
+"""Rates ahead of time: the bytes that flows carry from now to a horizon, as arrays of (instants, flows)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Ahead:
         self.constant = isinstance(rate, Constant)  # from its last known change on
 
     def look(self, t: float, count: int) -> float:
-        """Forgets values before `t` and asks for the next `count` changes; returns until when they are known."""
+        """Forgets values before `t` and asks for the next `count` changes; returns the time up to which they are
+        known."""
         past = int(self.times.searchsorted(t, side="right")) - 1
         if past == len(self.times) - 1 and not self.constant:
             self.times, self.values = self._now(t)  # it was of no interest for a while
@@ -66,7 +67,7 @@ class Course:
         self.rates[:, column], self.carried[:, column], self.ends[column] = 0.0, 0.0, math.inf
 
     def place(self, t: float) -> int:
-        """The number of the interval between edges that holds `t`."""
+        """Returns the number of the interval between edges that holds `t`."""
         return min(max(int(np.searchsorted(self.edges, t, side="right")) - 1, 0), len(self.rates) - 1)
 
     def carried_by(self, t: float) -> Floats:
@@ -76,7 +77,7 @@ class Course:
 
 
 def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
-    """About `instants` changes from `t` on, `t` included, then a horizon: all rates are known up to it."""
+    """Returns about `instants` changes from `t` on, `t` included, then a horizon: all rates are known up to it."""
     if not aheads:
         return np.array([t, math.inf])
     count = max(FEW, 2 * instants // len(aheads))  # of each; one may change more often than another
@@ -89,7 +90,7 @@ def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
 
 
 def spread(row: Floats, varying: Mapping[int, Ahead], starts: Floats) -> Floats:
-    """The values of `row` at each start, (starts, row); columns that vary take their values from `varying`."""
+    """Returns the values of `row` at each start, (starts, row); columns that vary take their values from `varying`."""
     found = np.repeat(row[None, :], len(starts), axis=0)
     if varying:
         found[:, list(varying)] = _values(list(varying.values()), starts)
@@ -97,7 +98,7 @@ def spread(row: Floats, varying: Mapping[int, Ahead], starts: Floats) -> Floats:
 
 
 def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
-    """The value of each rate from each start on, (starts, aheads)."""
+    """Returns the value of each rate from each start on, (starts, aheads)."""
     counts = np.array([len(ahead.values) for ahead in aheads])
     values = np.concatenate([ahead.values for ahead in aheads])
     first = np.concatenate(([0], counts.cumsum()[:-1]))
@@ -114,7 +115,8 @@ def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
 
 
 def course(edges: Floats, rates: Floats, left: Floats, rounding: Floats, free: bool) -> Course:
-    """The course that follows from the rates between edges, (edges - 1, flows) bytes/s, and each flow's bytes left.
+    """Returns the course that follows from the rates between edges, (edges - 1, flows) bytes/s, and each flow's bytes
+    left.
 
     `rounding`: bytes of each flow that may be but rounding; an outage must not keep them.
     """

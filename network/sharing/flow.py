@@ -1,4 +1,4 @@
-"""What the engines that share links have in common: a flow, a shared link, and what an engine is asked."""
+"""The types that all engines of shared links use: a flow, a shared link, and the interface of an engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ NUMBER = (int, float)
 
 
 def whole(value: float) -> int:
-    """The value in units of 2**-64, exact for normal rates and weights; Python divides such numbers exactly, too."""
+    """Returns the value in units of 2**-64, exact for normal rates and weights; Python divides such numbers exactly,
+    too."""
     return int((value if value < MOST else MOST) * SCALE)
 
 
@@ -29,7 +30,8 @@ def as_rate(value: float | Rate) -> Rate:
 
 
 def next_change(rate: Rate, t: float) -> float:
-    """The next time at which it changes, s; later than `t` even where rounding of large times would hide it."""
+    """Returns the next time at which the rate changes, s; later than `t` even if rounding of large times would hide
+    it."""
     change = rate.change(t)
     return change if change > t else math.nextafter(t, math.inf)
 
@@ -49,8 +51,7 @@ class Shared(NamedTuple):
 
     @property
     def queue(self) -> float:
-        """What its buffer adds to a round trip while it is full, s: buffer/C of docs/design/network.md §1; none of
-        airtime.
+        """The time that its full buffer adds to a round trip, s: buffer/C of docs/design/network.md §1; 0 for airtime.
 
         C of a recording is its mean: a flow has one weight for all its time, and a peak is often a spike of a
         millisecond, in which no queue would drain.
@@ -58,11 +59,11 @@ class Shared(NamedTuple):
         return min(self.buffer / mean(self.capacity), MOST) if self.buffer and not self.airtime else 0.0
 
     def starting(self, share: float) -> Shared:
-        """This link with its trace, if it has one, replayed from a share of its length, from 0 to 1."""
+        """Returns this link with its trace, if it has one, replayed from a share of its length, from 0 to 1."""
         return self._replace(capacity=begun(self.capacity, share))
 
     def scaled(self, part: float) -> Shared:
-        """This link with its capacity times `part`."""
+        """Returns this link with its capacity times `part`."""
         return self._replace(capacity=scaled(self.capacity, part))
 
 
@@ -148,7 +149,8 @@ class Link:
         self.load -= flow.airtime() if self.airtime else flow.most
 
     def crowded(self, room: float = 1.0) -> bool:
-        """Whether its flows could use more than this part of it; of a capacity that varies, no part is sure."""
+        """Returns true if its flows could use more than this part of it; also for any flow on a capacity that
+        varies."""
         if not isinstance(self.capacity, Constant):
             return bool(self.flows)
         if self.airtime and len(self.flows) > 1:
@@ -170,13 +172,13 @@ class Sharing(Protocol):
         """The flow leaves this engine; flow.left is brought up to date."""
 
     def left(self, flow: Flow, t: float) -> float:
-        """Bytes of the flow that are left at `t`; nothing may be due before then."""
+        """Returns the bytes of the flow that are left at `t`; nothing may be due before then."""
 
     def rates(self, t: float) -> dict[Flow, float]:
-        """The rate of each flow just after `t`, bytes/s; nothing may be due before then."""
+        """Returns the rate of each flow just after `t`, bytes/s; nothing may be due before then."""
 
     def due(self) -> float:
-        """When a flow ends or what the rates depend on changes, s; inf if never."""
+        """Returns the time at which a flow ends or an input of the rates changes, s; inf if never."""
 
     def step(self, t: float) -> list[Flow]:
         """Carries out what is due at `t`; returns the flows that have ended."""

@@ -115,11 +115,11 @@ class Fluid:
         return carried
 
     def carried(self, t: float, flow: Hashable) -> float:
-        """How many bytes the flow will have carried by `t` if nothing else happens; changes nothing."""
+        """Returns the bytes that the flow will have carried by `t` if nothing else happens; changes nothing."""
         return self._at(t)._carried(flow)
 
     def rates(self, t: float) -> dict[Hashable, float]:
-        """The rate of each flow just after `t`, in bytes/s, if nothing else happens; changes nothing."""
+        """Returns the rate of each flow just after `t`, in bytes/s, if nothing else happens; changes nothing."""
         then = self._at(t)
         then._move(t)
         found: dict[Hashable, float] = {}
@@ -128,9 +128,10 @@ class Fluid:
         return found
 
     def next_finish(self) -> float:
-        """The next time to call `advance` if nothing else happens, in s: a flow or a rate may end or change then.
+        """Returns the next time to call `advance` if nothing else happens, in s: a flow or a rate may end or change
+        then.
 
-        Never before `now`; inf if nothing will happen.  `advance` then reports the flows that have ended, if any.
+        Never before `now`; inf if nothing will happen. `advance` then reports the flows that have ended, if any.
         """
         return self._now if self._ended else max(self._now, self._agenda.first()[0])
 
@@ -145,8 +146,8 @@ class Fluid:
         return ended
 
     def reach(self, t: float) -> None:
-        """Lets time pass until `t`; `advance` then reports who has ended on the way.  Several changes at one instant
-        are one solve."""
+        """Lets time pass until `t`; `advance` then reports the flows that have ended on the way. Several changes at one
+        instant are one solve."""
         self._forward(t)
         if t > self._now:
             self._move(t)
@@ -169,7 +170,7 @@ class Fluid:
         return then
 
     def _move(self, t: float) -> None:
-        """Through what is due in (now, t], one after the other, and then to `t`."""
+        """Carries out what is due in (now, t], in order, and then goes to `t`."""
         done: list[Sharing] = []  # of which nothing else is due by then; who follows at `t` shall cost no solve more
         while True:
             due, sharing = self._agenda.first(done)
@@ -186,15 +187,12 @@ class Fluid:
             self._unload(ended)
         self._now = t
 
-    def _known(self, name: Hashable) -> Flow:
-        if name not in self._flows:
-            raise ValueError(f"flow {name!r} is not open; it has ended and been reported, or never began")
-        return self._flows[name]
-
     def _carried(self, name: Hashable) -> float:
         if name in self._ended:
             return self._ended[name][2]
-        flow = self._known(name)
+        if name not in self._flows:
+            raise ValueError(f"flow {name!r} is not open; it has ended and been reported, or never began")
+        flow = self._flows[name]
         left = flow.left if flow.home is None else flow.home.left(flow, self._now)
         return min(max(flow.nbytes - left, 0.0), flow.nbytes)
 
@@ -207,13 +205,13 @@ class Fluid:
         fresh = self._filled_by(flow)
         if fresh:
             self._fill(_uppermost(flow, fresh), fresh)
-        elif flow.varies and self._varying == 1 and self._no_longer_crowded():
+        elif flow.varies and self._varying == 1 and self._star and self._root.bound and not self._crowded(self._root):
             self._regroup(self._root)
         else:
             self._enter(flow)
 
     def _filled_by(self, flow: Flow) -> list[Link]:
-        """The links on its way that may be full from now on, of which no engine knows."""
+        """Returns the links on the flow's way that may be full from now on and that no engine knows."""
         found = []
         for link in reversed(flow.route):
             if link.bound and not self._on_air:
@@ -223,7 +221,7 @@ class Fluid:
         return found
 
     def _fill(self, top: Link, fresh: Sequence[Link]) -> None:
-        """These links may be full from now on; the top is that of them, or above them."""
+        """Gives links that may be full from now on to an engine; `top` is the highest of them, or above them."""
         if not isinstance(top.sharing, Tree):
             self._regroup(top)
             return
@@ -233,10 +231,6 @@ class Fluid:
         for number in sorted(there):
             self._leave(there[number])
             self._enter(there[number])
-
-    def _no_longer_crowded(self) -> bool:
-        """Whether the root was bound only because a star of constants always shares its root."""
-        return self._star and self._root.bound and not self._crowded(self._root)
 
     def _quit(self, flow: Flow) -> None:
         if flow.home is not None:
@@ -249,7 +243,7 @@ class Fluid:
             flow.home.leave(flow, self._now)
 
     def _unload(self, flows: Sequence[Flow]) -> None:
-        """They have left their engine, and leave the links."""
+        """Takes flows that have left their engine from their links."""
         for flow in flows:
             self._varying -= flow.varies
             for link in flow.route:
@@ -260,27 +254,25 @@ class Fluid:
                     self._regroup(link)
 
     def _crowded(self, link: Link, room: float = 1.0) -> bool:
-        """Whether its flows could saturate it.  A star of constants is taken to: it costs no event."""
+        """Returns true if the link's flows could saturate it. For a star of constants always true: it costs no
+        event."""
         if link is self._root and self._star and self._varying == 0:
             return bool(link.flows) or room < 1
         return link.crowded(room)
 
     def _regroup(self, top: Link) -> None:
-        """Looks anew at which links are bound, from this one down, and who shares them."""
+        """Finds out anew which links are bound, from this one down, and which flows share them."""
         there = top.flows if top.twin is None else top.flows | top.twin.flows
         flows = sorted(there.values(), key=lambda flow: flow.number)
         for flow in flows:
             self._leave(flow)
         for link in top.below:
             link.bound = self._crowded(link)
-            self._drop(link)
+            if link.sharing is not None:
+                self._agenda.drop(link.sharing)
+                link.sharing = None
         for flow in flows:
             self._enter(flow)
-
-    def _drop(self, link: Link) -> None:
-        if link.sharing is not None:
-            self._agenda.drop(link.sharing)
-            link.sharing = None
 
     def _enter(self, flow: Flow) -> None:
         sharing: Sharing = self._alone
@@ -292,21 +284,21 @@ class Fluid:
         sharing.enter(flow, self._now)
 
     def _sharing(self, top: Link) -> Sharing:
-        """The engine of this link and of all below; a new one if nobody was there."""
+        """Returns the engine of this link and of all below; a new one if nobody was there."""
         if top.sharing is None:
             top.sharing = self._engine(top)
             self._agenda.add(top.sharing)
         return top.sharing
 
     def _engine(self, top: Link) -> Sharing:
-        """The one that fits the links which are bound, from this one down."""
+        """Returns an engine that fits the links which are bound, from this one down."""
         if top.airtime or (self._on_air and sum([link.bound for link in top.below]) > 1):
             return Tree(top.below, self._now)
         return Hierarchy([top] if self._on_air else top.below, self._now)
 
 
 class Agenda:
-    """The engines in use, and which has something to do first."""
+    """The engines in use, ordered by when each has something to do."""
 
     def __init__(self) -> None:
         self.sharings: dict[Sharing, float] = {}  # when each is due, as it stands in the heap
@@ -327,12 +319,13 @@ class Agenda:
         self._first = None
 
     def stir(self, sharing: Sharing) -> None:
-        """Something in it changes."""
+        """Notes that something in an engine changes."""
         if sharing in self.sharings:
             self._stirred[sharing], self._first = None, None
 
     def first(self, but: Collection[Sharing] = ()) -> tuple[float, Sharing]:
-        """When the first of them is due, and which; of several the oldest.  `but`: those not to ask yet."""
+        """Returns the time at which the first engine is due, and that engine; of several the oldest. `but`: those not
+        to ask yet."""
         if self._first is not None and not but:
             return self._first
         self._ask(but)
@@ -341,7 +334,7 @@ class Agenda:
         return due, sharing
 
     def _ask(self, but: Collection[Sharing]) -> None:
-        """When those are due of which it may have changed; the first of all then stands first in the heap."""
+        """Asks the engines that may have changed when they are due; puts the first of all at the top of the heap."""
         for sharing in self._stirred:
             if sharing in but:
                 self.sharings[sharing] = math.nan
@@ -361,7 +354,7 @@ class Agenda:
 
 
 def _uppermost(flow: Flow, fresh: Collection[Link] = ()) -> Link:
-    """The uppermost link on the flow's way that is bound, or is about to be; there must be one."""
+    """Returns the uppermost link on the flow's way that is bound, or is about to be; there must be one."""
     for link in reversed(flow.above):
         if link.bound or link in fresh:
             return link

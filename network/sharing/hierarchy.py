@@ -18,7 +18,7 @@ from network.sharing.flow import Flow, Link, next_change, whole
 
 
 class Hierarchy:
-    """Links of bytes that form a tree, in one direction; a single link, too.
+    """An engine for links of bytes that form a tree, in one direction; a single link, too.
 
     It ends, as each step towards it raises the level of one full link and lowers at most those of links below that
     become full by it.  A flow at a level whose cap only rises, as in slow start, is not looked at before the level
@@ -26,7 +26,7 @@ class Hierarchy:
     """
 
     def __init__(self, links: Sequence[Link], t: float) -> None:
-        """`links` are ordered from the devices to the root, which is the last."""
+        """Takes `links` ordered from the devices to the root, which is the last."""
         self._now = t
         nodes = {link: Bottleneck(link, number, t) for number, link in enumerate(links)}
         self._nodes = nodes
@@ -79,7 +79,8 @@ class Hierarchy:
     def due(self) -> float:
         if not self._solved:
             self._solve()
-            self._due = max(self._now, min(self._end(), self._change(), self._turn()))
+            end = -self._capped[-1][0] if self._capped else math.inf
+            self._due = max(self._now, min(end, self._level_end(), self._change(), self._turn()))
             self._solved = True
         return self._due
 
@@ -101,9 +102,6 @@ class Hierarchy:
 
     # --- time -----------------------------------------------------------------------------------------------
 
-    def _end(self) -> float:
-        return min(-self._capped[-1][0] if self._capped else math.inf, self._level_end())
-
     def _level_end(self) -> float:
         ends = self._ends
         while ends:
@@ -114,7 +112,7 @@ class Hierarchy:
         return math.inf
 
     def _change(self) -> float:
-        """When a cap changes next."""
+        """Returns the time of the next change of a cap."""
         changes = self._changes
         while changes:
             change, _, flow = changes[0]
@@ -125,7 +123,7 @@ class Hierarchy:
         return math.inf
 
     def _turn(self) -> float:
-        """When a capacity changes next."""
+        """Returns the time of the next change of a capacity."""
         return self._turns[0][0] if self._turns else math.inf
 
     def _done(self, flows: Sequence[Flow]) -> Sequence[Flow]:
@@ -135,7 +133,7 @@ class Hierarchy:
         return flows
 
     def _resize(self, node: Bottleneck) -> Sequence[Flow]:
-        """The capacity is another one from now on; ends what it would only keep for the sake of rounding."""
+        """Takes over the link's new capacity; ends flows that it would keep only because of rounding."""
         ended: Sequence[Flow] = ()
         if not node.link.flows:
             node.asleep = True  # nobody need know its capacity
@@ -151,7 +149,7 @@ class Hierarchy:
         return ended
 
     def _recapacitate(self, node: Bottleneck) -> None:
-        """Its capacity now, and when that changes."""
+        """Reads the link's present capacity, and when that changes."""
         before, node.total, node.asleep = node.total, whole(node.link.capacity.at(self._now)), False
         turn = next_change(node.link.capacity, self._now)
         if turn < math.inf:
@@ -188,7 +186,8 @@ class Hierarchy:
                 self._dirty[node.over] = None
 
     def _improved(self, node: Bottleneck) -> bool:
-        """Moves what is out of place at a full link first; False if nothing is.  Each move raises its level."""
+        """Moves the first thing that is out of place at a full link; returns false if nothing is. Each move raises its
+        level."""
         if (flow := node.first(capped=False)) and node.fits(flow, 0):
             if flow.change <= self._now:  # nobody looked while it rose
                 self._look(flow)
@@ -206,7 +205,7 @@ class Hierarchy:
         return True
 
     def _fill(self, link: Bottleneck, over: Bottleneck) -> None:
-        """The link is full from now on: it bounds the flows that come through it, and no more the one over it."""
+        """Makes the link full: from now on it bounds the flows that come through it, in place of the one over it."""
         over.settle(self._now)
         link.clear(self._now)
         link.full = True
@@ -215,7 +214,7 @@ class Hierarchy:
         self._dirty[link] = None
 
     def _empty(self, link: Bottleneck) -> None:
-        """The link is full no more: its flows are bounded by the one over it."""
+        """Makes the link not full: its flows are bounded by the one over it."""
         over = link.over
         assert over is not None
         over.settle(self._now)
@@ -225,7 +224,7 @@ class Hierarchy:
         over.stirred[link] = None
 
     def _hand_over(self, link: Bottleneck, old: Bottleneck, new: Bottleneck) -> None:
-        """The flows on a link that belong to one full link belong to another, and so do the links below it."""
+        """Moves the flows on a link, and the links below it, from one full link to another."""
         for flow in link.link.flows.values():
             if flow.bottleneck is old:
                 if flow.capped:
@@ -256,7 +255,7 @@ class Hierarchy:
             heappush(self._changes, (flow.change, flow.number, flow))  # it may have been passed over since
 
     def _join(self, flow: Flow, node: Bottleneck, capped: bool) -> None:
-        """Puts it in its group; its clock starts now."""
+        """Puts the flow in its group; its clock starts now."""
         flow.bottleneck, flow.capped = node, capped
         if capped:
             flow.since = self._now
@@ -297,14 +296,14 @@ class Hierarchy:
         self._solved = False
 
     def _way(self, flow: Flow) -> tuple[Bottleneck, ...]:
-        """The links on its way, from the device to the root."""
+        """Returns the links on the flow's way, from the device to the root."""
         at = flow.route[0]
         if at not in self._ways:
             self._ways[at] = tuple(self._nodes[link] for link in flow.route if link in self._nodes)
         return self._ways[at]
 
     def _full(self, flow: Flow) -> Bottleneck:
-        """The first full link on its way."""
+        """Returns the first full link on the flow's way."""
         for node in self._way(flow):
             if node.full:
                 return node
@@ -313,7 +312,7 @@ class Hierarchy:
     # --- caps -----------------------------------------------------------------------------------------------
 
     def _look(self, flow: Flow) -> None:
-        """Its cap now, and when that changes."""
+        """Reads the flow's present cap, and when that changes."""
         if flow.varies:
             flow.rate = flow.cap.at(self._now)
             flow.change, flow.wide = next_change(flow.cap, self._now), whole(flow.rate)
@@ -324,7 +323,7 @@ class Hierarchy:
             heappush(self._changes, (flow.change, flow.number, flow))
 
     def _recap(self, flow: Flow) -> None:
-        """The flow's cap changed."""
+        """Takes over a change of the flow's cap."""
         node: Bottleneck = flow.bottleneck
         before = flow.wide
         node.settle(self._now)

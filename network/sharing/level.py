@@ -38,10 +38,10 @@ class Pools:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which flows are on which links, by the columns of flows and the numbers of links.
+    """The flows on each link, by the columns of flows and the numbers of links.
 
-    The place of a link is how many are above it; air comes last, as if all others were above it.  Where nothing is at a
-    place the number is that of no link, one more than the last.
+    The place of a link is how many are above it; air comes last, as if all others were above it. An empty place holds
+    the number of no link, one more than the last.
     """
 
     pools: tuple[Pools, ...]  # from the devices to the roots
@@ -56,10 +56,11 @@ class Layout:
 
     @cached_property
     def targets(self) -> list[Places]:
-        """Of the links at each place (links, places above, 1 + places above): where linear.py keeps what they change.
+        """For the links at each place (links, places above, 1 + places above): the entries of linear.py's sums that
+        they change.
 
-        That is, of the row of each link above what is fixed and the entries of the links above; those of links below it
-        are in their columns.
+        That is, of the row of each link above the fixed part and the entries of the links above; those of links below
+        it are in their columns.
         """
         places, found = len(self.ways), list[Places]()
         for place, links in enumerate(self.links):
@@ -71,14 +72,15 @@ class Layout:
 
     @cached_property
     def there(self) -> Floats:
-        """(places, columns): 1 where a flow has a link, else 0."""
+        """(places, columns): 1 if a flow has a link there, else 0."""
         return (self.ways < len(self.places) - 1).astype(float)
 
 
 def layout(
     columns: Sequence[Sequence[int]], above: Sequence[Sequence[int]], airtime: Sequence[bool], width: int
 ) -> Layout:
-    """The layout of `width` columns, of which the first has no flow, from those on each link and the links above it."""
+    """Returns the layout of `width` columns, of which the first has no flow, from those on each link and the links
+    above it."""
     none = len(columns)
     air = 1 + max((len(over) for over, time in zip(above, airtime, strict=True) if not time), default=-1)
     places = [air if time else len(over) for over, time in zip(above, airtime, strict=True)]
@@ -102,7 +104,7 @@ def _pools(columns: Sequence[Sequence[int]], links: Sequence[int], airtime: bool
 
 
 def on_wires(caps: Floats, weights: Floats, pools: Sequence[Pools], capacities: Floats) -> Floats:
-    """The rates of all flows at each instant, (instants, columns), from caps of this shape; none is on air.
+    """Returns the rates of all flows at each instant, (instants, columns), from caps of this shape; none is on air.
 
     `capacities` of the links are (instants, links), in bytes/s.
     """
@@ -121,7 +123,7 @@ def on_wires(caps: Floats, weights: Floats, pools: Sequence[Pools], capacities: 
 def _shares_at(
     bounds: list[float], weights: list[float], pools: Sequence[Pools], capacities: list[float]
 ) -> list[float]:
-    """The same at one instant, in place; on ten numbers a list is ten times as fast as an array."""
+    """Returns the rates at one instant, in place; on ten numbers a list is ten times as fast as an array."""
     for each in pools:
         for link, columns in zip(each.links.tolist(), each.flows.tolist(), strict=True):
             _lower(bounds, weights, columns, capacities[link])
@@ -145,7 +147,8 @@ def _lower(bounds: list[float], weights: list[float], columns: list[int], room: 
 
 
 def fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats | None:
-    """The level at which sum(min(bound, weight * level)) over each link's flows is its capacity, (instants, links).
+    """Returns the level at which sum(min(bound, weight * level)) over each link's flows is its capacity, (instants,
+    links).
 
     inf where all bounds fit; None if they do on all links at every instant.  Bounds are (instants, links, flows),
     weights (links, flows), all 1 if there are none.
@@ -160,7 +163,8 @@ def fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats |
 
 
 def _fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats:
-    """The level where not all bounds fit: set by the first flow, by bound/weight, that wants more than its share."""
+    """Returns the level of links that do not fit: set by the first flow, by bound/weight, that wants more than its
+    share."""
     if weights is None or weights.min() == weights.max():
         each = 1.0 if weights is None else weights[0, 0]
         ordered = np.sort(bounds, axis=1)

@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 
 
 def solved(laid: Layout, by: Places, used: Floats, capacities: Floats) -> Floats:
-    """The levels, (instants, links + 1); MOST of links that hold nobody.
+    """Returns the levels, (instants, links + 1); MOST for links that hold nobody.
 
     by: the place of the link that holds each flow, (instants, columns), -1 if none does.  used: of the links on its
     way, (instants, places, columns), at a level of 1 or, if no link holds it, in all.
@@ -40,7 +40,7 @@ def solved(laid: Layout, by: Places, used: Floats, capacities: Floats) -> Floats
 
 
 def _sums(laid: Layout, by: Places, used: Floats) -> Floats:
-    """The entries of the equations, (instants, links + 1, 1 + 2 * places).
+    """Returns the entries of the equations, (instants, links + 1, 1 + 2 * places).
 
     Of each link first what is fixed of its row; then its row, by the places of the links above it, and its own; then
     its column, by the places of the links above it, whose rows these are.
@@ -64,7 +64,7 @@ def _eliminated(sums: Floats, laid: Layout, place: int) -> Floats:
 
 
 def totals(keys: Places, values: Floats, shape: tuple[int, ...]) -> Floats:
-    """Sums of the values with each key, (instants, *shape); keys may be the same at each instant."""
+    """Returns sums of the values with each key, (instants, *shape); keys may be the same at each instant."""
     size, instants = math.prod(shape), len(values)
     if instants > 1:
         keys = keys.reshape(-1, values[0].size) + size * np.arange(instants)[:, None]

@@ -1,4 +1,4 @@
-"""The shared links of one direction or both as a tree, from what is said of them."""
+"""The shared links of one direction or both as a tree, from a topology."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Routes = dict[str | None, tuple[Link, ...]]  # by the name of the link that a de
 
 
 def links_of(capacity: float | Rate, shared: Mapping[str, Shared]) -> dict[str | None, Link]:
-    """The links of one direction, by name; None is the root."""
+    """Returns the links of one direction, by name; None is the root."""
     if isinstance(capacity, NUMBER) and not capacity > 0:
         raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")
     root = Link(None, as_rate(capacity), None)
@@ -48,9 +48,9 @@ def _upwards(link: Link | None) -> Iterator[Link]:
 
 
 def doubled(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) -> tuple[Routes, list[Link]]:
-    """Puts each link of `back` above its twin; the routes of flows that go back, and the links that they bring.
+    """Puts each link of `back` above its twin; returns the routes of flows that go back, and the links that they add.
 
-    Of airtime there is one link for both.
+    Airtime has one link for both directions.
     """
     _check_twins(forth, back)
     routes = routes_of(back)
@@ -77,7 +77,7 @@ def _place(link: Link) -> tuple[str | None, bool]:
 
 
 def find_ways(links: Collection[Link]) -> None:
-    """Tells each link of a tree what is above and below it: looking for it at each change would cost the whole tree."""
+    """Notes for each link of a tree what is above and below it: to search at each change would cost the whole tree."""
     for link in links:
         link.above = tuple(_upwards(link))
     for link in sorted(links, key=lambda link: len(link.above), reverse=True):

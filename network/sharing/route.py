@@ -1,4 +1,4 @@
-"""The shared links between devices and the server, as TCP meets them.  Pure; docs/design/network.md §1 and §2."""
+"""The shared links between devices and the server, as TCP sees them. Pure; docs/design/network.md §1 and §2."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from network.sharing.flow import Shared, Topology, as_rate
 
 
 class Route(NamedTuple):
-    """What the shared links on the way of a device have in common, in one direction."""
+    """The queue and the bandwidths of the shared links on the way of a device, in one direction."""
 
     queue: float  # s, that full buffers add to a round trip: the longest, as one link of a way is its bottleneck
     bandwidths: tuple[float, ...] = ()  # bytes/s of each, where the server's link is SimGrid's: shares depend on them
 
 
 def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None], Route]:
-    """The routes from each shared link to the server, in both directions; from None only the server's own link.
+    """Returns the routes from each shared link to the server, in both directions; from None only the server's own link.
 
-    What that carries up is what devices download.
+    The server's uplink carries what devices download.
     """
     found: dict[tuple[Direction, str | None], Route] = {}
     roots: dict[Direction, float | Rate] = {"down": server.up, "up": server.down}
@@ -35,7 +35,7 @@ def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None
 
 
 def onwards(shared: Mapping[str, Shared], via: str | None) -> Iterator[Shared]:
-    """The links from this one to the server's."""
+    """Yields the links from this one to the server's."""
     while via is not None:
         yield shared[via]
         via = shared[via].parent

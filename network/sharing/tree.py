@@ -23,14 +23,14 @@ ULPS = 4 * 2**-52  # ends so near each other, relative to the time, are one end
 
 
 class Tree:
-    """A link that may be saturated and those below it; both directions where they share airtime.
+    """An engine for a link that may be saturated and those below it; both directions if they share airtime.
 
     Each flow has a column of the arrays.  A column without a flow has cap 0, and is reused by a flow on the same way;
     the first never has one.
     """
 
     def __init__(self, links: Sequence[Link], t: float) -> None:
-        """`links` are ordered from the devices to the root."""
+        """Takes `links` ordered from the devices to the root."""
         self._now = t
         self._links = list(links)
         self._on_air = any(link.airtime for link in links)
@@ -95,7 +95,7 @@ class Tree:
     # --- columns --------------------------------------------------------------------------------------------
 
     def _widen(self, flow: Flow) -> int:
-        """A new column."""
+        """Adds a column for a flow and returns its number."""
         column = len(self._left)
         for link in flow.route:
             if link in self._inside:
@@ -119,12 +119,12 @@ class Tree:
         self._unfair.update(dict.fromkeys(link for link in flow.route if link.airtime))
 
     def _part(self, t: float) -> None:
-        """Before a flow goes: what is known ahead stays so as long as nobody waits for what it had."""
+        """Prepares for a flow to go: rates known ahead stay valid as long as nobody waits for the flow's share."""
         if self._course is None or not self._course.free or t >= self._course.edges[-1]:
             self._settle(t)
 
     def _settle(self, t: float) -> None:
-        """Brings all flows to `t`; next time it looks ahead twice as far as this time was of use."""
+        """Brings all flows to `t`; the next look ahead is twice as far as this one was of use."""
         if self._course is not None:
             self._left -= self._course.carried_by(t)
             self._left[self._left <= self._nbytes * ROUNDING] = 0.0  # as Flow.rest does
@@ -160,7 +160,7 @@ class Tree:
         return course(edges, rates, self._left, self._nbytes * ROUNDING, free=bool((rates == bounds).all()))
 
     def _be_fair(self) -> None:
-        """Flows on one air have their mean weight, on links above too, which Pools needs.
+        """Gives flows on one air their mean weight, on links above too, which Pools needs.
 
         A radio's scheduler knows no round trips.  Those of devices at one access point are much alike,
         as they share all of the way but its air; together they weigh what they would.
@@ -181,7 +181,7 @@ class Tree:
 
 
 def _with(row: Floats, varying: dict[int, Ahead], column: int, rate: Rate, t: float) -> Floats:
-    """The row with this rate in that column, which may be a new one."""
+    """Returns the row with this rate in that column, which may be a new one."""
     if column == len(row):
         row = np.append(row, 0.0)
     row[column] = min(rate.at(t), MOST)
@@ -191,6 +191,6 @@ def _with(row: Floats, varying: dict[int, Ahead], column: int, rate: Rate, t: fl
 
 
 def _keep(row: Floats, varying: dict[int, Ahead]) -> None:
-    """Those that will not change any more vary no more."""
+    """Moves rates that will not change any more from `varying` to the row."""
     for column in [column for column, ahead in varying.items() if ahead.constant and len(ahead.times) == 1]:
         row[column] = varying.pop(column).values[0]

@@ -1,1 +1,1 @@
-"""Files in which others have written down what links carried: one reader a format, recognition, two writers."""
+"""Recordings of links in others' files: one reader for each format, recognition, and two writers."""

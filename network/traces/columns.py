@@ -18,7 +18,7 @@ MBIT = 1e6 / 8  # bytes
 
 
 def read(source: Source) -> tuple[Trace, ...]:
-    """The traces of a file, down before up.
+    """Returns the traces of a file, down before up.
 
     A row's values hold from its time to the next row's.  A last row with nothing but its time ends the trace and so
     sets the period; a last row with values lasts as long as the one before it (1 s if it is alone).  `latency_ms` is
@@ -45,7 +45,7 @@ def read(source: Source) -> tuple[Trace, ...]:
 
 
 def _kind(source: Source, line: int, row: str, before: Kind) -> Kind:
-    """What the comment says, if it is about the kind."""
+    """Returns the kind that a comment states; `before` for any other comment."""
     said = row[1:].partition(":")
     if said[0].strip() != "kind":
         return before
@@ -71,7 +71,7 @@ def _header(source: Source, line: int, row: str) -> list[str]:
 
 
 def _body(source: Source, names: Sequence[str], first: int) -> tuple[Floats, Mapping[str, array[float]]]:
-    """Edges from 0 and the columns, as many values as there are pieces.  Raises BadFile."""
+    """Returns edges from 0 and the columns, as many values as there are pieces. Raises BadFile."""
     source.check_length(len(names))
     table = source.table(first, ",", len(names))
     if not _valid(table, [LONGEST, *(TOPS[name] for name in names[1:])]):
@@ -106,7 +106,7 @@ def _valid(table: Floats, tops: Sequence[float]) -> bool:
 
 
 def written(traces: Sequence[Trace]) -> str:
-    """One trace, or one each way, as our own CSV; samples from the start of the file, not from the offset.
+    """Returns one trace, or one each way, as our own CSV; samples from the start of the file, not from the offset.
 
     Latency and loss are those of the first trace.  Raises ValueError unless both have one period and one kind.
     """
@@ -136,5 +136,5 @@ def written(traces: Sequence[Trace]) -> str:
 
 
 def _along(trace: Trace, values: Floats, edges: Floats) -> Floats:
-    """A trace's values on the pieces between finer edges."""
+    """Returns a trace's values on the pieces between finer edges."""
     return values[np.searchsorted(trace.edges, edges[:-1], side="right") - 1]

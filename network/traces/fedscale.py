@@ -1,4 +1,4 @@
-"""FedScale's client_device_capacity: how fast each client computes and communicates (Lai et al., ICML'22)."""
+"""FedScale's client_device_capacity: the speed of each client's computing and communication (Lai et al., ICML'22)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ class Capacity:
     communication: float
 
     def compute(self, batch: int, steps: int) -> float:
-        """Seconds of local training, 3 * batch * steps * computation: a step is three times the forward pass."""
+        """Returns the seconds of local training, 3 * batch * steps * computation: a step is three times the forward
+        pass."""
         return 3 * batch * steps * self.computation
 
     def transfer(self, down: float, up: float) -> float:
-        """Seconds for both transfers, (up + down) / communication; sizes in bytes."""
+        """Returns the seconds of both transfers, (up + down) / communication; sizes in bytes."""
         return (up + down) / self.communication
 
 
 def read(name: str, data: bytes) -> tuple[Capacity, ...]:
-    """Every client of a pickle, of JSON, or of CSV with a client a column; sorted by nothing, in the file's order.
+    """Returns every client of a pickle, of JSON, or of CSV with a client a column, in the file's order.
 
     In the file, computation is in ms per sample and communication in kbit/s.  Raises BadFile.
     """
@@ -44,7 +45,7 @@ def is_capacity(entries: Table) -> bool:
 
 
 def is_columns(source: Source) -> bool:
-    """Whether it is CSV with a client a column; a table whose first column is an index begins with a comma, too."""
+    """Returns true for CSV with a client a column; a table whose first column is an index begins with a comma, too."""
     rows = [row.partition(",")[0] for _, row in islice(source.rows(), 100)]
     return bool(rows) and not rows[0] and set(ROWS) <= set(rows)
 
@@ -60,7 +61,8 @@ def _capacity(name: str, client: str, entry: object) -> Capacity:
 
 
 def _columns(source: Source) -> tuple[Capacity, ...]:
-    """`,1,2,...` and then rows `computation,...` and `communication,...`; further rows are not ours."""
+    """Returns the clients of `,1,2,...` with the rows `computation,...` and `communication,...`; further rows are not
+    ours."""
     names = "", *ROWS
     rows = {head: (line, row) for line, row in source.rows() if (head := row.partition(",")[0]) in names}
     found = [(rows[name][0], rows[name][1].split(",")[1:]) if name in rows else None for name in names]

@@ -1,4 +1,4 @@
-"""FLASH's speed_distri.json: how fast each user's Wi-Fi was, as normal distributions (Yang et al., WWW'21)."""
+"""FLASH's speed_distri.json: the speed of each user's Wi-Fi, as normal distributions (Yang et al., WWW'21)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Speeds:
     up_sigma: float
 
     def draw(self, rng: np.random.Generator) -> tuple[float, float]:
-        """Bytes/s down and up, each drawn again while it is not positive, as FLASH does."""
+        """Returns bytes/s down and up, each drawn again while it is not positive, as FLASH does."""
         return _positive(rng, self.down, self.down_sigma), _positive(rng, self.up, self.up_sigma)
 
 
@@ -36,7 +36,8 @@ def _positive(rng: np.random.Generator, mean: float, sigma: float) -> float:
 
 
 def read(name: str, data: bytes) -> tuple[Speeds, ...]:
-    """Every user of the file (JSON, or a pickle of the same), in its order; the file has kB/s.  Raises BadFile."""
+    """Returns every user of the file (JSON, or a pickle of the same), in its order; the file has kB/s. Raises
+    BadFile."""
     return tuple(_speeds(name, user, entry) for user, entry in table(name, data).items())
 
 

@@ -1,4 +1,4 @@
-"""Where recordings lie: in a file, in a pair of Mahimahi files, or in a folder of which each trace is one."""
+"""Recordings in a file, in a pair of Mahimahi files, or in a folder of which each trace is one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Gathered:
 
 
 def find(said: str, root: str | None) -> Path:
-    """Where a file, a folder or a pair is: from here, or in the folder `root`.
+    """Returns the path of a file, a folder or a pair: from here, or in the folder `root`.
 
     Raises BadFile for a name that no file can have.
     """
@@ -57,12 +57,12 @@ def find(said: str, root: str | None) -> Path:
 
 
 def there(path: Path) -> bool:
-    """Whether there is such a file or folder, or half of such a pair."""
+    """Returns true if there is such a file or folder, or half of such a pair."""
     return path.exists() or path.with_name(f"{path.name}.down").exists()
 
 
 def gather(place: Path, way: Direction, format: str | None = None) -> Gathered:
-    """All that was recorded that way, each with its other direction if there is one.
+    """Returns the recordings of that direction, each with its other direction if there is one.
 
     Of a folder, what is no trace that way is passed over; two files NAME.down and NAME.up are one recording.
     Raises BadFile: for a file that is damaged, carries nothing, or goes the other way; for one of a folder whose
@@ -70,7 +70,10 @@ def gather(place: Path, way: Direction, format: str | None = None) -> Gathered:
     """
     try:
         if not place.is_dir():
-            return Gathered((_recording(place, way, format),))
+            traces = _traces(place, way, format)
+            if way not in traces:
+                read(place, format, way)  # says why not
+            return Gathered((Recording(place, _carrying(traces, way)),))
         return _gathered(place, way, format)
     except OSError as error:
         raise bad(str(place), None, f"cannot be read: {error.strerror}") from None
@@ -87,13 +90,13 @@ def _gathered(place: Path, way: Direction, format: str | None) -> Gathered:
 
 
 def summed(passed: tuple[Passed, ...], most: int = 3) -> str:
-    """A summary in words: the first file, and how many more."""
+    """Returns a summary in words: the first files, and how many more."""
     more = f" and {len(passed) - most} more" if len(passed) > most else ""
     return ", ".join(f"{each.path.name} ({each.why})" for each in passed[:most]) + more
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Its files, in order of name; a pair once, by what it shares."""
+    """Yields the folder's files, in order of name; a pair once, by the part of the name that it shares."""
     files = {file for file in folder.iterdir() if file.is_file() and file.name[0] != "."}
     found: dict[Path, None] = {}
     for file in sorted(files):
@@ -123,15 +126,9 @@ def _member(path: Path, way: Direction, format: str | None) -> Recording | Passe
         return Passed(path, error.reason, error)
 
 
-def _recording(path: Path, way: Direction, format: str | None) -> Recording:
-    traces = _traces(path, way, format)
-    if way not in traces:
-        read(path, format, way)  # says why not
-    return Recording(path, _carrying(traces, way))
-
-
 def _traces(path: Path, way: Direction, format: str | None) -> Traces:
-    """Those of a file or pair; a Mahimahi file that does not tell its direction goes the way that is wanted."""
+    """Returns the traces of a file or pair; a Mahimahi file that does not tell its direction goes the way that is
+    wanted."""
     try:
         traces = read(path, format)
     except BadFile as error:
@@ -142,7 +139,7 @@ def _traces(path: Path, way: Direction, format: str | None) -> Traces:
 
 
 def _carrying(traces: Traces, way: Direction) -> Traces:
-    """Without a column of zeros for the other direction.  Raises BadFile for one for this."""
+    """Returns the traces without a column of zeros for the other direction. Raises BadFile for one for this."""
     if not traces[way].mean > 0:
         raise bad(traces[way].name, None, f"carries no bytes {way}; no transfer would ever end")
     return {direction: trace for direction, trace in traces.items() if trace.mean > 0}

@@ -1,4 +1,5 @@
-"""Mahimahi's packet-delivery traces: when a saturated link could have sent a packet (Netravali et al., ATC'15)."""
+"""Mahimahi's packet-delivery traces: the instants at which a saturated link could have sent a packet (Netravali et al.,
+ATC'15)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from network.files import LARGEST, OFTEN, shown
-from network.links.trace import Direction, Floats, Trace
+from network.links.trace import Direction, Trace
 from network.traces.source import DIGITS, LONGEST, PACKET, PIECES, SPARE, Source
 
 Ints = npt.NDArray[np.int64]
@@ -18,7 +19,8 @@ SLACK = 0.5  # bytes: what a packet may lack and count as whole, far above round
 
 
 def read(source: Source, direction: Direction) -> Trace:
-    """One integer of ms a line, each an opportunity of 1500 bytes; it loops with its last stamp.
+    """Returns the trace of one integer of ms a line, each an opportunity of 1500 bytes; it loops with its last
+    stamp.
 
     Fluid: n lines at stamp k are 1500 n bytes, evenly over (k-1, k] ms.  A line at 0 belongs to the millisecond that
     ends at 0, which in a loop is the last one; so a period carries 1500 bytes a line, whatever the stamps.
@@ -37,7 +39,7 @@ def read(source: Source, direction: Direction) -> Trace:
 
 
 def _counted(source: Source) -> tuple[Ints, Ints]:
-    """The different stamps, and how many lines each has.
+    """Returns the different stamps, and how many lines each has.
 
     Raises BadFile unless they are whole, sorted, and the last is positive, and as soon as they are far too many.
     """
@@ -45,7 +47,7 @@ def _counted(source: Source) -> tuple[Ints, Ints]:
     (start, _), seen = source.start(), 0
     for block in source.blocks(start, "", 1, DIGITS):
         some = block[:, 0]
-        if not _rising(some, _last(stamps)):
+        if not (some[0] >= _last(stamps) and some[-1] <= LONGEST * 1000 and (some[1:] >= some[:-1]).all()):
             break
         first = np.flatnonzero(np.append(True, some[1:] != some[:-1]))
         stamps.frombytes(some[first].astype(np.int64).tobytes())
@@ -66,10 +68,6 @@ def _counted(source: Source) -> tuple[Ints, Ints]:
     found, numbers = np.array(stamps), np.array(counts)
     first = np.flatnonzero(np.append(True, found[1:] != found[:-1]))
     return found[first], np.add.reduceat(numbers, first)
-
-
-def _rising(some: Floats, last: int) -> bool:
-    return bool(some[0] >= last and some[-1] <= LONGEST * 1000 and (some[1:] >= some[:-1]).all())
 
 
 def _last(stamps: array[int]) -> int:
@@ -93,7 +91,7 @@ def _stamp(source: Source, line: int, row: str, last: int) -> int:
 
 
 def written(trace: Trace) -> str:
-    """The trace's samples (from the start of the file, not from the offset) as a Mahimahi file.
+    """Returns the trace's samples (from the start of the file, not from the offset) as a Mahimahi file.
 
     A line stands where the bytes carried so far fill another packet, so the remainder is carried on and a period's
     bytes differ by less than 1500.  The last line stands at the end of the period, as it sets it.  The format knows

@@ -1,4 +1,5 @@
-"""A time and a rate a line: Pensieve's form of HSDPA and FCC logs, SIGCOMM'21's 4G and 5G runs, Oboe's sessions."""
+"""Files with a time and a rate a line: Pensieve's form of HSDPA and FCC logs, SIGCOMM'21's 4G and 5G runs, Oboe's
+sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ WRITE = "write a csv with the header time_s,down_mbit_s, or name the format pens
 
 @dataclass(frozen=True)
 class Pairs:
-    """Times in the file's unit and rates in its other, as they stand there."""
+    """Times in the file's unit and rates in its other, as the file has them."""
 
     times: Floats
     rates: Floats
@@ -98,16 +99,13 @@ def _remark(most: float, rate: float) -> str:
 
 
 def paired(pairs: Pairs) -> bool:
-    """Whether every two lines have one rate, to their printed digits."""
+    """Returns true if every two lines have one rate, to their printed digits."""
     n = len(pairs.rates)
     return n >= 2 and n % 2 == 0 and bool(np.allclose(pairs.rates[::2], pairs.rates[1::2], rtol=1e-9, atol=0))
 
 
 def sort_of(source: Source) -> Sequence[str]:
-    """Which of `pensieve`, `sigcomm21`, `oboe` two columns can be; several if their numbers do not tell.
-
-    Raises BadFile for times that look like ms beside Mbit/s, and for comments that name other units.
-    """
+    """Returns which of `pensieve`, `sigcomm21`, `oboe` two columns can be; several if their numbers do not tell."""
     pairs = rows_of(source, 1e-3, 1e3 / 8)
     steps = np.diff(pairs.times)
     in_ms = bool(len(steps)) and bool(steps.mean() > APART or pairs.times[-1] > LONGEST)

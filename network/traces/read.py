@@ -22,7 +22,7 @@ TABLE = (
 
 @dataclass(frozen=True)
 class Format:
-    """What is known of a format before a file of it is read."""
+    """The facts about a format that are known before a file of it is read."""
 
     kind: Kind | None  # None: the file says it
     down_only: bool
@@ -150,7 +150,7 @@ def _of_text(source: Source) -> str:
 
 
 def _hint(row: str) -> str:
-    """What was probably meant, or all there is."""
+    """Returns a suggestion of what was probably meant, or all there is."""
     if re.match(r"(\"\"|'')?,", row):
         return "; leave the index out, the column without a name (pandas: index=False), and " + TABLE
     if re.search(r"[,;\t]|^\S+( +\S+){1,2}$", row):

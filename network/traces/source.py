@@ -78,7 +78,7 @@ class Source:
             start = end
 
     def table(self, first: int, separator: str, columns: int) -> Floats:
-        """All blocks in one."""
+        """Returns all blocks as one array."""
         return np.concatenate([np.empty((0, columns)), *self.blocks(first, separator, columns)])
 
     def _begin(self, line: int) -> int:
@@ -112,7 +112,7 @@ class Source:
         loss: Floats | None = None,
         remark: str = "",
     ) -> Trace:
-        """What the file holds (see Trace).  Raises BadFile, also for more than PIECES rates."""
+        """Returns the Trace that the file holds. Raises BadFile, also for more than PIECES rates."""
         if len(rates) > PIECES:
             raise self.bad(None, f"has {len(rates)} different moments; at most {PIECES} are replayed: cut it in parts")
         self.text = ""  # of a large file it is much of the memory, and all was read

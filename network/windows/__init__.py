@@ -1,1 +1,1 @@
-"""TCP on links that are full: congestion windows, queues and drops."""
+"""TCP's windows and queues on links that are full, compiled by numba."""

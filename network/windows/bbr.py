@@ -54,7 +54,7 @@ def burst(f: Any) -> float:
 
 @compiled
 def heard(f: Any, x: Any, acked: int, lost: int, state_before: int, t: float) -> None:
-    """What an acknowledgement of transmission `x` changes."""
+    """Updates BBR's state by an acknowledgement of transmission `x`."""
     fresh = _sampled(f, x, lost, t)
     _aggregation(f, acked, t)
     _cycle(f, lost, t)
@@ -95,10 +95,7 @@ def _sampled(f: Any, x: Any, lost: int, t: float) -> bool:
 
 @compiled
 def _police(f: Any, limited: int, lost: int, fresh: bool, t: float) -> None:
-    """Whether losses come from a policer, whose bandwidth it then goes by (`bbr_lt_bw_sampling`).
-
-    Flows that crowd a short queue are taken for policed ones, too, and stay slow when the others have gone.
-    """
+    """Detects losses that come from a policer, whose bandwidth it then goes by (`bbr_lt_bw_sampling`)."""
     f.sample_rounds += fresh
     if f.policed:
         if f.mode == PROBE_BW and fresh and f.sample_rounds >= POLICED_LASTS:

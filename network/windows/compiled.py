@@ -1,4 +1,4 @@
-"""What numba compiles.  In one place, as it has no types and takes a while to import.
+"""Compilation by numba, in one place, as numba has no types and takes a while to import.
 
 The machine code is kept on the disk, in a folder of its own for each copy of these sources and each kind of processor.
 numba itself looks at the file that a function stands in, its path and its time (and would go on with old code of
@@ -29,9 +29,9 @@ UNUSED = 30 * 86400.0  # s after which the machine code of other versions is rem
 
 
 def _folder() -> Path | None:
-    """Where the machine code of these sources is kept: `~/.cache/fedlapse/compiled/`, or under XDG_CACHE_HOME.
+    """Returns the folder of these sources' machine code: `~/.cache/fedlapse/compiled/`, or under XDG_CACHE_HOME.
 
-    None where it cannot be: then it is compiled each time.
+    None if it cannot be written: then the code is compiled each time.
     """
     of_numba: Any = numba.config
     chosen = (of_numba.CPU_NAME, of_numba.CPU_FEATURES)
@@ -43,25 +43,20 @@ def _folder() -> Path | None:
     try:
         place = cache(os.environ) / "compiled" / digest.hexdigest()
         place.mkdir(parents=True, exist_ok=True)
-        _clear(place)
+        os.utime(place)
+        for other in place.parent.iterdir():
+            if other.stat().st_mtime < time.time() - UNUSED:
+                shutil.rmtree(other, ignore_errors=True)
     except (OSError, RuntimeError):  # a full disk, or nobody's home
         return None
     return place if os.access(place, os.W_OK) else None
-
-
-def _clear(place: Path) -> None:
-    """Notes that this folder is used, and removes those that no version has used for long."""
-    os.utime(place)
-    for other in place.parent.iterdir():
-        if other.stat().st_mtime < time.time() - UNUSED:
-            shutil.rmtree(other, ignore_errors=True)
 
 
 HERE = _folder()
 
 
 def ready() -> bool:
-    """Whether all machine code is on the disk; it takes 10 to 20 s to make."""
+    """Returns true if all machine code is on the disk; it takes 10 to 20 s to make."""
     if HERE is None:
         return False
     try:
@@ -72,22 +67,22 @@ def ready() -> bool:
 
 
 def complete() -> None:
-    """Notes that all of it is there."""
+    """Notes that all machine code is on the disk."""
     if HERE is not None:
         with suppress(OSError):  # a full disk: then it is compiled again
             (HERE / COMPLETE).write_text(json.dumps(_sizes(HERE)), encoding="utf-8")
 
 
 def _sizes(place: Path) -> dict[str, int]:
-    """The sizes in bytes of the files with machine code."""
+    """Returns the sizes in bytes of the files with machine code."""
     return {path.relative_to(place).as_posix(): path.stat().st_size for path in place.glob("*/*") if path.is_file()}
 
 
 def compiled(function: Compiled) -> Compiled:
-    """The function as machine code.  Nothing is fused or reordered; only powers are the C library's.
+    """Returns the function as machine code. Nothing is fused or reordered; only powers are the C library's.
 
-    It makes no arrays and keeps none, so nobody counts who has them: that took five sixths of the time of a step.
-    Calls are inlined: each would pass the arrays of a State as seventy arguments, which took half of what was left.
+    It makes no arrays and keeps none, so references are not counted: that took five sixths of the time of a step. Calls
+    are inlined: each would pass the arrays of a State as seventy arguments, which took half of the rest.
     """
     options: Any = {"_nrt": False, "forceinline": True}
     settings: Any = numba.config  # where to keep it is read as the function is looked at

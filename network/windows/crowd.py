@@ -51,10 +51,10 @@ class Newcomer:
 
 
 class Crowd:
-    """Flows on queues.  The caller says what time it is, in s, and must not go back."""
+    """Flows on queues. The caller says what time it is, in s, and must not go back."""
 
     def __init__(self, queues: Sequence[Queue], chance: Hashable = 0) -> None:
-        """What is left to chance follows from `chance` and the flows' names."""
+        """Starts without flows; random losses and delays follow from `chance` and the flows' names."""
         self._queues, self._chance = queues, chance
         self._own: dict[int, Rate] = {}  # the link of a flow's device, by place
         self._state, self._saved = (empty(FLOWS, SEGMENTS, len(queues) + FLOWS) for _ in range(2))
@@ -72,7 +72,7 @@ class Crowd:
         self._depth = 0.2
 
     def due(self) -> float:
-        """When a flow ends, or to look again, s; inf where there is none."""
+        """Returns the time at which a flow ends, or at which to look again, s; inf if there is none."""
         if not self._places:
             return math.inf
         if self._due is None:
@@ -82,7 +82,7 @@ class Crowd:
         return self._due
 
     def move(self, t: float) -> None:
-        """To `t`, before which no flow ends."""
+        """Goes to `t`, before which no flow ends."""
         while self._places and t > self._now and self.due() <= t and self._ending < 0:
             self.end()  # nothing has ended: it was only as far as was looked ahead
         if self._places and (t > self._now or self._due is not None) and t < self.due():
@@ -91,7 +91,7 @@ class Crowd:
         self._now, self._due = t, None
 
     def end(self) -> tuple[Hashable, Sender] | None:
-        """Carries out what is due now: the flow that has ended, if one has, and what its sender is left with."""
+        """Carries out what is due now; returns the flow that has ended, if one has, and its sender's state."""
         assert self._due is not None
         self._now, self._due, place = self._due, None, self._ending
         if place < 0:
@@ -115,7 +115,7 @@ class Crowd:
             step.go_on(self._state, place, t)
 
     def carried(self, t: float, name: Hashable) -> float:
-        """Bytes on the wire that have arrived by `t`, which must be before what is due."""
+        """Returns the bytes on the wire that have arrived by `t`, which must be before what is due."""
         self.move(t)
         place = self._places[name]
         nbytes, before = self._sizes[place]
@@ -136,19 +136,16 @@ class Crowd:
         return name
 
     def _room(self, segments: int) -> int:
-        """A free place, for so many segments at once; there are twice as many if there was none."""
+        """Returns a free place, for so many segments at once; doubles the places if there was none."""
         flows, window = self._state.board.shape
         more, wider = flows if self._free else 2 * flows, window
         while wider <= segments:
             wider *= 2
         if (more, wider) != (flows, window):
-            self._grow(more, wider)
+            old, links = self._state, len(self._queues) + more
+            self._state, self._saved = (_grown(old, more, wider, links) for _ in range(2))
             self._free += range(flows, more)  # a heap still: all that were in it are less
         return heappop(self._free)
-
-    def _grow(self, flows: int, window: int) -> None:
-        old, links = self._state, len(self._queues) + flows
-        self._state, self._saved = (_grown(old, flows, window, links) for _ in range(2))
 
     def _describe_flow(self, place: int, new: Newcomer, grown: Sender | None) -> None:
         tcp, way, sender = new.sending.tcp, new.sending.way, grown or new.sending.sender
@@ -162,6 +159,7 @@ class Crowd:
         if len(path) > HOPS:
             raise ValueError(f"flow {new.name!r} passes {len(path)} links there and back; at most {HOPS} can be")
         slowest = min(mean(rate) for rate in (new.own, *(queue.capacity for queue in new.forth)))
+        digest = hashlib.blake2b(repr((self._chance, new.name)).encode(), digest_size=8).digest()
         given: dict[str, Any] = {
             "total": total,
             "segment": tcp.segment,
@@ -170,7 +168,7 @@ class Crowd:
             "trips": 0 if grown else new.sending.trips,
             "congestion": CONGESTION[tcp.congestion],
             "loss": way.loss,
-            "dice": _seed((self._chance, new.name)),
+            "dice": int.from_bytes(digest, "big") | 1,
             "limit": min(new.sending.limit, self._state.board.shape[1]),
             "cwnd": sender.window,
             "ssthresh": sender.threshold,
@@ -195,7 +193,7 @@ class Crowd:
         self._state.links[number] = (rate, buffer, 0.0, shared, *trace)  # as LINK has them
 
     def _edges(self, steps: Steps) -> int:
-        """Where the edges of a trace begin among all; they are added once."""
+        """Returns the index of the first edge of a trace among all edges; they are added once."""
         if id(steps) not in self._traces:
             count = len(steps.edges)
             if self._filled + count > len(self._state.edges):
@@ -227,7 +225,7 @@ class Crowd:
             self._point(state)
 
     def _point(self, state: State) -> None:
-        """The links to where their traces are now."""
+        """Points the links to where their traces are now."""
         links = {queue.number: queue.capacity for queue in self._queues}
         links |= {len(self._queues) + place: rate for place, rate in self._own.items()}
         for number, rate in links.items():
@@ -236,7 +234,8 @@ class Crowd:
 
 
 def _grown(old: State, flows: int, window: int, links: int) -> State:
-    """The same with more room.  A segment keeps its number, and so gets another place where the window is wider."""
+    """Returns the state with more room. A segment keeps its number, and so gets another place if the window is
+    wider."""
     new = empty(flows, window, links)._replace(edges=old.edges, rates=old.rates, prefix=old.prefix)
     count, narrow = old.board.shape
     new.flows[:count], new.sent[:count] = old.flows, old.sent
@@ -252,14 +251,8 @@ def _grown(old: State, flows: int, window: int, links: int) -> State:
     return new
 
 
-def _seed(name: Hashable) -> int:
-    """Where a flow's chance begins; the same for the same name, in each run and on each machine."""
-    digest = hashlib.blake2b(repr(name).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") | 1
-
-
 def compile_all() -> None:
-    """Has numba compile what a crowd needs."""
+    """Makes numba compile all functions that a crowd needs."""
     way = Way(0.01, 0.001)
     crowd = Crowd([Queue(0, Constant(1e6), 1e4)])
     for name, kind in enumerate(CONGESTION):

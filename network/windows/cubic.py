@@ -38,7 +38,7 @@ def grow(f: Any, acked: int, t: float) -> None:
 
 @compiled
 def _pace(f: Any, acked: float, t: float) -> float:
-    """How many acknowledgements let the window grow by a segment: `bictcp_update`."""
+    """Returns how many acknowledgements let the window grow by a segment: `bictcp_update`."""
     if math.isnan(f.epoch):
         f.epoch, f.acks, f.friendly = t, 0.0, f.cwnd
         f.k = math.pow((f.w_max - f.cwnd) / C, 1 / 3) if f.w_max > f.cwnd else 0.0

@@ -1,4 +1,4 @@
-"""Importing this brings the machine code into memory: half a second that processes forked afterwards are spared."""
+"""Loads the machine code when it is imported: half a second that processes forked afterwards are spared."""
 
 from __future__ import annotations
 

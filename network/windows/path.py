@@ -67,7 +67,7 @@ def travel(s: State, i: int, number: int, t: float) -> None:
 
 @compiled
 def _bytes(f: Any, x: Any) -> float:
-    """What is left of a transmission, on the wire."""
+    """Returns the remaining bytes of a transmission, on the wire."""
     if x.seq + x.got == f.total:
         return float((x.got - 1) * f.segment + f.last)
     return float(x.got * f.segment)
@@ -75,7 +75,7 @@ def _bytes(f: Any, x: Any) -> float:
 
 @compiled
 def _spared(f: Any, count: int) -> int:
-    """How many of the segments come before the first that is lost by chance."""
+    """Returns how many of the segments come before the first that is lost by chance."""
     for number in range(count):
         if drawn(f) < f.loss:
             return number
@@ -113,7 +113,8 @@ def _receive(s: State, i: int, number: int, t: float) -> float:
 
 @compiled
 def _acknowledged(s: State, i: int, number: int, t: float) -> float:
-    """When the receiver acknowledges what came at `t`: at once, or with a second segment, or after DELAYED."""
+    """Returns the time at which the receiver acknowledges what came at `t`: at once, or with a second segment, or after
+    DELAYED."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     if f.held >= 0:

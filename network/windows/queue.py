@@ -13,7 +13,8 @@ ACK = 52.0  # bytes of an acknowledgement
 
 @compiled
 def admitted(s: State, link: Any, t: float, count: int, segment: float, nbytes: float) -> int:
-    """How many of so many segments, `nbytes` in all, find room in the queue at `t`; an idle link takes one always."""
+    """Returns how many of so many segments, `nbytes` in all, find room in the queue at `t`; an idle link always takes
+    one."""
     held = waiting(s, link, t)
     room = link.buffer - held
     if held <= 0:
@@ -37,7 +38,7 @@ def waiting(s: State, link: Any, t: float) -> float:
 
 @compiled
 def passed(s: State, link: Any, t: float, nbytes: float) -> float:
-    """When so many bytes that come at `t` have gone through."""
+    """Returns the time at which so many bytes that come at `t` have gone through."""
     begin = max(link.free, t)
     link.free = begin + nbytes / link.rate if not math.isnan(link.rate) else finish(s, link, begin, nbytes)
     return link.free
@@ -57,7 +58,7 @@ def carried(s: State, link: Any, t: float) -> float:
 
 @compiled
 def finish(s: State, link: Any, begin: float, nbytes: float) -> float:
-    """When a trace has carried so many bytes from `begin` on; inf if it never carries any."""
+    """Returns the time at which a trace has carried so many bytes from `begin` on; inf if it never carries any."""
     first, n = link.first, link.pieces
     period, total = s.edges[first + n], s.prefix[first + n]
     if total <= 0.0:

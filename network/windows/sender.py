@@ -191,14 +191,14 @@ def send(s: State, i: int, t: float) -> None:
 
 @compiled
 def may_send(f: Any) -> bool:
-    """Whether there is something to send, and the windows admit it."""
+    """Returns true if there is something to send, and the windows admit it."""
     fresh = f.next < f.total and f.next - f.una < f.limit
     return bool(int(f.cwnd) > f.pipe and (f.lost > 0 or fresh) and has_room(f))
 
 
 @compiled
 def has_room(f: Any) -> bool:
-    """Whether another transmission could be remembered."""
+    """Returns true if another transmission could be remembered."""
     return bool(f.sent - min(f.judged, f.heard) < RING - 1)
 
 
@@ -285,7 +285,7 @@ def expired(s: State, i: int, t: float) -> None:
 
 @compiled
 def _overdue(s: State, i: int) -> int:
-    """What was overtaken, if by less than DUPLICATES segments."""
+    """Marks segments as lost that were overtaken by DUPLICATES segments; keeps those overtaken by fewer."""
     f = s.flows[i]
     count = 0
     while f.judged < f.heard - 1:

@@ -1,7 +1,4 @@
-"""What is known of flows, of what they have sent, and of links: rows of arrays, which compiled functions read.
-
-Sizes are segments unless a name says bytes; times are s, rates bytes/s.
-"""
+"""The state of flows, of their transmissions, and of links: rows of arrays, which compiled functions read."""
 
 from __future__ import annotations
 
@@ -164,7 +161,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class State(NamedTuple):
-    """All that happens on a group of links."""
+    """The state of a group of links and of all flows on them."""
 
     flows: Rows  # (flows,) FLOW
     sent: Rows  # (flows, RING) SENT

@@ -1,4 +1,4 @@
-"""What happens next, on all flows of a group of links."""
+"""The next event of all flows on a group of links."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def go_on(s: State, i: int, t: float) -> None:
 
 @compiled
 def queueing(s: State, i: int, t: float) -> float:
-    """What the queues on the way, there and back, add to a round trip at `t`."""
+    """Returns the time that the queues on the way, there and back, add to a round trip at `t`."""
     f = s.flows[i]
     total = 0.0
     for place in range(f.forth + f.back):
@@ -147,7 +147,8 @@ def look(s: State, i: int) -> None:
 
 @compiled
 def _due(s: State, i: int, stage: int) -> float:
-    """When the next transmission arrives at a stage; inf if none is on its way from the stage before."""
+    """Returns the time at which the next transmission arrives at a stage; inf if none is on its way from the stage
+    before."""
     f = s.flows[i]
     while f.arriving[stage] < f.sent:
         x = s.sent[i, f.arriving[stage] & LAST]
@@ -193,7 +194,7 @@ def touch(s: State, i: int) -> None:
 
 @compiled
 def _copy(s: State, to: State, changed: State) -> None:
-    """All that was touched in `changed` since the last copy; both are alike then."""
+    """Copies all that was touched in `changed` since the last copy; both are alike then."""
     for number in range(len(s.links)):
         to.links[number] = s.links[number]
     for number in range(len(s.first)):

@@ -26,7 +26,7 @@ BUFFER, LEAST_BUFFER = 0.1, 64e3  # s; bytes
 
 @dataclass(eq=False)
 class Meeting:
-    """A shared link in one direction, and who is on it: the most that each could carry, whole."""
+    """A shared link in one direction, and the flows on it with the most that each could carry, whole."""
 
     queue: Queue
     loads: dict[Hashable, int] = field(default_factory=dict)
@@ -34,18 +34,18 @@ class Meeting:
     lone: dict[Hashable, None] = field(default_factory=dict)  # those that the fluid model carries
 
     def add(self, flow: Hashable, most: float) -> None:
-        """A flow comes that could carry `most`, bytes/s."""
+        """Adds a flow that could carry `most`, bytes/s."""
         self.loads[flow] = whole(most)
         self.load += self.loads[flow]
 
     def drop(self, flow: Hashable) -> None:
-        """It has gone."""
+        """Removes a flow from this link."""
         self.load -= self.loads.pop(flow)
         self.lone.pop(flow, None)
 
     @property
     def full(self) -> bool:
-        """Whether its flows could carry more than it; of a capacity that varies, nothing is sure."""
+        """True if its flows could carry more than it; also for any capacity that varies."""
         capacity = self.queue.capacity
         return not isinstance(capacity, Constant) or self.load > whole(capacity.peak)
 
@@ -59,16 +59,15 @@ class Lone:
 
 
 class Windows:
-    """Shared links in both directions: what a Fluid of `down` is, with `up` as its way back.
+    """Shared links in both directions: a Fluid of `down`, with `up` as its way back.
 
     `down` and `up` are each the root's capacity and the shared links below it, with their buffers.  Airtime is not for
     windows: raises ValueError for it.
     """
 
     def __init__(self, down: Back, up: Back, buffers: tuple[float, float] = (0.0, 0.0), chance: Hashable = 0) -> None:
-        """`buffers` are those before the root, bytes, down and up.  Losses, and when acknowledgements arrive within the
-        time of a segment, follow from `chance` and the flows' names.
-        """
+        """Takes the `buffers` before the root, bytes, down and up. Losses, and the delay of acknowledgements within the
+        time of a segment, follow from `chance` and the flows' names."""
         self._fluids = {False: Fluid(*down), True: Fluid(*up)}
         self._meetings: dict[bool, dict[str | None, Meeting]] = {}
         self._routes: dict[bool, dict[str | None, tuple[Meeting, ...]]] = {}
@@ -144,7 +143,7 @@ class Windows:
         return carried
 
     def carried(self, t: float, flow: Hashable) -> float:
-        """How many bytes the flow has carried by `t`."""
+        """Returns the bytes that the flow has carried by `t`."""
         self._reach(t)
         if flow in self._lone:
             fluid = self._fluids[self._lone[flow].new.up]
@@ -153,7 +152,8 @@ class Windows:
         return self._before.get(flow, 0.0) + self._crowd.carried(t, flow)
 
     def next_finish(self) -> float:
-        """When to call `advance` if nothing else happens, in s; `advance` then reports who has ended, if anyone."""
+        """Returns the time to call `advance` if nothing else happens, in s; `advance` then reports the flows that have
+        ended, if any."""
         return max(self._now, min(self._due()))
 
     def advance(self, t: float) -> list[Hashable]:
@@ -169,7 +169,7 @@ class Windows:
         return ended
 
     def left_with(self, flow: Hashable) -> Sender | None:
-        """What the sender of a flow that has ended is left with; None if it was alone.  Asked once."""
+        """Returns the sender's state of a flow that has ended; None if it was alone. Can be asked once."""
         return self._left.pop(flow, None)
 
     # --- time -----------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Windows:
         return (*self._dues, self._crowd.due())
 
     def _fluid(self, back: bool) -> Fluid:
-        """One in which somebody comes or goes now: when it is due next is forgotten."""
+        """Returns a fluid in which a flow comes or goes now: when it is due next is forgotten."""
         self._dues = None
         return self._fluids[back]
 
@@ -212,7 +212,7 @@ class Windows:
     # --- who meets whom -------------------------------------------------------------------------------------
 
     def _gather(self, t: float, way: tuple[Meeting, ...]) -> None:
-        """Those who were alone on a link that is full now join the crowd."""
+        """Moves flows that were alone on a link that is full now into the crowd."""
         for meeting in way:
             if meeting.full:
                 for flow in list(meeting.lone):
@@ -233,14 +233,14 @@ class Windows:
             meeting.drop(flow)
 
     def _path(self, back: bool, via: str | None) -> tuple[tuple[Queue, ...], tuple[Queue, ...]]:
-        """The queues of a flow from its sender on, and those that its acknowledgements pass."""
+        """Returns the queues of a flow from its sender on, and those that its acknowledgements pass."""
         way, homeward = self._routes[back][via], self._routes[not back].get(via, ())
         up = tuple(meeting.queue for meeting in (way if back else homeward))
         down = tuple(meeting.queue for meeting in reversed(homeward if back else way))
         return (up, down) if back else (down, up)
 
     def _route(self, back: bool, shared: Mapping[str, Shared], via: str | None) -> tuple[Meeting, ...]:
-        """The links from a device to the server that could be full."""
+        """Returns the links from a device to the server that could be full."""
         names = []
         while via is not None:
             names.append(via)
@@ -262,7 +262,7 @@ def _meetings(links: Mapping[str | None, Shared], queues: list[Queue]) -> dict[s
 
 
 def _grown(lone: Lone, t: float) -> Sender:
-    """The window of a flow that was alone: what slow start has reached, or else what its link holds."""
+    """Returns the window of a flow that was alone: the one that slow start has reached, or else what its link holds."""
     sending, tcp = lone.new.sending, lone.new.sending.tcp
     held = max(1.0, lone.cap.at(t) * max(sending.way.rtt, RTTS[0]) / tcp.segment)
     climbing = isinstance(lone.cap, Ramp) and t < lone.cap.end

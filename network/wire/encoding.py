@@ -1,4 +1,4 @@
-"""How the floats of one kind become fewer bytes, and floats again.
+"""Encodings of one kind's floats in fewer bytes, and back.
 
 An encoding (`float32`, `float16`, `bfloat16`, `int8`, `int8-sqrt`, `sparse`, `top-0.01`) says how a sender
 writes a kind; a coding is what one tensor was written in, and stands where a plain tensor's dtype stands, so
@@ -38,7 +38,7 @@ NAN = np.array(0x7FC00000, "<u4").tobytes()  # the scale of a tensor that holds 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How a sender writes a kind: `code` takes its float32 and float64 arrays, in the order of their names."""
+    """A sender's way to write a kind: `code` takes its float32 and float64 arrays, in the order of their names."""
 
     name: str
     lossy: bool  # whether float32 values may change
@@ -47,7 +47,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Coding:
-    """How the data of one tensor of n values are coded, where they are not the values themselves."""
+    """The form of one tensor's data, if they are not the values themselves."""
 
     dtype: np.dtype[Any]  # of what it decodes to
     fault: Callable[[bytes, int], str | None]  # of these data for n values: why they are not what we would write
@@ -55,7 +55,7 @@ class Coding:
 
 
 def parse(name: str) -> Encoding:
-    """The encoding called `name`.  Raises ValueError, with all names and the nearest, if there is none."""
+    """Returns the encoding called `name`. Raises ValueError, with all names and the nearest, if there is none."""
     if name in ENCODINGS:
         return ENCODINGS[name]
     share = re.fullmatch(r"top-([01](?:\.\d{1,12})?)", str(name))
@@ -71,12 +71,13 @@ def parse(name: str) -> Encoding:
 
 
 def encodable(array: Array) -> bool:
-    """Whether an encoding changes how this array is written: float32 and float64."""
+    """Returns true if an encoding changes how this array is written: float32 and float64."""
     return array.dtype.kind == "f" and array.dtype.itemsize in (4, 8)
 
 
 def draws(seed: int, kind: str) -> Draws:
-    """For each tensor of the kind a generator of its own, so that no tensor's rounding depends on the others."""
+    """Returns, for each tensor of the kind, a generator of its own, so that no tensor's rounding depends on the
+    others."""
 
     def of(name: str) -> np.random.Generator:
         words = hashlib.sha256(repr((seed, kind, name)).encode()).digest()
@@ -89,12 +90,12 @@ def draws(seed: int, kind: str) -> Draws:
 
 
 def _each(code: Callable[[Array, np.random.Generator], Coded]) -> Callable[[Mapping[str, Array], Draws], Any]:
-    """An encoding that treats each tensor by itself."""
+    """Returns an encoding that treats each tensor by itself."""
     return lambda arrays, drawn: {name: code(array, drawn(name)) for name, array in arrays.items()}
 
 
 def _singles(array: Array) -> Floats:
-    """(n,), in row order; what float32 cannot hold becomes infinite."""
+    """Returns float32 values (n,), in row order; values that float32 cannot hold become infinite."""
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False).reshape(-1)
 
@@ -112,7 +113,7 @@ def _binary16(array: Array, _: np.random.Generator) -> Coded:
 
 
 def _bfloat16(array: Array, _: np.random.Generator) -> Coded:
-    """The upper half of each float32, rounded to the nearest and to even when two are as near."""
+    """Writes the upper half of each float32, rounded to the nearest and to even when two are as near."""
     values = _singles(array)
     bits = values.view(np.uint32)
     upper = (bits + (0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
@@ -121,7 +122,7 @@ def _bfloat16(array: Array, _: np.random.Generator) -> Coded:
 
 
 def _int8(array: Array, rng: np.random.Generator) -> Coded:
-    """Steps of max|x| / 127, up or down by chance so that the mean is x."""
+    """Writes steps of max|x| / 127, up or down by chance so that the mean is x."""
     values = _singles(array)
     if len(values) < SCALED:
         return _float32(array, rng)
@@ -131,7 +132,7 @@ def _int8(array: Array, rng: np.random.Generator) -> Coded:
 
 
 def _int8_sqrt(array: Array, rng: np.random.Generator) -> Coded:
-    """Steps of sqrt(max|x|) / 127 on the scale of sqrt|x|, by chance so that the mean is x and not its root."""
+    """Writes steps of sqrt(max|x|) / 127 on the scale of sqrt|x|, by chance so that the mean is x and not its root."""
     values = _singles(array)
     if len(values) < SCALED:
         return _float32(array, rng)
@@ -141,7 +142,7 @@ def _int8_sqrt(array: Array, rng: np.random.Generator) -> Coded:
 
 
 def _in_steps(sizes: Floats) -> tuple[Floats, bytes]:
-    """How many steps of the scale each size is, at most 127, and the scale."""
+    """Returns each size in steps of the scale, at most 127, and the scale."""
     largest = sizes.max(initial=np.float32(0))
     if not np.isfinite(largest):
         return np.zeros_like(sizes), NAN
@@ -157,7 +158,7 @@ def _rounded(values: Floats, low: Floats, chance: Floats, rng: np.random.Generat
 
 
 def _top(arrays: Mapping[str, Array], fraction: Fraction) -> dict[str, Coded]:
-    """The ⌈F n⌉ values of largest magnitude among all n of the kind, the first in order where several are equal."""
+    """Writes the ⌈F n⌉ values of largest magnitude among all n of the kind, the first in order if several are equal."""
     values = {name: _singles(array) for name, array in arrays.items()}
     kept = _largest([np.abs(part).view(np.uint32) for part in values.values()], fraction)
     return {name: _kept(part, at) for (name, part), at in zip(values.items(), kept, strict=True)}
@@ -172,7 +173,8 @@ def _kept(values: Floats, at: NDArray[np.intp]) -> Coded:
 
 
 def _largest(sizes: list[NDArray[np.uint32]], fraction: Fraction) -> list[NDArray[np.intp]]:
-    """Where they are, part by part.  As integers, the bits of magnitudes are in order, with NaN above infinity."""
+    """Returns the indices of the largest values, part by part. As integers, the bits of magnitudes are in order, with
+    NaN above infinity."""
     together = np.concatenate([np.empty(0, np.uint32), *sizes])
     k = ceil(fraction * len(together))
     if k == 0:
@@ -192,7 +194,8 @@ def _indexed(coding: str, values: Array, at: NDArray[np.intp]) -> Coded:
 
 
 def _sparse(array: Array, _: np.random.Generator) -> Coded:
-    """Only the values whose bits are not all zero, so that -0.0 comes back too, in the shortest of three forms."""
+    """Writes only the values whose bits are not all zero, so that -0.0 comes back too, in the shortest of three
+    forms."""
     values = array.reshape(-1)
     there = values.view(f"u{values.itemsize}") != 0
     form = _form(values.size, int(np.count_nonzero(there)), values.itemsize)
@@ -205,7 +208,7 @@ def _sparse(array: Array, _: np.random.Generator) -> Coded:
 
 
 def _form(n: int, k: int, itemsize: int) -> str:
-    """The shortest form of n values of which k are not zero."""
+    """Returns the shortest form of n values of which k are not zero."""
     sizes = {
         "dense": n * itemsize,
         "sparse": k * (INDEX.itemsize + itemsize),

@@ -1,4 +1,4 @@
-"""A message with its header: the few numbers and words that go with it."""
+"""A message with its header: a few numbers and words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Header = Mapping[str, int | str | None]
 
 
 def pack(header: Header, body: bytes | memoryview) -> bytes:
-    """An envelope: 4 bytes with the header's length (big-endian), the header, the body.
+    """Returns an envelope: 4 bytes with the header's length (big-endian), the header, the body.
 
     Raises Refused for a header that `unpack` would not accept.
     """
@@ -19,19 +19,19 @@ def pack(header: Header, body: bytes | memoryview) -> bytes:
 
 
 def envelope_bytes(header: Header) -> int:
-    """How many bytes `pack` adds to the body."""
+    """Returns how many bytes `pack` adds to the body."""
     return _length(*header, *header.values())
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _length(*said: int | str | None) -> int:
-    """Of the header with these names and then these values: most devices of a round get the same."""
+    """Returns the length of the header with these names and then these values: most devices of a round get the same."""
     half = len(said) // 2
     return sum(map(len, _packed_header(dict(zip(said[:half], said[half:], strict=True)))))  # type: ignore[arg-type]
 
 
 def unpack(data: bytes) -> tuple[dict[str, int | str | None], bytes]:
-    """The header and the body of an envelope.  Raises Refused, and nothing else, if it is not an envelope."""
+    """Returns the header and the body of an envelope. Raises Refused, and nothing else, if it is not an envelope."""
     length = int.from_bytes(data[:4], "big")
     if not length <= min(LARGEST_HEADER, len(data) - 4):
         raise Refused(f"a header of {length} bytes; the envelope has {len(data)}, the limit is {LARGEST_HEADER}")

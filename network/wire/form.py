@@ -1,4 +1,4 @@
-"""The one form of a message on the wire: what may stand in it, and how much of it; everything else is Refused."""
+"""The one form of a message on the wire, with its limits; everything else is Refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def packed(tree: object) -> bytes:
 
 
 def in_pieces(tree: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Buffer]:
-    """What `packed` makes of kind -> name -> entry, in pieces: large data are not copied."""
+    """Returns `packed` of kind -> name -> entry, in pieces: large data are not copied."""
     found: list[Buffer] = []
     packer = msgpack.Packer(use_bin_type=True, autoreset=False)
     try:
@@ -52,7 +52,7 @@ def in_pieces(tree: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Buffe
 
 
 def _pack(entry: Mapping[str, Any], packer: msgpack.Packer, found: list[Buffer]) -> None:
-    """The entry into the packer; if its data are large, what is packed so far and they become pieces."""
+    """Writes the entry into the packer; if its data are large, what is packed so far and they become pieces."""
     data = entry["data"]
     if len(data) <= SMALL:
         packer.pack(entry)
@@ -67,7 +67,7 @@ def _pack(entry: Mapping[str, Any], packer: msgpack.Packer, found: list[Buffer])
 
 
 def parsed(data: bytes) -> Any:
-    """The one msgpack object that is `data`, in the form that `packed` gives it."""
+    """Returns the one msgpack object that is `data`, in the form that `packed` gives it."""
     try:
         tree = msgpack.unpackb(  # a new one each time: an Unpacker must not be used after an error
             data,
@@ -97,7 +97,7 @@ def _no_extension(code: int, _: bytes) -> object:
 
 
 def _ordered(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """A map whose names rise strictly: none twice, and only one way to write it."""
+    """Returns a map whose names rise strictly: none twice, and only one way to write it."""
     if [name for name, _ in pairs] == KEYS:  # most are entries
         return dict(pairs)
     last = None
@@ -128,17 +128,18 @@ def in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[tu
 
 
 def quoted(name: str) -> str:
-    """`name` as it can stand in a line of text: printable ASCII, and short."""
+    """Returns `name` for a line of text: printable ASCII, and short."""
     return ascii(name if len(name) <= 40 else name[:40] + "...")
 
 
 def unpacked(data: memoryview) -> Any:
-    """What `packed` wrote, its bytes as views into `data`: nothing is copied, and nothing is checked."""
+    """Returns the object that `packed` wrote, its bytes as views into `data`: nothing is copied, and nothing is
+    checked."""
     return _read(data, 0)[0]
 
 
 def _read(data: memoryview, at: int) -> tuple[Any, int]:
-    """The object that begins `at` there, and where it ends (the msgpack specification's table of first bytes)."""
+    """Returns the object that begins at `at`, and where it ends (the msgpack specification's table of first bytes)."""
     first, at = data[at], at + 1
     if first < 0x80:
         return first, at

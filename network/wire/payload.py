@@ -1,4 +1,4 @@
-"""Tensors as bytes, and back: what is charged for is what is really sent.
+"""Tensors as bytes, and back: the bytes that are charged for are those that are really sent.
 
 A message is a msgpack map, kind -> name -> {data, dtype, shape}, with sorted keys and shortest forms, so that
 equal messages are equal bytes.  Whatever decodes is in that one form; everything else is Refused.  Kinds may be
@@ -61,10 +61,10 @@ MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 
 
 class View:
-    """An encoded message, parsed once: what it holds, whether it has the right shapes, and its arrays."""
+    """An encoded message, parsed once: its kinds and arrays, and a check of their shapes."""
 
     def __init__(self, tree: Mapping[str, Mapping[str, Entry]], data: Buffer | None = None) -> None:
-        """`data` are its bytes, if they are at hand."""
+        """Takes the parsed message; `data` are its bytes, if they are at hand."""
         self.tree = tree
         if data is not None:
             self.pieces = [data]
@@ -85,7 +85,7 @@ class View:
         return sum(map(len, self.pieces))
 
     def row(self, k: int) -> View:
-        """The message with row `k` of each tensor, none of which is encoded; nothing is copied."""
+        """Returns the message with row `k` of each tensor, none of which is encoded; nothing is copied."""
         return View(
             {kind: {name: _row(entry, k) for name, entry in entries.items()} for kind, entries in self.tree.items()}
         )
@@ -103,16 +103,17 @@ class View:
         check(self._arrays(_seen), shapes, constants)
 
     def arrays(self, room: int = ROOM) -> Message:
-        """The message, with a copy of each array (see `decode`).  Raises Refused if it needs more bytes than `room`."""
+        """Returns the message, with a copy of each array (see `decode`). Raises Refused if it needs more bytes than
+        `room`."""
         self.fits(room)
         return self._arrays(_array)
 
     def array(self, kind: str, name: str) -> NDArray[Any]:
-        """A copy of this one."""
+        """Returns a copy of one array."""
         return _array(self.tree[kind][name], kind, name)
 
     def in_place(self, kind: str, name: str) -> NDArray[Any] | None:
-        """This one where it lies in the message, at any address; None if it is encoded."""
+        """Returns one array where it lies in the message, at any address; None if it is encoded."""
         entry = self.tree[kind][name]
         return None if entry["dtype"] in CODINGS else _seen(entry, kind, name)
 
@@ -130,7 +131,7 @@ class View:
 
 
 def view(data: bytes, limit: int | None = None) -> View:
-    """The message in `data`, from whomever it came.  Raises Refused, and nothing else, for whatever `encode` would not
+    """Returns the message in `data`, from any sender. Raises Refused, and nothing else, for whatever `encode` would not
     have written, and for more than `limit` bytes."""
     found = View(_entries(data, limit), data)
     found.fits(ROOM)
@@ -138,15 +139,15 @@ def view(data: bytes, limit: int | None = None) -> View:
 
 
 def trusted(data: Buffer) -> View:
-    """A message that this program has written, or has viewed before: nothing is checked again, and nothing is copied
-    before an array is asked for."""
+    """Returns a message that this program has written, or has viewed before: nothing is checked again, and nothing is
+    copied before an array is asked for."""
     return View(unpacked(memoryview(data)), data)
 
 
 def encode(
     message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
 ) -> bytes:
-    """The message as bytes; equal messages and seeds give equal bytes, whatever the order of their keys.
+    """Returns the message as bytes; equal messages and seeds give equal bytes, whatever the order of their keys.
 
     `encodings` says how kinds are encoded, as {"fisher": "sparse"}; kinds that the message lacks may be among
     them.  The seed is for roundings by chance.
@@ -162,9 +163,8 @@ def encoded(
     seed: int = 0,
     plain: Collection[str] = (),
 ) -> View:
-    """The message that `encode` returns, not yet in one place: its large pieces are the arrays, so use it before they
-    change.
-    Arrays of the names in `plain` travel as they are."""
+    """Returns the message that `encode` returns, not yet joined: its large pieces are the arrays, so use it before they
+    change. Arrays of the names in `plain` travel as they are."""
     how = encodings or {}
     tree = {
         kind: _coded(kind, dict(in_order(arrays)), how.get(kind), seed, plain)
@@ -174,7 +174,7 @@ def encoded(
 
 
 def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
-    """The message in `data`, of at most `limit` bytes, and at most `room` once it is decoded.
+    """Returns the message in `data`, of at most `limit` bytes, and at most `room` once it is decoded.
 
     Each array is a copy of its own, aligned and writable: a view into the buffer, at an unaligned offset,
     gives other bits in matrix products.  Floats may be NaN; `check` says whether they are finite.  What was
@@ -187,19 +187,20 @@ def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
 def decoded(
     kind: str, arrays: Mapping[str, NDArray[Any]], encoding: str | None, seed: int = 0, room: int = ROOM
 ) -> Arrays:
-    """What comes out at the other end when the arrays travel as this kind, in a message with this seed."""
+    """Returns the arrays that arrive at the other end when these travel as this kind, in a message with this seed."""
     return decode(encode({kind: arrays}, {kind: encoding} if encoding else None, seed), room=room)[kind]
 
 
 def sizes(
     message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
 ) -> dict[str, int]:
-    """Bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add when encoded."""
+    """Returns bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add when
+    encoded."""
     return trusted(encode(message, encodings, seed)).sizes
 
 
 def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dict[str, Shape]]:
-    """The dtype and shape of each array: what `check` compares with."""
+    """Returns the dtype and shape of each array, for `check`."""
     return {
         kind: {name: (_name(array), array.shape) for name, array in arrays.items()} for kind, arrays in message.items()
     }
@@ -221,7 +222,7 @@ def check(message: Message, manifest: Shapes, constants: Mapping[str, NDArray[An
 
 
 def finite(array: NDArray[Any], constant: NDArray[Any] | None = None) -> bool:
-    """Whether no value is infinite or NaN, but where the constant has the same."""
+    """Returns true if no value is infinite or NaN, except where the constant has the same."""
     sound = np.isfinite(array)
     if constant is None or sound.all():
         return bool(sound.all())
@@ -229,15 +230,15 @@ def finite(array: NDArray[Any], constant: NDArray[Any] | None = None) -> bool:
 
 
 def room_of(manifest: Shapes) -> int:
-    """Bytes of room for such a message once it is decoded, and as many again, so that `check` says what is wrong with
-    one that is a little too large."""
+    """Returns the bytes of room for such a message once it is decoded, and as many again, so that `check` can say what
+    is wrong with one that is a little too large."""
     arrays = [array for kind in manifest.values() for array in kind.values()]
     return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 
 
 def digest(*pieces: Buffer, threads: int = 1) -> str:
-    """BLAKE3 of all of them, 256 bits in hex: a quarter of SHA-256's time or less, and each upload is digested.
-    `threads`: ALL_CORES where no other process wants them."""
+    """Returns BLAKE3 of all of them, 256 bits in hex: a quarter of SHA-256's time or less, and each upload is digested.
+    `threads`: ALL_CORES if no other process wants them."""
     hasher = blake3(max_threads=threads)
     for piece in pieces:
         hasher.update(piece)
@@ -283,7 +284,7 @@ def _entry(coded: Coded, shape: tuple[int, ...]) -> Entry:
 
 
 def _entries(data: bytes, limit: int | None) -> dict[str, dict[str, Entry]]:
-    """kind -> name -> entry, each with the three right keys."""
+    """Returns kind -> name -> entry, each with the three right keys."""
     if limit is not None and len(data) > limit:
         raise Refused(f"a message of {len(data)} bytes; at most {limit} are accepted")
     if data == NOTHING:  # what most devices keep: it is looked at in each round
@@ -296,18 +297,13 @@ def _entries(data: bytes, limit: int | None) -> dict[str, dict[str, Entry]]:
         if type(entries) is not dict:
             raise Refused(f"kind {quoted(kind)} is not a map of arrays")
         for name, entry in entries.items():
-            _examine(entry, kind, name)
+            if reason := _fault(entry):
+                raise Refused(f"{_where(kind, name)} {reason}")
     return tree
 
 
-def _examine(entry: object, kind: str, name: str) -> None:
-    """Raises Refused unless its keys, types and length are right."""
-    if reason := _fault(entry):
-        raise Refused(f"{_where(kind, name)} {reason}")
-
-
 def _fault(entry: object) -> str | None:
-    """What is wrong with an entry; None: nothing."""
+    """Returns the fault of an entry; None if there is none."""
     if type(entry) is not dict or list(entry) != KEYS:
         return "must have data, dtype and shape, and nothing else"
     data, dtype, shape = entry.values()
@@ -344,7 +340,7 @@ def _row(entry: Entry, k: int) -> Entry:
 
 
 def _room(entry: Entry) -> int:
-    """Bytes of its array."""
+    """Returns the bytes of the entry's array."""
     return math.prod(entry["shape"]) * DECODED[entry["dtype"]].itemsize
 
 
@@ -356,7 +352,7 @@ def _plain_fault(data: bytes, n: int, dtype: str) -> str | None:
 
 
 def _seen(entry: Entry, kind: str, name: str) -> NDArray[Any]:
-    """Its array, to be looked at: a view of the message unless it is encoded."""
+    """Returns the entry's array, to be read only: a view of the message unless it is encoded."""
     if entry["dtype"] in CODINGS:
         return _array(entry, kind, name)
     return np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"])
@@ -382,7 +378,8 @@ def _array(entry: Entry, kind: str, name: str) -> NDArray[Any]:
 
 
 def _same_names(kind: str | None, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
-    """Of the message if `kind` is None, else of the arrays of this kind."""
+    """Raises Refused unless the names are the same: of the message if `kind` is None, else of the arrays of this
+    kind."""
     if found.keys() == wanted.keys():
         return
     name = min(found.keys() ^ wanted.keys())

@@ -1,4 +1,4 @@
-"""When the devices of a scenario are online: absences that are said, logs of others' phones, and what is drawn."""
+"""The presence of a scenario's devices: absences that it states, logs of phones, and drawn sessions."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MOST = 20_000_000  # comings and goings that are drawn for a whole fleet before 
 
 
 def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
-    """When one device is online: while all that is said of its group allows it.
+    """Returns the presence of one device, which is online while all rules of its group allow it.
 
-    What it draws it draws for all seeds: a user of the log and the place in it, its sessions, its hour of the day.
-    Raises BadScenario for a log that cannot be read, or that goes on for too many sessions that are drawn.
+    Draws are the same for all seeds: a user of the log and the place in it, the sessions, the hour of the day. Raises
+    BadScenario for a log that cannot be read, or that goes on for too many drawn sessions.
     """
     if said == hardware.Presence(off=said.off):
         return _off(said.off)
@@ -47,7 +47,7 @@ def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
 
 
 def too_many(said: hardware.Presence, seconds: float, devices: int) -> str | None:
-    """Why it would take too long to work out who is online after `seconds`; None if it would not."""
+    """Returns why it would take too long to find out who is online after `seconds`; None if it would not."""
     each = seconds * _pace(said)
     if each <= LONGEST and each * devices <= MOST:
         return None
@@ -59,12 +59,12 @@ def too_many(said: hardware.Presence, seconds: float, devices: int) -> str | Non
 
 @lru_cache(maxsize=16)
 def _pace(said: hardware.Presence) -> float:
-    """Comings and goings a second that are drawn for each device."""
+    """Returns the drawn comings and goings of each device, per second."""
     return sum(one.pace for one in _sessions(said, "", 0, 0.0))
 
 
 def _sessions(said: hardware.Presence, name: str, seed: int, hour: float) -> Iterator[Sessions]:
-    """Those that are drawn, each kind with a seed of its own: what must hold together is independent."""
+    """Yields the drawn sessions, each kind with a seed of its own: rules that must hold together are independent."""
 
     def own(kind: str) -> int:
         return int.from_bytes(blake2b(f"{seed} {kind} of {name}".encode(), digest_size=8).digest())
@@ -78,14 +78,14 @@ def _sessions(said: hardware.Presence, name: str, seed: int, hour: float) -> Ite
 
 
 def _daily(start: float, end: float, hour: float) -> RecordedPresence:
-    """Online between these hours of each day; the run begins at `hour`."""
+    """Returns a presence between these hours of each day; the run begins at `hour`."""
     spans = [(start, end)] if start < end else [(0.0, end), (start, HOURS)]
     return RecordedPresence(tuple((a * 3600, b * 3600) for a, b in spans if a < b), DAY, hour * 3600)
 
 
 @lru_cache(maxsize=16)
 def _off(off: tuple[tuple[float, float], ...]) -> Presence:
-    """One for all devices of a group: its stretches may be thousands."""
+    """Returns the absences, one object for all devices of a group, as there may be thousands."""
     return Presence(off)
 
 

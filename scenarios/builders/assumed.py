@@ -15,7 +15,7 @@ Said = links.Links | links.Shared | links.Link
 
 
 def assumptions(scenario: Scenario) -> Iterator[str]:
-    """Assumptions about recordings, generated radios, mixed network models, and keys that have no effect.
+    """Yields assumptions about recordings, generated radios, mixed network models, and keys that have no effect.
 
     Raises BadScenario for recordings that cannot be read.
     """
@@ -35,7 +35,7 @@ def assumptions(scenario: Scenario) -> Iterator[str]:
 
 
 def _links(scenario: Scenario) -> Sequence[tuple[str, Said]]:
-    """All of them, with what they are called."""
+    """Returns all links, each with its name for a reader."""
     return [
         *((group.name or group.profile, group.link) for group in scenario.fleet),
         *((f"topology.{name}", said) for name, said in scenario.topology.items()),
@@ -48,14 +48,15 @@ def _models(scenario: Scenario) -> set[links.NetworkModel]:
 
 
 def _model(group: Group, scenario: Scenario) -> links.NetworkModel:
-    """Of its links; `tcp` beside windows is the same, as only the links that are shared have queues."""
+    """Returns the model of the group's links; beside windows `tcp` counts as windows, as only shared links have
+    queues."""
     if scenario.network_model == "windows":
         return "windows"
     return group.link.model or scenario.network_model
 
 
 def _radios(said: Sequence[Said]) -> Iterator[str]:
-    """Numbers of their presets that nobody measured."""
+    """Yields numbers of the links' presets that nobody measured."""
     users: dict[str, list[Said]] = {}
     for each in said:
         if each.radio:
@@ -71,12 +72,12 @@ def _radios(said: Sequence[Said]) -> Iterator[str]:
 
 
 def _takes_latency(said: Said) -> bool:
-    """Whether the link has the latency of its radio."""
+    """Returns true if the link has the latency of its radio."""
     return isinstance(said, links.Links) and said.latency_ms is None
 
 
 def _unused(scenario: Scenario) -> Iterator[str]:
-    """What says how TCP sends, where nothing is sent by TCP."""
+    """Yields keys about TCP's sending if nothing is sent by TCP."""
     for group in scenario.fleet:
         model = _model(group, scenario)
         if group.link.loss and model not in TCP:
@@ -87,13 +88,13 @@ def _unused(scenario: Scenario) -> Iterator[str]:
 
 
 def _changed(network: links.Transport) -> list[str]:
-    """The keys of TCP that do not have their default."""
+    """Returns the keys of TCP that do not have their default."""
     fields = links.Transport.model_fields
     return [key for key, value in network if key != "model" and value != fields[key].default]
 
 
 def _buffers(scenario: Scenario) -> Iterator[str]:
-    """Those that are not used, as nobody shares by round-trip times."""
+    """Yields keys of buffers that are not used, as nobody shares by round-trip times."""
     models = _models(scenario)
     if "windows" in models:
         return

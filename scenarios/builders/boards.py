@@ -17,7 +17,7 @@ LARGEST = 1_000_000  # bytes of a profiles file: some thousand profiles
 
 
 def read(path: str) -> Table:
-    """The profiles in a file, with the source of each number.  Raises BadScenario."""
+    """Returns the profiles in a file, with the source of each number. Raises BadScenario."""
     try:
         with place(path).open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -36,7 +36,7 @@ def read(path: str) -> Table:
 
 
 def written_out(path: str) -> dict[str, dict[str, Any]]:
-    """The profiles of a file as keys of a scenario, which then no longer needs the file.  Raises BadScenario."""
+    """Returns the profiles of a file as keys of a scenario, which then no longer needs the file. Raises BadScenario."""
     return {
         name: {**{NAMED[quantity].key: one.value for quantity, one in said.items()}, "source": sources_of(said)}
         for name, said in read(path).items()
@@ -44,7 +44,7 @@ def written_out(path: str) -> dict[str, dict[str, Any]]:
 
 
 def known(scenario: Scenario) -> Mapping[str, Profile]:
-    """All profiles that the scenario may name."""
+    """Returns all profiles that the scenario may name."""
     own = scenario.profiles
     assert not isinstance(own, str), "load writes files out"
     return profiles() | {name: _made(name, board) for name, board in own.items()}

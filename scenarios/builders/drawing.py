@@ -13,13 +13,15 @@ SIGMAS = 7.0
 
 
 def generator(root: int, use: str) -> np.random.Generator:
-    """The one of numpy's `default_rng([root, *use])`, which takes three times as long: it looks at each byte's type."""
+    """Returns numpy's `default_rng([root, *use])`, which itself takes three times as long: it looks at each byte's
+    type."""
     words = [root >> shift & 0xFFFFFFFF for shift in range(0, max(1, root.bit_length()), 32)]
     return np.random.default_rng(np.array([*words, *use.encode()], np.uint32))
 
 
 def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
-    """A number as it is, or one drawn for this device.  Raises BadScenario for a draw that is out of all bounds."""
+    """Returns the number, or the one that this device draws. Raises BadScenario for a draw that is out of all
+    bounds."""
     if not isinstance(amount, Draw):
         return amount
     value = drawn(amount, generator(seed, f"{what} of {device}"))
@@ -29,7 +31,7 @@ def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
 
 
 def highest(amount: float | Draw) -> float:
-    """The highest that a device has or may draw; more comes once in 10^12 draws."""
+    """Returns the highest value that a device has or may draw; more comes once in 10^12 draws."""
     return _extremes(amount)[1] if isinstance(amount, Draw) else amount
 
 
@@ -41,7 +43,7 @@ def check_range(amount: float | Draw, group: str, what: str) -> None:
 
 
 def _extremes(draw: Draw) -> tuple[float, float]:
-    """Between which a draw lies; a lognormal one but for some once in 10^12."""
+    """Returns the bounds of a draw; a lognormal one exceeds them once in 10^12."""
     if draw.lognormal:
         factor = float(np.exp(SIGMAS * draw.lognormal.sigma))
         return draw.lognormal.median / factor, draw.lognormal.median * factor

@@ -1,4 +1,4 @@
-"""Who holds what in a large fleet: each device draws its examples when it is asked, whatever the others drew."""
+"""The examples of a large fleet's devices: each device draws its own when it is asked, whatever the others drew."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REMEMBERED = 1_000  # devices: what they hold may be 100 kB each
 
 
 def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
-    """The examples of `chosen` in each time slice."""
+    """Returns the examples of `chosen` in each time slice."""
     return (chosen,) if cycle is None else tuple(chosen[cycle[chosen] == each] for each in range(cycles))
 
 
@@ -42,7 +42,8 @@ class Known:
         return cls(data.y if alone else None, tested, len(data.y_test), data.cycle, data.cycle_test, data.cycles)
 
     def test_shards(self, own: ndarray, devices: int, rng: np.random.Generator) -> Slices:
-        """The test shard of each time slice of a device that trains on `own`, with labels in their proportions."""
+        """Returns the test shard of each time slice of a device that trains on `own`, with labels in their
+        proportions."""
         found = []
         for pool in by_cycle(np.arange(self.tests), self.cycle_test, self.cycles):
             size = len(pool) // devices  # 0 in a fleet larger than the test set
@@ -58,7 +59,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How each device draws: from a generator of its own, seeded by `root` and its name."""
+    """A device's draw of examples, from a generator of its own, seeded by `root` and its name."""
 
     known: Known
     pool: ndarray
@@ -69,7 +70,7 @@ class Drawing:
     root: int
 
     def shares(self, fleet: Collection[str]) -> dict[str, Mapping[str, Slices]]:
-        """{"train" | "validation" | "tests": {device: indices}}.  Raises ValueError if some could not train."""
+        """Returns {"train" | "validation" | "tests": {device: indices}}. Raises ValueError if some could not train."""
         drawn = Made(fleet, self.of, REMEMBERED)
         for name in sample(fleet) if self.known.cycles > 1 else sample(fleet)[:1]:
             drawn.get(name)
@@ -77,13 +78,13 @@ class Drawing:
 
     @cached_property
     def apart(self) -> ndarray:
-        """For each example, whether it is outside the proxy set."""
+        """True for each example outside the proxy set."""
         apart = np.ones(1 + max(self.pool.max(initial=0), self.proxy.max(initial=0)), bool)
         apart[self.proxy] = False
         return apart
 
     def of(self, name: str) -> tuple[Slices, Slices, Slices]:
-        """One device's training examples, held-out examples and test shard."""
+        """Returns one device's training examples, held-out examples and test shard."""
         rng = generator(self.root, name)
         own = self.pool[splits.draw(len(self.pool), 1, self.each, rng)[0]]
         parts = by_cycle(own, self.known.cycle, self.known.cycles)

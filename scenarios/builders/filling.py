@@ -1,4 +1,4 @@
-"""Whether a shared link may fill, which is known before anything is played: only then do windows and queues matter."""
+"""Finds out, before anything is played, if a shared link may fill: only then do windows and queues matter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDING = 1e-9  # relative: rates whose sum just fits
 
 @dataclass(frozen=True)
 class Peaks:
-    """The most that links carry, bytes/s, where they are not as in the scenario."""
+    """The highest rates of links, bytes/s; None for the scenario's own."""
 
     down: float | None = None  # of each device
     up: float | None = None
@@ -32,10 +32,10 @@ AS_IT_IS = Peaks()
 
 
 def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
-    """Whether the devices that transfer at once may want more of a shared link than it carries.
+    """Returns true if the devices that transfer at once may want more of a shared link than it carries.
 
-    True also where windows are kept for other reasons, losses or BBR, and where nobody knows beforehand: of rates that
-    vary.
+    Also true if windows are kept for other reasons, losses or BBR, and if the rates vary, so that nobody knows
+    beforehand.
     """
     if scenario.network.congestion == "bbr" or any(group.link.loss for group in scenario.fleet):
         return True
@@ -49,12 +49,12 @@ def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
 
 
 def by_all_at_once(scenario: Scenario) -> Scenario:
-    """The scenario in which all devices may transfer at once, whoever a round asks."""
+    """Returns the scenario in which all devices may transfer at once, whichever devices a round asks."""
     return scenario.model_copy(update={"rounds": scenario.rounds.model_copy(update={"stragglers": "finish"})})
 
 
 def _sum(rates: Sequence[tuple[float, int]], at_once: int) -> float:
-    """The most that so many devices want together, bytes/s."""
+    """Returns the most that so many devices want together, bytes/s."""
     total, left = 0.0, at_once
     for rate, count in sorted(rates, reverse=True):
         total += rate * min(count, left) if left else 0.0
@@ -63,7 +63,7 @@ def _sum(rates: Sequence[tuple[float, int]], at_once: int) -> float:
 
 
 def _wanted(scenario: Scenario, name: str | None, way: Direction, peaks: Peaks) -> list[tuple[float, int]]:
-    """What the devices behind a shared link can carry at most, bytes/s, and how many devices that is."""
+    """Returns the highest rates of the devices behind a shared link, bytes/s, and the number of devices with each."""
     found = []
     for number, group in enumerate(scenario.fleet):
         stations = links.listed(group.link.via) or (None,)
@@ -75,7 +75,8 @@ def _wanted(scenario: Scenario, name: str | None, way: Direction, peaks: Peaks) 
 
 
 def _rates(scenario: Scenario, number: int, way: Direction, peaks: Peaks) -> list[tuple[float, int]]:
-    """What the devices of a group can carry at most, bytes/s; inf where nobody knows."""
+    """Returns the highest rates of a group's devices, bytes/s, and the number of devices with each; inf for unknown
+    rates."""
     group = scenario.fleet[number]
     given, said = (peaks.down, group.link.down_mbit_s) if way == "down" else (peaks.up, group.link.up_mbit_s)
     if given is not None:
@@ -90,7 +91,7 @@ def _rates(scenario: Scenario, number: int, way: Direction, peaks: Peaks) -> lis
 
 
 def _upwards(scenario: Scenario, name: str | None) -> Iterator[str | None]:
-    """A shared link and those between it and the server, whose link is None."""
+    """Yields a shared link and those between it and the server, whose link is None."""
     while name is not None:
         yield name
         name = scenario.topology[name].behind
@@ -98,7 +99,7 @@ def _upwards(scenario: Scenario, name: str | None) -> Iterator[str | None]:
 
 
 def _least(scenario: Scenario, name: str | None, way: Direction, peaks: Peaks) -> float:
-    """What a shared link always carries, bytes/s; 0 if nobody knows."""
+    """Returns the lowest rate of a shared link, bytes/s; 0 if it is unknown."""
     if name is None:
         if peaks.server is not None:
             return peaks.server

@@ -24,10 +24,10 @@ RADIOS = 128  # generated links that are remembered: each is some 4 MB
 
 
 def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
-    """Devices and their links by name (of the group or profile, and a number), sorted.
+    """Returns devices and their links by name (of the group or profile, and a number), sorted.
 
-    Each is made when it is asked for; those that stand for the fleet are looked at here, so that what is wrong with
-    it is said at once.  Raises BadScenario, also for more of them than this computer can play.
+    Each is made when it is asked for; those that stand for the fleet are made here, so that faults show at once. Raises
+    BadScenario, also for more devices than this computer can play.
     """
     _check_size(scenario)
     names = roster(scenario)
@@ -45,7 +45,7 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
 
 
 def unseen(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
-    """The fleet without any checks in advance: BadScenario is raised when a device is made."""
+    """Returns the fleet without any checks in advance: BadScenario is raised when a device is made."""
     names = roster(scenario)
     radios = any(group.link.radio for group in scenario.fleet)
     links = Made(names, partial(_link, scenario, names), RADIOS if radios else MANY)
@@ -53,12 +53,12 @@ def unseen(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]
 
 
 def roster(scenario: Scenario) -> Roster:
-    """The names of the fleet's devices, by group."""
+    """Returns the names of the fleet's devices, by group."""
     return Roster(tuple((group.name or group.profile, group.count) for group in scenario.fleet))
 
 
 def _check_presence(device: Device) -> None:
-    """Refuses kinds of presence that never hold together as far as they are drawn."""
+    """Raises BadScenario for kinds of presence that never hold together as far as they are drawn."""
     try:
         device.presence.next_on(0.0)
     except Undrawn as error:
@@ -66,7 +66,7 @@ def _check_presence(device: Device) -> None:
 
 
 def always_on(scenario: Scenario) -> bool:
-    """Whether no device ever goes offline, as far as the groups show without making the devices."""
+    """Returns true if no device ever goes offline, judging by the groups without making the devices."""
     return all(group.presence == hardware.Presence() for group in scenario.fleet)
 
 
@@ -80,7 +80,7 @@ def _link(scenario: Scenario, roster: Roster, name: str) -> Link:
 
 
 def _check_ranges(group: hardware.Group) -> None:
-    """Refuses draws that may be out of bounds: not every device is looked at before it is played."""
+    """Raises BadScenario for draws that may be out of bounds: not every device is made before it is played."""
     link = group.link
     for what, amount in (
         ("speed", group.speed_gflop_s),
@@ -100,7 +100,7 @@ def server(scenario: Scenario) -> tuple[Device, Link]:
 
 
 def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Profile] | None = None) -> Device:
-    """One device of a group: its profile, with the values that the group sets or draws in place of the profile's."""
+    """Returns one device of a group: its profile, with the values that the group sets or draws in its place."""
     changed = {
         "flops_per_s": (group.speed_gflop_s, "speed", 1e9),
         "memory_bytes_per_s": (group.memory_bandwidth_gb_s, "memory_bandwidth", 1e9),
@@ -120,7 +120,7 @@ def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Pro
 
 @lru_cache(maxsize=4096)
 def _with_effects(profile: Profile, jitter: bool | float | None, throttling: bool, wakeup: bool) -> Profile:
-    """The profile with those effects that the scenario asks for, and no others."""
+    """Returns the profile with the effects that the scenario asks for, and no others."""
     return replace(
         profile,
         jitter=profile.jitter if jitter is True else float(jitter or 0.0),

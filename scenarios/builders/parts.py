@@ -1,4 +1,4 @@
-"""The objects that a scenario names: data and its split, and the model's fit."""
+"""The data set and its split from a scenario, and checks that the model fits them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ LEAST_OWNED = 10  # examples of an owner who may be a device
 
 
 def dataset(scenario: Scenario) -> Dataset:
-    """The data that the scenario names, without its time slices if rounds take all at once.  Raises BadScenario."""
+    """Returns the data that the scenario names, without its time slices if rounds take all at once. Raises
+    BadScenario."""
     data = sets.dataset(scenario.data)
     if scenario.rounds.per_cycle and data.cycles == 1:
         message = f"it is {scenario.rounds.per_cycle}, but {data.name} has no time slices; it must be 0"
@@ -80,8 +81,8 @@ def _shape_of(data: Dataset) -> str:
 
 
 def check_enough(scenario: Scenario, data: Dataset) -> None:
-    """Raises BadScenario if there are more devices than examples, and they are not to share any; or no test examples,
-    and something depends on them."""
+    """Raises BadScenario if there are more devices than examples, and they are not to share any; or if there are no
+    test examples, and something depends on them."""
     _check_tested(scenario, data)
     if scenario.devices > len(data.y) and scenario.data.split.kind != "draw":
         raise BadScenario(
@@ -103,7 +104,7 @@ def _check_tested(scenario: Scenario, data: Dataset) -> None:
 
 
 def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
-    """The examples of each device: {"train" | "validation" | "tests": {device: indices}, "proxy": indices}.
+    """Returns the examples of each device: {"train" | "validation" | "tests": {device: indices}, "proxy": indices}.
 
     `names` are sorted.  In a fleet of more than MANY devices, or of more devices than examples, each device draws its
     examples when it is asked.  Raises BadScenario for a split that cannot be made.
@@ -154,7 +155,7 @@ def _drawn(
     fleet: Collection[str],
     rng: np.random.Generator,
 ) -> dict[str, Any]:
-    """Examples that each device draws when it is asked."""
+    """Returns examples that each device draws when it is asked."""
     if said.proxy.owners:
         raise ValueError("proxy.owners belongs to a natural split")
     root, each = int(rng.integers(2**62)), said.split.each or 1
@@ -211,7 +212,7 @@ def _by_label(said: Split, labels: ndarray, devices: int, rng: np.random.Generat
 def _of_owners(
     said: Proxy, data: Dataset, devices: ndarray | None, size: int, rng: np.random.Generator
 ) -> tuple[ndarray, ndarray]:
-    """The server's examples, which belong to some owners, and these owners' test examples (FedMeta, Fig. 5)."""
+    """Returns the server's examples, which belong to some owners, and these owners' test examples (FedMeta, Fig. 5)."""
     if devices is None or data.owner is None or data.owner_test is None:
         raise ValueError("proxy.owners belongs to a natural split")
     known = splits.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)

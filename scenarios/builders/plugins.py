@@ -1,7 +1,7 @@
-"""Algorithms, models and data sets of a user's own, which a scenario names.
+"""A user's own algorithms, models and data sets, which a scenario names.
 
-By name: a module in `algorithms/`, or an entry point of the group `fedlapse.algorithms`.  By dotted path,
-`package.module:Thing`, given on purpose: naming one imports it, which runs its code.
+By name: a module in `algorithms/`, or an entry point of the group `fedlapse.algorithms`. By dotted path,
+`package.module:Thing`: naming one imports it, which runs its code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Unknown(ValueError):  # noqa: N818  what it is, not what went wrong
 
 @cache
 def kinds() -> dict[str, type[Any]]:
-    """The algorithms that have a name: those in `algorithms/`, and installed entry points.
+    """Returns the algorithms that have a name: those in `algorithms/`, and installed entry points.
 
     An entry point that is broken is left out: it must not stop a run that does not name it; `kind` says why.
     """
@@ -57,7 +57,7 @@ def kinds() -> dict[str, type[Any]]:
 
 
 def kind(key: str) -> type[Any]:
-    """The class of an algorithm, by name or dotted path.  Raises Unknown."""
+    """Returns the class of an algorithm, by name or dotted path. Raises Unknown."""
     if ":" in key:
         return kind_at(key)
     if key in _modules() and (found := _class(import_module(f"algorithms.{key}"), key)):
@@ -68,7 +68,7 @@ def kind(key: str) -> type[Any]:
 
 
 def kind_at(path: str) -> type[Any]:
-    """The algorithm's class at a dotted path.  Raises Unknown."""
+    """Returns the algorithm's class at a dotted path. Raises Unknown."""
     found = thing(path)
     missing = _missing(found)
     if not isinstance(found, type) or not is_dataclass(found) or missing:
@@ -80,13 +80,13 @@ def kind_at(path: str) -> type[Any]:
 
 
 def _missing(kind: Any) -> list[str]:
-    """Members of the interface that a class lacks; a field without a default is no attribute of it."""
+    """Returns the members of the interface that a class lacks; a field without a default is no attribute of it."""
     has = {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
     return [name for name in INTERFACE if name not in has]
 
 
 def thing(path: str) -> Any:
-    """The object at `package.module:name`.  Raises Unknown, also for whatever its import raises."""
+    """Returns the object at `package.module:name`. Raises Unknown, also for whatever its import raises."""
     reads.watch(path)
     try:
         return resolve_name(path)
@@ -98,7 +98,7 @@ def thing(path: str) -> Any:
 
 
 def _hint(error: BaseException) -> str:
-    """What was probably meant by fields that a dataclass refuses: `training` of FedAvg has no default."""
+    """Returns a hint for fields that a dataclass refuses, after `training` of FedAvg, which has no default."""
     *_, last = traceback.walk_tb(error.__traceback__)
     if last[0].f_globals.get("__name__") != "dataclasses":
         return ""
@@ -106,7 +106,7 @@ def _hint(error: BaseException) -> str:
 
 
 def advice(path: str, error: BaseException) -> str:
-    """What to do where `package.module:name` cannot be found."""
+    """Returns what to do if `package.module:name` cannot be found."""
     module = path.partition(":")[0]
     if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
         root = error.name.partition(".")[0]
@@ -118,7 +118,8 @@ def advice(path: str, error: BaseException) -> str:
 
 
 def algorithm(entry: Entry, shared: rounds.Training, per_cycle: int = 0) -> Algorithm:
-    """The algorithm of an entry, with its options; `training` overrides single values of the shared training.
+    """Returns the algorithm of an entry, with its options; `training` overrides single values of the shared
+    training.
 
     Raises Unknown for an unknown key, ValidationError for options that it does not take.
     """
@@ -129,7 +130,7 @@ def algorithm(entry: Entry, shared: rounds.Training, per_cycle: int = 0) -> Algo
 
 
 def training_of(entry: Entry, shared: rounds.Training) -> rounds.Training:
-    """The shared training, with what a preset of the algorithm says instead, and what the entry says itself.
+    """Returns the shared training, overridden by a preset of the algorithm and then by the entry itself.
 
     Raises Unknown for a preset of an unknown key, ValidationError for values that do not fit.
     """
@@ -141,7 +142,7 @@ def training_of(entry: Entry, shared: rounds.Training) -> rounds.Training:
 
 
 def encoding(entry: Entry, made: Algorithm) -> Encoding:
-    """Encodings of an algorithm's tensors: the entry's, or else the algorithm's own; float32 means none.
+    """Returns the encodings of an algorithm's tensors: the entry's, or else the algorithm's own; float32 means none.
 
     Raises ValidationError for what is no encoding at all, ValueError for a kind or a name that there is not.
     """
@@ -153,7 +154,7 @@ def encoding(entry: Entry, made: Algorithm) -> Encoding:
 
 
 def _way(way: str, said: Mapping[str, str], kinds: Collection[str], entry: Entry, made: Algorithm) -> dict[str, str]:
-    """How each of the kinds that go this way is encoded."""
+    """Returns the encoding of each of the kinds that go this way."""
     chosen = {name: how for name, how in made.encodings.items() if name in kinds} | dict(said)
     found = {}
     for name, how in chosen.items():
@@ -168,13 +169,13 @@ def _way(way: str, said: Mapping[str, str], kinds: Collection[str], entry: Entry
 
 
 def _squares(made: Algorithm, said: Mapping[str, str]) -> dict[str, str]:
-    """Squared gradients beside what loses: bfloat16, if the algorithm and the entry say nothing of them."""
+    """Returns bfloat16 for squared gradients beside lossy kinds, if the algorithm and the entry do not mention them."""
     lossy = any(parse(how).lossy for how in said.values())
     return {name: "bfloat16" for name in made.squares if lossy and name not in made.encodings}
 
 
 def faults(entry: Entry, shared: rounds.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
-    """What is wrong with an entry that stands at `loc`."""
+    """Returns the faults of an entry at `loc`."""
     inside = (*loc, entry.key)
     own = entry.options.get("training") or {}
     if not isinstance(own, dict):
@@ -198,7 +199,7 @@ def faults(entry: Entry, shared: rounds.Training, loc: Loc, per_cycle: int = 0) 
 
 
 def _hinted(fault: Fault, kind: type[Any]) -> Fault:
-    """An option that is in the class, but has no type."""
+    """Returns the fault with a hint if the option is in the class, but has no type."""
     name = str(fault.loc[-1])
     value = inspect.getattr_static(kind, name, None)
     if not fault.of_key or not isinstance(value, (bool, int, float, str)):
@@ -208,7 +209,8 @@ def _hinted(fault: Fault, kind: type[Any]) -> Fault:
 
 
 def options(kind: type[Any]) -> dict[str, Any]:
-    """JSON schema of an algorithm's options (an object); what it says of inherited ones stands in the base's class."""
+    """Returns the JSON schema of an algorithm's options (an object); descriptions of inherited ones come from the
+    base."""
     schema = _adapter(kind).json_schema()
     for base in filter(is_dataclass, kind.__mro__[1:]):
         for name, said in _adapter(base).json_schema()["properties"].items():
@@ -238,14 +240,14 @@ def _class(module: ModuleType, key: str) -> type[Any] | None:
 
 
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    """What reads its options; made once, as pydantic reads the source of the class for it."""
+    """Returns the reader of its options; made once, as pydantic reads the source of the class for it."""
     if kind not in ADAPTERS:
         ADAPTERS[kind] = TypeAdapter(_strict(kind))
     return ADAPTERS[kind]
 
 
 def _strict(kind: type[Any]) -> type[Any]:
-    """The class as pydantic reads it: no unknown option, no silent conversion."""
+    """Returns the class as pydantic reads it: no unknown option, no silent conversion."""
     for owner in (kind, Training):
         if "__pydantic_config__" not in vars(owner):
             setattr(owner, "__pydantic_config__", STRICT)  # noqa: B010  pydantic's own hook

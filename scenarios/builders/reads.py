@@ -1,8 +1,8 @@
-"""What a user's own code reads beside its arguments: files, folders and environment variables.
+"""Notes what a user's own code reads beside its arguments: files, folders and environment variables.
 
-Python tells an audit hook of each file that it opens, and os.environ is asked for each variable.  A read counts if the
-code behind it is a user's, called by fedlapse; libraries between the two may be its hands.  What is read by other means
-(a C library that opens files itself, `os.stat`, another process) is not seen.
+Python tells an audit hook of each file that it opens, and os.environ is asked for each variable. A read counts if the
+code behind it is a user's, called by fedlapse, possibly through libraries. Reads by other means (a C library that opens
+files itself, `os.stat`, another process) are not seen.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Sign = tuple[int, int, int]  # a file's size in bytes, and its times of change i
 
 
 class Read(NamedTuple):
-    """Something that was read.  Of a file its sign, of a folder the names in it; None: there was none."""
+    """One read. Of a file its sign, of a folder the names in it; None: there was none."""
 
     kind: Kind  # module: where the code lies that reads; start: where the command was started
     name: str = ""  # a path, or the name of a variable or module
@@ -50,7 +50,7 @@ _looking = threading.local()  # .now: the hook's own look at a folder
 
 
 def watch(path: str) -> None:
-    """Notes from now on what the code of `package.module:thing` reads, in this process."""
+    """Notes the reads of the code of `package.module:thing` from now on, in this process."""
     if not _roots:
         sys.addaudithook(_heard)
         os.environ.__class__ = _Environ
@@ -59,7 +59,7 @@ def watch(path: str) -> None:
 
 
 def fresh() -> Sequence[Read]:
-    """What was seen since this was last asked for."""
+    """Returns the reads since the last call."""
     global _sent
     found = list(SEEN)[_sent:] if len(SEEN) > _sent else []
     _sent += len(found)
@@ -67,12 +67,12 @@ def fresh() -> Sequence[Read]:
 
 
 def add(found: Iterable[Read]) -> None:
-    """Takes over what a worker has seen."""
+    """Takes over the reads of a worker."""
     SEEN.update(dict.fromkeys(found))
 
 
 def sign(path: str) -> Sign | None:
-    """The file's sign; None: there is no such file."""
+    """Returns the file's sign; None if there is no such file."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError):
@@ -81,7 +81,7 @@ def sign(path: str) -> Sign | None:
 
 
 def listing(path: str) -> tuple[str, ...] | None:
-    """The names in a folder, sorted; None: there is no such folder."""
+    """Returns the names in a folder, sorted; None if there is no such folder."""
     _looking.now = True
     try:
         return tuple(sorted(each.name for each in Path(path).iterdir()))
@@ -92,12 +92,12 @@ def listing(path: str) -> tuple[str, ...] | None:
 
 
 def variable(name: str) -> str | None:
-    """The variable as it was before a user's code set it."""
+    """Returns the variable as it was before a user's code set it."""
     return BEFORE[name] if name in BEFORE else os.environ.get(name)
 
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:
-    """The audit hook.  It must not raise: Python would not open the file."""
+    """The audit hook. It must not raise: Python would not open the file."""
     if event not in ("open", "os.listdir", "os.scandir") or isinstance(args[0], int) or sys.is_finalizing():
         return
     path = _source(str(Path(os.fsdecode(args[0] or ".")).absolute()))
@@ -117,13 +117,13 @@ def _opened(path: str, flags: int) -> None:
 
 
 def _note(asker: str, read: Read) -> None:
-    """A path may follow from where the code lies, and from where it was started."""
+    """Notes a read, with where the code lies and where it was started, as a path may follow from both."""
     for each in (Read("module", asker), Read("start"), read):
         SEEN[each] = None
 
 
 def _source(path: str) -> str:
-    """The file from which Python has made a compiled one."""
+    """Returns the file from which Python has made a compiled one."""
     try:
         return source_from_cache(path) if path.endswith(".pyc") else path
     except ValueError:
@@ -131,9 +131,9 @@ def _source(path: str) -> str:
 
 
 def _asker(imports: bool = True) -> str | None:
-    """The module whose code reads, if it is a user's; None also if fedlapse has not called it.
+    """Returns the module whose code reads, if it is a user's; None also if fedlapse has not called it.
 
-    imports: also as it imports something.
+    imports: also while it imports something.
     """
     frame, asker = inspect.currentframe(), None
     while frame and frame.f_globals is globals():
@@ -153,7 +153,7 @@ def _asker(imports: bool = True) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _installed(file: str) -> bool:
-    """Whether a file is Python's, or an installed package's that no scenario names."""
+    """Returns true if a file is Python's, or an installed package's that no scenario names."""
     for place, inside in pairwise(Path(file).parts):
         if place in INSTALLED:
             return inside.partition(".")[0] not in _roots
@@ -161,7 +161,7 @@ def _installed(file: str) -> bool:
 
 
 class _Environ(type(os.environ)):  # type: ignore[misc]  # os names its class for itself alone
-    """os.environ, which notes who asks it."""
+    """An os.environ that notes which code asks it."""
 
     def __getitem__(self, name: str) -> str:
         if isinstance(name, str) and _asker():

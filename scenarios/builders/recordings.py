@@ -1,4 +1,4 @@
-"""Recorded links that a scenario names: which files they are, and which of them a device replays."""
+"""Recorded links that a scenario names: the files, and the one that each device replays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAYS: tuple[Direction, Direction] = ("down", "up")
 
 
 def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -> tuple[Trace, float | Trace]:
-    """The rates down and up that a device's link or a shared link replays, from a file that is drawn.
+    """Returns the rates down and up that a device's link or a shared link replays, from a file that is drawn.
 
     Raises BadFile for files that are damaged, or do not say what the link is.
     """
@@ -44,7 +44,7 @@ def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -
 
 
 def _refuse_achieved(rates: Sequence[float | Trace], hint: str) -> None:
-    """Raises BadFile for throughput, where devices share what was recorded."""
+    """Raises BadFile for recorded throughput if devices share the link."""
     for trace in rates:
         if isinstance(trace, Trace) and trace.kind == "achieved":
             reason = "is throughput that one transfer had, an upper bound that cannot be shared"
@@ -53,7 +53,7 @@ def _refuse_achieved(rates: Sequence[float | Trace], hint: str) -> None:
 
 @contextmanager
 def told(where: str) -> Iterator[None]:
-    """Turns a BadFile into a BadScenario that says whose recording it is."""
+    """A context that turns a BadFile into a BadScenario which names the link."""
     try:
         yield
     except BadFile as error:
@@ -61,9 +61,9 @@ def told(where: str) -> Iterator[None]:
 
 
 def notes(said: links.Links | links.Shared | links.Link) -> Iterator[str]:
-    """Remarks about the recordings of a link, each a part of a sentence.
+    """Yields remarks about the recordings of a link, each a part of a sentence.
 
-    Raises BadFile for those that cannot be read.
+    Raises BadFile for recordings that cannot be read.
     """
     assert said.trace
     recorded = _recordings(said.trace, "down")
@@ -80,7 +80,7 @@ def _latencies(
     said: links.Links | links.Shared | links.Link,
     downs: Sequence[Trace],
 ) -> Iterator[str]:
-    """Those that were recorded and are not used, or are missing."""
+    """Yields remarks about recorded latencies that are not used, or are missing."""
     if not isinstance(said, links.Links):
         if any(down.latency is not None or down.loss is not None for down in downs):
             yield "recorded latencies and losses are left out: what is shared has none, links have their own"
@@ -89,7 +89,7 @@ def _latencies(
 
 
 def _assumed_uplinks(said: links.Recorded, recorded: Sequence[Traces]) -> Iterator[str]:
-    """Of those that were not recorded."""
+    """Yields remarks about uplinks that were not recorded."""
     if said.up_ratio is None and not said.symmetric:
         return
     own = sum("up" in each for each in recorded)
@@ -106,7 +106,7 @@ def _assumed_uplinks(said: links.Recorded, recorded: Sequence[Traces]) -> Iterat
 
 
 def _passed(said: links.Recorded) -> Iterator[str]:
-    """Files of folders that are not replayed."""
+    """Yields the files of folders that are not replayed."""
     for way in WAYS:
         for path in links.listed(said.down if way == "down" else said.up):
             if passed := _gathered((place(path),), said.format, way, Path.cwd()).passed:
@@ -114,8 +114,8 @@ def _passed(said: links.Recorded) -> Iterator[str]:
 
 
 def _uplink(downs: Sequence[Traces], number: int, said: links.Recorded, mine: Generator) -> Trace:
-    """What goes with a downlink: uplinks that are named (as many as downlinks go in pairs, else one is drawn), else its
-    own, else what is assumed."""
+    """Returns the uplink of a downlink: uplinks that are named (as many as downlinks go in pairs, else one is drawn),
+    else its own, else an assumed one."""
     down = downs[number]["down"]
     if said.up is not None:
         ups = _recordings(said, "up")
@@ -136,7 +136,7 @@ def _gathered(
     way: Direction,
     here: Path,  # noqa: ARG001  the folder from which the places are seen
 ) -> Gathered:
-    """All that were recorded in that direction, each with its other direction if the file has both.
+    """Returns all recordings in that direction, each with its other direction if the file has both.
 
     Raises BadFile also for a damaged trace in a folder: without it, devices would draw others of the folder.
     """
@@ -149,11 +149,11 @@ def _gathered(
 
 
 def _recordings(said: links.Recorded, way: Direction) -> list[Traces]:
-    """Those that a link names for a direction."""
+    """Returns the recordings that a link names for a direction."""
     places = tuple(place(path) for path in links.listed(said.down if way == "down" else said.up))
     return [each.traces for each in _gathered(places, said.format, way, Path.cwd()).recordings]
 
 
 def place(path: str) -> Path:
-    """Where a file, a folder or a pair is: from here, or in the data's folder.  Raises BadFile."""
+    """Returns the path of a file, a folder or a pair: from here, or in the data's folder. Raises BadFile."""
     return find(path, os.environ.get("FEDLAPSE_DATA"))

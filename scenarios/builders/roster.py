@@ -1,7 +1,7 @@
 """Fleets of any size: names are numbered, and devices are made when they are asked for.
 
-What is made of a device depends on its name and its scenario alone, so it is the same whenever it is made, in any
-order, in any process, and may be forgotten and made again.
+A device depends on its name and its scenario alone, so it is the same whenever it is made, in any order, in any
+process, and may be forgotten and made again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Roster(Collection[str]):
 
     @cached_property
     def sample(self) -> tuple[str, ...]:
-        """All of them up to EACH; else about SOME, evenly spread over each kind, and one at least of each."""
+        """All names up to EACH; else about SOME, evenly spread over each kind, and at least one of each."""
         if self.size <= EACH:
             return self.all
         shares = {kind: max(1, SOME * total // self.size) for kind, total in self.totals.items()}
@@ -54,7 +54,8 @@ class Roster(Collection[str]):
         )
 
     def place(self, name: str) -> tuple[int, int]:
-        """Numbers of the name's entry in `kinds` and of the name in the fleet.  Raises KeyError for an unknown name."""
+        """Returns the numbers of the name's entry in `kinds` and of the name in the fleet. Raises KeyError for an
+        unknown name."""
         kind, _, digits = name.rpartition("-")
         number = int(digits) if digits.isdecimal() and digits.isascii() else -1
         if not 0 <= number < self.totals.get(kind, 0) or name != self._name(kind, number):
@@ -65,7 +66,7 @@ class Roster(Collection[str]):
         return at, before + number - within[which]
 
     def group(self, name: str) -> str:
-        """The kind that the device is of.  Raises KeyError for a name that is not here."""
+        """Returns the kind of the device. Raises KeyError for a name that is not here."""
         return self.kinds[self.place(name)[0]][0]
 
     def _name(self, kind: str, number: int) -> str:
@@ -88,7 +89,7 @@ class Roster(Collection[str]):
 
 
 class Made(Mapping[str, Thing]):
-    """`make(name)` for each of the names, when it is asked for; the last `keep` that were made are remembered."""
+    """A mapping that makes `make(name)` for each of the names when it is asked for; it remembers the last `keep`."""
 
     def __init__(self, names: Collection[str], make: Callable[[str], Thing], keep: int = MANY) -> None:
         self.names, self.make, self.keep = names, make, keep
@@ -119,14 +120,14 @@ class Made(Mapping[str, Thing]):
 
 
 def all_names(fleet: Collection[str]) -> tuple[str, ...]:
-    """The names of a fleet, in its order."""
+    """Returns the names of a fleet, in its order."""
     while isinstance(fleet, Made):
         fleet = fleet.names
     return fleet.all if isinstance(fleet, Roster) else tuple(fleet)
 
 
 def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
-    """By group: the names that stand for it (see `sample`), and how many devices it has.
+    """Returns, by group, the names that stand for it (see `sample`) and the number of its devices.
 
     Of a fleet that is no roster each device is a group of its own.
     """
@@ -143,7 +144,7 @@ def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
 
 
 def sample(fleet: Collection[str]) -> tuple[str, ...]:
-    """The names that stand for a fleet: all, but of a roster that is too long for that (see Roster.sample)."""
+    """Returns the names that stand for a fleet: all, except for a roster that is too long (see Roster.sample)."""
     while isinstance(fleet, Made):
         fleet = fleet.names
     return fleet.sample if isinstance(fleet, Roster) else tuple(fleet)

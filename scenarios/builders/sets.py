@@ -1,4 +1,4 @@
-"""The data sets that scenarios may name, and how their readers are called."""
+"""The data sets that scenarios may name, and the calls of their readers."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ OF_THE_DATA = ("root", "download")  # arguments of readers that have keys of the
 
 
 def dataset(said: Data) -> Dataset:
-    """The data that a scenario names.
+    """Returns the data that a scenario names.
 
-    Raises BadScenario where files are missing or damaged, options are wrong, or a value is not finite.
+    Raises BadScenario if files are missing or damaged, options are wrong, or a value is not finite.
     """
     made = _own(said.set, said.options) if ":" in said.set else _read(said)
     try:
@@ -48,7 +48,7 @@ def dataset(said: Data) -> Dataset:
 
 
 def _read(said: Data) -> Dataset:
-    """One that comes with fedlapse."""
+    """Returns a data set that comes with fedlapse."""
     reader = resolve_name(SETS[said.set])
     options = _options(said)
     if "root" in signature(reader).parameters:
@@ -66,7 +66,7 @@ def _read(said: Data) -> Dataset:
 
 
 def options_of(name: str) -> list[str]:
-    """The options of a data set's reader, besides `root` and `download`."""
+    """Returns the options of a data set's reader, besides `root` and `download`."""
     return [option for option in signature(resolve_name(SETS[name])).parameters if option not in OF_THE_DATA]
 
 

@@ -1,4 +1,4 @@
-"""The links that a scenario describes: rates or recordings, how bytes travel on them, and what shares them."""
+"""The links that a scenario describes: rates or recordings, their transport, and the links that devices share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ WAYS: tuple[Direction, Direction] = ("down", "up")
 
 
 def link(name: str, number: int, said: links.Links, scenario: Scenario) -> Link:
-    """The link of one device, the `number`-th of the fleet.  Raises BadScenario for recordings that cannot be used."""
+    """Returns the link of one device, the `number`-th of the fleet. Raises BadScenario for recordings that cannot be
+    used."""
     tcp = transport(scenario.network, said.model or scenario.network_model)
     stations = links.listed(said.via)
     via = stations[number % len(stations)] if stations else None
@@ -40,7 +41,7 @@ def link(name: str, number: int, said: links.Links, scenario: Scenario) -> Link:
 
 
 def _latency(name: str, said: links.Links, seed: int) -> float | None:
-    """What the scenario or the radio's preset says, in s; None: nothing."""
+    """Returns the latency of the scenario or of the radio's preset, in s; None if neither has one."""
     if said.latency_ms is not None:
         return value(said.latency_ms, name, "latency", seed) / 1e3
     return named(said.radio).latency if said.radio else None
@@ -49,7 +50,7 @@ def _latency(name: str, said: links.Links, seed: int) -> float | None:
 def _rates(
     name: str, said: links.Links | links.Shared | links.Link, seed: int, where: str
 ) -> tuple[float | Rate, float | Rate]:
-    """What a link carries down and up, bytes/s; `where` names it in errors."""
+    """Returns the rates of a link down and up, bytes/s; `where` names it in errors."""
     if said.trace:
         with recordings.told(where):
             return recordings.rates(name, said, seed)
@@ -64,14 +65,14 @@ def _rates(
 
 @lru_cache(maxsize=64)
 def transport(said: links.Transport, model: links.NetworkModel) -> Tcp:
-    """The TCP settings of a link of this model, which is not `auto`."""
+    """Returns the TCP settings of a link of this model, which is not `auto`."""
     windows = model == "windows"
     settings = {**said.model_dump(exclude={"window_mb"}), "model": "tcp" if windows else model, "windows": windows}
     return Tcp(window=round(said.window_mb * 1e6), **settings)
 
 
 def faults(scenario: Scenario) -> Iterator[Fault]:
-    """Faults of the recordings that a scenario names; one recording of each link is tried."""
+    """Yields faults of the recordings that a scenario names; one recording of each link is tried."""
     every: list[tuple[Loc, links.Links | links.Shared | links.Link]] = [
         *((("fleet", number, "link"), group.link) for number, group in enumerate(scenario.fleet)),
         *((("topology", name), said) for name, said in scenario.topology.items()),
@@ -88,7 +89,7 @@ def faults(scenario: Scenario) -> Iterator[Fault]:
 
 
 def server(scenario: Scenario) -> Link:
-    """The server's link; how bytes travel on it depends on the devices' links.  Raises BadScenario."""
+    """Returns the server's link; its transport depends on the devices' links. Raises BadScenario."""
     said = scenario.server.link
     down, up = _rates("server", said, scenario.fleet_seed, "server.link")
     tcp, latency = transport(scenario.network, scenario.network_model), said.latency_ms / 1e3
@@ -96,14 +97,14 @@ def server(scenario: Scenario) -> Link:
 
 
 def _buffer(said: links.Link | links.Shared, scenario: Scenario) -> float:
-    """Bytes that may wait, as the scenario or the kind of link says; 0: nothing is said."""
+    """Returns the bytes that may wait, from the scenario or the kind of link; 0 if neither says."""
     if said.buffer_kb is None and said.kind and scenario.network_model == "windows":
         return links.BUFFERS_KB[said.kind] * 1e3
     return (said.buffer_kb or 0.0) * 1e3
 
 
 def topology(scenario: Scenario) -> Topology:
-    """The links that devices share, each way.  Raises BadScenario."""
+    """Returns the links that devices share, each way. Raises BadScenario."""
     made: dict[Direction, dict[str, Shared]] = {"down": {}, "up": {}}
     for name, said in scenario.topology.items():
         rates = (1.0, 1.0) if said.airtime else _rates(name, said, scenario.fleet_seed, f"topology.{name}")

@@ -1,1 +1,1 @@
-"""The schema of a scenario file: keys, types, bounds and descriptions."""
+"""The schema of a scenario: every key, its unit and its text."""

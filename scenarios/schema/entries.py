@@ -1,4 +1,4 @@
-"""What a scenario says of its algorithms: which they are, their options, and how their tensors travel."""
+"""Schema of algorithms: their names, their options, and the encodings of their tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scenarios.schema.keys import Name, Part, says
 
 
 def entry_of(entry: Any) -> Any:
-    """An entry of `algorithms:` with its short form written out."""
+    """Returns an entry of `algorithms:` with its short form written out."""
     if isinstance(entry, str):
         return {"key": entry, "options": {}, "name": name_of(entry)}
     if not isinstance(entry, dict) or set(entry) == {"key", "options", "name"}:
@@ -23,7 +23,8 @@ def entry_of(entry: Any) -> Any:
 
 
 def _of_one_key(entry: dict[Any, Any]) -> dict[str, Any]:
-    """`{fedcl: {strength: 0.5}, name: mine}`: the key is the algorithm, its value the options."""
+    """Returns the written-out entry of `{fedcl: {strength: 0.5}, name: mine}`: the key is the algorithm, its value the
+    options."""
     example = "{fedcl: {strength: 0.5}, name: mine}"
     keys = [key for key in entry if key != "name"]
     if len(keys) != 1:
@@ -37,7 +38,7 @@ def _of_one_key(entry: dict[Any, Any]) -> dict[str, Any]:
 
 
 def name_of(key: Any) -> Any:
-    """The default name of an algorithm in results: `fedcl`, or `mine` for `my_package.mine:Mine`."""
+    """Returns the default name of an algorithm in results: `fedcl`, or `mine` for `my_package.mine:Mine`."""
     return key.rpartition(":")[2].rpartition(".")[2].lower() if isinstance(key, str) else key
 
 
@@ -59,9 +60,10 @@ class Entry(Part):
 
 
 class Encoding(Part):
-    """How an algorithm's tensors are encoded on the network, by kind of tensor: float16, bfloat16, int8, int8-sqrt,
+    """Encodings of an algorithm's tensors on the network, by kind of tensor: float16, bfloat16, int8, int8-sqrt,
     sparse, or top-0.01 for the largest hundredth. The receiver works with the decoded values. Kinds that are left out
-    travel as the algorithm itself says, which is float32 for most."""
+    travel as the algorithm itself says, which is float32 for most.
+    """
 
     up: dict[str, str] = says(
         "Encodings of uploads, by kind of tensor.", {"weights": "int8", "fisher": "bfloat16"}, default={}

@@ -1,4 +1,4 @@
-"""Schema of the fleet: devices, hardware profiles, the server, and when devices are online."""
+"""Schema of the fleet: devices, hardware profiles, the server, and the devices' presence."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Diurnal(Part):
 
 
 class Presence(Part):
-    """When devices are online. If several rules are given, a device is online while all of them allow it."""
+    """Times at which devices are online. If several rules are given, a device is online while all of them allow it."""
 
     off: tuple[tuple[Annotated[float, Field(ge=0, le=LONG)], Annotated[float, Field(gt=0)]], ...] = says(
         "Absences as [from, to] in seconds since the start of the run; .inf as the end means that the device "
@@ -145,7 +145,7 @@ class Presence(Part):
 
 
 def _key_of(quantity: Quantity) -> tuple[Any, Any]:
-    """The type of a quantity's key in a scenario, and what the schema says of it."""
+    """Returns the type of a quantity's key in a scenario, and its schema text."""
     bounded = Annotated[float, Field(ge=1e-6 if quantity.positive else 0, le=quantity.most, allow_inf_nan=False)]
     if quantity.optional:
         return bounded | None, says(quantity.text, quantity.example, default=None)
@@ -155,11 +155,11 @@ def _key_of(quantity: Quantity) -> tuple[Any, Any]:
 KEYS: dict[str, Any] = {quantity.key: _key_of(quantity) for quantity in QUANTITIES}
 KEYS["source"] = (
     Annotated[str, Field(max_length=20_000)],
-    says("Where these numbers come from.", "measured: fedlapse calibrate on a Cortex-A72", default="the scenario's"),
+    says("Source of these numbers.", "measured: fedlapse calibrate on a Cortex-A72", default="the scenario's"),
 )
 Board = create_model("Board", __base__=Part, __module__=__name__, **KEYS)
-Board.__doc__ = """What a kind of hardware achieves in training, as `fedlapse calibrate` measures it; a key that is left
-out disables that effect."""
+Board.__doc__ = """Performance of a kind of hardware in training, as `fedlapse calibrate` measures it; a key that is
+left out disables that effect."""
 
 
 def _file_or_not(value: Any) -> str:
@@ -198,7 +198,7 @@ class Group(Part):
         "Links that connect the devices of this group.", {"up_mbit_s": 2, "down_mbit_s": 10, "latency_ms": 40}
     )
     presence: Presence = says(
-        "When devices of this group are online; by default always.", {"off": [[60, 90]]}, default=Presence()
+        "Times at which devices of this group are online; by default always.", {"off": [[60, 90]]}, default=Presence()
     )
     speed_gflop_s: DrawnRate | None = says(
         "Effective speed in training, in GFLOP/s, in place of the profile's.",
@@ -222,12 +222,12 @@ class Group(Part):
         default=None,
     )
     throttling: bool = says(
-        "Whether a device slows down when it computes for minutes, as its profile says, and recovers while it rests.",
+        "Slow a device down when it computes for minutes, as its profile says; it recovers while it rests.",
         True,
         default=False,
     )
     wakeup: bool = says(
-        "Whether a radio that was silent for 10 s needs the profile's `wakeup_s` before a transfer.",
+        "Charge the profile's `wakeup_s` before a transfer by a radio that was silent for 10 s.",
         True,
         default=False,
     )

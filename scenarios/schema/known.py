@@ -21,23 +21,24 @@ TYPES = {"boolean": bool, "integer": int, "number": float, "string": str}
 
 
 def models() -> list[str]:
-    """Names of models."""
+    """Returns the names of models."""
     return _names(_schema()["properties"]["model"])
 
 
 def sets() -> list[str]:
-    """Names of data sets."""
+    """Returns the names of data sets."""
     return _names(_schema()["definitions"]["Data"]["properties"]["set"])
 
 
 def algorithms() -> list[str]:
-    """Names of algorithms."""
+    """Returns the names of algorithms."""
     return _names(_schema()["definitions"]["Entry"])
 
 
 @cache
 def options(algorithm: str) -> type[Part]:
-    """Names and types of the options of a shipped algorithm, which checks their ranges itself."""
+    """Returns a schema with the names and types of a shipped algorithm's options; the algorithm itself checks their
+    ranges."""
     properties = _schema()["definitions"][algorithm]["properties"]
     fields: dict[str, Any] = {name: (_type(said), None) for name, said in properties.items()}
     training: dict[str, Any] = {name: (key.annotation, key) for name, key in Training.model_fields.items()}

@@ -1,4 +1,4 @@
-"""Schema of links: rates or recordings of them, shared links, and how bytes travel."""
+"""Schema of links: rates or recordings of them, shared links, and the transport of bytes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Via = Annotated[Annotated[Name, Tag("<name>")] | Annotated[Stations, Tag("<list>
 
 
 def listed(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The names as a tuple, whether one, several or none is given."""
+    """Returns the names as a tuple, for one, several or none."""
     return () if said is None else (said,) if isinstance(said, str) else said
 
 
 class Transport(Part):
-    """How bytes travel on all links: by TCP, or by a simpler model."""
+    """Transport of bytes on all links: TCP, or a simpler model."""
 
     model: NetworkModel = says(
         "Network model. windows: TCP's round trips, congestion windows, queues, drops and headers. tcp: the same but "
@@ -55,15 +55,13 @@ class Transport(Part):
     window_mb: Annotated[float, Field(ge=0.001, le=10_000)] = says(
         "Receive window in MB: how much data may be in flight. Linux since 2025 allows 4.", 4, default=Tcp.window / 1e6
     )
-    keep_alive: bool = says(
-        "Whether a device's connection stays open between its messages.", False, default=Tcp.keep_alive
-    )
+    keep_alive: bool = says("Keep a device's connection open between its messages.", False, default=Tcp.keep_alive)
     idle_reset: bool = says(
-        "Whether a TCP sender that was silent for longer than its timeout goes back to slow start.",
+        "Let a TCP sender that was silent for longer than its timeout go back to slow start.",
         False,
         default=Tcp.idle_reset,
     )
-    ethernet: bool = says("Whether rates also count the 14 bytes of each Ethernet header.", True, default=Tcp.ethernet)
+    ethernet: bool = says("Count the 14 bytes of each Ethernet header in the rates.", True, default=Tcp.ethernet)
 
 
 class Recorded(Part):
@@ -85,10 +83,8 @@ class Recorded(Part):
     up_source: Annotated[str, Field(min_length=1, max_length=200)] | None = says(
         "Source of `up_ratio`, which results quote.", "Ookla, LTE: 34 of 167 Mbit/s", default=None
     )
-    symmetric: bool = says(
-        "Whether the uplink has the rates of the recorded downlink, an assumption.", True, default=False
-    )
-    format: str | None = says("Format of the files, where the content does not decide it.", "sigcomm21", default=None)
+    symmetric: bool = says("Give the uplink the rates of the recorded downlink, an assumption.", True, default=False)
+    format: str | None = says("Format of the files, if the content does not decide it.", "sigcomm21", default=None)
 
     @model_validator(mode="after")
     def _one_uplink(self) -> Self:
@@ -105,7 +101,7 @@ class Traces(Recorded):
     start."""
 
     capacity: Literal["device", "cell"] = says(
-        "What was recorded. device: the rate of one phone. cell: the capacity of a whole cell; each device gets "
+        "Subject of the recording. device: the rate of one phone. cell: the capacity of a whole cell; each device gets "
         "all of it, at a place of its own in the recording, and may be behind a shared link. For devices that "
         "share one recorded cell, put the trace into a link of `topology:` and the devices behind it.",
         "cell",
@@ -215,8 +211,8 @@ class Shared(Part):
     )
     radio: str | None = says(RADIO.format("this link has, in a sequence of its own"), "lte-driving", default=None)
     airtime: bool = says(
-        "Whether devices share airtime instead of a rate, as on Wi-Fi, with both directions together. Each device "
-        "sends at the rate of its own link while it has the channel.",
+        "Let devices share airtime instead of a rate, as on Wi-Fi, with both directions together. Each device sends at "
+        "the rate of its own link while it has the channel.",
         True,
         default=False,
     )

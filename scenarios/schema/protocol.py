@@ -1,4 +1,4 @@
-"""What a scenario says of a study: which algorithms are compared how, fixed before anything is trained."""
+"""Schema of a study: the comparisons of algorithms, fixed before anything is trained."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Grid(Part):
 
 
 class Sensitivity(Part):
-    """How the ratio of times changes with one factor at a time."""
+    """Change of the ratio of times with one factor at a time."""
 
     algorithms: Annotated[tuple[Name, ...], Field(max_length=20)] = says(
         "Names of the algorithms whose time is compared with the baseline's.", ["fedcl", "fedcurv"]
@@ -47,18 +47,18 @@ class Sensitivity(Part):
 
 
 class Rule(Part):
-    """When two algorithms are called different. There is one rule; it is written here so that it is fixed with the
-    rest."""
+    """Rule by which two algorithms are called different. There is only one; it is written here so that it is fixed with
+    the rest."""
 
     interval: Literal["bootstrap-t"] = says(
-        "How the interval of a ratio of mean times and its p-value are found: whole seeds are drawn again, with the "
-        "times of both algorithms.",
+        "Method for the interval of a ratio of mean times and its p-value: whole seeds are drawn again, with the times "
+        "of both algorithms.",
         "bootstrap-t",
         default="bootstrap-t",
     )
-    resamples: Literal[10_000] = says("How often seeds are drawn again.", 10_000, default=10_000)
+    resamples: Literal[10_000] = says("Number of times that seeds are drawn again.", 10_000, default=10_000)
     adjust: Literal["holm"] = says(
-        "How the p-values of a pair of algorithms are adjusted, over all targets and links together.",
+        "Adjustment of the p-values of a pair of algorithms, over all targets and links together.",
         "holm",
         default="holm",
     )
@@ -66,8 +66,8 @@ class Rule(Part):
 
 
 class Protocol(Part):
-    """A study: which algorithms are ranked, which are controls, to which targets, on which links. It is fixed before
-    anything is trained, and `fedlapse study` follows it."""
+    """A study: ranked algorithms, controls, targets and links. It is fixed before anything is trained, and `fedlapse
+    study` follows it."""
 
     controls: tuple[Name, ...] = says(
         "Names of algorithms that use the same data on the server as FedCL, without its importance.",
@@ -107,7 +107,7 @@ class Protocol(Part):
         300,
         default=None,
     )
-    rule: Rule = says("When two algorithms are called different.", {}, default=Rule())
+    rule: Rule = says("Rule by which two algorithms are called different.", {}, default=Rule())
     links: Annotated[dict[Name, Elsewhere], Field(max_length=50)] = says(
         "Other links, by name, on which the algorithms are compared too.", {"3g": {"up_mbit_s": 0.5}}, default={}
     )

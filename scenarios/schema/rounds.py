@@ -1,4 +1,4 @@
-"""What a scenario says of rounds: local training, whose replies count, targets, and evaluations."""
+"""Schema of rounds: local training, the replies that count, targets, and evaluations."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Stop(Target):
 
 
 class Rounds(Part):
-    """How rounds are played, and when a run ends."""
+    """Course of rounds, and the end of a run."""
 
     max: Count = says("Number of rounds after which a run ends.", 60, default=60)
     per_cycle: Annotated[int, Field(ge=0, le=1_000_000)] = says(
@@ -115,19 +115,19 @@ class Rounds(Part):
     )
     min_replies: Count = says("Replies below which a round fails and the model stays as it was.", 2, default=1)
     stragglers: Literal["stop", "finish"] = says(
-        "What devices do that are still working when a round closes: they stop, or they finish.",
+        "Behaviour of devices that are still working when a round closes: they stop, or they finish.",
         "finish",
         default="stop",
     )
     when_off: Literal["lose", "pause", "restart"] = says(
-        "What happens to computing when its device goes offline: it is lost, it pauses until the device is back, "
-        "or it restarts then.",
+        "Fate of computing whose device goes offline: it is lost, it pauses until the device is back, or it restarts "
+        "then.",
         "pause",
         default="lose",
     )
     transfers: Literal["lose", "restart", "resume"] = says(
-        "What happens to a transfer when its device goes offline: it is lost, it restarts when the device is "
-        "back, or it resumes from the last byte.",
+        "Fate of a transfer whose device goes offline: it is lost, it restarts when the device is back, or it resumes "
+        "from the last byte.",
         "resume",
         default="lose",
     )
@@ -136,22 +136,21 @@ class Rounds(Part):
     )
     stop_at: Stop | None = says("Target at which a run ends early.", {"value": 0.95, "hold": 3}, default=None)
     until_s: Seconds | None = says(
-        "Virtual seconds after which no further round begins, so that a run ends early. Where the last evaluations are "
-        "enough for a target, and too few to tell whether it is held, that is waited for.",
+        "Virtual seconds after which no further round begins, so that a run ends early. If the last evaluations reach "
+        "a target but are too few to tell if it is held, the run goes on until that is known.",
         600,
         default=None,
     )
 
 
 class Evaluate(Part):
-    """When models are evaluated; evaluation costs no virtual time."""
+    """Evaluations of models, which cost no virtual time."""
 
     every: Annotated[int, Field(ge=0, le=1_000_000)] = says(
         "Rounds between two evaluations of the global model; with 0 it is never evaluated.", 1, default=1
     )
     test: bool = says(
-        "Whether models are evaluated on the test set; without, only `validation` is known. A search of settings never "
-        "does it.",
+        "Evaluate models on the test set; without it, only `validation` is known. A search of settings never does.",
         True,
         default=True,
     )

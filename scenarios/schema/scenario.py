@@ -18,8 +18,8 @@ from scenarios.text.source import Source
 
 
 class Split(Part):
-    """How the training set is divided among the devices, in equal shares unless the data have owners or `sizes_sigma`
-    is given."""
+    """Division of the training set among the devices, in equal shares unless the data have owners or `sizes_sigma` is
+    given."""
 
     kind: Literal["iid", "dirichlet", "shards", "classes", "natural", "draw"] = says(
         "Rule of the split. iid: at random. dirichlet: each device draws its class shares from Dir(alpha, ..., "
@@ -40,7 +40,7 @@ class Split(Part):
         default=None,
     )
     pure: bool | None = says(
-        "Whether each shard of a shards split has a single label, as FedCurv's blocks have.", True, default=None
+        "Give each shard of a shards split a single label, as FedCurv's blocks have.", True, default=None
     )
     owners: str | None = says(
         "Owners that a natural split uses, as a pattern with * for their names.", "census-*", default=None
@@ -86,7 +86,7 @@ class Proxy(Part):
     fraction: Share = says(
         "Share of the training set that the server has; it takes at least 64 examples.", 0.05, default=0.05
     )
-    overlap: bool = says("Whether devices may hold the server's examples too.", True, default=True)
+    overlap: bool = says("Let devices hold the server's examples too.", True, default=True)
     owners: Count | None = says(
         "Number of owners whose examples the server has, for natural splits; the test set is then theirs. By "
         "default all owners.",
@@ -99,7 +99,7 @@ class Proxy(Part):
 
 
 class Data(Part):
-    """The data set, and which device holds which part of it."""
+    """The data set, and its division among the devices."""
 
     set: str = says(
         "Name of the data set. digits (8 x 8 images) and babble (generated text that drifts) come with fedlapse; "
@@ -114,12 +114,12 @@ class Data(Part):
     root: str | None = says(
         "Folder with the files of the data set. By default $FEDLAPSE_DATA, or else ./data.", "~/data", default=None
     )
-    download: bool = says("Whether to download missing files into `root`.", False, default=False)
+    download: bool = says("Download missing files into `root`.", False, default=False)
     split: Split = says(
-        "How the training set is divided among the devices.", {"kind": "dirichlet", "alpha": 0.5}, default=Split()
+        "Division of the training set among the devices.", {"kind": "dirichlet", "alpha": 0.5}, default=Split()
     )
     proxy: Proxy = says(
-        "Examples that the server itself has, also where this is left out.", {"fraction": 0.05}, default=Proxy()
+        "Examples that the server itself has, also if this is left out.", {"fraction": 0.05}, default=Proxy()
     )
     validation: BelowOne = says(
         "Share of each device's examples that is held out for decisions such as stopping.", 0.1, default=0.1
@@ -140,7 +140,7 @@ class Published(Part):
     ratio: Annotated[float, Field(gt=0, le=1e6)] | None = says(
         "Rounds after which `value` was reached, as a multiple of the first algorithm's.", 0.528, default=None
     )
-    source: str = says("Place in the paper where the number stands.", "Table 1", default="")
+    source: str = says("Place of the number in the paper.", "Table 1", default="")
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Published:
@@ -190,7 +190,7 @@ class Scenario(Part):
         [1, 2, 3, 4, 5],
         default=(1,),
     )
-    data: Data = says("Data set, and how it is divided among the devices.", {"set": "digits"}, default=Data())
+    data: Data = says("Data set, and its division among the devices.", {"set": "digits"}, default=Data())
     model: str = says(
         "Neural network to train: digits-cnn, mlp, mnist-cnn or another that comes with fedlapse, or your own as "
         "package.module:function.",
@@ -198,10 +198,12 @@ class Scenario(Part):
         "my_package.nets:tiny",
         default="digits-cnn",
     )
-    training: Training = says("How devices train locally.", {"epochs": 5, "batch": 10, "lr": 0.05}, default=Training())
-    rounds: Rounds = says("Number of rounds, and how each is played.", {"max": 30, "fraction": 0.3}, default=Rounds())
-    evaluate: Evaluate = says("How often models are evaluated.", {"every": 1}, default=Evaluate())
-    network: Transport = says("How bytes travel on all links.", {"model": "ideal"}, default=Transport())
+    training: Training = says(
+        "Local training on the devices.", {"epochs": 5, "batch": 10, "lr": 0.05}, default=Training()
+    )
+    rounds: Rounds = says("Number of rounds, and the rules of each.", {"max": 30, "fraction": 0.3}, default=Rounds())
+    evaluate: Evaluate = says("Evaluation of models.", {"every": 1}, default=Evaluate())
+    network: Transport = says("Transport of bytes on all links.", {"model": "ideal"}, default=Transport())
     topology: dict[Name, Shared] = says(
         "Access points, cells and backhauls that devices share, by name. Without any, each device is connected "
         "directly to the server's link.",
@@ -240,7 +242,7 @@ class Scenario(Part):
         default=None,
     )
     tuned: dict[Name, str] = says(
-        "How the settings of algorithms were chosen, by name, for readers of the results; `fedlapse tune` writes it.",
+        "Origin of the algorithms' settings, by name, for readers of the results; `fedlapse tune` writes it.",
         {"fedcl": "best of 6, validation accuracy 0.9 under seeds 101, 102"},
         default={},
     )
@@ -270,7 +272,7 @@ class Scenario(Part):
 
     @property
     def network_model(self) -> NetworkModel:
-        """The network model, which `auto` chooses from what is shared: windows wherever they can share it."""
+        """The network model; `auto` becomes windows unless something in the scenario cannot have them."""
         if self.network.model != "auto":
             return self.network.model
         air = any(link.airtime for link in self.topology.values())
@@ -279,7 +281,8 @@ class Scenario(Part):
 
     @property
     def depth(self) -> int:
-        """The most shared links on the way of a device, without the server's; endless chains are refused elsewhere."""
+        """The largest number of shared links on the way of a device, without the server's; endless chains are refused
+        elsewhere."""
 
         def above(name: Name | None) -> int:
             seen: list[Name] = []
@@ -292,7 +295,7 @@ class Scenario(Part):
 
     @property
     def time_decides(self) -> bool:
-        """Whether who is asked or who counts depends on how long rounds take: then an algorithm that sends more learns
+        """True if the round times decide which devices are asked or counted: then an algorithm that sends more learns
         from other devices, even without its penalty."""
         rounds = self.rounds
         away = any(group.presence != Presence() for group in self.fleet)
@@ -304,5 +307,5 @@ class Scenario(Part):
 
     @property
     def needed(self) -> int:
-        """Number of replies that close a round: max(C·K, 1) as in McMahan et al. 2017, rounded half up."""
+        """The number of replies that close a round: max(C·K, 1) as in McMahan et al. 2017, rounded half up."""
         return max(1, int(self.rounds.fraction * self.devices + 0.5))

@@ -1,4 +1,4 @@
-"""What a scenario says of the search for good settings: `fedlapse tune`."""
+"""Schema of `fedlapse tune`, the search for good settings."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Tune(Part):
         {"training.lr": [0.01, 0.1], "fedcl.strength": [0.5, 5, 50]},
     )
     grid_only: bool = says(
-        "Whether only values of the grid are tried. Otherwise the search may go a step beyond the grid's edge, and "
-        "halve and double around the best.",
+        "Try only values of the grid. Otherwise the search may go a step beyond the grid's edge, and halve and double "
+        "around the best.",
         True,
         default=False,
     )

@@ -1,1 +1,1 @@
-"""A scenario as text: plain values, places, and what is wrong there."""
+"""The text of a scenario: plain values, their places, and errors with places."""

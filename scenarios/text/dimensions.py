@@ -1,4 +1,4 @@
-"""Numbers with units, as a command line has them: `100Mbit/s`, `6.65MB`, `10s`, `0.1..100Mbit/s`.
+"""Numbers with units on a command line: `100Mbit/s`, `6.65MB`, `10s`, `0.1..100Mbit/s`.
 
 A scenario has the unit in the key: `up_mbit_s: 100`.
 """
@@ -18,7 +18,7 @@ PREFIXES = {**DECIMAL, **BINARY}
 
 @dataclass(frozen=True)
 class Dimension:
-    """A kind of quantity: its units, and what one of each is in SI units."""
+    """A kind of quantity: its units, and each unit in SI units."""
 
     name: str
     units: Mapping[str, float]
@@ -26,7 +26,7 @@ class Dimension:
     least: float = 0.0  # it must be above this; -1: 0 is fine
 
     def value(self, text: str) -> float:
-        """The value in SI units.  Raises ValueError, with one sentence, for a text of another form."""
+        """Returns the value in SI units. Raises ValueError, with one sentence, for a text of another form."""
         found = re.fullmatch(rf"\s*({NUMBER})\s*(\S+)\s*", text)
         if not found or found[2] not in self.units:
             raise ValueError(f"{text!r} is not a {self.name}; write it as {self.example} ({', '.join(self._usual())})")
@@ -36,7 +36,8 @@ class Dimension:
         return value
 
     def span(self, text: str) -> tuple[float, float]:
-        """Both ends of `0.1..100Mbit/s`; the first number may have a unit of its own, and a single value is both ends.
+        """Returns both ends of `0.1..100Mbit/s`; the first number may have a unit of its own, and a single value is
+        both ends.
 
         Raises ValueError, in one sentence.
         """
@@ -81,7 +82,7 @@ KEYS = {  # endings of keys that have a unit: what they measure, and one of thei
 
 
 def without_unit(key: str, text: str) -> str | None:
-    """The number to write under a key that has the unit, for a text that repeats it: `2` for `2Mbit/s`."""
+    """Returns the number to write under a key that has the unit, for a text that repeats it: `2` for `2Mbit/s`."""
     dimension, one = next((KEYS[ending] for ending in KEYS if f"_{key}".endswith(f"_{ending}")), (None, 1.0))
     if dimension is None:
         return None

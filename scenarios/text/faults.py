@@ -36,7 +36,7 @@ SYNONYMS = {  # what others call it: what it may be called here
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong."""
+    """One fault of a scenario."""
 
     loc: Loc
     message: str
@@ -57,14 +57,15 @@ class BadScenario(ValueError):  # noqa: N818  what it is, not what went wrong
 
 
 def in_one_line(text: str, longest: int = LONGEST) -> str:
-    """The text on one line, with what a terminal would obey written out; the middle of a long one is left out."""
+    """Returns the text on one line, with characters that a terminal would obey written out; the middle of a long one is
+    left out."""
     line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     half = (longest - len(GAP)) // 2
     return line if len(line) <= longest else f"{line[:half]}{GAP}{line[-half:]}"
 
 
 def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
-    """The error that lists all faults, each with file:line:col, the line and a caret."""
+    """Returns the error that lists all faults, each with file:line:col, the line and a caret."""
     marked = [(source.mark(fault.loc, fault.of_key), fault) for fault in faults]
     # what stands once in the text, and is used in several places by an anchor, is wrong once
     once = {(mark or fault.loc, fault.message): (mark or (0, 0), fault) for mark, fault in reversed(marked)}
@@ -75,7 +76,7 @@ def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
 
 @contextmanager
 def placed(source: Source | None) -> Iterator[None]:
-    """Adds the place in the text to an error that is found once the scenario's data are read."""
+    """A context that adds the place in the text to an error found once the scenario's data are read."""
     try:
         yield
     except BadScenario as error:
@@ -83,19 +84,19 @@ def placed(source: Source | None) -> Iterator[None]:
 
 
 def unreadable(source: Source, message: str, mark: Mark | None) -> BadScenario:
-    """The error of a text that cannot be read as a scenario."""
+    """Returns the error of a text that cannot be read as a scenario."""
     return BadScenario(_placed(source, in_one_line(message), mark))
 
 
 def did_you_mean(wrong: str, known: Collection[str], what: str = "one of") -> str:
-    """`did you mean x?`, or a list of all names if none is near."""
+    """Returns `did you mean x?`, or a list of all names if none is near."""
     synonyms = [name for name in SYNONYMS.get(wrong.lower(), ()) if name in known]
     near = synonyms or get_close_matches(wrong, known, n=1, cutoff=0.6)
     return f"did you mean {' or '.join(near)}?" if near else f"it must be {what} {', '.join(sorted(set(known)))}"
 
 
 def faults_of(error: ValidationError, model: type[Any], loc: Loc = ()) -> list[Fault]:
-    """pydantic's errors about `model`, in our words; `loc` is where its values stand."""
+    """Returns pydantic's errors about `model`, in our words; `loc` is the place of its values."""
     told = error.errors(include_url=False)
     # a list whose items are wrong is also called too short: it is not
     places = [said["loc"] for said in told]
@@ -121,7 +122,7 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
 
 
 def _of_value(said: Any, key: str) -> str:
-    """What is wrong with a value, and what would be right."""
+    """Returns the fault of a value, and what would be right."""
     given = said.get("input")
     if said["type"] == "value_error":  # our own words, which name the value
         return str(said["msg"]).removeprefix("Value error, ")
@@ -133,7 +134,7 @@ def _of_value(said: Any, key: str) -> str:
 
 
 def _demand(said: Any) -> str:
-    """What the value must be."""
+    """Returns what the value must be."""
     ctx = said.get("ctx", {})
     match said["type"]:
         case "string_pattern_mismatch":
@@ -150,7 +151,7 @@ def _demand(said: Any) -> str:
 
 
 def _as_mapping(said: Any, model: type[Any], loc: Loc) -> str:
-    """How to write what is given where a mapping is due: with the key that has it as a choice, or as in an example."""
+    """Returns how to write a value as a mapping: with the key that has it as a choice, or as in an example."""
     if said["type"] != "model_type":
         return ""
     given, known = said["input"], _fields(_part(model, loc))
@@ -163,7 +164,7 @@ def _as_mapping(said: Any, model: type[Any], loc: Loc) -> str:
 
 
 def _example(model: type[Any], loc: Loc) -> str:
-    """The first example of a key that is a mapping, as a scenario has it."""
+    """Returns the first example of a key that is a mapping, as a scenario has it."""
     around = _part(model, loc[:-1])
     info = around.model_fields.get(str(loc[-1])) if loc and issubclass(around, BaseModel) else None
     mappings = [each for each in (info.examples if info and info.examples else ()) if isinstance(each, dict)]
@@ -171,7 +172,7 @@ def _example(model: type[Any], loc: Loc) -> str:
 
 
 def _hint(said: Any, key: str, given: Any) -> str:
-    """What was probably meant."""
+    """Returns a suggestion of what was probably meant."""
     if isinstance(given, str) and (meant := _number(key, given)):
         return meant
     if "<number>" in said["loc"] and isinstance(given, (list, str)):
@@ -188,7 +189,7 @@ def _hint(said: Any, key: str, given: Any) -> str:
 
 
 def _number(key: str, given: str) -> str:
-    """What a number with a unit is without it."""
+    """Returns the advice for a number with a unit."""
     if number := without_unit(key, given):
         return f"; the unit is in the key: write {number}"
     percent = re.fullmatch(rf"({NUMBER})\s*%", given)

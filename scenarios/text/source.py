@@ -75,7 +75,7 @@ def read(text: str, name: str) -> Source:
 
 
 def _likely(problem: str) -> str:
-    """What most often leads to a problem of the parser, which sees it late."""
+    """Returns the most likely cause of a problem that the parser sees late."""
     if "'\\t'" in problem:
         return "indent with spaces, not tabs"
     return "look for a colon, quote or bracket that is missing here or in the line before"
@@ -135,7 +135,7 @@ class _Reader:
         return result
 
     def _merged(self, node: Any, loc: Loc, inside: tuple[int, ...]) -> Iterator[Mapping[str, Any]]:
-        """What `<<: *anchor` brings in; keys that stand in the mapping itself win."""
+        """Yields the mappings of `<<: *anchor`; keys in the mapping itself win."""
         for key, value in node.value:
             if key.id == "scalar" and key.tag == "tag:yaml.org,2002:merge":
                 for one in value.value if value.id == "sequence" else [value]:

@@ -32,7 +32,7 @@ def graphs(monkeypatch):
     """How many are kept."""
     model = StackModel(net())
     monkeypatch.setattr(stack_step, "stack_model", lambda _: model)  # as on a GPU, where networks stay
-    monkeypatch.setattr(stack_graph, "_recordable", lambda stack: all(pull.together for pull in stack.pulls))
+    monkeypatch.setattr(stack_graph, "recordable", lambda stack: all(pull.together for pull in stack.pulls))
     monkeypatch.setattr(stack_graph.Recorder, "_recorded", recorded)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
     kept = {}
