@@ -24,7 +24,6 @@ import typer
 
 from benchmarks import bare_clock
 from benchmarks.verdict import judge
-from emulator.compute import forking
 from emulator.record.run import Run
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
@@ -126,9 +125,11 @@ def _bare() -> float:
 
 
 def _processors() -> float:
-    """Seconds of this process, and of those that it started, workers among them, once they have ended."""
-    forking.stop()  # workers are its children: their seconds count once it has ended
-    return sum(use.ru_utime + use.ru_stime for use in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
+    """Seconds of this process, of its children, and of theirs that have ended, workers among them."""
+    ended = sum(use.ru_utime + use.ru_stime for use in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="utf-8").split()
+    stats = [Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rpartition(")")[2].split() for child in children]
+    return ended + sum(int(ticks) for stat in stats for ticks in stat[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 def missed(pace: Pace) -> list[str]:

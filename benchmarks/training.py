@@ -34,7 +34,6 @@ from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
 from emulator.commands.options import ExecutorName
-from emulator.compute import forking
 from emulator.compute.executor import Executor
 from emulator.compute.executors import Processes
 from emulator.compute.garbage import let_stay
@@ -156,8 +155,9 @@ def in_turn(ours: Callable[[int], float], theirs: Callable[[int], float], runs: 
 
 def all_processes() -> list[int]:
     """This one, its workers, and the one that they were forked from."""
-    found = [os.getpid(), forking.pid(), *(process.pid for process in active_children())]
-    return [pid for pid in found if pid]
+    workers = [process.pid for process in active_children() if process.pid]
+    stats = [Path(f"/proc/{pid}/stat").read_text(encoding="utf-8") for pid in workers]
+    return [*{os.getpid(), *workers, *(int(stat.rpartition(")")[2].split()[1]) for stat in stats)}]
 
 
 def race(shape: Shape, lab: Lab, files: Path, with_ledger: bool, runs: int, every: int) -> tuple[list[Pair], int]:

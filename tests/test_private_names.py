@@ -39,21 +39,9 @@ ALLOWED: dict[str, dict[str, str]] = {
     "emulator/pricing/memory.py": {
         "_cdata": "which memory a tensor shares; on the meta device all addresses are 0",
     },
-    "emulator/compute/forking.py": {
-        "_forkserver": "nothing public ends the fork server before its process does",
-        "_forkserver_pid": "as _forkserver",
-        "_stop": "as _forkserver",
-        "_config": "where multiprocessing makes its folder, which must be one that the next command may remove",
-    },
     "emulator/compute/rays.py": {
         "ray._private": "nothing public starts Ray apart from the terminal's signals, or silences what it prints",
         "_node_ip_address": "keeps a Ray of this computer alone on loopback",
-    },
-    "emulator/compute/workers.py": {
-        "_safe_to_dynamically_spawn_children": "all workers start now, and none in the place of one that was killed",
-        "_processes": "nothing public kills the workers of a pool before Python 3.14",
-        "_result_queue": "whoever reads from the pipe of workers that were killed would wait for ever",
-        "_writer": "as _result_queue",
     },
     "network/windows/compiled.py": {
         "_nrt": "without it numba counts references in each step: five sixths of its time",

@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import ctypes
 import pickle
+import select
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from algorithms.training.turns import HANDED_OVER, TURN
 from devices.data.dataset import Dataset
-from emulator.compute import gpus, workers
+from emulator.compute import gpus
 from emulator.compute.batches import Batches, Done, Job
 from emulator.compute.executor import Executor
-from emulator.compute.futures import ended
+from emulator.compute.futures import ended, pass_on
 from emulator.compute.ready import IMPORTED
+from emulator.compute.workers import Pool
 from emulator.lab.gpu import full, make_room
 from emulator.lab.lab import Lab
 from emulator.ledger.key import watch_own
-from emulator.messages.files import Draft, Drafts, Files, Memory
+from emulator.messages.files import Draft, Drafts, Files, Memory, written
 from emulator.messages.residents import Residents
 from emulator.messages.scratch import Scratch, in_memory
 from scenarios.builders import reads
@@ -37,6 +40,7 @@ from scenarios.builders import reads
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 SWITCH = 1e-4  # s
+WHOLE = select.PIPE_BUF - 512  # bytes that a pipe takes at once, without those that the pool adds
 PATIENCE = 0.02  # s, for a job's own Python, which is 1 to 10 ms
 
 Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data, their shelf, the store's folders
@@ -184,11 +188,10 @@ class Processes(Executor):
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
         with ExitStack() as unless_made:
             handed = self._put_away(unless_made, lab, folder)
-            turns = workers.turns(lab.trains_on, count)
-            self.pool = workers.pool(count, IMPORTED, _arrive, handed, turns)
-            unless_made.callback(self.pool.shutdown, wait=True, cancel_futures=True)
+            self.pool = Pool(count, IMPORTED, _arrive, handed, places=lab.trains_on)
+            unless_made.callback(self.pool.close)
             self.leave = unless_made.pop_all()
-        self.batches = Batches(lambda orders: self.pool.submit(_do, orders), count, self.store)
+        self.batches = Batches(partial(self._sent, _do), count, self.store)
 
     def _put_away(self, leave: ExitStack, lab: Lab, folder: Path | None) -> Handed:
         """Opens the store, and puts the data set where workers can map it; what they are handed."""
@@ -204,9 +207,15 @@ class Processes(Executor):
         self.batches.cancel()
         self.leave.close()
 
+    def _sent(self, do: Callable[..., Done | str], *args: Any) -> Future[Done]:
+        """What a worker has done, once it has come."""
+        done: Future[Done] = Future()
+        self.pool.submit(do, *args).add_done_callback(partial(pass_on, done, part=_come))
+        return done
+
     def stop(self) -> None:
         """Ends the workers now, not after their jobs."""
-        workers.stop(self.pool)
+        self.pool.stop()
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         return self.batches.submit(job, args)
@@ -221,11 +230,11 @@ class Team:
     def __init__(self, count: int, places: Sequence[str] = ("cpu",)) -> None:
         """`places`: where they compute, in turn."""
         self.count = count
-        self.pool = workers.pool(count, IMPORTED, _come, workers.turns(places, count))
+        self.pool = Pool(count, IMPORTED, _arrive, places=places)
 
     def close(self) -> None:
         """Ends them."""
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        self.pool.close()
 
 
 class Members(Processes):
@@ -242,7 +251,7 @@ class Members(Processes):
         self.batches = Batches(self._send, team.count, self.store)
 
     def _send(self, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Future[Done]:
-        done = self.pool.submit(_do_handed, self.handed, orders)
+        done = self._sent(_do_handed, self.handed, orders)
         self.sent.add(done)
         done.add_done_callback(self.sent.discard)
         return done
@@ -279,16 +288,13 @@ _lab: Lab | None = None
 _folders: Sequence[Path] = ()
 
 
-def _come(turns: workers.Turns[str]) -> None:
+def _arrive(place: str, handed: Handed | None = None) -> None:
     global _place
     quiet_torch()
-    _place = turns.get()
-    gpus.use(_place)
-
-
-def _arrive(handed: Handed, turns: workers.Turns[str]) -> None:
-    _come(turns)
-    _have(handed)
+    gpus.use(place)
+    _place = place
+    if handed:
+        _have(handed)
 
 
 def _take(file: Path) -> None:
@@ -306,13 +312,16 @@ def _have(handed: Handed) -> None:
     watch_own(_lab)
 
 
-def _do_handed(file: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
+def _do_handed(file: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done | str:
     _take(file)
     return _do(orders)
 
 
-def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
-    """The jobs' results with what they have put into the store: the same Refs, as both travel together."""
+def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done | str:
+    """The jobs' results with what they have put into the store: the same Refs, as both travel together.
+
+    In a file, if a pipe does not take them at once: the pool waits for the rest of them, also if this worker is killed.
+    """
     began, results = perf_counter(), list[tuple[Any, list[Draft]]]()
     for job, args in orders:
         drafts = Drafts(_folders)
@@ -322,4 +331,17 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done:
             if results:
                 break
             raise
-    return Done(results, perf_counter() - began, reads.fresh())
+    done = Done(results, perf_counter() - began, reads.fresh())
+    data = pickle.dumps(done)
+    return done if len(data) < WHOLE else written(_folders[-1:], [data])
+
+
+def _come(sent: Done | str) -> Done:
+    """What a worker has done, if need be read from its file.  Raises OSError."""
+    if isinstance(sent, Done):
+        return sent
+    file = Path(sent)
+    data = file.read_bytes()
+    file.unlink()
+    done: Done = pickle.loads(data)  # noqa: S301  as _take
+    return done

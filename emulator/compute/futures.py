@@ -44,13 +44,18 @@ def _drop(shared: ReferenceType[Future[Any]], wanting: WeakSet[Future[Any]], own
 
 
 def pass_on(future: Future[Any], done: Future[Any], part: Callable[[Any], Any] | None = None) -> None:
-    """Gives `future` the error of `done`, or its result, or what `part` returns for that."""
+    """Gives `future` the error of `done`, or its result, or what `part` returns or raises for that."""
     if future.cancelled() or (done.cancelled() and future.cancel()):
         return
+    error = CancelledError() if done.cancelled() else done.exception()
     try:
-        if error := CancelledError() if done.cancelled() else done.exception():
+        result = None if error else part(done.result()) if part else done.result()
+    except Exception as failed:
+        error = failed
+    try:
+        if error:
             future.set_exception(error)
         else:
-            future.set_result(part(done.result()) if part else done.result())
+            future.set_result(result)
     except InvalidStateError:  # it was cancelled in this very moment
         pass

@@ -1,6 +1,6 @@
 """Pools of worker processes.  A worker leaves signals to the process that started it, and ends when that one does.
 
-Where it is possible they are forked from a process that has imported what they need (forking.py): importing torch takes
+Where it is possible they are forked from a process that has imported what they need (ready.py): importing torch takes
 each of them more than a second otherwise, and 100 MB of memory.
 """
 
@@ -11,20 +11,20 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
-from multiprocessing.process import BaseProcess
-from typing import Any, Protocol, TypeVar
+from multiprocessing.queues import SimpleQueue
+from typing import Any
 
-from emulator.compute import forking
+from emulator.compute import ready
 from emulator.compute.signals import ENDING, held_back
 from emulator.messages.scratch import IN_MEMORY
 from emulator.record.writing import why
 
 OPEN_FILES = (errno.EMFILE, errno.ENFILE)
 KILLED = "a worker process was killed (out of memory?); try fewer --workers"  # what a broken pool means
+CONTEXT = multiprocessing.get_context("forkserver" if ready.FORKS else "spawn")
 
 
 class Gone(BrokenExecutor):
@@ -36,63 +36,65 @@ def why_broken(error: BrokenExecutor) -> str:
     return str(error) if isinstance(error, Gone) else KILLED
 
 
-Value = TypeVar("Value", covariant=True)
+class Pool(ProcessPoolExecutor):
+    """`count` workers, all on their way; each calls `arrive(place, *handed)` first.
 
+    Close it: its own `shutdown` would wait for ever where a worker was killed, since the others ignore SIGTERM.  A
+    worker must not send back more than a pipe takes at once: the pool waits for ever for the rest of a result whose
+    worker was killed meanwhile.
+    """
 
-class Turns(Protocol[Value]):
-    """Values of which each worker takes one."""
+    def __init__(
+        self,
+        count: int,
+        modules: Sequence[str],
+        arrive: Callable[..., object],
+        *handed: Any,
+        places: Sequence[str] = ("cpu",),
+    ) -> None:
+        """`modules`: what workers need, imported once for all of them if this is the first pool.  Each has one of the
+        `places`, in turn.
 
-    def get(self) -> Value: ...
+        Raises OSError if that many cannot be started, Gone if what they are forked from was killed or processes cannot
+        share memory, and KeyboardInterrupt if Ctrl-C has come meanwhile.
+        """
+        self.workers: set[Any] = set()
+        with _locks():
+            if ready.FORKS:
+                ready.start(modules)
+            with held_back():  # its locks start the process that counts them, which a hangup would end
+                turns = CONTEXT.SimpleQueue()
+                first = (turns, dict(os.environ), arrive, handed)
+                super().__init__(count, mp_context=CONTEXT, initializer=_arrive, initargs=first)
+        try:
+            with held_back():  # a new process inherits that, and may be hit before it can ignore them
+                self._begin(count)
+                for number in range(count):
+                    turns.put(places[number % len(places)])
+        except BaseException as error:  # those that were started would look for what is taken away now
+            self.close()
+            if isinstance(error, (EOFError, ConnectionError)):
+                raise Gone(KILLED) from None
+            raise
 
+    def _begin(self, count: int) -> None:
+        """Starts all workers now: the pool starts one for a job if none is idle, and none is before it has its turn."""
+        others = {*multiprocessing.active_children()}
+        try:
+            for _ in range(count):
+                self.submit(_nothing)
+        finally:
+            self.workers = {*multiprocessing.active_children()} - others
 
-class Worker(BaseProcess):
-    """One process of a pool."""
+    def stop(self) -> None:
+        """Ends the workers now, not after their jobs."""
+        for worker in self.workers:
+            worker.kill()
 
-    def run(self) -> None:
-        for number in ENDING:  # they may reach the whole process group, and a dead worker breaks the pool
-            signal.signal(number, signal.SIG_IGN)
-        threading.Thread(target=_end_with_the_parent, daemon=True).start()
-        super().run()
-
-    def terminate(self) -> None:
-        """Ends it at once; its pool asks for this, and SIGTERM is ignored."""
-        self.kill()
-
-
-class Spawned(Worker, SpawnProcess):
-    """One that imports what it needs itself."""
-
-
-class Forked(Worker, ForkServerProcess):
-    """One that finds it imported."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.environment = dict(os.environ)
-
-    def run(self) -> None:
-        os.environ.clear()  # it is that of the process from which this one was forked
-        os.environ.update(self.environment)
-        super().run()
-
-
-class _Spawning(SpawnContext):
-    Process = Spawned
-
-
-class _Forking(ForkServerContext):
-    Process = Forked
-
-
-CONTEXT = _Forking() if forking.POSSIBLE else _Spawning()
-
-
-def _end_with_the_parent() -> None:
-    """However it ends: its end of a pipe closes even after SIGKILL."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    def close(self) -> None:
+        """Ends the workers now, and waits until they have gone."""
+        self.stop()
+        self.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -107,70 +109,23 @@ def _locks() -> Iterator[None]:
         raise Gone(f"{IN_MEMORY}, which workers need for locks: {why(error)}; {ways}") from None
 
 
-def turns(values: Sequence[Value], count: int) -> Turns[Value]:
-    """What each of `count` workers takes one of, the values in turn."""
-    with held_back(), _locks():  # its locks start the process that counts them, which a hangup would end
-        queue = CONTEXT.SimpleQueue()
-    for number in range(count):
-        queue.put(values[number % len(values)])
-    return queue
+def _arrive(
+    turns: SimpleQueue[str], environment: Mapping[str, str], arrive: Callable[..., object], handed: Sequence[Any]
+) -> None:
+    for number in ENDING:  # they may reach the whole process group, and a dead worker breaks the pool
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    os.environ.clear()  # it is that of the process from which this one was forked
+    os.environ.update(environment)
+    arrive(turns.get(), *handed)
 
 
-def pool(count: int, modules: Sequence[str], arrive: Callable[..., None], *handed: Any) -> ProcessPoolExecutor:
-    """`count` workers, already on their way; each calls `arrive(*handed)` first.
-
-    modules: what they need, imported once for all of them if this is the first pool.
-
-    Raises OSError if that many cannot be started, Gone if what they are forked from was killed or processes cannot
-    share memory, and KeyboardInterrupt if Ctrl-C comes meanwhile.
-    """
-    made = None
-    try:
-        with held_back(), _locks():
-            CONTEXT.Lock()
-        if forking.POSSIBLE:
-            with _locks():
-                forking.start(modules)
-            _until_imported()
-        with held_back():  # a new process inherits that, and may be hit before it can ignore them
-            made = ProcessPoolExecutor(count, mp_context=CONTEXT, initializer=arrive, initargs=handed)
-            made._safe_to_dynamically_spawn_children = False  # type: ignore[attr-defined]  # all now, none later
-            made.submit(_nothing)
-    except BaseException as error:  # those that were started would look for what is taken away now
-        if made:
-            stop(made)
-            made.shutdown(wait=True, cancel_futures=True)
-        if isinstance(error, (EOFError, ConnectionError)):
-            raise Gone(KILLED) from None
-        raise
-    return made
-
-
-def _until_imported() -> None:
-    """A first process begins when all modules are there; meanwhile Ctrl-C is heard."""
-    global _imported
-    if _imported == forking.pid():
-        return
-    first = CONTEXT.Process(target=_nothing)
-    try:
-        first.start()
-        first.join()
-    except BaseException:
-        forking.stop()  # else it would yet start that process, which nobody waits for
-        raise
-    _imported = forking.pid()
-
-
-_imported: int | None = None  # pid of the process that is known to have imported its modules
-
-
-def stop(pool: ProcessPoolExecutor) -> None:
-    """Ends a pool's workers now, not after their jobs; its shutdown then waits for nothing."""
-    for process in list(pool._processes.values()):
-        process.terminate()
-    # One may have been in the midst of sending a result.  The pool would wait for the rest for ever, since it holds the
-    # pipe's other end open itself, though it never writes to it.
-    pool._result_queue._writer.close()  # type: ignore[attr-defined]
+def _end_with_the_parent() -> None:
+    """However it ends: its end of a pipe closes even after SIGKILL."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _nothing() -> None:

@@ -11,9 +11,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import BinaryIO
 
 PREFIX, LOCK = "fedlapse-", "lock"
+LAST = -1000  # of what is done as this process ends: after multiprocessing has removed its folder, which may lie here
 COMING = 10.0  # s: long enough to put a lock into a new folder
 IN_MEMORY = Path("/dev/shm")  # noqa: S108  where Linux has a file system in memory
 
@@ -23,22 +26,26 @@ class Scratch:
 
     def __init__(self, parent: Path | None = None) -> None:
         """Raises OSError."""
-        self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True)
-        self.path = Path(self._folder.name)
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         draft = self.path / f"{LOCK}.new"
         try:
-            self._file = draft.open("wb")
+            self.file = draft.open("wb")
         except OSError:
-            self.path.rmdir()  # which opens no file, of which there may be too many; `cleanup` does
-            self._folder.cleanup()
+            self.path.rmdir()  # which opens no file, of which there may be too many
             raise
-        if _lock(self._file.fileno()):  # only a locked file gets the name by which others find it
+        if _lock(self.file.fileno()):  # only a locked file gets the name by which others find it
             draft.rename(self.path / LOCK)
+        self.at_exit = Finalize(self, _leave, (self.path, self.file), exitpriority=LAST)
 
     def close(self) -> None:
-        _empty(self.path)
-        self._folder.cleanup()
-        self._file.close()
+        """Removes it.  If that is broken off, it is done at the process's end."""
+        _leave(self.path, self.file)
+        self.at_exit.cancel()
+
+
+def _leave(folder: Path, file: BinaryIO) -> None:
+    remove(folder)
+    file.close()
 
 
 def clear() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.compute.garbage import let_stay
-from emulator.compute.workers import pool, stop, why_broken
+from emulator.compute.workers import Pool, why_broken
 from emulator.record.folders import REPLAY, home, run_folders
 from emulator.record.run import Run, read_run
 from emulator.record.targets import Target
@@ -169,27 +169,12 @@ class Batch:
             return
         try:
             modules = [*IMPORTED, *self._machine_code()]
-            with _workers(min(many, len(orders)), modules, self.source, orders) as workers:
+            with closing(Pool(min(many, len(orders)), modules, _arrive, self.source, orders)) as workers:
                 coming = deque(workers.submit(_play, number) for number in range(len(orders)))
                 while coming:  # not by `map`: it cancels what is left, and a pool that breaks then stumbles over that
                     yield coming.popleft().result()
         except BrokenExecutor as error:
             raise ChildProcessError(why_broken(error)) from None
-
-
-@contextmanager
-def _workers(
-    count: int, modules: Sequence[str], source: Source, orders: Sequence[Order]
-) -> Iterator[ProcessPoolExecutor]:
-    """They end at once if what is done with them is broken off."""
-    workers = pool(count, modules, _arrive, source, orders)
-    try:
-        yield workers
-    except BaseException:
-        stop(workers)
-        raise
-    finally:
-        workers.shutdown(wait=True, cancel_futures=True)
 
 
 def _scripts(folders: Sequence[Path], only: Sequence[str], labels: Sequence[str]) -> list[Script]:
@@ -214,7 +199,7 @@ _handed: tuple[Source, Sequence[Order]] | None = None  # in a worker: what it wa
 _batch: Batch | None = None  # in a worker, from its first job on
 
 
-def _arrive(source: Source, orders: Sequence[Order]) -> None:
+def _arrive(_: str, source: Source, orders: Sequence[Order]) -> None:
     global _handed
     _handed = source, orders
 

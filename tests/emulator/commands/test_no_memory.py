@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from emulator.compute import workers
-from emulator.compute.workers import Gone, pool, why_broken
+from emulator.compute.workers import Gone, Pool, why_broken
 from emulator.report import drawing
 
 ROOT = Path(__file__).parents[3]
@@ -26,9 +26,9 @@ def test_locks_that_cannot_be_made_are_told_with_their_place_and_what_needs_none
     def lock():
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(workers.CONTEXT, "Lock", lock)
+    monkeypatch.setattr(workers.CONTEXT, "SimpleQueue", lock)
     with pytest.raises(Gone) as gone:
-        pool(2, [], print)
+        Pool(2, [], print)
     assert why_broken(gone.value) == (
         "/dev/shm, which workers need for locks: the file system is read-only; make room there, let it be written to, "
         "or use --workers 0"
@@ -39,9 +39,9 @@ def test_too_many_open_files_are_not_taken_for_that(monkeypatch):
     def lock():
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(workers.CONTEXT, "Lock", lock)
+    monkeypatch.setattr(workers.CONTEXT, "SimpleQueue", lock)
     with pytest.raises(OSError, match="Too many open files"):
-        pool(2, [], print)
+        Pool(2, [], print)
 
 
 @pytest.mark.slow

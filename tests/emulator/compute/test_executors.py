@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +57,12 @@ def fails(lab: Lab, store: Store, text: str) -> None:
     raise ValueError(text)
 
 
-def sends_half(lab: Lab, store: Store, halfway: Path) -> bytes:
-    """A result that its worker never sends to its end: it says so, and waits."""
-
-    def half(sender: Connection, data: bytes) -> None:
-        os.write(sender.fileno(), bytes(data)[: len(data) // 2])
-        halfway.touch()
-        time.sleep(3600)
-
-    Connection._send = half  # type: ignore[attr-defined]
-    return bytes(10_000)
+def waits(lab: Lab, store: Store, begun: Path, until: Path) -> bytes:
+    """More than a pipe takes at once."""
+    begun.touch()
+    while not until.exists():
+        time.sleep(0.01)
+    return bytes(1 << 20)
 
 
 def product(lab: Lab, store: Store, message: Ref) -> Ref:
@@ -99,12 +94,11 @@ def test_workers_leave_it_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = sys.getswitchinterval()
     made: list[Any] = []
 
-    def fails(*_: Any) -> Any:
+    def fails(*_: Any, **__: Any) -> Any:
         made.append(sys.getswitchinterval())
         raise OSError("no more processes")
 
-    monkeypatch.setattr(executors.workers, "pool", fails)
-    monkeypatch.setattr(executors.workers, "turns", lambda *_: None)
+    monkeypatch.setattr(executors, "Pool", fails)
     with pytest.raises(OSError, match="no more"):
         Processes(lab(), 2)
     assert made == [pytest.approx(SWITCH)]
@@ -251,17 +245,32 @@ def test_workers_ignore_what_stops_the_main_process(pool: Processes, number: int
 @pytest.mark.slow
 def test_workers_are_stopped_also_in_the_midst_of_sending_a_result(tmp_path: Path) -> None:
     """The pool would wait for the rest of it for ever, and the second Ctrl-C would end nothing."""
-    workers, halfway = Processes(lab(), 2), tmp_path / "halfway"
-    workers.submit(sends_half, halfway)
-    until = time.monotonic() + 120
-    while not halfway.exists():
-        assert time.monotonic() < until
+    workers, stopped = Processes(lab(), 2), threading.Event()
+    begun, taken = tmp_path / "begun", tmp_path / "taken"
+    large = workers.submit(waits, begun, taken)
+    while not begun.exists():
         time.sleep(0.01)
+
+    def take(_: object) -> None:
+        """In the thread that takes results."""
+        taken.touch()
+        stopped.wait(120)
+
+    workers.submit(sums, 1.0).add_done_callback(take)
+    while not taken.exists():
+        time.sleep(0.01)
+    time.sleep(0.3)  # it sends its result
     workers.stop()
+    stopped.set()
     leaving = threading.Thread(target=workers.__exit__, args=(None, None, None), daemon=True)
     leaving.start()
     leaving.join(60)
-    ended = not leaving.is_alive()
-    if not ended:  # or pytest itself would never end
-        workers.pool._result_queue._writer.close()  # type: ignore[attr-defined]
-    assert ended
+    assert not leaving.is_alive()
+    assert len(large.result()) == 1 << 20
+
+
+@pytest.mark.slow
+def test_what_is_more_than_a_pipe_takes_comes_and_leaves_no_file(pool: Processes, tmp_path: Path) -> None:
+    (tmp_path / "now").touch()
+    assert pool.submit(waits, tmp_path / "begun", tmp_path / "now").result() == bytes(1 << 20)
+    assert [path.name for folder in pool.store.folders for path in folder.glob("draft-*")] == []

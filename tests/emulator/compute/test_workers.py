@@ -3,24 +3,25 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 
-from emulator.compute import forking, workers
-from emulator.compute.ready import be_ready
+from emulator.compute.ready import FORKS, IMPORTED
+from emulator.compute.workers import Gone, Pool
 
 CODE = """
 import os, sys, time
-from emulator.compute import workers
+from emulator.compute.workers import Pool
 
-def say(): print(open("/proc/self/cmdline").read().count("forkserver"), flush=True)
+def say(place): print(open("/proc/self/cmdline").read().count("forkserver"), flush=True)
 
 if __name__ == "__main__":
-    pool = workers.pool(1, ["colorsys"], say)
+    pool = Pool(1, ["colorsys"], say)
     pool.submit(time.sleep, 0).result()
-    pool.shutdown()
+    pool.close()
 """
-forked = pytest.mark.skipif(not forking.POSSIBLE, reason="WORKERS ARE SPAWNED: nothing is imported once here")
+forked = pytest.mark.skipif(not FORKS, reason="WORKERS ARE SPAWNED: nothing is imported once here")
 
 
 def run(folder, temporary):
@@ -57,84 +58,76 @@ def environment():
     return dict(os.environ)
 
 
+def nothing(place):
+    pass
+
+
 @pytest.fixture
-def anew():
-    """Nothing has been imported for workers yet."""
-    forking.stop()
-    yield
-    forking.stop()
-    be_ready()  # for the tests to come
+def pool():
+    with closing(Pool(1, IMPORTED, nothing)) as workers:
+        yield workers
 
 
 @forked
-def test_what_is_imported_once_is_there_in_each_worker(anew):
-    pool = workers.pool(2, ["colorsys"], int)
-    assert [pool.submit(there, name).result() for name in ("colorsys", "torch")] == [True, False]
-    pool.shutdown()
+def test_what_is_imported_once_is_there_in_each_worker(pool):
+    assert pool.submit(there, "torch").result()
 
 
 def test_workers_have_the_environment_of_the_moment_in_which_they_are_made(monkeypatch):
     monkeypatch.setenv("SAID", "now")
-    pool = workers.pool(1, [], int)
-    assert pool.submit(environment).result() == dict(os.environ)
-    pool.shutdown()
+    with closing(Pool(1, IMPORTED, nothing)) as pool:
+        assert pool.submit(environment).result() == dict(os.environ)
 
 
-def test_all_workers_are_there_at_once():
-    pool = workers.pool(5, [], int)
-    assert len(pool._processes) == 5
-    pool.shutdown()
+def writes(place, folder):
+    (folder / f"{os.getpid()} {place}").touch()
 
 
-@forked
-@pytest.mark.slow
-def test_ctrl_c_is_heard_while_modules_are_imported(tmp_path):
-    (tmp_path / "long.py").write_text("import time; time.sleep(600)")
-    code = "from emulator.compute import workers; print(flush=True); workers.pool(1, ['long'], print)"
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    words = [sys.executable, "-c", code]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
-    ) as process:
-        process.stdout.readline()
-        time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=100)  # nobody holds its output any more
-    assert said.endswith("KeyboardInterrupt\n")
+def test_all_workers_are_there_at_once_and_each_has_its_place(tmp_path):
+    with closing(Pool(3, IMPORTED, writes, tmp_path, places=("here", "there"))) as pool:
+        numbers = {str(worker.pid) for worker in pool.workers}
+        for _ in range(300):
+            if len(came := [path.name.split() for path in tmp_path.iterdir()]) == 3:
+                break
+            time.sleep(0.01)
+    assert {number for number, _ in came} == numbers
+    assert sorted(place for _, place in came) == ["here", "here", "there"]
 
 
 @forked
 def test_where_what_they_are_forked_from_dies_meanwhile_there_are_no_workers(monkeypatch):
-    def dies():
+    def dies(*_):
         raise EOFError
 
-    monkeypatch.setattr(workers, "_until_imported", dies)
-    with pytest.raises(workers.Gone, match="^a worker process was killed"):
-        workers.pool(1, [], int)
+    monkeypatch.setattr(Pool, "_begin", dies)
+    with pytest.raises(Gone, match="^a worker process was killed"):
+        Pool(1, IMPORTED, nothing)
 
 
 @forked
-def test_where_what_they_are_forked_from_is_dead_there_is_another(anew):
-    workers.pool(1, [], int).shutdown()
-    os.kill(forking.pid(), signal.SIGKILL)
-    os.waitid(os.P_PID, forking.pid(), os.WEXITED | os.WNOWAIT)
-    pool = workers.pool(1, [], int)
-    assert pool.submit(there, "torch").result() is False
-    pool.shutdown()
+@pytest.mark.slow
+def test_where_what_they_are_forked_from_is_dead_there_is_another(pool):
+    dead = pool.submit(os.getppid).result()
+    os.kill(dead, signal.SIGKILL)
+    os.waitid(os.P_PID, dead, os.WEXITED | os.WNOWAIT)
+    with closing(Pool(1, IMPORTED, nothing)) as another:
+        assert another.submit(os.getppid).result() != dead
 
 
-def test_a_worker_hears_no_signal_that_ends_a_command():
-    pool = workers.pool(1, [], int)
-    [number] = pool._processes
+def test_a_worker_hears_no_signal_that_ends_a_command(pool):
+    [worker] = pool.workers
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        os.kill(number, each)
-    assert pool.submit(os.getpid).result() == number
-    pool.shutdown()
+        os.kill(worker.pid, each)
+    assert pool.submit(os.getpid).result() == worker.pid
 
 
-def test_a_pool_that_is_stopped_waits_for_no_job():
-    pool = workers.pool(1, [], int)
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_pool_that_is_closed_waits_for_no_job_and_leaves_no_worker(killed):
+    pool = Pool(2, IMPORTED, nothing)
     pool.submit(time.sleep, 600)
-    workers.stop(pool)
-    pool.shutdown(wait=True, cancel_futures=True)
-    assert not pool._processes
+    one, other = pool.workers
+    if killed:  # the other one ignores the SIGTERM of the pool
+        one.kill()
+    pool.close()
+    assert not one.is_alive()
+    assert not other.is_alive()

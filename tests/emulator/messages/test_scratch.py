@@ -97,8 +97,8 @@ def test_a_folder_whose_removal_was_broken_off_is_found_again(
         scratch.close()
     monkeypatch.undo()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    scratch._folder._finalizer.detach()  # type: ignore[attr-defined]  # its process ends
-    scratch._file.close()
+    scratch.at_exit.cancel()  # its process ends
+    scratch.file.close()
     clear()
     assert list(temporary.iterdir()) == []
 
