@@ -24,7 +24,6 @@ from typing import Annotated
 import typer
 
 from benchmarks.devices import table
-from emulator.commands.errors import told_in_one_line
 from emulator.compute.crew import executor
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import lab_of
@@ -36,6 +35,7 @@ from emulator.results import results, units
 from emulator.results.results import Results
 from emulator.results.summary import Rows, Spread, spread
 from emulator.results.units import Unit
+from emulator.terminal.errors import told_in_one_line
 from scenarios.load import dump, load
 from scenarios.schema.hardware import Presence
 from scenarios.schema.scenario import Scenario

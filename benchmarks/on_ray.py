@@ -19,10 +19,10 @@ import typer
 
 from benchmarks.training import SHAPES, WORKERS, Pair, Shape, Speed, in_turn, lab_of, seconds
 from benchmarks.verdict import judge
-from emulator.commands.options import ExecutorName
 from emulator.compute.crew import executor
 from emulator.compute.executors import Cluster
 from emulator.lab.jobs import train, train_stack
+from emulator.sessions.computing import ExecutorName
 
 # --- Ray against processes --------------------------------------------------------------------------------------------
 

@@ -33,7 +33,6 @@ from benchmarks.memory import Watched, give_back
 from benchmarks.verdict import judge
 from devices.data.dataset import Dataset
 from devices.device import Device, profiles
-from emulator.commands.options import ExecutorName
 from emulator.compute.executor import Executor
 from emulator.compute.executors import Processes
 from emulator.compute.garbage import let_stay
@@ -46,6 +45,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.play.run import run_virtual
 from emulator.record.run import Run
+from emulator.sessions.computing import ExecutorName
 from network.links.link import Link
 
 TESTS = 10_000  # test examples in all

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from emulator.commands.group import Lazy
-from emulator.commands.stopping import ending, hear_no_more, listen
 from emulator.messages.scratch import clear
+from emulator.terminal.stopping import ending, hear_no_more, listen
 
 COMMANDS = {  # where each is, and its first sentence
     "new": (

@@ -101,13 +101,14 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 def results(out: Path, changes: Mapping[str, Any]) -> Path:
     """SMALL with changes, played to its end as `compare` does; its report is a word, as a whole page takes seconds."""
-    from emulator.commands.play import play_scenario
-    from emulator.commands.playing import Settings
     from emulator.report import page
+    from emulator.sessions.computing import Playing
+    from emulator.sessions.one_scenario import play_scenario
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "page", lambda results: "a page")
-        assert play_scenario(build(merged(SMALL, changes)), Settings(workers=0, out=out, quiet=True)) == 0
+        alone = Playing(workers=0, quiet=True, no_ledger=True)
+        assert play_scenario(build(merged(SMALL, changes)), alone, out=out).code == 0
     return out
 
 

@@ -23,9 +23,9 @@ from algorithms.training.local import sgd
 from benchmarks import bare, bare_clock, engine, memory, on_ray, training
 from benchmarks.engine import Cost
 from benchmarks.training import SHAPES, Shape, Speed
-from emulator.commands.options import ExecutorName
 from emulator.compute.executors import Inline
 from emulator.lab.jobs import train
+from emulator.sessions.computing import ExecutorName
 from tests.all_of import all_of
 
 

@@ -13,10 +13,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from emulator.commands.errors import told_in_one_line
-from emulator.commands.lines import busy
 from emulator.commands.options import QUICKSTART, Format, FormatOption, scenario_of
 from emulator.commands.plan_text import columns, filled, grid, printed
+from emulator.terminal.errors import told_in_one_line
+from emulator.terminal.lines import busy
 from scenarios.builders import plugins
 from scenarios.load import BadScenario, shipped
 from scenarios.schema.scenario import Scenario

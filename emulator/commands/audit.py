@@ -12,14 +12,13 @@ from typing import Annotated
 import typer
 
 from emulator.audit.audit import Audit
-from emulator.audit.audit import audit as laws
-from emulator.audit.results_laws import audit_results
-from emulator.commands.errors import FAILED, told_in_one_line
-from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
-from emulator.record.folders import REPLAY, is_run, run_folders
+from emulator.record.folders import is_run
 from emulator.record.seal import NO_SEAL
 from emulator.results.units import counted
+from emulator.sessions.auditing import audited_in
+from emulator.terminal.errors import FAILED, told_in_one_line
+from emulator.terminal.lines import say
 
 UNJUDGED = 4
 
@@ -39,7 +38,7 @@ def audit(
     What could not be judged is said on stderr; with --strict the exit code is then 4.
     """
     with told_in_one_line(ValueError):
-        audited = {folder: each for path in runs for folder, each in _audited(path)}
+        audited = audited_in(runs)
     reserved = list(_reservations(audited))
     for line in reserved:
         say(f"fedlapse: {line}", err=True)
@@ -50,27 +49,6 @@ def audit(
     if any(each.faults for each in audited.values()):
         raise typer.Exit(FAILED)
     raise typer.Exit(UNJUDGED if strict and reserved else 0)
-
-
-def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
-    """The runs that `path` means, and the folder itself if it is one of results.
-
-    A replay on several settings has a folder of runs for each of them, or keeps no timelines.
-    """
-    settings = sorted(file.parent for file in path.glob(f"*/{REPLAY}"))
-    has_runs = any(map(is_run, path.glob("*/")))
-    audited: dict[Path, Audit] = {}
-    if settings or ((path / REPLAY).is_file() and not has_runs):
-        folders = settings
-        for setting in settings:
-            audited |= dict(_audited(setting))
-    else:
-        folders = run_folders(path)
-        for folder in folders:
-            audited[folder] = laws(folder)
-    if folders != [path]:
-        yield path, audit_results(path, {folder: audited[folder] for folder in folders})
-    yield from audited.items()
 
 
 def _reservations(audited: Mapping[Path, Audit]) -> Iterator[str]:

@@ -14,9 +14,9 @@ import typer
 from devices.device import numbers_of
 from devices.profiles import COLUMNS, NAMED
 from emulator.commands.devices import POWERS
-from emulator.commands.lines import busy
-from emulator.commands.machine import processor
 from emulator.forecast.calibration import Measured, measure
+from emulator.sessions.machine import processor
+from emulator.terminal.lines import busy
 
 
 class Form(StrEnum):

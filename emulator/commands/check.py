@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import typer
 
-from emulator.commands.compiling import compile_network
-from emulator.commands.errors import BAD_INPUT, told_in_one_line
-from emulator.commands.lines import busy, say
 from emulator.commands.options import (
-    DeviceOption,
     Format,
     FormatOption,
     RoundsOption,
     SeedOption,
     SmallOption,
     What,
-    Workers,
     scenario_of,
 )
 from emulator.commands.plan_text import text
-from emulator.commands.playing import workers_of
-from emulator.compute import gpus
-from scenarios.schema.scenario import Scenario
+from emulator.sessions.computing import DeviceOption, Workers
+from emulator.terminal.errors import BAD_INPUT, told_in_one_line
+from emulator.terminal.lines import say
 from scenarios.text.faults import placed
+
+if TYPE_CHECKING:
+    from emulator.forecast.plan import Forecast
 
 
 def check(
@@ -43,21 +42,15 @@ def check(
     """
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
+        from emulator.sessions.checking import planned  # torch, once the scenario is right
+
         with placed(scenario.source):
-            code = check_scenario(scenario, format, workers, device)
+            code = _tell(planned(scenario, workers, device), format)
     raise typer.Exit(code)
 
 
-def check_scenario(
-    scenario: Scenario, format: Format = Format.text, workers: int | None = None, device: str = "cpu"
-) -> int:
-    """Prints the plan; the exit code.  Raises BadScenario."""
-    from emulator.forecast.plan import forecast_of  # torch, once the scenario is right
-
-    compile_network(scenario)
-    places = gpus.found(device)
-    with busy("playing the first rounds of each algorithm without training"):
-        plan = forecast_of(scenario, workers_of(workers, places), places)
+def _tell(plan: Forecast, format: Format) -> int:
+    """Prints the plan; the exit code."""
     if format is Format.json:
         typer.echo(json.dumps(plan.plain(), indent=1, allow_nan=False))
     else:

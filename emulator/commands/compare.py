@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
-from emulator.commands.lines import busy
 from emulator.commands.options import (
     Force,
+    Format,
+    FormatOption,
     LiveOption,
     Out,
     RoundsOption,
@@ -17,8 +17,11 @@ from emulator.commands.options import (
     What,
     scenario_of,
 )
-from emulator.commands.playing import Playing, trackers_of
 from emulator.record.given import given_by
+from emulator.sessions.asked import trackers_of
+from emulator.sessions.computing import Playing
+from emulator.terminal.errors import told_in_one_line
+from emulator.terminal.lines import busy
 from scenarios.text.faults import placed
 
 
@@ -33,6 +36,7 @@ def compare(
     track: Track = None,
     live: LiveOption = None,
     playing: Playing,
+    format: FormatOption = Format.text,
 ) -> None:
     """Runs all algorithms and seeds of a scenario in virtual time, and says when each reached its targets.
 
@@ -43,10 +47,11 @@ def compare(
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
         with busy("starting"):
-            from emulator.commands.play import play_scenario  # torch, once the scenario is right
+            from emulator.commands.conclude import concluded  # torch, once the scenario is right
+            from emulator.sessions.one_scenario import play_scenario
 
         with placed(scenario.source):
             given, trackers = given_by(scenario.source), trackers_of(track)
-            settings = playing.settings(out=out, force=force, track=trackers, live=live, given=given)
-            code = play_scenario(scenario, settings)
+            ended = play_scenario(scenario, playing, out=out, force=force, given=given, track=trackers, live=live)
+        code = concluded(ended, format)
     raise typer.Exit(code)

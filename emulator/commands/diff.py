@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
-from emulator.commands.reliance import soundness_told
 from emulator.record.difference import Difference, Pair, difference
 from emulator.results.soundness import soundness
+from emulator.terminal.lines import say
+from emulator.terminal.reliance import soundness_told
 
 
 def diff(

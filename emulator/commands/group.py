@@ -14,9 +14,9 @@ from typing import Any, ClassVar, cast, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from emulator.commands.errors import BAD_INPUT, FAILED
-from emulator.commands.stopping import ending
 from emulator.record.writing import NO_ROOM, told
+from emulator.terminal.errors import BAD_INPUT, FAILED
+from emulator.terminal.stopping import ending
 
 
 class Commands(TyperGroup):

@@ -11,11 +11,8 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.group import Commands, flat
-from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
-from emulator.commands.playing import Computing, crew_of
 from emulator.compute import gpus
 from emulator.ledger.blobs import LIVE
 from emulator.ledger.facts import today
@@ -24,6 +21,9 @@ from emulator.ledger.ledger import FACTS, Ledger, opened
 from emulator.ledger.ledger import clear as remove
 from emulator.ledger.place import FOLDER, default_folder
 from emulator.messages.scratch import in_use
+from emulator.sessions.computing import Computing, crew_of
+from emulator.terminal.errors import told_in_one_line
+from emulator.terminal.lines import say
 from scenarios.text.faults import BadScenario
 
 OTHER_BITS = 4

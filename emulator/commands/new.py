@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.errors import BAD_INPUT, told_in_one_line
 from emulator.record.record import replace_file
+from emulator.terminal.errors import BAD_INPUT, told_in_one_line
 
 SCHEMA = "scenario.schema.json"
 FLEET = re.compile(r"^server:.*?(?=\n\n)", re.DOTALL | re.MULTILINE)  # of a template

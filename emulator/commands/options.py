@@ -10,24 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.reading import told_while_read
+from emulator.terminal.reading import told_while_read
 from scenarios.text.faults import BadScenario
 
 if TYPE_CHECKING:
     from scenarios.schema.scenario import Scenario
 
-MOST_WORKERS = 1024
 QUICKSTART = "quickstart"
 
 
 class Format(StrEnum):
     text = "text"
     json = "json"
-
-
-class ExecutorName(StrEnum):
-    processes = "processes"
-    ray = "ray"
 
 
 def _scenarios(incomplete: str) -> Iterator[str]:
@@ -50,30 +44,6 @@ What = Annotated[
         show_default=False,
     ),
 ]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=0, max=MOST_WORKERS, help="Worker processes; 0 trains in this process. Default: one per core."),
-]
-DeviceOption = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        metavar="cpu | cuda | cuda:0,cuda:1 | auto",
-        help="What devices' trainings and evaluations are computed on. auto: on a GPU, if there is one.",
-    ),
-]
-ExecutorOption = Annotated[
-    ExecutorName,
-    typer.Option("--executor", help="What trains: worker processes here, or workers of Ray, here or on a cluster."),
-]
-RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        metavar="auto | ray://HOST:PORT",
-        help="The cluster of --executor ray; auto: that of this computer. Default: Ray is started here.",
-        show_default=False,
-    ),
-]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Use only this seed, instead of the scenario's.")]
 RoundsOption = Annotated[int | None, typer.Option("--rounds", min=1, help="Play at most this many rounds.")]
 SmallOption = Annotated[
@@ -86,24 +56,6 @@ Force = Annotated[
         "--force",
         help="Replace the results that are in --out. Interrupted runs of `compare` and `run` go on if the scenario is "
         "the same, and what comes out otherwise is replaced.",
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-LedgerOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="The folder of the ledger, which remembers every training, so that none is done twice. "
-        "Default: $FEDLAPSE_LEDGER, or fedlapse/ledger in your cache folder.",
-        show_default=False,
-    ),
-]
-NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Train everything, and remember nothing.")]
-KeepStates = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        help="The ledger keeps the model of every N-th round and of the last; with 1, of all.",
-        metavar="N",
     ),
 ]
 Track = Annotated[

@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
-from emulator.commands.lines import busy
-from emulator.commands.reliance import soundness_told, tell
 from emulator.record.record import replace_file
 from emulator.record.seal import renew
 from emulator.report.comparison import MADE_BY
 from emulator.report.markdown import markdown
 from emulator.results.results import Results, read
 from emulator.results.soundness import missing, shared, soundness
+from emulator.terminal.errors import told_in_one_line
+from emulator.terminal.lines import busy
+from emulator.terminal.reliance import soundness_told, tell
 
 
 class Format(str, Enum):  # noqa: UP042  typer shows the values of this kind

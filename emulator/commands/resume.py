@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
-from emulator.commands.folder import alone, why_not
-from emulator.commands.lines import busy
-from emulator.commands.options import Track
-from emulator.commands.playing import Playing, trackers_of
-from emulator.commands.reading import told_while_read
+from emulator.commands.options import Format, FormatOption, Track
 from emulator.record.seal import SEAL
+from emulator.sessions.asked import trackers_of
+from emulator.sessions.computing import Playing
+from emulator.sessions.folder import alone, why_not
+from emulator.terminal.errors import told_in_one_line
+from emulator.terminal.lines import busy
+from emulator.terminal.reading import told_while_read
 from scenarios.load import BadScenario, dump, load
 
 
@@ -26,6 +27,7 @@ def resume(
     ] = False,
     track: Track = None,
     playing: Playing,
+    format: FormatOption = Format.text,
 ) -> None:
     """Goes on with runs that Ctrl-C, a kill, a full disk or a restart of the machine has broken off.
 
@@ -48,8 +50,8 @@ def resume(
         if found := why_not(out, dump(scenario)):
             raise BadScenario(f"{out} {found}")
         with busy("starting"):
-            from emulator.commands.play import play_scenario  # torch, once the scenario is right
+            from emulator.commands.conclude import concluded  # torch, once the scenario is right
+            from emulator.sessions.one_scenario import play_scenario
 
-        settings = playing.settings(out=out, force=force, track=trackers_of(track))
-        code = play_scenario(scenario, settings)
+        code = concluded(play_scenario(scenario, playing, out=out, force=force, track=trackers_of(track)), format)
     raise typer.Exit(code)

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
+from types import FrameType
 
+Handler = Callable[[int, FrameType | None], object] | int
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a user, a service or a terminal sends them
+
+
+@contextmanager
+def handled(handler: Handler, numbers: Sequence[int] = ENDING) -> Iterator[None]:
+    """Meanwhile these signals meet this handler.  In a thread beside the main one nothing changes: none comes there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 @contextmanager
 def put_off() -> Iterator[None]:
     """A signal that comes meanwhile takes effect at the end."""
     came: list[int] = []
-    handlers = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDING}
-    try:
+    with handled(lambda number, _: came.append(number)):
         yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
     if came:
         signal.raise_signal(came[0])
-
-
-@contextmanager
-def event_loop() -> Iterator[asyncio.Runner]:
-    """A runner whose loop no signal meets half made or half closed: Python would print a traceback of one."""
-    runner = asyncio.Runner()
-    try:
-        with put_off():
-            runner.get_loop()
-        yield runner
-    finally:
-        with put_off():
-            runner.close()
 
 
 @contextmanager

@@ -114,9 +114,13 @@ def test_a_second_run_does_not_write_over_the_first(fedlapse, tmp_path):
 
 def test_seeds_are_played_one_after_another_so_that_a_stop_leaves_some_whole(tmp_path, monkeypatch, capsys):
     """Two algorithms, three seeds; Ctrl-C comes as the second seed has begun."""
-    from emulator.commands import play
+    from emulator.commands.conclude import concluded
+    from emulator.commands.options import Format
+    from emulator.sessions import session
+    from emulator.sessions.computing import Playing
+    from emulator.sessions.one_scenario import play_scenario
 
-    begun, real = [], play.run_virtual
+    begun, real, alone = [], session.run_virtual, Playing(workers=0, quiet=True, no_ledger=True)
 
     async def noted(lab, run, *rest):
         begun.append(run.name)
@@ -128,15 +132,15 @@ def test_seeds_are_played_one_after_another_so_that_a_stop_leaves_some_whole(tmp
 
     changes = {"algorithms": ["fedavg", "fedprox"], "seeds": [1, 2, 3], "rounds": {"max": 3}}
     scenario, out = build(merged(SMALL, changes)), tmp_path / "out"
-    monkeypatch.setattr(play, "run_virtual", noted)
-    assert play.play_scenario(scenario, play.Settings(workers=0, out=out, quiet=True)) == 130
+    monkeypatch.setattr(session, "run_virtual", noted)
+    assert concluded(play_scenario(scenario, alone, out=out), Format.text) == 130
     assert begun[:2] == ["fedavg-s1", "fedprox-s1"]
     assert {name for name in begun if name.endswith("-s3")} == set()
     for label in ("fedavg", "fedprox"):
         assert len((out / f"{label}-s1" / "rounds.jsonl").read_text().splitlines()) == 3
     assert capsys.readouterr().out.startswith("Interrupted after 0 to 3 rounds: these are no results yet\n")
     assert [audit_run(folder) for folder in run_folders(out)] == [[]] * len(run_folders(out))
-    monkeypatch.setattr(play, "run_virtual", real)
-    assert play.play_scenario(scenario, play.Settings(workers=0, out=out, quiet=True)) == 0
-    assert play.play_scenario(scenario, play.Settings(workers=0, out=tmp_path / "whole", quiet=True)) == 0
+    monkeypatch.setattr(session, "run_virtual", real)
+    assert play_scenario(scenario, alone, out=out).code == 0
+    assert play_scenario(scenario, alone, out=tmp_path / "whole").code == 0
     assert digests(out) == digests(tmp_path / "whole")

@@ -9,10 +9,10 @@ from safetensors.torch import load_file
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Reply
 from algorithms.training import stack_graph
-from emulator.commands.play import play_scenario
-from emulator.commands.playing import Settings
 from emulator.lab import jobs
 from emulator.messages import flat
+from emulator.sessions.computing import Playing
+from emulator.sessions.one_scenario import play_scenario
 from scenarios.builders import plugins
 from scenarios.load import build
 from tests.conftest import SMALL, digests, merged
@@ -34,8 +34,8 @@ def played(out, device, algorithms=BOTH, workers=0, model="images", rounds=3, le
         "rounds": {"max": rounds},
         "algorithms": list(algorithms),
     }
-    settings = Settings(workers=workers, out=out, quiet=True, device=device, ledger=ledger)
-    assert play_scenario(build(merged(SMALL, changes)), settings) == 0
+    playing = Playing(workers=workers, quiet=True, device=device, ledger=ledger, no_ledger=ledger is None)
+    assert play_scenario(build(merged(SMALL, changes)), playing, out=out).code == 0
     return out
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from emulator.commands.play import play_scenario
-from emulator.commands.playing import Settings
 from emulator.ledger.ledger import Ledger
 from emulator.record.record import FILES, MODEL, read_lines
 from emulator.record.run import RUN
 from emulator.record.seal import SEAL
+from emulator.sessions.computing import Playing
+from emulator.sessions.one_scenario import play_scenario
 from scenarios.load import build, dump
 from tests.conftest import SMALL, merged
 from tests.golden.scenarios import AWAY, FLEET
@@ -53,7 +53,8 @@ def scenario(changes: Changes, *more: Changes) -> Any:
 
 def compared(out: Path, made: Any, ledger: Path | None = None) -> Path:
     """The scenario's runs, played by `compare`."""
-    assert play_scenario(made, Settings(workers=0, out=out, quiet=True, ledger=ledger)) == 0
+    playing = Playing(workers=0, quiet=True, ledger=ledger, no_ledger=ledger is None)
+    assert play_scenario(made, playing, out=out).code == 0
     return out
 
 

@@ -122,16 +122,16 @@ def test_a_stacked_run_is_nearly_the_looped_one(play: Play) -> None:
 
 @pytest.mark.slow
 def test_the_files_do_not_depend_on_workers_and_say_how_many_are_stacked(tmp_path: Path) -> None:
-    from emulator.commands.play import play_scenario
-    from emulator.commands.playing import Settings
+    from emulator.sessions.computing import Playing
+    from emulator.sessions.one_scenario import play_scenario
 
     placebo = {"fedcl": {"interval": 2, "fallback": "local_estimate", "placebo": "shuffled"}, "name": "placebo"}
     changes = {**STACKED, "algorithms": [*STACKED["algorithms"], placebo]}
     here = results(tmp_path / "here", changes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("emulator.report.page.page", lambda results: "a page")
-        there = Settings(workers=2, out=tmp_path / "there", quiet=True)
-        assert play_scenario(scenario(changes), there) == 0
+        two = Playing(workers=2, quiet=True, no_ledger=True)
+        assert play_scenario(scenario(changes), two, out=tmp_path / "there").code == 0
     assert digests(tmp_path / "there") == digests(here)
     assert recorded(here).training.stack == 3
 
@@ -149,22 +149,23 @@ def test_over_sockets_the_model_is_the_same(tmp_path: Path, label: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_ledger_knows_of_stacks_is_found_and_can_be_verified(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_ledger_knows_of_stacks_is_found_and_can_be_verified(tmp_path: Path) -> None:
     """On other links the same devices are asked, and their stacks are the same jobs: in rounds without a deadline."""
-    from emulator.commands.play import play_scenario
-    from emulator.commands.playing import Settings
+    from emulator.sessions.computing import Playing
+    from emulator.sessions.one_scenario import play_scenario
 
     slow = {
         "fleet": [{**group, "link": {"up_mbit_s": 1, "down_mbit_s": 2, "latency_ms": 9}} for group in SMALL["fleet"]]
     }
-    settings = [Settings(workers=0, out=tmp_path / out, quiet=True, ledger=tmp_path / "ledger") for out in "ab"]
+    playing, tallies = Playing(workers=0, quiet=True, ledger=tmp_path / "ledger"), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("emulator.report.page.page", lambda results: "a page")
-        for each, links in zip(settings, ({}, slow), strict=True):
-            assert play_scenario(scenario(STACKED, CALM, links), each) == 0
-    first, second = (line for line in capsys.readouterr().out.splitlines() if line.startswith("training:"))
+        for out, links in zip("ab", ({}, slow), strict=True):
+            ended = play_scenario(scenario(STACKED, CALM, links), playing, out=tmp_path / out)
+            assert ended.code == 0
+            assert ended.tally
+            tallies.append(ended.tally.sentence())
+    first, second = tallies
     assert first == "training: 0 of 48 device-rounds from the ledger, 48 computed"  # 3 runs, 3 rounds, and at the end
     assert second == "training: 48 of 48 device-rounds from the ledger, 0 computed"
     ledger = Ledger(tmp_path / "ledger", print)

@@ -150,7 +150,7 @@ KILLED = (  # what is there when the command is killed
 WRITTEN = ("nulls.csv", "study.md")  # it kills itself once it has written this file
 KILLS_ITSELF = """
 import os, signal, sys
-from emulator.commands.study import play
+from emulator.sessions import studying
 from emulator.record.record import replace_file
 
 last = sys.argv.pop(1)
@@ -160,7 +160,7 @@ def replaced(path, *words):
     if path.name == last:
         os.kill(os.getpid(), signal.SIGKILL)
 
-play.replace_file = replaced
+studying.replace_file = replaced
 from emulator.__main__ import main
 main()
 """

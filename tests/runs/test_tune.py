@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from emulator.commands.playing import Settings
-from emulator.commands.tune.play import Tuning
 from emulator.record.folders import run_folders
 from emulator.report.tuned import page
+from emulator.sessions.computing import Playing
+from emulator.sessions.tuning import Tuning
 from scenarios.load import load
 from tests.all_of import all_of
 from tests.conftest import FAST, audit_run
@@ -393,7 +393,7 @@ def test_the_page_draws_all_that_was_tried(tmp_path: Path, whole: Tuned, monkeyp
     drawn = []
     monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda chart: drawn.append(chart) or "<svg/>")
     scenario = load(str(whole.out.parent / "tiny.yaml"))
-    tuning = Tuning(scenario, Settings(0, whole.out, quiet=True))
+    tuning = Tuning(scenario, Playing(workers=0, quiet=True, no_ledger=True))
     page_of = page(scenario, tuning.run(whole.out))
     assert len(drawn) == 3
     assert page_of.count("<svg/>") == 3

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from emulator.commands.play import play_scenario
-from emulator.commands.playing import Settings
 from emulator.record.run import RUN
 from emulator.record.seal import seal_results
+from emulator.sessions.computing import Playing
+from emulator.sessions.one_scenario import play_scenario
 from scenarios.load import build, load
 from tests.conftest import SMALL, Done, merged
 from tests.runs.in_turn import IN_TURN
@@ -42,7 +42,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two rounds of the quickstart."""
     out: Path = tmp_path_factory.mktemp("quickstart") / "out"
     changes = [f"algorithms={json.dumps(TAUGHT)}", "rounds.max=2", "seeds=[1]", *BRIEF]
-    assert play_scenario(load("quickstart", changes), Settings(workers=0, out=out, quiet=True)) == 0
+    assert play_scenario(load("quickstart", changes), Playing(workers=0, quiet=True, no_ledger=True), out=out).code == 0
     return out
 
 
@@ -51,7 +51,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of algorithms that have a rule of their own for whom a round asks."""
     out: Path = tmp_path_factory.mktemp("chosen") / "out"
     scenario = build(merged(SMALL, {**DRIFT, "algorithms": [*CONTINUAL, IN_TURN], "seeds": [1]}))
-    assert play_scenario(scenario, Settings(workers=0, out=out, quiet=True)) == 0
+    assert play_scenario(scenario, Playing(workers=0, quiet=True, no_ledger=True), out=out).code == 0
     return out
 
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import (
     Force,
+    Format,
+    FormatOption,
     Out,
     SmallOption,
     What,
     scenario_of,
 )
-from emulator.commands.playing import Playing
+from emulator.commands.tune.cli import tell_cost
+from emulator.play.progress import about
+from emulator.results.units import joined
+from emulator.sessions.computing import Playing
+from emulator.terminal.errors import told_in_one_line
+from emulator.terminal.lines import say
 from scenarios.text.faults import placed
+
+if TYPE_CHECKING:
+    from emulator.sessions.studying import Studied, StudyCost
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how much is trained, and how long that takes here.")]
 Exploratory = Annotated[
@@ -36,6 +46,7 @@ def study(
     out: Out = None,
     force: Force = False,
     playing: Playing,
+    format: FormatOption = Format.text,
 ) -> None:
     """Follows a study's protocol: tunes all algorithms, plays them with other seeds, and says who is faster where.
 
@@ -46,15 +57,36 @@ def study(
         playing.have_workers_ready()
     with told_in_one_line():
         scenario = scenario_of(what, small=small, default=None)
-        from emulator.commands.study.play import Studying  # torch, once the scenario is right
-        from emulator.commands.trials import Unfinished
+        from emulator.sessions.studying import Studying  # torch, once the scenario is right
 
         with placed(scenario.source), told_in_one_line(ValueError):
-            made = Studying(scenario, playing.settings(out=out, force=force), exploratory)
-            try:
-                if dry_run:
-                    made.tell_cost()
-                else:
-                    made.run_and_tell()
-            except Unfinished as end:
-                raise typer.Exit(end.code) from None
+            studying = Studying(scenario, playing)
+            if dry_run:
+                _tell_cost(studying.cost())
+            else:
+                _tell(studying.into(out, force, exploratory), format)
+
+
+def _tell_cost(cost: StudyCost) -> None:
+    tell_cost(cost.search)
+    reported, moved = (about(cost.seconds_each * device_rounds) for device_rounds in (cost.reported, cost.moved))
+    say(f"then about {cost.reported:.0f} device-rounds, with the seeds that are reported: {reported}")
+    if cost.settings:
+        say(f"and at most about {cost.moved:.0f} in {cost.settings} settings of the sensitivity: {moved}")
+    where = [f"{cost.cells} cells of the map"] if cost.cells else []
+    where += ["the recorded links"] if cost.traces else []
+    if where:
+        say(f"and replays, without training, for {joined(where)}")
+
+
+def _tell(studied: Studied, format: Format) -> None:
+    if format is Format.json:
+        typer.echo(json.dumps({"out": str(studied.out), **studied.plain}, indent=1))
+        return
+    for line in studied.plain["verdict"]:
+        say(line)
+    for text in studied.answer.warnings:
+        say(f"fedlapse: {text}", err=True, tone="warning")
+    if studied.tally:
+        say(studied.tally.sentence())
+    say(f"study: {studied.out / 'study.md'}")

@@ -8,8 +8,8 @@ from typing import cast
 
 import typer
 
-from emulator.commands.reading import told_while_read
 from emulator.record.record import replace_file
+from emulator.terminal.reading import told_while_read
 from network.links.trace import Direction, Trace
 from network.traces import columns, mahimahi
 from network.traces.read import read, recognise

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.errors import told_in_one_line
 from emulator.commands.options import (
     Force,
+    Format,
+    FormatOption,
     Out,
     RoundsOption,
     SmallOption,
     What,
     scenario_of,
 )
-from emulator.commands.playing import Playing
+from emulator.play.progress import about
+from emulator.sessions.computing import Playing
+from emulator.terminal.errors import told_in_one_line
+from emulator.terminal.lines import say
 from scenarios.text.faults import placed
+
+if TYPE_CHECKING:
+    from emulator.sessions.tuning import Cost, Tuned
 
 DryRun = Annotated[
     bool,
@@ -33,6 +41,7 @@ def tune(
     out: Out = None,
     force: Force = False,
     playing: Playing,
+    format: FormatOption = Format.text,
 ) -> None:
     """Finds good settings for each algorithm of a scenario, by validation accuracy alone.
 
@@ -44,15 +53,32 @@ def tune(
         playing.have_workers_ready()
     with told_in_one_line():
         scenario = scenario_of(what, rounds=rounds, small=small, default=None)
-        from emulator.commands.trials import Unfinished  # torch, once the scenario is right
-        from emulator.commands.tune.play import Tuning
+        from emulator.sessions.tuning import Tuning  # torch, once the scenario is right
 
         with placed(scenario.source), told_in_one_line(ValueError):
-            made = Tuning(scenario, playing.settings(out=out, force=force))
-            try:
-                if dry_run:
-                    made.tell_cost()
-                else:
-                    made.run_and_tell()
-            except Unfinished as end:
-                raise typer.Exit(end.code) from None
+            tuning = Tuning(scenario, playing)
+            if dry_run:
+                tell_cost(tuning.cost())
+            else:
+                _tell(tuning.into(out, force), format)
+
+
+def tell_cost(cost: Cost) -> None:
+    from emulator.commands.tune.text import text_of_plan
+
+    typer.echo(text_of_plan(cost.scenario, ", ".join(map(str, cost.steps))))
+    much = f"{cost.total}" if cost.exact else f"about {cost.total}"  # if no two tie and all clocks agree
+    say(f"{much} device-rounds are trained, and {cost.known} of them are in the ledger")
+    say(f"the rest takes {about(cost.seconds)} on this computer, with {cost.workers} workers")
+
+
+def _tell(tuned: Tuned, format: Format) -> None:
+    from emulator.commands.tune.text import text
+
+    if format is Format.json:
+        typer.echo(json.dumps({"out": str(tuned.out), **tuned.plain}, indent=1))
+        return
+    typer.echo(text(tuned.scenario, tuned.founds))
+    if tuned.tally:
+        say(tuned.tally.sentence())
+    say(f"next: fedlapse compare {tuned.out / 'tuned.yaml'}    open {tuned.out / 'tune.html'}")

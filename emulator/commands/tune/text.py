@@ -8,8 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from emulator.commands.lines import for_terminal
 from emulator.commands.plan_text import columns
+from emulator.terminal.lines import for_terminal
 from emulator.tuning import results
 from emulator.tuning.together import fixed, spaces, target_of
 from scenarios.schema.scenario import Scenario

@@ -12,8 +12,7 @@ import pytest
 from typer.main import get_command
 
 from emulator.__main__ import COMMANDS, app
-from emulator.commands.options import ExecutorName
-from emulator.commands.playing import Computing, workers_of
+from emulator.sessions.computing import Computing, ExecutorName, workers_of
 from tests.emulator.commands.processes import Command, wait_for
 
 
@@ -186,7 +185,7 @@ def test_no_worker_is_started_that_could_never_have_anything_to_do(fedlapse, tmp
         started.append(count)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("emulator.commands.play.executor", executor)
+    monkeypatch.setattr("emulator.sessions.pool.executor", executor)
     (tmp_path / "three.yaml").write_text(
         "name: three\nfleet: [{name: pis, profile: pi-4, count: 3, link: {up_mbit_s: 5, down_mbit_s: 5}}]\n"
         "algorithms: [fedavg]\nseeds: [1, 2]\n"

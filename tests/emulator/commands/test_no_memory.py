@@ -104,7 +104,7 @@ def test_a_page_for_which_there_is_no_memory_is_told_like_a_full_disk(monkeypatc
         raise error
 
     monkeypatch.setattr("emulator.report.page.page", page)
-    from emulator.commands.conclude import _page
+    from emulator.sessions.ending import _page
 
     with pytest.raises(OSError) as raised:  # noqa: PT011
         _page(results_of_nothing(tmp_path), "{}")

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from emulator.commands import playing
-from emulator.commands.options import ExecutorName
-from emulator.commands.playing import Computing, crew_of
-from emulator.commands.replay.cli import Replaying
 from emulator.compute.crew import no_more
 from emulator.compute.executors import Cluster
+from emulator.sessions import computing
+from emulator.sessions.computing import Computing, ExecutorName, crew_of
+from emulator.sessions.replay_runs import Replaying
 from scenarios.load import BadScenario
 
 LOCAL, ELSEWHERE = Cluster(), Cluster(address="auto")
@@ -19,11 +18,11 @@ LOCAL, ELSEWHERE = Cluster(), Cluster(address="auto")
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playing, "find_spec", lambda name: name)
+    monkeypatch.setattr(computing, "find_spec", lambda name: name)
 
 
 def test_without_ray_a_line_says_how_to_install_it(fedlapse: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playing, "find_spec", lambda name: None)
+    monkeypatch.setattr(computing, "find_spec", lambda name: None)
     done = fedlapse("compare", "--executor", "ray", "--out", "new")
     assert done.returncode == 2
     assert "Ray is not installed; pip install 'fedlapse[ray]'\n" in done.stderr

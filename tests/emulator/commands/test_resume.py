@@ -72,7 +72,7 @@ def test_resume_is_advised_unless_it_would_fail_in_the_same_way(fedlapse, monkey
     async def play(_):
         raise error
 
-    monkeypatch.setattr("emulator.commands.play.Session.play", play)
+    monkeypatch.setattr("emulator.sessions.session.Session.play", play)
     done = fedlapse("compare", "--out", "out", "--workers", 0, "--ledger", "mine")
     assert done.returncode == 1
     why, *advice = done.stderr.splitlines()

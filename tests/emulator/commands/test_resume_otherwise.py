@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from emulator.commands import code
 from emulator.ledger.sources import file_of
 from emulator.record.again import Otherwise
+from emulator.sessions import code
 from scenarios.builders.reads import Read, sign
 from scenarios.load import build
 from tests.conftest import SMALL, digests, merged
@@ -120,7 +120,7 @@ def test_force_that_is_interrupted_goes_on_with_force_and_the_reason_stays_known
     before = modules(broken_off)
     net(bias=4)
     with monkeypatch.context() as patch:
-        patch.setattr("emulator.commands.play.run_virtual", interrupted)
+        patch.setattr("emulator.sessions.session.run_virtual", interrupted)
         done = resume(fedlapse, "--force")
     assert done.returncode == 1
     said = "fedlapse: to go on, with everything trained anew: fedlapse resume --force out"

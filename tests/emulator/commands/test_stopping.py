@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from emulator.commands.stopping import Stopped, code_of
 from emulator.compute.executors import Inline
 from emulator.record.record import read_lines
+from emulator.terminal.stopping import Stopped, code_of
 from emulator.worlds.virtual import VirtualWorld
 from tests.conftest import audit_run
 from tests.emulator.commands.processes import ROOT, Command, wait_for

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from emulator.commands.playing import workers_of
 from emulator.compute import gpus
 from emulator.lab.build import lab_of
+from emulator.sessions.computing import workers_of
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
 from tests.conftest import SMALL, merged

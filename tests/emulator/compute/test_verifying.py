@@ -24,16 +24,16 @@ JOBS = 1 + 2 + 4 * 2 + 2  # start, request, train and combine in two rounds; eva
 
 @pytest.fixture(scope="module")
 def remembered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from emulator.commands.play import play_scenario
-    from emulator.commands.playing import Settings
     from emulator.report import page
+    from emulator.sessions.computing import Playing
+    from emulator.sessions.one_scenario import play_scenario
     from scenarios.load import build
 
     folder = tmp_path_factory.mktemp("verify")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "page", lambda results: "a page")
-        settings = Settings(workers=0, out=folder / "out", quiet=True, ledger=folder / "ledger")
-        assert play_scenario(build(merged(SMALL, {})), settings) == 0
+        playing = Playing(workers=0, quiet=True, ledger=folder / "ledger")
+        assert play_scenario(build(merged(SMALL, {})), playing, out=folder / "out").code == 0
     return folder / "ledger"
 
 

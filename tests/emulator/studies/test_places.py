@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from emulator.commands.study.places import Places, alike
 from emulator.record.targets import Target
 from emulator.results import resampling
 from emulator.results.holm import holm
 from emulator.results.observed import Observed
 from emulator.results.restricted import Timed, contrast
 from emulator.results.times import Values, common, values
+from emulator.sessions.places import Places, alike
 from emulator.studies import analysis
 from emulator.studies.answer import Null
 from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, winners

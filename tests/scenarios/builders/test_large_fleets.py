@@ -18,13 +18,13 @@ from algorithms.fedprox import FedProx
 from devices import splits
 from devices.data.babble import babble
 from devices.data.digits import digits
-from emulator.commands.play import play_scenario
-from emulator.commands.playing import Settings
 from emulator.conversation.server import Server
 from emulator.forecast.plan import forecast_of
 from emulator.lab.build import lab_of
 from emulator.record.run import Run
 from emulator.report.over_time import DEVICES
+from emulator.sessions.computing import Playing
+from emulator.sessions.one_scenario import play_scenario
 from scenarios.builders import machines, parts, wiring
 from scenarios.builders.machines import fleet, machine
 from scenarios.builders.roster import EACH, MANY, SOME, Made, Roster, all_names, sample
@@ -251,7 +251,7 @@ def test_a_worker_makes_the_same_devices_and_examples():
 
 def test_sockets_are_not_opened_for_a_large_fleet():
     with pytest.raises(BadScenario, match="10001 devices; over sockets it must be 10000 at most"):
-        play_scenario(large(group(MANY + 1)), Settings(world="sockets"))
+        play_scenario(large(group(MANY + 1)), Playing(), speedup=1.0)
 
 
 def test_seeds_do_not_count_where_nobody_holds_examples_before_he_is_asked():
@@ -325,7 +325,7 @@ def test_an_algorithm_that_chooses_by_itself_is_told_all_who_are_on_line(monkeyp
 def test_a_run_of_a_hundred_thousand_makes_those_who_stand_for_it_and_those_asked(made, tmp_path):
     sessions = {"renewal": {"mean_on_s": 1800, "mean_off_s": 1800}}
     scenario = large(group(100_000, presence=sessions), rounds={"max": 3, "fraction": 0.0002, "deadline_s": 600})
-    assert play_scenario(scenario, Settings(workers=0, out=tmp_path / "out", quiet=True)) == 0
+    assert play_scenario(scenario, Playing(workers=0, quiet=True, no_ledger=True), out=tmp_path / "out").code == 0
     drawn = 3 * 20 * 3  # in three rounds, 20 each time, and every other one is offline
     assert made["devices"] <= SOME + drawn + DEVICES  # the report reads the files, and makes its own
     assert made["links"] <= SOME + 3 * 20
@@ -338,7 +338,8 @@ def test_a_run_of_a_hundred_thousand_makes_those_who_stand_for_it_and_those_aske
 @pytest.mark.slow
 def test_a_large_fleet_is_evaluated_on_those_who_stand_for_it(made, tmp_path):
     changes = {"rounds": {"max": 1, "fraction": 0.0002}, "evaluate": {"every": 1}}
-    assert play_scenario(large(group(50_000), **changes), Settings(workers=0, out=tmp_path / "out", quiet=True)) == 0
+    playing = Playing(workers=0, quiet=True, no_ledger=True)
+    assert play_scenario(large(group(50_000), **changes), playing, out=tmp_path / "out").code == 0
     [row] = [json.loads(line) for line in (tmp_path / "out" / "fedavg-s1" / "rounds.jsonl").read_text().splitlines()]
     assert 0 <= row["validation"] <= 1
     assert row["initial"] is None  # more devices than test examples: nobody has any

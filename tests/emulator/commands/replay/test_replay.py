@@ -20,8 +20,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from emulator.commands.folder import alone
-from emulator.commands.replay.play import counted
 from emulator.forecast.rehearsal import Understudy
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
@@ -31,6 +29,8 @@ from emulator.record.run import Run
 from emulator.record.seal import seal_results, seal_run
 from emulator.replay import batch
 from emulator.replay.replayer import Replayer
+from emulator.sessions.folder import alone
+from emulator.sessions.replaying import counted
 from scenarios.load import build, dump
 from tests.all_of import all_of
 from tests.conftest import SMALL, audit_run, merged

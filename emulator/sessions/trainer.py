@@ -6,22 +6,11 @@ import asyncio
 from collections.abc import Generator, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
-from functools import partial
 
 from rich.console import Console
 
-from emulator.commands.compiling import compile_replays
-from emulator.commands.errors import FAILED
-from emulator.commands.lines import say
-from emulator.commands.play import pool_of, why_ended
-from emulator.commands.playing import Settings, crew_of
-from emulator.commands.reading import told_while_read
-from emulator.commands.replay.play import Played, gathered
-from emulator.commands.stopping import Stopped, heard_by
-from emulator.compute import gpus
 from emulator.compute.executor import Executor, Tally
 from emulator.compute.remembering import Disagreed
-from emulator.compute.signals import event_loop
 from emulator.lab.build import lab_of
 from emulator.lab.guarded import Faulty
 from emulator.lab.jobs import start
@@ -34,6 +23,14 @@ from emulator.replay.batch import Batch, Order
 from emulator.replay.findings import Result, result_of
 from emulator.replay.replayer import Replayed
 from emulator.results.units import counted
+from emulator.sessions.compiling import compile_replays
+from emulator.sessions.computing import Playing
+from emulator.sessions.replaying import Played, gathered
+from emulator.sessions.session import why_ended
+from emulator.terminal.errors import FAILED
+from emulator.terminal.lines import say
+from emulator.terminal.reading import told_while_read
+from emulator.terminal.stopping import Stopped, loop_of_its_own, run_heard
 from scenarios.builders.roster import sample
 from scenarios.load import load
 from scenarios.text.faults import placed
@@ -45,20 +42,19 @@ class Trainer:
     Raises BadScenario if the scenario cannot be played here.
     """
 
-    def __init__(self, batch: Batch, settings: Settings) -> None:
-        self.batch, self.settings = batch, settings
-        places = gpus.found(settings.device)
-        self.workers = crew_of(settings.workers, places, settings.cluster)
+    def __init__(self, batch: Batch, playing: Playing) -> None:
+        self.batch, self.pool, self.quiet = batch, playing.pool(), playing.quiet
         with told_while_read():
             self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
         with placed(self.scenario.source):
-            self.lab = lab_of(self.scenario, places)
+            self.lab = lab_of(self.scenario, self.pool.places)
         self.conduct = Conduct.of(self.scenario)
         rounds, runs = self.conduct.rules.max, len(batch.scripts)
-        self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=settings.quiet)
+        self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=self.quiet)
         self.tally: Tally | None = None  # None: there is no ledger
         self.fault: Faulty | None = None  # an algorithm's own, the first
         self.signal = 0  # that has stopped it
+        self.everything: asyncio.Future[list[Outcome]] | None = None  # all runs of a setting, once they have begun
 
     def play_all(self, orders: Sequence[Order]) -> Played:
         """Plays them, setting after setting, and says so on stderr."""
@@ -75,7 +71,7 @@ class Trainer:
 
     def _all(self, orders: Sequence[Order]) -> Generator[Result, None, None]:
         """The results in the order given.  Raises ChildProcessError if all must end: a worker was killed, say."""
-        with pool_of(self.scenario, self.lab, self.settings.ledger, self.workers, self.settings.keep_states) as pool:
+        with self.pool.open(self.scenario, self.lab) as pool:
             try:
                 runs = len(self.batch.scripts)
                 self._tell_before(pool, len(orders) // runs)
@@ -95,8 +91,8 @@ class Trainer:
         setting = orders[0].condition.setting(self.batch.base)
         lab = replace(self.lab, **setting.parts)
         try:
-            with event_loop() as loop:
-                outcomes = loop.run(self._play(lab, orders, pool))
+            with loop_of_its_own() as loop:
+                outcomes = run_heard(loop, self._play(lab, orders, pool), self._stop)
         except asyncio.CancelledError:
             raise Stopped(self.signal) from None
         for outcome in outcomes:
@@ -113,13 +109,15 @@ class Trainer:
         tell = self.progress.tell
         runs = [(self.batch.scripts[order.run].run, order.folder) for order in orders]
         played = (run_virtual(lab, run, self.conduct, pool, folder, progress=tell) for run, folder in runs)
-        everything = asyncio.gather(*played)
-        with heard_by(asyncio.get_running_loop(), partial(self._stop, everything)):
-            return await everything
+        self.everything = asyncio.gather(*played)
+        if self.signal:
+            self.everything.cancel()
+        return await self.everything
 
-    def _stop(self, everything: asyncio.Future[list[Outcome]], number: int) -> None:
+    def _stop(self, number: int) -> None:
         self.signal = number
-        everything.cancel()
+        if self.everything:
+            self.everything.cancel()
 
     def _result(self, outcome: Outcome) -> Result:
         run, rows = outcome.run, outcome.rows
@@ -134,7 +132,7 @@ class Trainer:
         """How much is trained for want of a ledger, or of what is not in it."""
         self.tally = pool.tally
         new = [script.run for script in self.batch.scripts if not pool.knows(start, script.run)]  # how it begins
-        if self.settings.quiet or not new:
+        if self.quiet or not new:
             return
         rounds = sum(self._device_rounds(number) for number, each in enumerate(self.batch.scripts) if each.run in new)
         if self.tally:

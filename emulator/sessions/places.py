@@ -9,13 +9,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from emulator.commands.study.replays import Replays
-from emulator.commands.tune.play import Tuning
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
 from emulator.results.observed import Runs
 from emulator.results.units import counted, joined
+from emulator.sessions.replays import Replays
+from emulator.sessions.tuning import Tuning
 from emulator.studies import analysis, cells
 from emulator.studies.cells import GUESSED
 from emulator.studies.protocol import OWN, duels, protocol_of, ranked

@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
-from emulator.commands.stopping import heard_by
+from emulator.terminal.stopping import run_heard
 
 SCRIPT = """
 import signal, time
-from emulator.commands.stopping import ending, listen
+from emulator.terminal.stopping import ending, listen
 
 class Cleared:
     left = 1
@@ -54,7 +56,7 @@ def test_what_else_cannot_be_raised_is_still_told() -> None:
 
 LOCKED = """
 import signal, threading, time
-from emulator.commands.stopping import Stopped, listen
+from emulator.terminal.stopping import Stopped, listen
 
 class Taken:
     def __init__(self):
@@ -88,16 +90,34 @@ def test_a_signal_in_the_last_steps_of_an_event_loop_is_heard_once_in_its_order(
     heard: list[int] = []
 
     async def play() -> None:
-        with heard_by(asyncio.get_running_loop(), heard.append):
-            signal.raise_signal(signal.SIGTERM)
-            signal.raise_signal(signal.SIGINT)
-            for _ in range(steps):
-                await asyncio.sleep(0)
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+        for _ in range(steps):
+            await asyncio.sleep(0)
 
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    asyncio.run(play())
+    with closing(asyncio.new_event_loop()) as loop:
+        run_heard(loop, play(), heard.append)
     assert heard == [signal.SIGTERM, signal.SIGINT]
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_signals_are_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handlers, and where the loop is told of them that runs here already, as a notebook's does."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGURG)
+
+    def heard_in(here: bool) -> None:
+        before = [signal.getsignal(number) for number in numbers]
+        loop = asyncio.new_event_loop()
+        assert run_heard(loop, asyncio.sleep(0, "done"), lambda _: None) == "done"
+        assert loop.is_closed()
+        assert [signal.getsignal(number) for number in numbers] == before
+        assert (signal.set_wakeup_fd(-1) == -1) is here
+
+    async def notebook() -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lambda: None)
+        heard_in(here=False)
+
+    heard_in(here=True)
+    asyncio.run(notebook())
 
 
 @pytest.mark.parametrize("hit", ["the process", "another thread"])
@@ -118,10 +138,12 @@ def test_a_signal_wakes_an_event_loop_that_waits(hit: str) -> None:
             heard.append((number, loop.time() < began + 5))
             over.set()
 
-        with heard_by(loop, hear):
-            sent.start()
-            await asyncio.wait_for(over.wait(), 10)  # which wakes the loop in any case
+        hears.append(hear)
+        sent.start()
+        await asyncio.wait_for(over.wait(), 10)  # which wakes the loop in any case
         sent.join()
 
-    asyncio.run(play())
+    hears: list[Callable[[int], None]] = []
+    with closing(asyncio.new_event_loop()) as loop:
+        run_heard(loop, play(), lambda number: hears[0](number))
     assert heard == [(signal.SIGTERM, True)]

@@ -5,22 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import typer
 from rich.console import Console
 
-from emulator.commands.folder import alone, folder, replaced
-from emulator.commands.lines import say
-from emulator.commands.options import Format
-from emulator.commands.playing import Settings
-from emulator.commands.replay.play import play_all
-from emulator.commands.stopping import uninterrupted
-from emulator.commands.trials import Runs, Trials, Unfinished
-from emulator.commands.tune.text import text, text_of_plan
+from emulator.compute.executor import Tally
 from emulator.forecast.plan import Forecast, forecast_of
 from emulator.play.progress import about
 from emulator.record.host import note
@@ -28,6 +20,12 @@ from emulator.record.record import replace_file
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import Result
+from emulator.sessions.computing import ExecutorName, Playing
+from emulator.sessions.folder import alone, folder, replaced
+from emulator.sessions.replaying import play_all
+from emulator.sessions.trials import Runs, Trials
+from emulator.terminal.errors import Unfinished
+from emulator.terminal.stopping import uninterrupted
 from emulator.tuning import results
 from emulator.tuning.check import check
 from emulator.tuning.digest import digest
@@ -53,15 +51,39 @@ from scenarios.text.faults import BadScenario
 DONE = "tune.json"
 
 
+@dataclass(frozen=True)
+class Tuned:
+    """What a search has found, and left in a folder."""
+
+    out: Path
+    scenario: Scenario
+    founds: results.Founds
+    plain: Mapping[str, object]  # as tune.json has it
+    tally: Tally | None  # None: there was no ledger
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a search would cost."""
+
+    scenario: Scenario
+    steps: Sequence[int]  # rounds after which the better half goes on
+    total: int  # device-rounds that are trained
+    known: int  # device-rounds that the ledger has
+    exact: bool  # the total is no estimate
+    seconds: float  # for the rest on this computer
+    workers: int
+
+
 class Tuning:
     """The search of a scenario's settings.  Raises BadScenario if its `tune:` does not fit it."""
 
-    def __init__(self, scenario: Scenario, settings: Settings, trials: Trials | None = None) -> None:
+    def __init__(self, scenario: Scenario, playing: Playing, trials: Trials | None = None) -> None:
         """`trials`: what plays, if there is something already."""
         check(scenario)
-        self.scenario, self.settings = under(scenario, scenario.protocol or digest(scenario)), settings
+        self.scenario, self.playing = under(scenario, scenario.protocol or digest(scenario)), playing
         self.target = target_of(scenario)
-        self.trials = trials or Trials(settings)
+        self.trials = trials or Trials(playing)
         self.names = Names({})
         self.folders: dict[tuple[str, Configuration], Path] = {}  # where each was played last
         self.steps = 0
@@ -70,42 +92,35 @@ class Tuning:
         assert scenario.tune
         self.links: Mapping[str, Condition] = {name: condition(name, of) for name, of in scenario.tune.links.items()}
 
-    def run_and_tell(self) -> None:
-        """Plays it into OUT and prints what was found.  Raises Unfinished if it was stopped."""
-        out = folder(self.settings.out, f"{self.scenario.name}-tune")
+    def into(self, out: Path | None = None, force: bool = False) -> Tuned:
+        """Plays the searches, and leaves what they found in OUT.  Raises Unfinished if they were stopped."""
+        out = folder(out, f"{self.scenario.name}-tune")
         with alone(out):
-            self._claim(out)
+            self._claim(out, force)
             try:
                 founds = self.run(out)
-            except Unfinished:
-                say(f"fedlapse: what was tried is in {out}; the same command with --out {out} goes on", err=True)
-                raise
+            except Unfinished as end:
+                again = f"what was tried is in {out}; the same command with --out {out} goes on"
+                raise Unfinished(end.code, *end.lines, again) from None
             finally:
                 self.trials.close()
             with uninterrupted():
-                found = self.write(out, founds)
-        if self.settings.format is Format.json:
-            typer.echo(json.dumps({"out": str(out), **found}, indent=1))
-        else:
-            typer.echo(text(self.scenario, founds))
-            if self.settings.ledger:
-                say(self.trials.tally.sentence())
-            say(f"next: fedlapse compare {out / 'tuned.yaml'}    open {out / 'tune.html'}")
+                plain = self.write(out, founds)
+        return Tuned(out, self.scenario, founds, plain, self.trials.tally if self.trials.pool.ledger else None)
 
-    def tell_cost(self) -> None:
-        """Prints how much would be trained, about, how much of that the ledger has, and how long the rest takes."""
+    def cost(self) -> Cost:
+        """How much would be trained, about, how much of that the ledger has, and how long the rest takes."""
         known, all_known = self._known()
         total = known if all_known else max(self.due * self._each, known)
-        typer.echo(text_of_plan(self.scenario, ", ".join(map(str, steps_of(self.scenario)))))
-        much = f"{total}" if all_known else f"about {total}"  # as many as go on if no two tie and all clocks agree
-        say(f"{much} device-rounds are trained, and {known} of them are in the ledger")
         seconds = self.seconds_each * _epochs(self.scenario) * (total - known)
-        say(f"the rest takes {about(seconds)} on this computer, with {self.trials.workers_here} workers")
+        return Cost(
+            self.scenario, steps_of(self.scenario), total, known, all_known, seconds, self.trials.pool.processes
+        )
 
     @cached_property
     def forecast(self) -> Forecast:
         """Of the scenario as it is, with the seeds of the search."""
-        return forecast_of(self._base(), self.trials.workers_here, self.trials.places)
+        return forecast_of(self._base(), self.trials.pool.processes, self.trials.pool.places)
 
     @property
     def seconds_each(self) -> float:
@@ -154,12 +169,11 @@ class Tuning:
 
     def _known_elsewhere(self, scenario: Scenario, where: Path, asks: Asks) -> dict[str, list[Result]]:
         """The replays on other links of runs that the ledger knows: who is good there goes on as well."""
-        aside = replace(self.settings, workers=0, cluster=None, quiet=True)
+        aside = replace(self.playing, workers=0, executor=ExecutorName.processes, ray_address=None, quiet=True)
         try:
             Trials(aside).play(scenario, where, hopeless=True)
-        except Unfinished:
-            say("fedlapse: stopped", err=True)
-            raise
+        except Unfinished as end:
+            raise Unfinished(end.code, *end.lines, "stopped") from None
         return self._elsewhere(where, asks)
 
     def run(self, out: Path) -> results.Founds:
@@ -176,7 +190,7 @@ class Tuning:
         replace_file(out / DONE, json.dumps(found, indent=1) + "\n")
         return found
 
-    def _claim(self, out: Path) -> None:
+    def _claim(self, out: Path, force: bool) -> None:
         """Raises BadScenario if the folder holds something else than trials of this scenario."""
         mine = out / "asked.json"
         said = self.scenario.model_dump_json(indent=1) + "\n"
@@ -184,7 +198,7 @@ class Tuning:
         if held and not mine.is_file():
             raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
         if held and mine.read_text(encoding="utf-8") != said:
-            if not self.settings.force:
+            if not force:
                 raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
             replaced(out, "search", {})
         replace_file(mine, said)
@@ -230,11 +244,10 @@ class Tuning:
             return {}
         batch = Batch(Source(where, only=tuple(self.names.of(*each) for each in away), targets=(self.target,)))
         orders = [Order(run, of) for of in self.links.values() for run in range(len(batch.scripts))]
-        console = Console(stderr=True, quiet=self.settings.quiet)
-        played = play_all(batch, orders, self.settings.workers, console=console)
+        console = Console(stderr=True, quiet=self.playing.quiet)
+        played = play_all(batch, orders, self.playing.workers, console=console)
         if not played.whole:
-            say(f"fedlapse: {played.why}", err=True)
-            raise Unfinished(played.code)
+            raise Unfinished(played.code, played.why)
         runs = len(batch.scripts)
         return {name: list(played.results[n * runs : (n + 1) * runs]) for n, name in enumerate(self.links)}
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from emulator.commands.lines import say
-from emulator.commands.replay.play import play_all
-from emulator.commands.stopping import uninterrupted
-from emulator.commands.trials import Trials, Unfinished
 from emulator.record.digest import digest
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import Result
+from emulator.sessions.replaying import play_all
 from emulator.studies.stamps import Kept, Stamps, key, stamps
+from emulator.terminal.errors import Unfinished
+from emulator.terminal.lines import say
+from emulator.terminal.stopping import uninterrupted
 
 CHUNK = 4000  # replays after which what is known is kept; some minutes
 
@@ -27,7 +27,7 @@ CHUNK = 4000  # replays after which what is known is kept; some minutes
 class Replays:
     """What replays the runs in folders, and keeps when their rounds end."""
 
-    trials: Trials
+    workers: int | None
     kept: Kept
     quiet: bool
     read: dict[Source, tuple[str, Batch]] = field(default_factory=dict)  # digests, and runs
@@ -72,10 +72,9 @@ class Replays:
                 say(f"fedlapse: replays in {done} of {len(names)} settings", err=True)
 
     def _played(self, batch: Batch, orders: Sequence[Order]) -> Sequence[Result]:
-        played = play_all(batch, orders, self.trials.settings.workers, console=Console(stderr=True, quiet=self.quiet))
+        played = play_all(batch, orders, self.workers, console=Console(stderr=True, quiet=self.quiet))
         if not played.whole:
-            say(f"fedlapse: {played.why}", err=True)
-            raise Unfinished(played.code)
+            raise Unfinished(played.code, played.why)
         return played.results
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from emulator.commands.lines import busy
+from emulator.terminal.lines import busy
 from scenarios.builders.filling import AS_IT_IS, Peaks, by_all_at_once, may_fill
 from scenarios.schema.scenario import Scenario
 

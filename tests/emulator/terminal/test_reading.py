@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from devices import traces as devices_traces
-from emulator.commands.reading import told_while_read
+from emulator.terminal.reading import told_while_read
 from network.files import BadFile, tell
 from network.traces.read import read
 

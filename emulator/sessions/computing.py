@@ -1,61 +1,77 @@
-"""How runs are played: the options that all commands that play runs share, and what they come to."""
+"""How runs are computed and remembered: options of each command that plays runs, and of Python."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from emulator.commands.lines import say
-from emulator.commands.options import (
-    DeviceOption,
-    ExecutorName,
-    ExecutorOption,
-    Format,
-    FormatOption,
-    KeepStates,
-    LedgerOption,
-    NoLedger,
-    Quiet,
-    RayAddress,
-    Workers,
-)
+import typer
+
 from emulator.compute import ready
 from emulator.ledger.place import FOLDER, KEEP_STATES, default_folder
+from emulator.terminal.lines import say
 from scenarios.text.faults import BadScenario
 
 if TYPE_CHECKING:
     from emulator.compute.executors import Cluster
-    from emulator.record.given import Given
-    from emulator.trackers.destination import Destination
+    from emulator.sessions.pool import Pool
 
 RAY = "pip install 'fedlapse[ray]'"
+MOST_WORKERS = 1024
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How a command plays the runs of a scenario."""
+class ExecutorName(StrEnum):
+    processes = "processes"
+    ray = "ray"
 
-    workers: int | None = None
-    out: Path | None = None
-    force: bool = False
-    quiet: bool = False
-    format: Format = Format.text
-    ledger: Path | None = None  # its folder
-    keep_states: int = KEEP_STATES
-    world: str = "virtual"
-    speedup: float = 1.0
-    device: str = "cpu"  # as --device says it
-    cluster: Cluster | None = None  # None: worker processes
-    at_once: int = sys.maxsize  # runs that are under way at the same time
-    title: str = ""  # what the runs are, for progress
-    track: Sequence[Destination] = ()
-    live: int | None = None  # the port of the page; 0: a free one
-    given: Given | None = None  # what the user wrote; None: what lies in `out` stays
+
+Workers = Annotated[
+    int | None,
+    typer.Option(min=0, max=MOST_WORKERS, help="Worker processes; 0 trains in this process. Default: one per core."),
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="cpu | cuda | cuda:0,cuda:1 | auto",
+        help="What devices' trainings and evaluations are computed on. auto: on a GPU, if there is one.",
+    ),
+]
+ExecutorOption = Annotated[
+    ExecutorName,
+    typer.Option("--executor", help="What trains: worker processes here, or workers of Ray, here or on a cluster."),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto | ray://HOST:PORT",
+        help="The cluster of --executor ray; auto: that of this computer. Default: Ray is started here.",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="The folder of the ledger, which remembers every training, so that none is done twice. "
+        "Default: $FEDLAPSE_LEDGER, or fedlapse/ledger in your cache folder.",
+        show_default=False,
+    ),
+]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Train everything, and remember nothing.")]
+KeepStates = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="The ledger keeps the model of every N-th round and of the last; with 1, of all.",
+        metavar="N",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -94,35 +110,21 @@ class Computing:
 
 @dataclass(frozen=True)
 class Playing(Computing):
-    """The options of each command that plays runs."""
+    """The options of what plays runs: what computes them, what is remembered of them, and whether progress is shown."""
 
     ledger: LedgerOption = None
     no_ledger: NoLedger = False
     keep_states: KeepStates = KEEP_STATES
     quiet: Quiet = False
-    format: FormatOption = Format.text
 
-    def settings(self, **more: Any) -> Settings:
-        """Returns the settings, with `more` of its fields.  Raises BadScenario for options that do not fit."""
-        return Settings(
-            workers=self.workers,
-            quiet=self.quiet,
-            format=self.format,
-            ledger=ledger_of(self.ledger, self.no_ledger),
-            keep_states=self.keep_states,
-            device=self.device,
-            cluster=self.cluster,
-            **more,
-        )
+    def pool(self) -> Pool:
+        """Returns who computes, where, and what remembers it.  Raises BadScenario for options that do not fit."""
+        from emulator.compute import gpus
+        from emulator.sessions.pool import Pool  # torch
 
-
-def trackers_of(said: list[str] | None) -> Sequence[Destination]:
-    """What all --track say.  Raises BadScenario, also for a library that is not installed."""
-    if not said:
-        return ()
-    from emulator.trackers.destination import destination
-
-    return tuple(destination(each) for each in dict.fromkeys(said))
+        remembered = ledger_of(self.ledger, self.no_ledger)
+        places = gpus.found(self.device)
+        return Pool(places, crew_of(self.workers, places, self.cluster), remembered, self.keep_states)
 
 
 def crew_of(count: int | None, places: Sequence[str], cluster: Cluster | None) -> int | Cluster:

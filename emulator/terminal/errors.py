@@ -8,10 +8,18 @@ from contextlib import contextmanager
 
 import typer
 
-from emulator.commands.lines import say
 from emulator.record.writing import NO_ROOM, told
+from emulator.terminal.lines import say
 
 FAILED, BAD_INPUT = 1, 2
+
+
+class Unfinished(Exception):  # noqa: N818  what happened, not what went wrong
+    """A command ends before its work is done; `code` is its exit code, and `lines` say why and how to go on."""
+
+    def __init__(self, exit_code: int, *lines: str) -> None:
+        super().__init__(exit_code, *lines)
+        self.code, self.lines = exit_code, lines
 
 
 @contextmanager
@@ -19,7 +27,7 @@ def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
     """A bad scenario ends a command with exit code 2, and so does a file that cannot be read or written, and `also`.
 
     On a full disk, or if a worker process was killed, the exit code is 1: nothing is wrong with the input.  Of a bad
-    scenario each fault has a line.
+    scenario each fault has a line.  Work that is not finished ends it with its own code and lines.
     """
     from scenarios.text.faults import BadScenario  # a list of commands needs no pydantic and no YAML
 
@@ -33,6 +41,10 @@ def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
         say(f"fedlapse: {told(error)}", err=True, tone="bad")
         input_is_fine = isinstance(error, ChildProcessError) or error.errno in (*NO_ROOM, errno.ENOMEM)
         raise typer.Exit(FAILED if input_is_fine else BAD_INPUT) from None
+    except Unfinished as end:
+        for line in end.lines:
+            say(f"fedlapse: {line}", err=True)
+        raise typer.Exit(end.code) from None
     except also as error:
         say(f"fedlapse: {one_line(error)}", err=True, tone="bad")
     else:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import typer
 
-from emulator.commands.errors import BAD_INPUT, FAILED, one_line, told_in_one_line
-from emulator.commands.lines import say
 from emulator.results.soundness import soundness
+from emulator.terminal.errors import BAD_INPUT, FAILED, one_line, told_in_one_line
+from emulator.terminal.lines import say
 
 MALFORMED = (LookupError, TypeError, AttributeError, ArithmeticError, AssertionError)  # raised while a record is read
 

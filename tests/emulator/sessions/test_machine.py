@@ -4,7 +4,7 @@ import platform
 
 import pytest
 
-from emulator.commands.machine import machine, processor
+from emulator.sessions.machine import machine, processor
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]
         for name in COPIED:
             if (batch.home / name).is_file():
                 replace_file(folder / name, (batch.home / name).read_text(encoding="utf-8"))
-        replace_file(folder / REPLAY, as_json(batch, [recorded], passed, whole=False) + "\n")
+        replace_file(folder / REPLAY, _text(batch, [recorded], passed, whole=False))
         below = of_runs(script.run for script in batch.scripts)
         note(folder, layout.coming(batch) if folder == layout.out else below, world="replay")
     for condition, folder in layout.folders:  # what stays if the command is killed
@@ -72,13 +72,13 @@ def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]
 
 def finish(batch: Batch, layout: Layout, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> None:
     """Once all are made, or as many as there were time for; `findings`: the record's first."""
-    replace_file(layout.out / REPLAY, as_json(batch, findings, passed, whole) + "\n")
+    replace_file(layout.out / REPLAY, _text(batch, findings, passed, whole))
     named = {finding.name: finding for finding in findings[1:]}
     for condition, folder in layout.folders:
         if (finding := named.get(condition.name)) is None:
             continue
         if folder != layout.out:
-            replace_file(folder / REPLAY, as_json(batch, [findings[0], finding], passed, whole) + "\n")
+            replace_file(folder / REPLAY, _text(batch, [findings[0], finding], passed, whole))
         _for_report(batch, folder, finding, whole)
     if whole:
         for folder in {folder for _, folder in layout.folders} - {layout.out}:
@@ -86,8 +86,9 @@ def finish(batch: Batch, layout: Layout, findings: Sequence[Finding], passed: Se
         seal_results(layout.out)
 
 
-def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> str:
-    said = {
+def plain(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> dict[str, Any]:
+    """Returns what replay.json says."""
+    return {
         "scenario": batch.scenario.name,
         "network": batch.network,
         "of": str(batch.source.path),
@@ -97,7 +98,10 @@ def as_json(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], wh
         "settings": [each.plain for each in findings],
         "flips": {target: flips(findings, target) for target in findings[0].times},
     }
-    return json.dumps(said, indent=1)
+
+
+def _text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> str:
+    return json.dumps(plain(batch, findings, passed, whole), indent=1) + "\n"
 
 
 def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> None:

@@ -10,7 +10,7 @@ import termios
 
 import pytest
 
-from emulator.commands.lines import _toned, busy, for_terminal, say, wrapped
+from emulator.terminal.lines import _toned, busy, for_terminal, say, wrapped
 from tests.all_of import all_of
 
 VERDICT = (

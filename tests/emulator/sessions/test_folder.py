@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from emulator.commands.folder import alone, clear, make_ready, replaced
-from emulator.commands.playing import Settings
-from emulator.commands.trials import Trials
 from emulator.lab.build import built
 from emulator.record.host import note, of_scenario
+from emulator.sessions.computing import Playing
+from emulator.sessions.folder import alone, clear, make_ready, replaced
+from emulator.sessions.trials import Trials
 from scenarios.load import dump, load
 from scenarios.text.faults import BadScenario
 
@@ -255,7 +255,7 @@ def test_nor_does_a_trial_of_a_search_or_a_study(broken_off, tmp_path):
     (out / "fedprox-s1").symlink_to(tmp_path / "theirs")
     before = files(tmp_path)
     with pytest.raises(BadScenario, match=r"fedprox-s1 is a link, .*nothing was changed"):
-        Trials(Settings(workers=0, quiet=True)).play(scenario, out)
+        Trials(Playing(workers=0, quiet=True, no_ledger=True)).play(scenario, out)
     assert files(tmp_path) == before
 
 
@@ -280,7 +280,7 @@ def test_its_world_is_known_before_its_scenario(fedlapse, monkeypatch, tmp_path,
         assert path.name == "scenario.yaml"
         raise OSError(errno.EIO, "killed", str(path))
 
-    monkeypatch.setattr("emulator.commands.play.replace_file", killed)
+    monkeypatch.setattr("emulator.sessions.one_scenario.replace_file", killed)
     assert fedlapse("run", "quickstart", "-a", "fedavg", "--world", world, "--out", "out").returncode == 2
     host = json.loads((tmp_path / "out" / "host.json").read_text())
     assert (host.get("world"), host["folders"]["fedavg-s1"]) == ({"virtual": None, "sockets": "sockets"}[world], "run")

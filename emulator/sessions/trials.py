@@ -10,16 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from emulator.commands.compiling import compile_network
-from emulator.commands.conclude import Ending, added_up, summary_text
-from emulator.commands.errors import FAILED
-from emulator.commands.folder import refuse_links, replaced, why_not
-from emulator.commands.lines import say
-from emulator.commands.play import AT_ONCE, host_text, play_runs, pool_of, why_ended
-from emulator.commands.playing import Settings, crew_of
-from emulator.commands.stopping import code, code_of, uninterrupted
-from emulator.compute import gpus
-from emulator.compute.crew import Workers
 from emulator.compute.executor import Executor, Tally
 from emulator.compute.executors import Team
 from emulator.compute.knowing import Knowing, Unknown
@@ -36,6 +26,14 @@ from emulator.record.record import replace_file
 from emulator.record.run import Run
 from emulator.record.seal import SEAL, seal_results
 from emulator.results.results import results_of
+from emulator.sessions.compiling import compile_network
+from emulator.sessions.computing import Playing
+from emulator.sessions.ending import Ending, added_up, summary_text
+from emulator.sessions.folder import refuse_links, replaced, why_not
+from emulator.sessions.pool import AT_ONCE, Pool
+from emulator.sessions.session import Manner, host_text, play_runs, why_ended
+from emulator.terminal.errors import FAILED, Unfinished
+from emulator.terminal.stopping import code, code_of, uninterrupted
 from emulator.worlds.virtual import at_once
 from scenarios.builders.assumed import assumptions
 from scenarios.load import dump
@@ -44,22 +42,12 @@ from scenarios.schema.scenario import Scenario
 Runs = Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]  # label -> seed -> rows
 
 
-class Unfinished(Exception):  # noqa: N818  what happened, not what went wrong
-    """A command has to end before its work is done; `code` is its exit code, and the reason is said already."""
-
-    def __init__(self, exit_code: int) -> None:
-        super().__init__(exit_code)
-        self.code = exit_code
-
-
 class Trials:
     """Plays scenarios into folders.  A folder that holds all runs of its scenario is not played again."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, playing: Playing) -> None:
         """Raises BadScenario if --device or --workers cannot be had."""
-        self.places = gpus.found(settings.device)
-        self.workers = crew_of(settings.workers, self.places, settings.cluster)
-        self.settings = replace(settings, at_once=AT_ONCE * self.workers_here)
+        self.pool, self.quiet = playing.pool(), playing.quiet
         self.tally = Tally()  # of all that were played
 
     def play(self, scenario: Scenario, out: Path, title: str = "", hopeless: bool = False) -> Runs:
@@ -68,7 +56,7 @@ class Trials:
         `hopeless`: algorithms that can never meet the deadline are played too, and fail.
         Raises BadScenario if it cannot be played, Unfinished if it was stopped.
         """
-        scenario, lab = built(scenario, self.places)
+        scenario, lab = built(scenario, self.pool.places)
         if not hopeless:
             check_deadline(lab, scenario)
         compile_network(scenario)
@@ -83,28 +71,25 @@ class Trials:
         return results_of(out, scenario).runs
 
     @cached_property
-    def team(self) -> Workers:
+    def team(self) -> Pool:
         """The workers, the same for all that is played; they end with this process, or when it is closed."""
-        return Team(self.workers, self.places) if isinstance(self.workers, int) and self.workers else self.workers
+        workers = self.pool.workers
+        staying = Team(workers, self.pool.places) if isinstance(workers, int) and workers else workers
+        return replace(self.pool, workers=staying)
 
     def close(self) -> None:
         """Ends the workers."""
-        if isinstance(team := vars(self).get("team"), Team):
-            team.close()
-
-    @property
-    def workers_here(self) -> int:
-        """Processes that train."""
-        return max(1, self.workers if isinstance(self.workers, int) else self.workers.count or 1)
+        if "team" in vars(self) and isinstance(self.team.workers, Team):
+            self.team.workers.close()
 
     def known(self, scenario: Scenario) -> tuple[Runs | None, int]:
         """The rows of all runs, if the ledger knows all of them to their ends, else None; and how many device-rounds
         it has.  Nothing is trained."""
-        scenario, lab = built(scenario, self.places)
+        scenario, lab = built(scenario, self.pool.places)
         conduct, runs = Conduct.of(scenario), {}
-        if self.settings.ledger is None:
+        if self.pool.ledger is None:
             return None, 0
-        with pool_of(scenario, lab, self.settings.ledger, 0) as pool:
+        with replace(self.pool, workers=0).open(scenario, lab) as pool:
             if pool.tally is None:
                 return None, 0
             pool.broken_off = False
@@ -115,21 +100,19 @@ class Trials:
         return whole if complete else None, pool.tally.known
 
     def _play(self, scenario: Scenario, lab: Lab, out: Path, title: str) -> None:
-        settings, began = replace(self.settings, title=title), time.monotonic()
+        manner, began = Manner(quiet=self.quiet, at_once=AT_ONCE * self.pool.processes, title=title), time.monotonic()
         try:
-            sitting = play_runs(scenario, lab, settings, out, self.team)
+            sitting = play_runs(scenario, lab, out, self.team, manner)
         except KeyboardInterrupt as stop:
             raise Unfinished(code_of(stop)) from None
         except (BrokenExecutor, Disagreed, OSError) as error:
-            say(f"fedlapse: {why_ended(error)}", err=True)
-            raise Unfinished(FAILED) from None
+            raise Unfinished(FAILED, why_ended(error)) from None
         if sitting.tally:
             self.tally.add(sitting.tally)
         if sitting.session.stopped:
             raise Unfinished(code(sitting.session.stopped))
         if unwritten := [each.unwritten for each in sitting.outcomes if each.unwritten]:
-            say(f"fedlapse: {why_ended(unwritten[0])}", err=True)
-            raise Unfinished(FAILED)
+            raise Unfinished(FAILED, why_ended(unwritten[0]))
         with uninterrupted():
             host = host_text(time.monotonic() - began, sitting.outcomes, sitting.session)
             replace_file(out / "host.json", host)

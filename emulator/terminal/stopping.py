@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import math
 import os
@@ -12,17 +13,19 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from emulator.compute.signals import ENDING
+from emulator.compute.signals import ENDING, handled, put_off
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from types import FrameType
 
 
+T = TypeVar("T")
 AGAIN = 0.01  # s after which a signal that was lost, or came at a bad moment, is sent once more
 CLEANING = 0.25  # s in which a command that is stopped hears no second signal
 TAKING = ("__enter__", "__exit__")  # raised there, a lock would stay taken, and a pool's thread wait for it for ever
@@ -60,8 +63,50 @@ def ending() -> Iterator[None]:
 
 
 @contextmanager
+def loop_of_its_own() -> Iterator[AbstractEventLoop]:
+    """An event loop that no signal meets half made or half closed: Python would print a traceback of one."""
+    with ExitStack() as leave:
+        with put_off():
+            loop = asyncio.new_event_loop()
+            leave.callback(_closed_whole, loop)
+        yield loop
+
+
+def _closed_whole(loop: AbstractEventLoop) -> None:
+    with put_off():
+        loop.close()
+
+
+def run_heard(loop: AbstractEventLoop, play: Coroutine[Any, Any, T], hear: Callable[[int], None]) -> T:
+    """Runs a coroutine to its end, and closes the loop.  Meanwhile signals do not end the command: `hear` is called in
+    the loop with their numbers.
+
+    Where this thread runs a loop already, as a notebook's does, another thread runs this one.
+    """
+
+    def run() -> T:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            return runner.run(play)
+
+    aside = _loop_runs_here()
+    with heard_by(loop, hear), nullcontext() if aside else woken_by_signals(loop):
+        if not aside:
+            return run()
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(run).result()
+
+
+def _loop_runs_here() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+@contextmanager
 def heard_by(loop: AbstractEventLoop, hear: Callable[[int], None]) -> Iterator[None]:
-    """Meanwhile the loop calls `hear` with the signal's number instead.
+    """Meanwhile the loop calls `hear` with a signal's number.
 
     What it had no time for is heard at the end: the loop's own signal handlers would lose that.
     """
@@ -77,30 +122,35 @@ def heard_by(loop: AbstractEventLoop, hear: Callable[[int], None]) -> Iterator[N
         if not loop.is_closed():
             loop.call_soon_threadsafe(pass_on)
 
-    before = {number: signal.getsignal(number) for number in _wanted()}
-    # With a handler of its own, here for a signal that nobody sends, the loop is woken by any signal, also by one that
-    # reaches another thread, or comes just before it begins to wait.
-    loop.add_signal_handler(signal.SIGURG, pass_on)
     try:
-        for number in before:
-            signal.signal(number, came)
+        with handled(came, _wanted()):
+            yield
+    finally:
+        pass_on()
+
+
+@contextmanager
+def woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
+    """Meanwhile any signal wakes the loop, also one that reaches another thread, or comes just before it begins to
+    wait: a loop with a signal handler of its own, here for a signal that nobody sends, is woken by all."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    woken, before = signal.set_wakeup_fd(-1), signal.getsignal(signal.SIGURG)
+    loop.add_signal_handler(signal.SIGURG, lambda: None)
+    try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         loop.remove_signal_handler(signal.SIGURG)
-        pass_on()
+        signal.signal(signal.SIGURG, before)
+        signal.set_wakeup_fd(woken)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """For what takes a moment, and must be written whole."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
-    try:
+    with handled(signal.SIG_IGN):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def code(number: int) -> int:

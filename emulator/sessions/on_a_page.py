@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from emulator.commands.lines import say
+from emulator.terminal.lines import say
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 

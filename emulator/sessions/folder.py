@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from emulator.commands.lines import say
-from emulator.commands.stopping import uninterrupted
 from emulator.record.host import HOST, Kinds, folders_of, host_of, of_scenario
 from emulator.record.removal import ASIDE, Written, in_the_way, linked, remove, written
 from emulator.record.seal import SEAL
 from emulator.record.writing import PARTIAL, told
 from emulator.results.units import counted
+from emulator.terminal.lines import say
+from emulator.terminal.stopping import uninterrupted
 from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario

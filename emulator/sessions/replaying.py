@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.status import Status
 
-from emulator.commands.compiling import compile_replays
-from emulator.commands.errors import FAILED
-from emulator.commands.playing import workers_of
-from emulator.commands.stopping import code_of
 from emulator.play.progress import about
 from emulator.record.removal import remove, written
 from emulator.replay.batch import Batch, Order
 from emulator.replay.findings import Result
+from emulator.sessions.compiling import compile_replays
+from emulator.sessions.computing import workers_of
+from emulator.terminal.errors import FAILED
+from emulator.terminal.stopping import code_of
 
 Play = Callable[[Sequence[Order]], "Played"]
 

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from emulator.commands.folder import alone, folder, replaced
-from emulator.commands.lines import say
-from emulator.commands.options import Format
-from emulator.commands.playing import Settings
-from emulator.commands.stopping import uninterrupted
-from emulator.commands.study.places import Places
-from emulator.commands.study.replays import Replays
-from emulator.commands.trials import Runs as Rows
-from emulator.commands.trials import Trials, Unfinished
-from emulator.commands.tune.play import Tuning, under
-from emulator.play.progress import about
+from emulator.compute.executor import Tally
 from emulator.record.host import Kinds, note
 from emulator.record.record import replace_file
 from emulator.record.removal import remove, written
@@ -28,8 +16,14 @@ from emulator.record.targets import Target
 from emulator.results.observed import Observed, Runs
 from emulator.results.results import read
 from emulator.results.tables import failures, warnings
-from emulator.results.units import joined
 from emulator.results.why import pace
+from emulator.sessions.computing import Playing
+from emulator.sessions.folder import alone, folder, replaced
+from emulator.sessions.places import Places
+from emulator.sessions.replays import Replays
+from emulator.sessions.trials import Runs as Rows
+from emulator.sessions.trials import Trials
+from emulator.sessions.tuning import Cost, Tuning, under
 from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
@@ -38,6 +32,9 @@ from emulator.studies.protocol import METRIC, OWN, main_target, pairs, protocol_
 from emulator.studies.stamps import Kept
 from emulator.studies.tables import tables
 from emulator.studies.verdict import short, verdict
+from emulator.terminal.errors import Unfinished
+from emulator.terminal.lines import say
+from emulator.terminal.stopping import uninterrupted
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
@@ -56,17 +53,39 @@ PROTOCOL = "protocol.yaml"
 Variants = Mapping[str, Mapping[str, Configuration]]  # by algorithm, by the label that plays them
 
 
+@dataclass(frozen=True)
+class Studied:
+    """A study's answer, and the folder in which it was left."""
+
+    out: Path
+    answer: Answer
+    plain: Mapping[str, Any]  # as study.json has it, without the names of the tables
+    tally: Tally | None  # None: there was no ledger
+
+
+@dataclass(frozen=True)
+class StudyCost:
+    """What a study would cost; numbers of trainings are device-rounds."""
+
+    search: Cost
+    seconds_each: float  # of a device-round on this computer
+    reported: float  # trainings with the seeds that are reported
+    settings: int  # of the sensitivity
+    moved: float  # trainings for the sensitivity, at most
+    cells: int  # of the map
+    traces: bool  # recorded links are replayed
+
+
 class Studying:
     """A study under way.  Raises BadScenario if its protocol does not fit."""
 
-    def __init__(self, scenario: Scenario, settings: Settings, exploratory: bool) -> None:
-        self.protocol = protocol_of(scenario)
-        self.settings, self.exploratory = settings, exploratory
+    def __init__(self, scenario: Scenario, playing: Playing) -> None:
+        self.protocol, self.quiet = protocol_of(scenario), playing.quiet
         self.digest = digest(scenario)
         self.scenario = scenario
         self.recorded = self.digest  # of the protocol that the records in OUT were made by
-        self.trials = Trials(settings)
-        self.tuning = Tuning(scenario, settings, self.trials)
+        self.trials = Trials(playing)
+        self.tuning = Tuning(scenario, playing, self.trials)
         self._check()
 
     def _check(self) -> None:
@@ -78,38 +97,38 @@ class Studying:
             for where, _, changes in _settings(sensitivity):
                 parse(base, where, changes)
 
-    def run_and_tell(self) -> None:
-        """Raises Unfinished if it was stopped."""
-        out = folder(self.settings.out, f"{self.scenario.name}-study")
+    def into(self, out: Path | None = None, force: bool = False, exploratory: bool = False) -> Studied:
+        """Plays the study, and leaves its answer in OUT.  Raises Unfinished if it was stopped.
+
+        `exploratory`: records of another protocol are gone on with; else `force` replaces them.
+        """
+        out = folder(out, f"{self.scenario.name}-study")
         with alone(out):
-            self._claim(out)
+            self._claim(out, force, exploratory)
             note(out, self._folders())
             try:
                 answer = self.run(out)
-            except Unfinished:
-                say(f"fedlapse: what was done is in {out}; the same command with --out {out} goes on", err=True)
-                raise
+            except Unfinished as end:
+                again = f"what was done is in {out}; the same command with --out {out} goes on"
+                raise Unfinished(end.code, *end.lines, again) from None
             finally:
                 self.trials.close()
-            self._write(out, answer)
+            plain = _write(out, answer)
+        return Studied(out, answer, plain, self.trials.tally if self.trials.pool.ledger else None)
 
-    def tell_cost(self) -> None:
-        """Prints what the search costs, and about how much is trained after it."""
-        self.tuning.tell_cost()
+    def cost(self) -> StudyCost:
+        """What the search costs, and about how much is trained after it."""
         asked, said = self.tuning.forecast.asked, self.protocol.sensitivity
         each = {label: asked * self._rounds(label) for label in self.tuning.forecast.prices}
         reported = len(self.scenario.seeds) * sum(each.values())
-        say(f"then about {reported:.0f} device-rounds, with the seeds that are reported: {self._about(reported)}")
+        settings, moved = 0, 0.0
         if said:
             settings = 1 + sum(map(len, said.factors.values()))
             labels = dict.fromkeys([self.scenario.algorithms[0].name, *said.algorithms])
             moved = settings * len(said.seeds) * sum(each.get(label, 0.0) for label in labels)
-            say(f"and at most about {moved:.0f} in {settings} settings of the sensitivity: {self._about(moved)}")
         places = len(cells.grid(self.protocol.map)) if self.protocol.map else 0
-        where = [f"{places} cells of the map"] if places else []
-        where += ["the recorded links"] if self.protocol.traces else []
-        if where:
-            say(f"and replays, without training, for {joined(where)}")
+        seconds = self.tuning.seconds_each
+        return StudyCost(self.tuning.cost(), seconds, reported, settings, moved, places, bool(self.protocol.traces))
 
     def _rounds(self, label: str) -> float:
         """Those of a run, as far as its rounds before tuning tell: until the horizon."""
@@ -117,10 +136,7 @@ class Studying:
         horizon = self.protocol.horizon_s
         return min(rounds, horizon / (span / rounds)) if horizon else rounds
 
-    def _about(self, device_rounds: float) -> str:
-        return about(self.tuning.seconds_each * device_rounds)
-
-    def _claim(self, out: Path) -> None:
+    def _claim(self, out: Path, force: bool, exploratory: bool) -> None:
         """The protocol comes first.  Raises BadScenario if OUT has another one, unless that is said to be all right."""
         path = out / PROTOCOL
         said = dump(self.scenario.model_copy(update={"protocol": None}))
@@ -133,11 +149,11 @@ class Studying:
         before = path.read_text(encoding="utf-8")
         if before == said:
             return
-        if self.settings.force:
+        if force:
             replaced(out, "study", self._folders())
             replace_file(path, said)
             return
-        if not self.exploratory:
+        if not exploratory:
             ways = "give a new folder, --force to replace them, or --exploratory, which the report then says"
             raise BadScenario(f"--out {out}: its records belong to another protocol; {ways}")
         self.recorded = digest(parse(before, str(path)))
@@ -227,7 +243,7 @@ class Studying:
         return {seed: Observed.of(rows, rounds.max, last, rounds.until_s) for seed, rows in of.items()}
 
     def _say(self, text: str) -> None:
-        if not self.settings.quiet:
+        if not self.quiet:
             say(f"fedlapse: {text}", err=True)
 
     def _answer(
@@ -240,7 +256,7 @@ class Studying:
         runs: Runs,
     ) -> Answer:
         seen = read(out / "reporting").summary
-        replays = Replays(self.trials, Kept(out / "replays.npz"), self.settings.quiet)
+        replays = Replays(self.tuning.playing.workers, Kept(out / "replays.npz"), self.quiet)
         at = Places(self.scenario, self.tuning, out / "reporting", founds, variants, runs, replays)
         own = analysis.chosen(runs, at.variants(OWN_CLOCK))
         on, unknown = at.on_links(own)
@@ -309,36 +325,27 @@ class Studying:
         stop = Stop(metric=METRIC, value=goal, hold=self.protocol.hold)
         return dump(self._made(algorithms=entries, seeds=said.seeds, rounds=self._until(stop)))
 
-    # --- what is left ---------------------------------------------------------------------------------------------
 
-    def _write(self, out: Path, answer: Answer) -> None:
-        from emulator.report.studied import pictures  # altair takes a second to import
+def _write(out: Path, answer: Answer) -> Mapping[str, Any]:
+    """Leaves tables, figures, study.md and study.json; what study.json says."""
+    from emulator.report.studied import pictures  # altair takes a second to import
 
-        with uninterrupted():
-            for kind in ("tables", "figures"):  # what an earlier report had may be no part of this one
-                (out / kind).mkdir(exist_ok=True)
-                remove(written(out / kind, kind))
-            named = tables(answer)
-            for name, each in named.items():
-                replace_file(out / "tables" / name, each.csv)
-            drawn = dict(pictures(answer))
-            for name, content in drawn.items():
-                replace_file(out / "figures" / name, content)
-            shown = {Path(name).stem: f"figures/{name}" for name in drawn if name.endswith(".png")}
-            replace_file(out / "study.md", markdown(answer, shown))
-            said = {"digest": answer.digest, "exploratory": answer.exploratory, "verdict": verdict(answer)}
-            said |= {"short": short(answer), "main": answer.main.name}
-            replace_file(out / "study.json", json.dumps({**said, "tables": sorted(named)}, indent=1) + "\n")
-        if self.settings.format is Format.json:
-            typer.echo(json.dumps({"out": str(out), **said}, indent=1))
-            return
-        for line in verdict(answer):
-            say(line)
-        for text in answer.warnings:
-            say(f"fedlapse: {text}", err=True, tone="warning")
-        if self.settings.ledger:
-            say(self.trials.tally.sentence())
-        say(f"study: {out / 'study.md'}")
+    with uninterrupted():
+        for kind in ("tables", "figures"):  # what an earlier report had may be no part of this one
+            (out / kind).mkdir(exist_ok=True)
+            remove(written(out / kind, kind))
+        named = tables(answer)
+        for name, each in named.items():
+            replace_file(out / "tables" / name, each.csv)
+        drawn = dict(pictures(answer))
+        for name, content in drawn.items():
+            replace_file(out / "figures" / name, content)
+        shown = {Path(name).stem: f"figures/{name}" for name in drawn if name.endswith(".png")}
+        replace_file(out / "study.md", markdown(answer, shown))
+        said = {"digest": answer.digest, "exploratory": answer.exploratory, "verdict": verdict(answer)}
+        said |= {"short": short(answer), "main": answer.main.name}
+        replace_file(out / "study.json", json.dumps({**said, "tables": sorted(named)}, indent=1) + "\n")
+    return said
 
 
 def _folder(factor: str, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.commands.compiling import ONCE, compile_network, compile_replays
+from emulator.sessions.compiling import ONCE, compile_network, compile_replays
 from network.windows import compiled, crowd
 from scenarios.builders.filling import Peaks
 from scenarios.load import load

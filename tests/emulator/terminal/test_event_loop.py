@@ -6,10 +6,11 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any
 
 import pytest
 
-from emulator.compute.signals import event_loop
+from emulator.terminal.stopping import loop_of_its_own
 
 
 class CameError(Exception):
@@ -27,20 +28,21 @@ def heard() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heard")
-@pytest.mark.parametrize("method", ["get_loop", "close"])
+@pytest.mark.parametrize("method", ["new_event_loop", "close"])
 def test_a_signal_takes_effect_when_the_loop_is_made_or_closed_and_not_in_between(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, done = getattr(asyncio.Runner, method), []
+    owner: Any = asyncio if method == "new_event_loop" else asyncio.SelectorEventLoop
+    real, done = getattr(owner, method), []
 
-    def interrupted(self: asyncio.Runner) -> object:
+    def interrupted(*args: Any) -> object:
         signal.raise_signal(signal.SIGTERM)
         try:
-            return real(self)
+            return real(*args)
         finally:
             done.append(method)
 
-    monkeypatch.setattr(asyncio.Runner, method, interrupted)
-    with pytest.raises(CameError), event_loop() as loop:
-        loop.run(asyncio.sleep(0))
+    monkeypatch.setattr(owner, method, interrupted)
+    with pytest.raises(CameError), loop_of_its_own():
+        pass
     assert done

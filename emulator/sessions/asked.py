@@ -1,0 +1,42 @@
+"""What a user says of one scenario's runs, before torch is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario, did_you_mean
+
+if TYPE_CHECKING:
+    from emulator.trackers.destination import Destination
+
+
+def trackers_of(said: Sequence[str] | None) -> Sequence[Destination]:
+    """What all --track say.  Raises BadScenario, also for a library that is not installed."""
+    if not said:
+        return ()
+    from emulator.trackers.destination import destination
+
+    return tuple(destination(each) for each in dict.fromkeys(said))
+
+
+def only(scenario: Scenario, label: str) -> Scenario:
+    """The scenario with this algorithm alone, and what is expected of it.  Raises BadScenario if it is not there."""
+    labels = [entry.name for entry in scenario.algorithms]
+    if label not in labels:
+        raise BadScenario(f"--algorithm {label}: the scenario has none of that name; {did_you_mean(label, labels)}")
+    chosen = tuple(entry for entry in scenario.algorithms if entry.name == label)
+    expected = tuple(each for each in scenario.expect if each.label == label)
+    return scenario.model_copy(update={"algorithms": chosen, "expect": expected})
+
+
+def pace_of(world: str, speedup: float | None) -> float | None:
+    """Modelled seconds in a real one, over sockets; None: in virtual time, which is as fast as the computer."""
+    if world == "sockets":
+        return 1.0 if speedup is None else speedup
+    if speedup is not None:
+        raise BadScenario(
+            f"--speedup {speedup:g} is for --world sockets; virtual time passes as fast as it is computed"
+        )
+    return None

@@ -1,0 +1,36 @@
+"""The audits of runs, and of the folders of results that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from emulator.audit.audit import Audit, audit
+from emulator.audit.results_laws import audit_results
+from emulator.record.folders import REPLAY, is_run, run_folders
+
+
+def audited_in(paths: Iterable[Path]) -> dict[Path, Audit]:
+    """The audit of each folder that the paths mean.  Raises ValueError for a path that holds no run."""
+    return {folder: each for path in paths for folder, each in _audited(path)}
+
+
+def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
+    """The runs that `path` means, and the folder itself if it is one of results.
+
+    A replay on several settings has a folder of runs for each of them, or keeps no timelines.
+    """
+    settings = sorted(file.parent for file in path.glob(f"*/{REPLAY}"))
+    has_runs = any(map(is_run, path.glob("*/")))
+    audited: dict[Path, Audit] = {}
+    if settings or ((path / REPLAY).is_file() and not has_runs):
+        folders = settings
+        for setting in settings:
+            audited |= dict(_audited(setting))
+    else:
+        folders = run_folders(path)
+        for folder in folders:
+            audited[folder] = audit(folder)
+    if folders != [path]:
+        yield path, audit_results(path, {folder: audited[folder] for folder in folders})
+    yield from audited.items()

@@ -1,0 +1,18 @@
+"""What a scenario will cost, without training."""
+
+from __future__ import annotations
+
+from emulator.compute import gpus
+from emulator.forecast.plan import Forecast, forecast_of
+from emulator.sessions.compiling import compile_network
+from emulator.sessions.computing import workers_of
+from emulator.terminal.lines import busy
+from scenarios.schema.scenario import Scenario
+
+
+def planned(scenario: Scenario, workers: int | None = None, device: str = "cpu") -> Forecast:
+    """What the scenario will cost with these workers, on this device.  Raises BadScenario."""
+    compile_network(scenario)
+    places = gpus.found(device)
+    with busy("playing the first rounds of each algorithm without training"):
+        return forecast_of(scenario, workers_of(workers, places), places)

@@ -1,0 +1,175 @@
+"""How the runs of a scenario ended, and what is left of them beside their records: host.json, summary, report, seal."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from emulator.compute.executor import Tally
+from emulator.play.stage import Outcome
+from emulator.record.record import MODEL, replace_file
+from emulator.record.seal import SEAL, seal_results
+from emulator.record.writing import why
+from emulator.results.caveats import caveats
+from emulator.results.conclusion import summed_up
+from emulator.results.expectations import Judgement, judge
+from emulator.results.results import Results, read
+from emulator.results.tables import failures, warnings
+from emulator.results.units import counted
+from emulator.terminal.errors import FAILED
+from emulator.terminal.lines import busy, say
+from emulator.terminal.stopping import code
+
+UNMET = 3
+REPORT = "report.html"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the runs of a command ended."""
+
+    outcomes: Sequence[Outcome]
+    host: str  # host.json
+    stopped: int = 0  # by this signal
+    assumed: Sequence[str] = ()  # about links
+    doubts: Sequence[str] = ()  # about the data
+
+    @property
+    def interrupted(self) -> bool:
+        return self.stopped > 0
+
+    @property
+    def cut_short(self) -> list[Outcome]:
+        """Whose records could not be written to their ends."""
+        return [
+            each for each in self.outcomes if each.unwritten and Path(each.unwritten.filename).name not in (MODEL, SEAL)
+        ]
+
+    @property
+    def failures(self) -> dict[str, list[str]]:
+        """What ended runs early, by label."""
+        found: dict[str, list[str]] = {}
+        for outcome in self.outcomes:
+            if outcome.failure:
+                found.setdefault(outcome.run.label, []).append(outcome.failure)
+        return found
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Runs that have ended, with their results as they were summed up and written."""
+
+    ending: Ending
+    results: Results
+    judged: Sequence[Judgement]  # the scenario's expectations
+    unwritten: Sequence[OSError] = ()  # why files could not be written
+    tally: Tally | None = None  # None: there was no ledger
+    to_go_on: str = ""  # how to resume what was broken off
+
+    @property
+    def code(self) -> int:
+        """The command's exit code."""
+        if self.unwritten:
+            return FAILED
+        if self.ending.interrupted:
+            return code(self.ending.stopped)
+        if self.ending.failures:
+            return FAILED
+        return 0 if all(each.ok for each in self.judged) else UNMET
+
+
+def conclude(out: Path, ending: Ending) -> Ended:
+    """Sums the runs up from their records, as `fedlapse report` would later, and writes what stands beside them."""
+    results = added_up(out, ending)
+    unwritten = [each.unwritten for each in ending.outcomes if each.unwritten] + _written(results, ending.host)
+    unwritten += _sealed(out) if not (unwritten or ending.interrupted) else []
+    return Ended(ending, results, judge(results.scenario.expect, results.runs), unwritten)
+
+
+def added_up(out: Path, ending: Ending) -> Results:
+    """The results in a folder, with the summary that summary.json is to have."""
+    found = read(out)
+    links = caveats(ending.assumed, [each.looped for each in ending.outcomes])
+    short = [each.run.label for each in ending.cut_short]
+    made = summed_up(found, ending.failures, links, ending.interrupted, short)
+    return replace(found, summary=made | ({"data": list(ending.doubts)} if ending.doubts else {}))
+
+
+def _sealed(out: Path) -> list[OSError]:
+    """Seals the folder; why it could not be."""
+    try:
+        seal_results(out)
+    except OSError as error:
+        return [error]
+    return []
+
+
+def _written(results: Results, host: str) -> list[OSError]:
+    """Writes what stands beside the runs; why files could not be written."""
+    failed = []
+    made: Mapping[str, Callable[[], str]] = {  # the page last: its library may not get the memory that it wants
+        "host.json": lambda: host,
+        "summary.json": lambda: summary_text(results),
+        REPORT: lambda: _page(results, host),
+    }
+    for name, text in made.items():
+        try:
+            replace_file(results.folder / name, text())
+        except OSError as error:
+            error.filename = str(results.folder / name)
+            failed.append(error)
+    return failed
+
+
+def _page(results: Results, host: str) -> str:
+    """report.html.  Raises OSError if there is no memory for it."""
+    try:
+        from emulator.report.page import page  # altair takes a second to import
+
+        with busy("writing the report"):
+            return page([replace(results, host=json.loads(host))])
+    except (MemoryError, ImportError) as error:  # a library that cannot be mapped cannot be imported
+        raise OSError(errno.ENOMEM, str(error)) from None
+
+
+def summary_text(results: Results) -> str:
+    """summary.json."""
+    return json.dumps(results.summary, indent=1, sort_keys=True) + "\n"
+
+
+def incomplete(ended: Ended) -> str:
+    """Says which results could not be written, and that the others are whole."""
+    results, ending, unwritten = ended.results, ended.ending, ended.unwritten
+    short = {each.unwritten: each.run for each in ending.cut_short}
+    missing = [str(Path(error.filename).relative_to(results.folder)) for error in unwritten if error not in short]
+    rounds = {run: len(results.runs[run.label].get(run.seed, ())) for run in short.values()}
+    parts = [f"{run.name} ends after {counted(number, 'round')}" for run, number in rounds.items()]
+    parts += [f"not written: {', '.join(missing)}"] if missing else []
+    rest = "the rounds before and all other files" if rounds else "all other files"
+    rest = f"summary.json, {rest}" if missing == [REPORT] else rest
+    return f"{results.folder}: {why(unwritten[0])}; {'; '.join(parts)}; {rest} are safe"
+
+
+def warn(ended: Ended) -> None:
+    """Says on stderr what is doubtful about the results, and which runs failed."""
+    summary = ended.results.summary
+    for label, warning in warnings(summary):
+        say(f"fedlapse: {label}: {warning}", err=True, tone="warning")
+    for _, failure in failures(summary):
+        say(f"fedlapse: {failure}", err=True, tone="bad")
+    for outcome in ended.ending.outcomes:
+        if outcome.overruns:
+            say(
+                f"fedlapse: {outcome.run.label} seed {outcome.run.seed}: {len(outcome.overruns)} jobs took longer than "
+                f"their modelled time, by up to {max(outcome.overruns):.2f} s; {outcome.advice}",
+                err=True,
+            )
+        if outcome.strangers:
+            say(
+                f"fedlapse: {outcome.run.label} seed {outcome.run.seed}: {outcome.strangers} requests did not carry "
+                f"their device's token and were refused; another process on this machine may have sent them",
+                err=True,
+            )

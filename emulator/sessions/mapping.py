@@ -1,0 +1,220 @@
+"""Finished runs replayed over a grid of links and speeds: who is first in each cell, drawn and written."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.record.digest import digest
+from emulator.record.record import replace_file
+from emulator.record.seal import renew
+from emulator.replay.batch import Batch, Order
+from emulator.replay.conditions import Condition
+from emulator.replay.findings import ALL, ASSUMPTION, UNKNOWN, finding, goals
+from emulator.replay.grid import Axis, Cell, Point, cell, conditions
+from emulator.results.units import counted, under
+from emulator.sessions.replay_runs import Recorded, Replaying
+from emulator.sessions.replaying import Played
+from emulator.terminal.stopping import uninterrupted
+from scenarios.schema.scenario import Scenario
+from scenarios.text.dimensions import RATE, SECONDS, SPEED
+from scenarios.text.faults import did_you_mean
+
+MOST = 4096  # cells
+UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # of a map of which nothing is said
+
+Uplink = Annotated[
+    str | None,
+    typer.Option(metavar="RANGE", help=f"Rates of uplinks, such as {UPLINKS}, or one value."),
+]
+Latency = Annotated[
+    str | None,
+    typer.Option(metavar="RANGE", help=f"Latency one way, such as {LATENCIES}, or one value."),
+]
+Speed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RANGE",
+        help="Speed of all devices and kinds of layers, such as 0.1..100GFLOP/s, or one value.",
+    ),
+]
+Points = Annotated[
+    int,
+    typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale."),
+]
+Symmetric = Annotated[
+    bool,
+    typer.Option("--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run."),
+]
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The options of the grid over which runs are replayed."""
+
+    uplink: Uplink = None
+    latency: Latency = None
+    speed: Speed = None
+    points: Points = 7
+    symmetric: Symmetric = False
+
+    def axes(self) -> list[Axis]:
+        """The grid's axes.  Raises ValueError for ranges that make no map."""
+        uplink, latency = self.uplink, self.latency
+        if uplink is latency is self.speed is None:
+            uplink, latency = UPLINKS, LATENCIES
+        said = (("uplink", uplink, RATE), ("latency", latency, SECONDS), ("speed", self.speed, SPEED))
+        axes = [Axis.over(name, of.span(text), self.points) for name, text, of in said if text is not None]
+        sizes = [len(axis.values) for axis in axes]
+        if not any(size > 1 for size in sizes):
+            raise ValueError(f"a map needs a range, such as --uplink {UPLINKS} --latency {LATENCIES}")
+        if prod(sizes) > MOST:
+            raise ValueError(f"{' x '.join(map(str, sizes))} cells are more than {MOST}; give fewer --points")
+        return axes
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A map, as far as its cells were played, and the folder in which it was drawn."""
+
+    batch: Batch
+    cells: Sequence[Cell]
+    total: int  # cells of the grid
+    goal: str  # that the map is about
+    fallen: Sequence[str]  # why it is not about the scenario's hardest target
+    out: Path
+    text: str  # map.json; empty: no cell was done, and nothing is written
+    played: Played
+
+
+def draw(
+    ranges: Ranges,
+    recorded: Recorded,
+    replaying: Replaying,
+    *,
+    target: str | None = None,
+    out: Path | None = None,
+    fleet: Scenario | None = None,
+) -> Drawn:
+    """Replays finished runs in each cell, and leaves map.html, map.png and map.json in OUT, or beside the runs.
+
+    `fleet` is as in `Recorded.batch`.  Raises ValueError if there is nothing to replay or to compare.
+    """
+    axes = ranges.axes()
+    batch = recorded.batch(fleet)
+    goal, place, rate, symmetric = _target(batch, target), out or recorded.run, recorded.server_rate, ranges.symmetric
+    grid = _points(axes, rate, symmetric)
+    play = replaying.player(batch)
+    played = play([Order(run, condition) for _, condition in grid for run in range(len(batch.scripts))])
+    cells, fallen = list(_cells(batch, grid, played, goal)), _fallen_back(batch, goal, target)
+    text = ""
+    if cells:
+        notes = [*batch.notes, *fallen, *_notes(batch, symmetric, rate), *_open(cells, len(grid))]
+        files = _drawn(batch, cells, axes, goal, notes)
+        _write(place, files)
+        text = str(files["map.json"])
+    return Drawn(batch, cells, len(grid), goal, fallen, place, text, played)
+
+
+def _target(batch: Batch, named: str | None) -> str:
+    names = [*(target.name for target in batch.targets), ALL]
+    if named is not None and named not in names:
+        raise ValueError(f"--target {named}: the scenario has no such target; {did_you_mean(named, names)}")
+    if len(batch.labels) < 2:
+        raise ValueError(f"{batch.source.path} holds runs of {batch.labels[0]} alone; a map compares two or more")
+    reached = goals(batch.recorded)
+    return named or next((name for name in _hardest_first(batch) if name in reached), reached[0])
+
+
+def _hardest_first(batch: Batch) -> list[str]:
+    """The scenario's targets, as the verdict looks at them."""
+    ordered = sorted(batch.targets, key=lambda each: (each.value, each.hold), reverse=True)
+    return [target.name for target in ordered]
+
+
+def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:
+    """Why the map is not of the scenario's hardest target, though nobody asked for another."""
+    first = next(iter(_hardest_first(batch)), target)
+    if named is not None or target == first:
+        return []
+    return [f"no run of the record reaches {first}, so this is the time to {called(batch, target)}"]
+
+
+def called(batch: Batch, target: str) -> str:
+    return f"the end of {batch.every}" if target == ALL else target
+
+
+def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> list[Point]:
+    base = Condition("map", server_rate=None if server_rate is None else RATE.value(server_rate))
+    return list(conditions(axes, base, symmetric))
+
+
+def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[Cell]:
+    """Those of which every run was replayed."""
+
+    runs = len(batch.scripts)
+    for number, (place, condition) in enumerate(points[: len(played.results) // runs]):
+        results = played.results[number * runs : (number + 1) * runs]
+        yield cell(place, finding(condition.name, (), results), target)
+
+
+def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
+    rate = RATE.value(server_rate) if server_rate else batch.base.server_link.mean("down")
+    said = ["assumed: the downlink is as fast as the uplink" if symmetric else "downlinks are as recorded"]
+    said.append(f"the server's link takes {rate * 8e-6:g} Mbit/s of uploads")
+    said += ["every cell's runs were really played"] if batch.source.train else []
+    return [*said, *([batch.match] if batch.match else []), under(batch.network)]
+
+
+def _open(cells: Sequence[Cell], total: int) -> Iterator[str]:
+    """What is not as it should be, for whoever looks at the map."""
+
+    if len(cells) < total:
+        yield f"stopped after {len(cells)} of {total} cells"
+    if unknown := [each.why for each in cells if not each.known]:
+        why, _ = Counter(unknown).most_common(1)[0]
+        often = "most often: " if len(set(unknown)) > 1 else ""
+        yield f"{UNKNOWN} in {_cells_of(len(unknown))} ({often}{why})"
+    if assumed := sum(each.assumed for each in cells):
+        yield f"assumed in {_cells_of(assumed)}: {ASSUMPTION}"
+
+
+def _cells_of(number: int) -> str:
+    return counted(number, "cell")
+
+
+def _drawn(
+    batch: Batch, cells: Sequence[Cell], axes: Sequence[Axis], target: str, notes: Sequence[str]
+) -> dict[str, str | bytes]:
+    """The files of the map, by name."""
+    from emulator.report import winners  # altair takes a second to import
+
+    goal = called(batch, target)
+    shown = winners.figure(cells, axes, batch.labels, goal, winners.caption(cells, batch.labels, notes))
+    said = {
+        "scenario": batch.scenario.name,
+        "network": batch.network,
+        "digest": digest(batch.home),
+        "target": goal,
+        "labels": batch.labels,
+        "axes": {axis.name: list(axis.values) for axis in axes},
+        "notes": list(notes),
+        "cells": winners.rows(cells, axes),
+    }
+    page = winners.page(shown, f"Made by fedlapse map from {batch.scenario.name}.")
+    return {"map.html": page, "map.png": winners.png(shown), "map.json": json.dumps(said, indent=1) + "\n"}
+
+
+def _write(out: Path, drawn: Mapping[str, str | bytes]) -> None:
+    with uninterrupted():
+        out.mkdir(parents=True, exist_ok=True)
+        for name, content in drawn.items():
+            replace_file(out / name, content)
+        renew(out, drawn)

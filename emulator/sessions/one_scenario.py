@@ -1,0 +1,157 @@
+"""`compare` and `run`: plays a scenario's runs over one pool, and leaves OUT in order."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from emulator.compute.remembering import Disagreed
+from emulator.forecast.deadline import check_deadline
+from emulator.lab.build import built
+from emulator.lab.doubts import about_data, about_model
+from emulator.lab.lab import Lab
+from emulator.ledger.place import default_folder
+from emulator.play.watcher import Watcher
+from emulator.record.given import Given, keep
+from emulator.record.host import note, of_scenario
+from emulator.record.record import replace_file
+from emulator.record.seal import SEAL
+from emulator.sessions.compiling import compile_network
+from emulator.sessions.computing import Playing
+from emulator.sessions.ending import REPORT, Ended, Ending, conclude
+from emulator.sessions.folder import alone, folder, make_ready
+from emulator.sessions.on_a_page import on_a_page
+from emulator.sessions.pool import AT_ONCE, Pool
+from emulator.sessions.session import Manner, host_text, play_runs, why_ended, world
+from emulator.terminal.errors import FAILED, Unfinished
+from emulator.terminal.lines import say
+from emulator.terminal.stopping import code_of, uninterrupted
+from emulator.trackers.destination import Destination
+from emulator.trackers.tracking import Tracking
+from scenarios.builders.assumed import assumptions
+from scenarios.builders.roster import MANY
+from scenarios.load import dump
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
+
+if TYPE_CHECKING:
+    from emulator.live.server import Live
+
+
+def play_scenario(
+    scenario: Scenario,
+    playing: Playing,
+    *,
+    out: Path | None = None,
+    force: bool = False,
+    given: Given | None = None,
+    track: Sequence[Destination] = (),
+    live: int | None = None,
+    speedup: float | None = None,
+) -> Ended:
+    """Plays all runs of a scenario, and writes what came of them.
+
+    `given`: the text that the scenario came from; None: what lies in `out` stays.  `live`: the port of the page, 0 for
+    a free one.  `speedup`: modelled seconds in a real one, over sockets; None: in virtual time.
+
+    Raises BadScenario before anything is written, and Unfinished if the runs were stopped at once or all had to end.
+    """
+    if speedup is not None:  # every device trains for real, at its own time
+        if playing.ledger:
+            raise BadScenario(
+                f"--ledger {playing.ledger} is for --world virtual; over sockets every device trains for real"
+            )
+        playing = replace(playing, no_ledger=True)
+    pool = playing.pool()
+    if speedup is not None:
+        _make_room(scenario, pool)
+    scenario, lab = built(scenario, pool.places)
+    lab = replace(lab, over_sockets=speedup is not None)
+    check_deadline(lab, scenario)
+    for doubt in about_model(lab):
+        say(f"fedlapse: {doubt}", err=True, tone="warning")
+    compile_network(scenario)
+    out = folder(out, scenario.name)
+    for each in track:
+        if each.folder.resolve().is_relative_to(out.resolve()):
+            raise BadScenario(f"--track {each.said} lies in the folder of the results, {out}; give one beside it")
+    with alone(out):
+        goes_on = make_ready(out, scenario, force, speedup is not None)
+        manner = Manner(goes_on, speedup, playing.quiet, _at_once(scenario, pool, speedup))
+        # first of all: what is broken off over sockets cannot be resumed, and what is killed at once is known as ours
+        note(out, of_scenario(scenario), **(world(speedup) if speedup is not None else {}))
+        if given:
+            keep(out, given)
+        replace_file(out / "scenario.yaml", dump(scenario))  # from here on `resume` can go on
+        with on_a_page(scenario, live) as page:
+            return _concluded(scenario, lab, out, pool, manner, track, page)
+
+
+def _concluded(
+    scenario: Scenario,
+    lab: Lab,
+    out: Path,
+    pool: Pool,
+    manner: Manner,
+    track: Sequence[Destination],
+    live: Live | None,
+) -> Ended:
+    assumed, began = list(assumptions(scenario)), time.monotonic()
+    again = _how_to_resume(out, pool, manner)
+    try:
+        with Tracking(track, scenario, out, lambda text: say(text, err=True)) as tracking:
+            watchers: list[Watcher] = [live.watching, tracking] if live else [tracking]
+            sitting = play_runs(scenario, lab, out, pool, replace(manner, watchers=watchers))
+    except KeyboardInterrupt as stop:
+        raise Unfinished(code_of(stop), f"stopped; what was written is in {out}", *again) from None
+    except (BrokenExecutor, Disagreed, OSError) as error:
+        # what disagrees would disagree again
+        raise Unfinished(FAILED, why_ended(error), *(() if isinstance(error, Disagreed) else again)) from None
+    with uninterrupted():
+        ending = Ending(
+            sitting.outcomes,
+            host_text(time.monotonic() - began, sitting.outcomes, sitting.session),
+            sitting.session.stopped,
+            assumed,
+            list(about_data(lab, scenario.data.split)),
+        )
+        ended = conclude(out, ending)
+        if live and (out / REPORT).is_file():
+            live.report = out / REPORT
+        whole = (out / SEAL).is_file()  # else they were stopped, or something could not be written
+        return replace(ended, tally=sitting.tally, to_go_on="" if whole else "".join(again))
+
+
+def _at_once(scenario: Scenario, pool: Pool, speedup: float | None) -> int:
+    """How many runs are under way at the same time: all of them over sockets, which take real time, and on Ray."""
+    if speedup is not None or not isinstance(pool.workers, int):
+        return sys.maxsize
+    return max(AT_ONCE * pool.workers, len(scenario.algorithms))
+
+
+def _how_to_resume(out: Path, pool: Pool, manner: Manner) -> Sequence[str]:
+    """Returns a line that says how to resume what was broken off; over sockets none."""
+    if manner.speedup is not None:
+        return ()
+    usual = pool.ledger == default_folder(os.environ)
+    where = [] if usual else ["--ledger", str(pool.ledger)] if pool.ledger else ["--no-ledger"]
+    twice = "nothing trained twice" if pool.ledger else "everything trained anew"
+    words = ["fedlapse", "resume", *(["--force"] if manner.force else []), str(out), *where]
+    return (f"to go on, with {twice}: {shlex.join(words)}",)
+
+
+def _make_room(scenario: Scenario, pool: Pool) -> None:
+    """Raises BadScenario if a run over sockets cannot have so many devices: each is a task with a connection."""
+    if scenario.devices > MANY:
+        raise BadScenario(f"fleet: {scenario.devices} devices; over sockets it must be {MANY} at most")
+    from emulator.play.over_sockets import make_room
+
+    runs = len(scenario.algorithms) * len(scenario.seeds)
+    make_room(scenario.devices, runs, pool.workers if isinstance(pool.workers, int) else 0)

@@ -1,0 +1,55 @@
+"""Who computes the jobs of runs, where, and what remembers them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulator.compute.crew import Workers, executor, no_more
+from emulator.compute.executor import Executor
+from emulator.compute.executors import Cluster, Team
+from emulator.compute.garbage import let_stay
+from emulator.compute.remembering import remembering
+from emulator.lab.lab import Lab
+from emulator.ledger.ledger import opened
+from emulator.ledger.place import KEEP_STATES
+from emulator.record.writing import told
+from emulator.terminal.lines import say
+from scenarios.load import dump
+from scenarios.schema.scenario import Scenario
+
+AT_ONCE = 4  # runs for each worker: enough that none waits, and few models lie about
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers that are yet to be started, the places where they compute, and the ledger's folder (None: no ledger)."""
+
+    places: tuple[str, ...]
+    workers: Workers
+    ledger: Path | None
+    keep_states: int = KEEP_STATES
+
+    @property
+    def processes(self) -> int:
+        """How many processes train."""
+        match self.workers:
+            case int():
+                return max(1, self.workers)
+            case Team() | Cluster():
+                return self.workers.count or 1
+
+    def open(self, scenario: Scenario, lab: Lab) -> Executor:
+        """Starts the workers, with the ledger if there is one that can be used; close it when all runs have ended."""
+        let_stay()
+        # Every device of every run may be training at once; more workers would have nothing to do.
+        count = no_more(self.workers, len(lab.algorithms) * len(lab.splits) * len(lab.names))
+        if self.ledger is None:
+            return executor(lab, count)
+        try:
+            ledger = opened(self.ledger, lambda text: say(f"fedlapse: {text}", err=True))
+        except OSError as error:
+            say(f"fedlapse: no ledger: {told(error)}; everything is trained anew", err=True)
+            return executor(lab, count)
+        noted_under = ledger.facts.about(dump(scenario))
+        return remembering(lab, ledger, count, noted_under, keep_states=self.keep_states)

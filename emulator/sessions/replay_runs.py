@@ -1,0 +1,252 @@
+"""Finished runs played again in other settings: what is replayed, on which links, and what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from emulator.ledger.place import KEEP_STATES
+from emulator.replay.batch import Batch, Order, Source
+from emulator.replay.conditions import Condition, Uplink, links_from
+from emulator.replay.findings import Finding, finding
+from emulator.sessions.computing import MOST_WORKERS, Playing
+from emulator.sessions.folder import alone, clear, folder
+from emulator.sessions.replay_files import Layout, begin, finish, plain, refuse_runs
+from emulator.sessions.replaying import Play, Played, play_all
+from emulator.terminal.reading import told_while_read
+from emulator.terminal.stopping import uninterrupted
+from scenarios.load import load
+from scenarios.schema.scenario import Scenario
+from scenarios.text.dimensions import RATE, SECONDS
+
+REPLAYED = "replayed"  # what the only setting is called where nothing else names it
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `compare` or `run` wrote, or one run in it.")]
+Down = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
+]
+Up = Annotated[
+    list[str] | None, typer.Option(metavar="TRACE...", help="Uplinks likewise: one for all, or one for each downlink.")
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="FORMAT",
+        help="The format of the traces, such as `oboe`. Default: recognised from the content.",
+    ),
+]
+Anyway = Annotated[
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Go on where a decision differs (who is asked, whose reply counts). From there on accuracies are assumed: "
+        "those recorded after equally many rounds with enough replies. What the record cannot tell stays not known.",
+    ),
+]
+Train = Annotated[
+    bool,
+    typer.Option(
+        "--train",
+        help="Go on where a decision differs, and train what the ledger lacks: each setting is a run of its own.",
+    ),
+]
+ServerRate = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RATE", help="Rate of the server's link in each direction, such as 100Mbit/s. Default: as in the run."
+    ),
+]
+Fleet = Annotated[
+    str | None,
+    typer.Option(metavar="SCENARIO", help="Take devices, links and server from another scenario."),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--algorithm", "-a", help="Only the algorithm with this label. May be given several times."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core, if there is enough to do."),
+]
+
+
+UpRatio = Annotated[
+    float | None,
+    typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate."),
+]
+Symmetric = Annotated[bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.")]
+Latency = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms."),
+]
+
+
+@dataclass(frozen=True)
+class Links:
+    """The options of the links on which runs are replayed."""
+
+    down: Down = None
+    up: Up = None
+    up_ratio: UpRatio = None
+    symmetric: Symmetric = False
+    source: From = None
+    latency: Latency = None
+
+    def rates(self, passed: list[str]) -> list[Condition]:
+        """The links of all settings; what was passed over is added to `passed`."""
+        ways = {"--up": bool(self.up), "--up-ratio": self.up_ratio is not None, "--symmetric": self.symmetric}
+        said = [option for option, given in ways.items() if given]
+        if len(said) > 1:
+            raise ValueError(f"{' and '.join(said)} are given; an uplink comes from one of them")
+        if said and not self.up and not self.down:
+            raise ValueError(f"{said[0]} needs a downlink; add --down TRACE")
+        with told_while_read():
+            uplink = Uplink(self.up or (), self.up_ratio, self.symmetric)
+            return list(links_from(self.down or (), uplink, self.source, passed.append))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The options of which runs are replayed, on which devices, and how far."""
+
+    run: Run
+    server_rate: ServerRate = None
+    fleet: Fleet = None
+    algorithm: Only = None
+    anyway: Anyway = False
+    train: Train = False
+
+    def batch(self, fleet: Scenario | None = None) -> Batch:
+        """Reads the runs.  The algorithms of the scenario of --fleet do not matter, so they are not looked at.
+
+        `fleet`: that scenario, if it is in no file.
+        """
+        if self.anyway and self.train:
+            raise ValueError("--anyway and --train are given; --anyway assumes what --train trains, so one is enough")
+        if self.fleet is not None:
+            with told_while_read():
+                fleet = load(self.fleet, recordings=True, algorithms=False)
+        return Batch(Source(self.run, fleet, self.anyway, self.train, tuple(self.algorithm or ())))
+
+
+@dataclass(frozen=True)
+class Replaying(Playing):
+    """The options of how runs are replayed."""
+
+    workers: Workers = None
+
+    def player(self, batch: Batch) -> Play:
+        """Returns what plays the runs of a batch.  Raises ValueError for an option that has no effect."""
+        if batch.source.train:
+            from emulator.sessions.trainer import Trainer  # torch
+
+            return Trainer(batch, self).play_all
+        given = {"--ledger": self.ledger, "--no-ledger": self.no_ledger, "--executor": self.cluster}
+        given |= {"--device": self.device != "cpu", "--keep-states": self.keep_states != KEEP_STATES}
+        for option in filter(given.get, given):
+            raise ValueError(f"{option} is for --train, which is not given")
+        return partial(play_all, batch, workers=self.workers, quiet=self.quiet)
+
+
+@dataclass(frozen=True)
+class ReplayedRuns:
+    """What replays have left, and how they ended; the first finding is the record's."""
+
+    batch: Batch
+    findings: Sequence[Finding]
+    passed: Sequence[str]  # what was passed over
+    out: Path
+    played: Played
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As replay.json has it."""
+        return plain(self.batch, self.findings, self.passed, self.played.whole)
+
+
+def replay(
+    links: Links,
+    recorded: Recorded,
+    replaying: Replaying,
+    *,
+    events: bool = False,
+    out: Path | None = None,
+    force: bool = False,
+    fleet: Scenario | None = None,
+) -> ReplayedRuns:
+    """Plays finished runs again in each setting, and leaves what came of them in OUT.
+
+    `events`: timelines are written of several settings, too.  `fleet` is as in `Recorded.batch`.
+    Raises ValueError if there is nothing to replay, or OUT cannot be used.
+    """
+    passed: list[str] = []
+    rates = links.rates(passed)
+    batch = recorded.batch(fleet)
+    conditions = _conditions(rates, links.latency, recorded.server_rate, _called(batch))
+    play = replaying.player(batch)
+    if out is not None:
+        refuse_runs(out, batch.home)
+    layout = Layout(folder(out, f"{batch.scenario.name}-replay"), conditions, events)
+    with alone(layout.out):
+        clear(layout.out, force, layout.coming(batch))
+        passed += batch.notes
+        begin(batch, layout, batch.recorded, passed)
+        played = play(list(_orders(batch, layout)))
+        with uninterrupted():
+            findings = [batch.recorded, *_findings(batch, layout.conditions, played)]
+            finish(batch, layout, findings, passed, played.whole)
+    return ReplayedRuns(batch, findings, passed, layout.out, played)
+
+
+def _called(batch: Batch) -> str:
+    """What a setting without links of its own is called: as the scenario of the other fleet."""
+    other = batch.source.fleet
+    return REPLAYED if other is None or other.name == batch.scenario.name else other.name
+
+
+def _conditions(
+    rates: Sequence[Condition], latency: str | None, server_rate: str | None, otherwise: str
+) -> list[Condition]:
+    """The settings; one, which has the name `otherwise`, if no links are named."""
+    seconds = None if latency is None else SECONDS.value(latency)
+    rate = None if server_rate is None else RATE.value(server_rate)
+    other = "" if otherwise == REPLAYED else f"{otherwise}, "
+    named = [replace(each, name=f"{other}{each.name}") for each in rates] or [Condition(otherwise)]
+    return [replace(each, name=name, latency=seconds, server_rate=rate) for name, each in _distinct(named)]
+
+
+def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:
+    """With names of which each is there once."""
+    names: set[str] = set()
+    for each in found:
+        name, number = each.name, 2
+        while name in names:
+            name, number = f"{each.name}-{number}", number + 1
+        names.add(name)
+        yield name, each
+
+
+def _orders(batch: Batch, layout: Layout) -> Iterator[Order]:
+    for condition in layout.conditions:
+        where = layout.of(condition)
+        for number, script in enumerate(batch.scripts):
+            yield Order(number, condition, where and where / script.name)
+
+
+def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> Iterator[Finding]:
+    """One for each condition of which something was played."""
+    runs = len(batch.scripts)
+    for number, condition in enumerate(conditions):
+        results = played.results[number * runs : (number + 1) * runs]
+        if not results:
+            return
+        said = [*condition.about(batch.base), *([batch.match] if batch.match else [])]
+        rest = [batch.unplayed(run) for run in range(len(results), runs)]
+        yield finding(condition.name, said, [*results, *rest])
