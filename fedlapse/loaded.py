@@ -105,7 +105,7 @@ class Loaded:
     @property
     def verdict(self) -> str:
         """The answer, why, and what to do next: a line each."""
-        from emulator.results.conclusion import summed_up, told
+        from emulator.wording.conclusion import summed_up, told
 
         summary = self.results.summary
         if "sentence" not in summary:  # the command did not come to its end

@@ -20,9 +20,9 @@ from emulator.commands.options import (
     Workers,
     scenario_of,
 )
-from emulator.commands.plan_text import text
 from emulator.commands.playing import workers_of
 from emulator.compute import gpus
+from emulator.wording.plan_text import text
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import placed
 

@@ -15,19 +15,19 @@ from emulator.commands.errors import FAILED
 from emulator.commands.lines import busy, say
 from emulator.commands.options import Format
 from emulator.commands.stopping import code
-from emulator.commands.table import settings_table, table
 from emulator.play.stage import Outcome
 from emulator.record.digest import twin
 from emulator.record.record import MODEL, replace_file
 from emulator.record.seal import SEAL, seal_results
 from emulator.record.writing import why
 from emulator.results.caveats import caveats
-from emulator.results.conclusion import cut_off, summed_up, told
 from emulator.results.expectations import Judgement, judge
 from emulator.results.results import Results, read
 from emulator.results.settings import how_sure
-from emulator.results.tables import failures, unmetered, warnings
 from emulator.results.units import counted
+from emulator.wording.conclusion import cut_off, summed_up, told
+from emulator.wording.tables import failures, unmetered, warnings
+from emulator.wording.terminal import settings_table, table
 
 UNMET = 3
 REPORT = "report.html"

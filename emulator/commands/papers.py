@@ -11,9 +11,9 @@ import typer
 from emulator.commands.errors import BAD_INPUT
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
-from emulator.commands.plan_text import columns, filled
 from emulator.commands.scenarios import told
 from emulator.results.papers import AGREEMENTS
+from emulator.wording.plan_text import columns, filled
 
 
 def papers(

@@ -12,7 +12,7 @@ from emulator.play.stage import Row
 from emulator.play.watcher import Status
 from emulator.record.run import Run
 from emulator.results.results import targets
-from emulator.results.verdict import verdict
+from emulator.wording.verdict import verdict
 from scenarios.schema.scenario import Scenario
 
 Charts = Sequence[tuple[str, dict[str, Any]]]  # (title, Vega-Lite specification)

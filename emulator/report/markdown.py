@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from emulator.report.comparison import MADE_BY, compare, notes, unlike
-from emulator.results import tables
 from emulator.results.caveats import remarks
-from emulator.results.markup import escaped as _text
-from emulator.results.markup import grid
 from emulator.results.results import Results, facts
 from emulator.results.settings import how_sure, settings
-from emulator.results.tables import Table
+from emulator.results.table import Table
+from emulator.wording import tables
+from emulator.wording.markup import escaped as _text
+from emulator.wording.markup import grid
 
 
 def markdown(results: Sequence[Results]) -> str:

@@ -34,11 +34,12 @@ from emulator.report import (
 from emulator.report.comparison import MADE_BY, Comparison, compare, notes, unlike
 from emulator.report.figure import Chart, Figure
 from emulator.report.vega import script_of_vega
-from emulator.results import caveats, tables
-from emulator.results.conclusion import told
+from emulator.results import caveats
 from emulator.results.results import Results, Runs, facts
 from emulator.results.settings import how_sure, settings
 from emulator.results.summary import summarise
+from emulator.wording import tables
+from emulator.wording.conclusion import told
 
 HEADLINE = 640  # width of the picture for readers without JavaScript
 ANSWER = ("times", "seconds")  # stand at the top, side by side

@@ -20,7 +20,7 @@ from emulator.results.times import Values
 from emulator.studies.answer import Answer
 from emulator.studies.comparisons import Comparison
 from emulator.studies.reading import CAPTIONS
-from emulator.studies.words import goal
+from emulator.wording.names import goal
 
 WIDTH = 420
 STEP = 11  # pixels from one target to the next

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from emulator.commands.lines import for_terminal
-from emulator.commands.plan_text import columns
 from emulator.commands.replay.files import repeated
 from emulator.replay.batch import Batch
 from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, Times, cells, flips, goals, missed, ratio
 from emulator.results import units
+from emulator.wording.plan_text import columns
 
 TOLD = 6  # lines of a kind; more are summed up
 NAMED = 3  # settings of which a line is true

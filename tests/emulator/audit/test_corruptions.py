@@ -23,8 +23,8 @@ from emulator.audit.results_laws import audit_results
 from emulator.record.folders import run_folders
 from emulator.record.record import FILES, MODEL, encode
 from emulator.record.seal import SEAL, damage, seal_results, seal_run
-from emulator.results.conclusion import summed_up
 from emulator.results.results import read
+from emulator.wording.conclusion import summed_up
 from tests.conftest import results
 
 pytestmark = pytest.mark.slow

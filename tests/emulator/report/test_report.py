@@ -17,8 +17,9 @@ from emulator.report.figure import natural
 from emulator.report.markdown import markdown
 from emulator.report.page import _verdicts, _written, charts, command, page
 from emulator.report.plain import plain
-from emulator.results import tables, units
+from emulator.results import units
 from emulator.results.results import read
+from emulator.wording import tables
 
 SCENARIO = """
 name: trial

@@ -7,11 +7,12 @@ from typing import Any, get_args
 
 import pytest
 
-from emulator.commands.table import table
 from emulator.record.events import Unsound, events_of
 from emulator.report import fates
-from emulator.results import caveats, tables
+from emulator.results import caveats
 from emulator.results.summary import summarise
+from emulator.wording import tables
+from emulator.wording.terminal import table
 from scenarios.load import build
 from scenarios.schema.scenario import Scenario
 

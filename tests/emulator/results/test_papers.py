@@ -2,8 +2,8 @@
 
 import pytest
 
-from emulator.results import tables
 from emulator.results.papers import beside, steps
+from emulator.wording import tables
 from scenarios.schema.scenario import Published
 
 

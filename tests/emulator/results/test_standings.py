@@ -10,7 +10,7 @@ import pytest
 from emulator.record.targets import Target
 from emulator.results.standings import with_intervals
 from emulator.results.summary import summarise
-from emulator.results.tables import to_targets
+from emulator.wording.tables import to_targets
 from tests.emulator.results.played import Rows, never, row, runs_of, until
 
 TARGET = Target("accuracy", 0.85)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from emulator.record.targets import Target
 from emulator.results.summary import round_bytes, spread, summarise, to_target
-from emulator.results.tables import to_targets
+from emulator.wording.tables import to_targets
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 NEVER = None

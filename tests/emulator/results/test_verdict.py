@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from emulator.record.targets import Target
-from emulator.results.hints import Plan
-from emulator.results.verdict import Verdict, verdict
+from emulator.wording.hints import Plan
+from emulator.wording.verdict import Verdict, verdict
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 from tests.emulator.results.played import Rows, never, row, runs_of, until

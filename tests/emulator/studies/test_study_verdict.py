@@ -11,11 +11,11 @@ from emulator.record.targets import Target
 from emulator.studies import analysis
 from emulator.studies.answer import Answer, Moved, Null
 from emulator.studies.comparisons import comparisons
-from emulator.studies.page import markdown
 from emulator.studies.protocol import OWN
 from emulator.studies.swings import swings
-from emulator.studies.verdict import LINES, short, verdict
-from emulator.studies.words import role
+from emulator.wording.names import role
+from emulator.wording.study_page import markdown
+from emulator.wording.study_verdict import LINES, short, verdict
 from scenarios.schema.hardware import Presence
 from scenarios.schema.scenario import Scenario
 from tests.all_of import all_of

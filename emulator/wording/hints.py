@@ -9,9 +9,9 @@ from math import ceil, log
 from emulator.record.targets import Target
 from emulator.results.observed import Observed
 from emulator.results.pace import rounds_at_pace
-from emulator.results.reasons import length
 from emulator.results.summary import FEW
 from emulator.results.times import Values
+from emulator.wording.reasons import length
 from scenarios.schema.scenario import Scenario
 
 Seen = Mapping[str, Mapping[int, Observed]]

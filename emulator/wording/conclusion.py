@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from emulator.record.digest import digest
 from emulator.results.caveats import Caveats
-from emulator.results.expectations import judge
-from emulator.results.hints import Plan
+from emulator.results.ended import Failures, ended
 from emulator.results.results import Results, targets
 from emulator.results.units import counted, under
-from emulator.results.verdict import verdict
-
-Failures = Mapping[str, Sequence[str]]  # what ended runs early, by label
+from emulator.wording.hints import Plan
+from emulator.wording.verdict import verdict
 
 
 def summed_up(
@@ -28,15 +25,10 @@ def summed_up(
     reserved = f"{cut_off(found)}, so this is no result. " if interrupted else _early([*failures, *cut_short])
     said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
     return {
-        **found.summary,
-        "failures": failures,
-        "digest": digest(found.folder),
+        **ended(found, failures, links, interrupted),
         "sentence": f"{reserved}{said.sentence} {under(found.scenario.network_model)}.",
         "why": list(said.why),
         "hints": list(said.hints),
-        "expect": [{"ok": each.ok, "text": each.text} for each in judge(found.scenario.expect, found.runs)],
-        "interrupted": interrupted,
-        "links": links,
     }
 
 

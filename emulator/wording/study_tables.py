@@ -8,7 +8,7 @@ from math import fsum, isfinite
 from emulator.results import units
 from emulator.results.resampling import figure
 from emulator.results.restricted import Contrast
-from emulator.results.tables import Table
+from emulator.results.table import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
 from emulator.results.why import Pace, Why
@@ -17,10 +17,10 @@ from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import SOME, Comparison
 from emulator.studies.protocol import OWN
 from emulator.studies.swings import unchanged
-from emulator.studies.tables import edges
-from emulator.studies.words import count, goal, got_there, role
 from emulator.tuning.results import bests
 from emulator.tuning.space import words
+from emulator.wording.names import count, goal, got_there, role
+from emulator.wording.study_files import edges
 
 DECIDED, SAME = "✓", "="
 REACHED = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from statistics import fmean
 from typing import Any
 
 from emulator.results import caveats, units
 from emulator.results.summary import FATES
+from emulator.results.table import Table
 from emulator.results.units import Unit
 
 DEVICES = 20  # of a fleet that a table shows
@@ -37,14 +38,6 @@ MEANS = (
     "seed got there; that of times has the 95 % bootstrap interval, paired by seed."
 )
 FIGURES = Unit("", 1.0, 3)  # of accuracies, and of what rounds tell
-
-
-@dataclass(frozen=True)
-class Table:
-    caption: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: int  # so many columns from the left are text, the others are numbers
 
 
 def to_targets(summary: Mapping[str, Any], energy: bool = False) -> Table:

@@ -8,6 +8,13 @@ from emulator.studies.protocol import protocol_of
 from scenarios.schema.scenario import Scenario
 
 BASELINE, RANKED = "baseline", "ranked"
+CALLED = {
+    "importance": "Ω",
+    "omega": "Ω",
+    "fisher": "Fisher",
+    "fisher_theta": "Fisher × θ",
+    "frame": "framing",
+}  # how kinds of a message, and phases, are shown
 
 
 def goal(target: Target) -> str:

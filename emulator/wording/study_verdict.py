@@ -16,7 +16,7 @@ from emulator.studies.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import SOME, Comparison
 from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.swings import swings
-from emulator.studies.words import count, goal, got_there, share
+from emulator.wording.names import count, goal, got_there, share
 from scenarios.schema.protocol import Protocol
 
 Duels = Mapping[tuple[str, str], Sequence[Cell]]

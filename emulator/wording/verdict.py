@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from math import inf, isfinite
 
 from emulator.record.targets import Target
-from emulator.results import unreached
-from emulator.results.hints import Plan, hints, of_nobody
 from emulator.results.observed import Observed
-from emulator.results.reasons import reasons, times
 from emulator.results.restricted import Contrast
 from emulator.results.standings import Runs, against, differing, observed, standings
 from emulator.results.summary import FEW
 from emulator.results.times import Values
 from emulator.results.units import counted, duration, durations, joined
+from emulator.wording import unreached
+from emulator.wording.hints import Plan, hints, of_nobody
+from emulator.wording.reasons import reasons, times
 
 Show = Callable[[float], str]
 Seen = Mapping[str, Mapping[int, Observed]]
