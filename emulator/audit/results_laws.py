@@ -12,7 +12,7 @@ from typing import Any
 
 from emulator.audit import expected, seed_laws
 from emulator.audit.audit import Audit
-from emulator.audit.format import COUNT, NAMES, TEXT
+from emulator.audit.format import COUNT, NAMES
 from emulator.lab.links import LinksAtOffsets, places
 from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
@@ -32,7 +32,7 @@ from scenarios.schema.scenario import Scenario
 CLOSE = 1e-9  # relative: another machine may add up in another order
 NO_TIMELINES = "it holds no timelines; `fedlapse replay --events` keeps those of several settings"
 SHOWN = 5  # values of the summary that differ
-SAID = {"sentence": TEXT, "why": NAMES, "hints": NAMES}  # keys of the summary that hold prose alone
+SAID = ("reserved", "verdict", "why", "hints")  # keys of the summary that hold prose alone
 PROSE = ("how_sure", "text", "assumed")  # keys whose words another build may choose otherwise
 REPORT = "report.html"
 ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", REPORT)
@@ -133,10 +133,9 @@ def _runs(scenario: Scenario, runs: Mapping[Path, Audit]) -> Iterator[str]:
 
 def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
     said = _object(out / "summary.json")
-    prose = {key: said.pop(key, ABSENT) for key in SAID}
-    yield from (
-        f"summary: {key} is {prose[key]!r}, not {kind.words}" for key, kind in SAID.items() if not kind.fits(prose[key])
-    )
+    for key in SAID:
+        if not NAMES.fits(prose := said.pop(key, ABSENT)):
+            yield f"summary: {key} is {prose!r}; it must be {NAMES.words}"
     results = results_of(out, scenario)
     failures = _failures(out, results.runs)
     links = _links(out, scenario, results.runs) if virtual else said.get("links", {})

@@ -157,9 +157,11 @@ def _incomplete(results: Results, ending: Ending, unwritten: Sequence[OSError]) 
 
 def _print_verdict(results: Results, judged: Sequence[Judgement]) -> None:
     """The answer comes last, as it is what one looks for."""
-    answer, *others = told(results.summary, results.folder)
-    say(answer, tone="answer")
-    for line in others:
+    for line in results.summary["reserved"]:
+        say(line, tone="warning")
+    (first, *others), ranked = results.summary["verdict"], results.summary["ranking"]
+    say(first, tone="won" if ranked and ranked["fastest"] else "answer")
+    for line in (*others, *told(results.summary, results.folder)):
         say(line)
     for each in judged:
         say(str(each), tone="good" if each.ok else "bad")

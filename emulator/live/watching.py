@@ -51,7 +51,7 @@ class Watching:
         total = self.scenario.rounds.max * len(self.scenario.algorithms) * len(self.scenario.seeds)
         return {
             "played": f"{played} of at most {total} rounds",
-            "sentence": f"So far: {said.sentence}",  # who plays longer rounds is behind, so why is for the end
+            "verdict": ["So far:", *said.lines],  # who plays longer rounds is behind, so why is for the end
             "charts": [{"title": title, "spec": spec} for title, spec in self._charts(runs)],
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,13 @@ def summed_up(
 
     `cut_short`: labels of which a record could not be written to its end.
     """
-    reserved = f"{cut_off(found)}, so this is no result. " if interrupted else _early([*failures, *cut_short])
+    reserved = [f"{cut_off(found)}, so this is no result."] if interrupted else _early([*failures, *cut_short])
     said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
     return {
         **ended(found, failures, links, interrupted),
-        "sentence": f"{reserved}{said.sentence} {under(found.scenario.network_model)}.",
-        "why": list(said.why),
+        "reserved": reserved,
+        "verdict": list(said.lines),
+        "why": [*said.why, f"{under(found.scenario.network_model)}."],
         "hints": list(said.hints),
     }
 
@@ -39,12 +40,17 @@ def cut_off(found: Results) -> str:
     return f"Interrupted after {few}{counted(rounds[-1], 'round')}"
 
 
-def _early(labels: Sequence[str]) -> str:
-    """What a verdict must not hide: that runs are not what the scenario says."""
-    return f"Some runs ended early ({', '.join(dict.fromkeys(labels))}). " if labels else ""
+def _early(labels: Sequence[str]) -> list[str]:
+    """A reservation that a verdict must not hide: runs are not what the scenario says."""
+    return [f"Some runs ended early ({', '.join(dict.fromkeys(labels))})."] if labels else []
 
 
-def told(summary: Mapping[str, Any], out: Path) -> list[str]:
-    """The verdict in lines: the answer, why, and what to do next with the results in this folder."""
-    hints = [str(hint).replace("OUT", shlex.quote(str(out))) for hint in summary.get("hints", ())]
-    return [str(summary["sentence"]), *(f"  {line}" for line in summary.get("why", ())), *hints]
+def answered(summary: Mapping[str, Any]) -> list[str]:
+    """The lines of the verdict, after what must be known before; [] if the runs have not come to one."""
+    return [*summary.get("reserved", ()), *summary.get("verdict", ())]
+
+
+def told(summary: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """The lines after the verdict: why, and what to do next with the results in this folder."""
+    yield from (f"  {line}" for line in summary.get("why", ()))
+    yield from (str(hint).replace("OUT", shlex.quote(str(out))) for hint in summary.get("hints", ()))

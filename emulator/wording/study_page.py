@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from emulator.results.comparison import OWN
 from emulator.results.table import Table
 from emulator.results.units import counted, joined
 from emulator.studies.answer import Answer
-from emulator.studies.protocol import OWN, protocol_of
+from emulator.studies.protocol import protocol_of
 from emulator.studies.reading import CAPTIONS, READ
 from emulator.tuning.results import remarks
 from emulator.tuning.together import target_of

@@ -1,179 +1,140 @@
-"""What `compare` ends with: who was first to the target and by how much, why, and what to do next.  Pure.
+"""What `compare` ends with: three lines on who is fastest, then why, and what to do next.  Pure.
 
-The same lines stand on the terminal, in report.html, in Markdown and in summary.json.  Times of algorithms are compared
-as in a study (docs/design/statistics.md): restricted mean times over one horizon, paired by seed, with 95 % intervals
-from 5 seeds on, and Holm's adjustment over the algorithms.
+The same lines stand on the terminal, in report.html, in Markdown and in summary.json; a study begins with three like
+them.  What they claim, the statistics show (docs/design/statistics.md): `emulator/results/comparison.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, isfinite
+from math import isfinite
 
 from emulator.record.targets import Target
-from emulator.results.observed import Observed
-from emulator.results.restricted import Contrast
-from emulator.results.standings import Runs, against, differing, observed, standings
-from emulator.results.summary import FEW
+from emulator.results.comparison import Comparison, Ranking, observed, rankings
+from emulator.results.observed import Runs as Seen
+from emulator.results.resampling import figure
+from emulator.results.summary import FEW, Rows
 from emulator.results.times import Values
 from emulator.results.units import counted, duration, durations, joined
 from emulator.wording import unreached
-from emulator.wording.hints import Plan, hints, of_nobody
+from emulator.wording.hints import USUAL, Plan, hints, of_nobody
 from emulator.wording.reasons import reasons, times
 
 Show = Callable[[float], str]
-Seen = Mapping[str, Mapping[int, Observed]]
-Standing = tuple[Target, Sequence[Values]]  # the least mean first
+NOBODY = "none"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    sentence: str  # the answer
-    why: Sequence[str] = field(default=())  # a line for each algorithm
+    lines: Sequence[str]  # the answer
+    why: Sequence[str] = field(default=())
     hints: Sequence[str] = field(default=())  # what to do next; OUT stands for the folder of the results
 
 
-def verdict(runs: Runs, targets: Sequence[Target], plan: Plan = Plan()) -> Verdict:  # noqa: B008  it is frozen
+def verdict(runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], plan: Plan = USUAL) -> Verdict:
     """On the hardest target that any run reached; if none was, how far each algorithm came.
 
-    `runs` are all rows, by label and seed.  Below 5 seeds there are values and no ranking by statistics.
+    `runs` are all rows, by label and seed.
     """
     seen = observed(runs)
     if not seen:
-        return Verdict("No round was played.")
-    ordered = sorted(targets, key=lambda target: (target.value, target.hold))
-    if not ordered:
-        return Verdict("The scenario has no target, so there is no time to compare; rounds.targets sets one.")
-    ranked = [(target, found) for target in reversed(ordered) if any(map(_times, found := standings(seen, target)))]
-    return _reached(seen, ranked, runs, plan) if ranked else _nobody(seen, ordered[0])
-
-
-def _reached(seen: Seen, ranked: Sequence[Standing], runs: Runs, plan: Plan) -> Verdict:
-    target, found = ranked[0]
-    show = durations([time for each in found for time in _times(each)])
-    if _enough(found):
-        lines = " ".join([_first(target, found, show), *_easier(ranked)])
-    else:
-        lines = _values(target, found, show)
+        return Verdict(["No round was played."])
+    if not targets:
+        return Verdict(["The scenario has no target, so there is no time to compare; rounds.targets sets one."])
+    ranked = rankings(seen, targets)
+    if not ranked:
+        return _nobody(seen, min(targets, key=lambda target: (target.value, target.hold)))
+    hardest = ranked[0]
     waiting = [label for label in runs if label not in seen]
-    none = f" No round of {joined(waiting)} was played." if waiting else ""
-    return Verdict(lines + none, list(reasons(found, seen)), list(hints(found, seen, plan)))
+    notes = [*_horizon(hardest), *_easier(ranked), *([f"No round of {joined(waiting)} was played."] if waiting else [])]
+    return Verdict(
+        answer(hardest, hardest.target.name), [*notes, *reasons(hardest, seen)], list(hints(hardest, seen, plan))
+    )
 
 
-def _enough(found: Sequence[Values]) -> bool:
-    return min(len(each.times) for each in found) >= FEW and found[0].tau > 0
+def answer(ranked: Ranking, goal: str) -> list[str]:
+    """Three lines: the fastest, those not distinguishable from it, and those significantly slower, with ratios.
+
+    Nobody is called fastest or slower below 5 seeds.  Of a single algorithm there is one line, with its time.
+    """
+    show = durations([each.mean for each in ranked.found])
+    best, label = _time(ranked.best, show), ranked.best.label
+    mean = f" (mean of {ranked.seeds} seeds)" if ranked.seeds > 1 else ""
+    if not ranked.others:
+        return [f"{label} reached {goal} in {best}{mean}."]
+    later = [each for each in ranked.others if not ranked.tested and ranked.seeds > 1 and each.apart]
+    open_ = [each for each in ranked.others if each not in (*ranked.slower, *later)]
+    slower = _named(ranked.slower, show)
+    if not ranked.tested:
+        slower = f"not known with fewer than {FEW} seeds" if ranked.seeds < FEW else "not known"
+        slower += f"; every seed took longer than any of {label}'s: {_named(later, show)}" if later else ""
+    return [
+        f"{label} is fastest to {goal}: {best}{mean}." if ranked.fastest else f"{_nobody_shown(ranked, goal)}, {best}.",
+        f"Not distinguishable from it: {_named(open_, show)}.",
+        f"Significantly slower: {slower}.",
+    ]
 
 
-def _easier(ranked: Sequence[Standing]) -> Iterator[str]:
+def _nobody_shown(ranked: Ranking, goal: str) -> str:
+    """That nobody is shown to be fastest, why not, and who has the least time."""
+    seeds = counted(ranked.seeds, "seed")
+    if ranked.tested:
+        why = f" ({seeds})"
+    elif ranked.seeds < FEW:
+        why = f": {seeds} {'is' if ranked.seeds == 1 else 'are'} too few to tell a difference from chance"
+    else:
+        why = ": runs ended too early"
+    least = "the least mean time" if ranked.seeds > 1 else "the least time"
+    return f"No algorithm is shown to be fastest to {goal}{why}. {ranked.best.label} has {least}"
+
+
+def _named(found: Sequence[Comparison], show: Show) -> str:
+    """`b 1.05x [0.98, 1.12] (47.2 s) and c 1.10x [0.97, 1.25] (49.5 s)`"""
+    return joined([f"{each.label} {over(each)} ({_time(each.mine, show)})" for each in found]) or NOBODY
+
+
+def over(each: Comparison) -> str:
+    """`1.05x [0.98, 1.12]`, without an interval where there is none."""
+    if each.contrast:
+        return times(each.contrast)
+    return "an unknown multiple" if each.ratio is None else f"{figure(each.ratio)}x"
+
+
+def _time(each: Values, show: Show) -> str:
+    """The mean time; where seeds were cut off at the horizon, the least that it can be."""
+    if each.reached == len(each.times):
+        return show(each.mean)
+    return f"at least {show(each.mean)}, {each.reached} of {counted(len(each.times), 'seed')} got there in time"
+
+
+def _horizon(ranked: Ranking) -> Iterator[str]:
+    """How far times are known of all, and who got there later."""
+    tau = ranked.best.tau
+    if isfinite(tau):
+        late = [
+            f"{each.label} with {each.later} of {counted(len(each.times), 'seed')}"
+            for each in ranked.found
+            if each.later
+        ]
+        more = f"; {joined(late)} got there later, which ratios leave out" if late else ""
+        yield f"Times count up to {duration(tau)}, as far as all runs are known{more}."
+
+
+def _easier(ranked: Sequence[Ranking]) -> Iterator[str]:
     """Differences that easier targets show, and the hardest does not; the hardest target comes first."""
     shown: set[str] = set()
-    for target, found in ranked:
-        contrasts = {each.label: against(each, found[0]) for each in found[1:]} if _enough(found) else {}
-        more = sorted(differing(contrasts) - shown)
-        if more and target != ranked[0][0]:
-            said = [f"{times(contrast)} sooner than {label}" for label in more if (contrast := contrasts[label])]
-            yield f"At {target.name}, taken by itself, {found[0].label} is {joined(said)}."
-        shown.update(more)
-
-
-def _first(target: Target, found: Sequence[Values], show: Show) -> str:
-    """`a reached accuracy 0.9 first: 44.0 s; 1.02x [0.9, 1.1] sooner than b (45.0 s; no difference shown), ...`"""
-    best, others = found[0], found[1:]
-    if not others:
-        return f"{best.label} reached {target.name} in {_told(best, show)}{_mean_of(found)}."
-    contrasts = {each.label: against(each, best) for each in others}
-    differ = differing(contrasts)
-    said = [_beside(each, contrasts[each.label], each.label in differ, len(others), show) for each in others]
-    first = f"{best.label} reached {target.name} first: {_told(best, show)}; {', '.join(said)}{_mean_of(found)}."
-    return " ".join([first, *_up_to(found)])
-
-
-def _up_to(found: Sequence[Values]) -> Iterator[str]:
-    """How far times are known of all, and who got there later."""
-    if isfinite(found[0].tau):
-        late = [f"{each.label} with {each.later} of {counted(len(each.times), 'seed')}" for each in found if each.later]
-        more = f"; {joined(late)} got there later, which ratios leave out" if late else ""
-        yield f"Times count up to {duration(found[0].tau)}, as far as all runs are known{more}."
-
-
-def _beside(each: Values, ratio: Contrast | None, differs: bool, comparisons: int, show: Show) -> str:
-    """`2.96x [2.60, 3.31] sooner than b (131 s)`"""
-    if ratio is None:
-        return f"not comparable with {each.label} ({_told(each, show)})"
-    among = f"not decided among {comparisons} comparisons" if ratio.decided else "no difference shown"
-    note = "" if differs else f"; {among}"
-    return f"{times(ratio)} sooner than {each.label} ({_told(each, show)}{note})"
-
-
-def _mean_of(found: Sequence[Values]) -> str:
-    return f" (means of {max(len(each.times) for each in found)} seeds)"
-
-
-def _values(target: Target, found: Sequence[Values], show: Show) -> str:
-    """Each seed's time, the least mean first; ranges that do not overlap are said to be disjoint."""
-    said = joined([f"{each.label} in {_each(each, show)}" for each in found])
-    told = f"{target.name} was reached by {said}."
-    if len(found) == 1:
-        return told
-    seeds = min(len(each.times) for each in found)
-    why = f"{counted(seeds, 'seed')}: no ranking by statistics" if seeds < FEW else "No ranking: runs ended too early"
-    parts = _disjoint(found)
-    return f"{told} {why}{f'; the ranges are disjoint: {parts}' if parts else ''}."
-
-
-def _disjoint(found: Sequence[Values]) -> str:
-    """`a and b before c`: every seed before lies below every seed after; nothing where all ranges overlap."""
-    groups: list[list[Values]] = [[]]
-    for number, each in enumerate(found):
-        if number and max(map(_latest, found[:number])) < min(map(_earliest, found[number:])):
-            groups.append([])
-        groups[-1].append(each)
-    named = [joined([each.label for each in group]) for group in groups]
-    return " before ".join(named) if len(named) > 1 else ""
-
-
-def _latest(each: Values) -> float:
-    return max(inf if found.time is None else found.time for found in each.times.values())
-
-
-def _earliest(each: Values) -> float:
-    """The least time that is possible: a run that did not get there would have taken longer than it lasted."""
-    return min(found.end if found.time is None else found.time for found in each.times.values())
-
-
-def _times(each: Values) -> list[float]:
-    return sorted(found.time for found in each.times.values() if found.time is not None)
-
-
-def _told(each: Values, show: Show) -> str:
-    """The mean time, or how many seeds got there and until when the others were played."""
-    times = _times(each)
-    if len(times) == len(each.times):
-        return show(sum(times) / len(times))
-    return f"{len(times)} of {counted(len(each.times), 'seed')} within {_lasted(each)}"
-
-
-def _each(each: Values, show: Show) -> str:
-    """`22.8 s and 30.7 s`, with the seeds that did not get there."""
-    times = _times(each)
-    shown = joined([*map(show, times)])
-    if len(times) == len(each.times):
-        return shown
-    missing = len(each.times) - len(times)
-    rest = f"{counted(missing, 'seed')} not within {_lasted(each)}"
-    return f"{shown} ({rest})" if times else rest
-
-
-def _lasted(each: Values) -> str:
-    ends = [found.end for found in each.times.values() if found.time is None]
-    low, high = duration(min(ends)), duration(max(ends))
-    return low if low == high else f"{low} to {high}"
+    for each in ranked:
+        more = [slower for slower in each.slower if slower.label not in shown]
+        if more and each is not ranked[0]:
+            said = [f"{slower.label} takes {over(slower)} as long as {each.best.label}" for slower in more]
+            yield f"At {each.target.name}, taken by itself, {joined(said)}."
+        shown.update(slower.label for slower in more)
 
 
 def _nobody(seen: Seen, target: Target) -> Verdict:
     """Said of the easiest target: those above it were missed too."""
     total = sum(len(of) for of in seen.values())
     first = f"No run reached {target.name} (0 of {counted(total, 'run')})."
-    sentences = " ".join([first, *unreached.sentences(seen, target)])
-    return Verdict(sentences, unreached.paces(seen, target), list(of_nobody(seen, target)))
+    lines = [first, *unreached.sentences(seen, target)]
+    return Verdict(lines, unreached.paces(seen, target), list(of_nobody(seen, target)))

@@ -25,6 +25,7 @@ from emulator.record.host import Kinds, note
 from emulator.record.record import replace_file
 from emulator.record.removal import remove, written
 from emulator.record.targets import Target
+from emulator.results.comparison import OWN
 from emulator.results.observed import Observed, Runs
 from emulator.results.results import read
 from emulator.results.units import joined
@@ -32,7 +33,7 @@ from emulator.results.why import pace
 from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
-from emulator.studies.protocol import METRIC, OWN, main_target, pairs, protocol_of, targets
+from emulator.studies.protocol import METRIC, main_target, pairs, protocol_of, targets
 from emulator.studies.stamps import Kept
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition

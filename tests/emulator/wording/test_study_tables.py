@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from emulator.results.comparison import OWN
 from emulator.studies import analysis
 from emulator.studies.answer import Moved, Null
-from emulator.studies.protocol import OWN
 from emulator.wording import study_tables
 from emulator.wording.study_files import Table, tables
 from emulator.wording.study_verdict import verdict
