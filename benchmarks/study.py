@@ -24,11 +24,11 @@ import typer
 
 from emulator.record.targets import Target
 from emulator.report.studied import png, times_of
-from emulator.results.markup import escaped
 from emulator.results.restricted import Timed
 from emulator.results.times import Values
 from emulator.studies.protocol import ranked
 from emulator.studies.reading import READ
+from emulator.wording.markup import escaped
 from scenarios.load import load
 
 LIMIT = 1800.0  # s on two cores

@@ -105,12 +105,12 @@ class Loaded:
     @property
     def verdict(self) -> str:
         """The answer, why, and what to do next: a line each."""
-        from emulator.results.conclusion import summed_up, told
+        from emulator.wording.conclusion import answered, summed_up, told
 
         summary = self.results.summary
-        if "sentence" not in summary:  # the command did not come to its end
+        if "verdict" not in summary:  # the command did not come to its end
             summary = summed_up(self.results, {}, {}, interrupted=True)
-        return "\n".join(told(summary, self.results.folder))
+        return "\n".join([*answered(summary), *told(summary, self.results.folder)])
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from emulator.audit import expected, seed_laws
 from emulator.audit.audit import Audit
-from emulator.audit.format import COUNT
+from emulator.audit.format import COUNT, NAMES
 from emulator.lab.links import LinksAtOffsets, places
 from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
@@ -20,7 +20,7 @@ from emulator.record.host import FOLDERS
 from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
-from emulator.results.conclusion import summed_up
+from emulator.results.ended import ended
 from emulator.results.results import Row, results_of
 from emulator.results.soundness import LOST, has_lost_seal
 from network.files import unique
@@ -32,14 +32,8 @@ from scenarios.schema.scenario import Scenario
 CLOSE = 1e-9  # relative: another machine may add up in another order
 NO_TIMELINES = "it holds no timelines; `fedlapse replay --events` keeps those of several settings"
 SHOWN = 5  # values of the summary that differ
-PROSE = (
-    "sentence",
-    "why",
-    "hints",
-    "how_sure",
-    "text",
-    "assumed",
-)  # keys of the summary whose words another build may choose otherwise
+SAID = ("reserved", "verdict", "why", "hints")  # keys of the summary that hold prose alone
+PROSE = ("how_sure", "text", "assumed")  # keys whose words another build may choose otherwise
 REPORT = "report.html"
 ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", REPORT)
 SOMETIMES = {"speedup", "strangers"}  # keys of host.json: over sockets
@@ -139,10 +133,13 @@ def _runs(scenario: Scenario, runs: Mapping[Path, Audit]) -> Iterator[str]:
 
 def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
     said = _object(out / "summary.json")
+    for key in SAID:
+        if not NAMES.fits(prose := said.pop(key, ABSENT)):
+            yield f"summary: {key} is {prose!r}; it must be {NAMES.words}"
     results = results_of(out, scenario)
     failures = _failures(out, results.runs)
     links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
-    due = json.loads(json.dumps(summed_up(results, failures, links)))
+    due = json.loads(json.dumps(ended(results, failures, links)))
     wrong = [change for change in unlike(said, due) if not (_near(change) or _reworded(change))]
     for change in wrong[:SHOWN]:
         yield f"summary: {change.key} is {change.a!r}, but the records say {change.b!r}"

@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from emulator.commands.options import QUICKSTART, Format, FormatOption, scenario_of
-from emulator.commands.plan_text import columns, filled, grid, printed
 from emulator.terminal.errors import told_in_one_line
 from emulator.terminal.lines import busy
+from emulator.wording.plan_text import columns, filled, grid, printed
 from scenarios.builders import plugins
 from scenarios.load import BadScenario, shipped
 from scenarios.schema.scenario import Scenario

@@ -16,10 +16,10 @@ from emulator.commands.options import (
     What,
     scenario_of,
 )
-from emulator.commands.plan_text import text
 from emulator.sessions.computing import DeviceOption, Workers
 from emulator.terminal.errors import BAD_INPUT, told_in_one_line
 from emulator.terminal.lines import say
+from emulator.wording.plan_text import text
 from scenarios.text.faults import placed
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 import typer
 
 from emulator.commands.options import Format
-from emulator.commands.table import settings_table, table
 from emulator.record.digest import twin
-from emulator.results.conclusion import cut_off, told
 from emulator.results.expectations import Judgement
 from emulator.results.results import Results
 from emulator.results.settings import how_sure
-from emulator.results.tables import unmetered
 from emulator.sessions.ending import REPORT, Ended, incomplete, warn
 from emulator.terminal.lines import say
 from emulator.terminal.stopping import uninterrupted
+from emulator.wording.conclusion import cut_off, told
+from emulator.wording.tables import unmetered
+from emulator.wording.terminal import settings_table, table
 
 
 def concluded(ended: Ended, format: Format) -> int:
@@ -51,9 +51,11 @@ def _print(ended: Ended, format: Format) -> None:
 
 def _print_verdict(results: Results, judged: Sequence[Judgement]) -> None:
     """The answer comes last, as it is what one looks for."""
-    answer, *others = told(results.summary, results.folder)
-    say(answer, tone="answer")
-    for line in others:
+    for line in results.summary["reserved"]:
+        say(line, tone="warning")
+    (first, *others), ranked = results.summary["verdict"], results.summary["ranking"]
+    say(first, tone="won" if ranked and ranked["fastest"] else "answer")
+    for line in (*others, *told(results.summary, results.folder)):
         say(line)
     for each in judged:
         say(str(each), tone="good" if each.ok else "bad")

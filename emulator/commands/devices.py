@@ -13,9 +13,9 @@ from rich.table import Table as Grid
 
 from devices.profiles import NAMED, Said, Table, shipped
 from emulator.commands.options import Format, FormatOption
-from emulator.commands.plan_text import columns, filled, grid, printed
 from emulator.commands.scores import lines
 from emulator.terminal.errors import told_in_one_line
+from emulator.wording.plan_text import columns, filled, grid, printed
 from scenarios.builders import boards
 from scenarios.text.faults import BadScenario, did_you_mean
 

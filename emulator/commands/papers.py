@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from emulator.commands.options import Format, FormatOption
-from emulator.commands.plan_text import columns, filled
 from emulator.commands.scenarios import told
 from emulator.results.papers import AGREEMENTS
 from emulator.terminal.errors import BAD_INPUT
 from emulator.terminal.lines import say
+from emulator.wording.plan_text import columns, filled
 
 
 def papers(

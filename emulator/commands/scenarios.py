@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from emulator.commands.options import Format, FormatOption
-from emulator.commands.plan_text import columns, filled
 from emulator.results.units import counted
+from emulator.wording.plan_text import columns, filled
 from scenarios.schema.scenario import Scenario
 from scenarios.text import source
 

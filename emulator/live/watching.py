@@ -12,7 +12,7 @@ from emulator.play.stage import Row
 from emulator.play.watcher import Status
 from emulator.record.run import Run
 from emulator.results.results import targets
-from emulator.results.verdict import verdict
+from emulator.wording.verdict import verdict
 from scenarios.schema.scenario import Scenario
 
 Charts = Sequence[tuple[str, dict[str, Any]]]  # (title, Vega-Lite specification)
@@ -51,7 +51,7 @@ class Watching:
         total = self.scenario.rounds.max * len(self.scenario.algorithms) * len(self.scenario.seeds)
         return {
             "played": f"{played} of at most {total} rounds",
-            "sentence": f"So far: {said.sentence}",  # who plays longer rounds is behind, so why is for the end
+            "verdict": ["So far:", *said.lines],  # who plays longer rounds is behind, so why is for the end
             "charts": [{"title": title, "spec": spec} for title, spec in self._charts(runs)],
         }
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
 from emulator.record.run import Run
 from emulator.record.targets import Target, reached
 from emulator.replay.replayer import Parting, Replayed
 from emulator.results import units
-from emulator.results.resampling import interval
-from emulator.results.summary import FEW, Spread, spread, to_target
+from emulator.results.comparison import OWN, Ranking, compared, ranking
+from emulator.results.observed import Observed
+from emulator.results.restricted import Timed
+from emulator.results.summary import FEW, Spread, spread
+from emulator.results.times import Values, bound, known_for, mean
 
 ALL = "all rounds"  # beside the targets: what a run takes for as many rounds as all runs have
 UNKNOWN = "not known"
@@ -22,60 +25,70 @@ ASSUMPTION = (
     "from the first decision that differs on, a model is taken to be as accurate as the recorded one after as many "
     "rounds with enough replies"
 )
-TIE = 1.01  # the next one's time over the first one's, below which nobody is said to win
+TIE = 1.01  # the next one's mean time over the least, below which nobody is said to win
 TIED = "tie"
-
-
-def ratio(first: float, second: float) -> float | None:
-    """The second of two times in s over the first, below TIE in a tie; None if the second is never, or the first 0."""
-    if first == second:
-        return 1.0
-    return second / first if first and second < math.inf else None
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds to a target, by seed: inf is never, None is not known, as the replay ended before."""
+    """One algorithm's runs to a target: the same times, means and horizon as those of `compare`."""
 
-    seeds: Mapping[int, float | None]
+    seeds: Mapping[int, Timed | None]  # None is not known, as the replay ended before
     assumed: bool = False  # whether one of them rests on accuracies from after a decision that came out otherwise
+    tau: float = math.inf  # the horizon of all algorithms, s; inf: all got there
 
     @property
     def known(self) -> bool:
         return bool(self.seeds) and None not in self.seeds.values()
 
     @property
+    def timed(self) -> dict[int, Timed]:
+        """The times that are known."""
+        return {seed: each for seed, each in self.seeds.items() if each is not None}
+
+    @property
     def plain(self) -> dict[str, float | str | None]:
         """As JSON has it: null is never."""
-        return {
-            str(seed): (UNKNOWN if at is None else None if at == math.inf else at) for seed, at in self.seeds.items()
-        }
+        return {str(seed): UNKNOWN if each is None else each.time for seed, each in self.seeds.items()}
+
+    def values(self, target: str, label: str) -> Values:
+        """The times as comparisons take them."""
+        return Values(OWN, Target(target, 0.0), label, self.timed, self.tau)
+
+    @property
+    def mean(self) -> float:
+        """The restricted mean, s; of known times."""
+        return mean(self.timed, bound(self.timed.values(), self.tau))
+
+    @property
+    def cut(self) -> bool:
+        """Some seeds did not get there by the horizon, so the mean is less than that of their times would be."""
+        return any(each.time is None or each.time > self.tau for each in self.timed.values())
 
     @property
     def spread(self) -> Spread:
-        """Median, low and high; None stands for never."""
-        return spread([None if value in (None, math.inf) else value for value in self.seeds.values()])
-
-    @property
-    def median(self) -> float:
-        """Seconds, inf for never; of known times."""
-        value = self.spread["median"]
-        return math.inf if value is None else value
+        """Mean, low and high; None stands for never."""
+        found = spread([each.time for each in self.timed.values()])
+        return {**found, "mean": None if found["low"] is None else self.mean}
 
 
-def time_to(replayed: Replayed, target: Target, rounds: int) -> float | None:
+def time_to(replayed: Replayed, target: Target, rounds: int) -> Timed | None:
     """When a run of the given number of rounds reached it; see Times."""
-    ended = replayed.failure is not None or len(replayed.rows) < rounds
-    found = to_target(replayed.rows[: replayed.unknown], target)
-    if found is not None:
-        return found["time_s"]
-    return None if ended or replayed.unknown is not None else math.inf
+    rows = replayed.rows[: replayed.unknown]
+    if not rows:
+        return None
+    found = Observed(rows, tuple(float(row["time_s"]) for row in rows)).timed(target)
+    open_ = replayed.failure is not None or len(replayed.rows) < rounds or replayed.unknown is not None
+    return None if found.time is None and open_ else found
 
 
-def time_of(replayed: Replayed, rounds: int) -> float | None:
+def time_of(replayed: Replayed, rounds: int) -> Timed | None:
     """When the given number of rounds had been played; None if it ended before, or with the failures of the last."""
     failed = replayed.failure is not None and len(replayed.rows) <= rounds
-    return float(replayed.rows[rounds - 1]["time_s"]) if 0 < rounds <= len(replayed.rows) and not failed else None
+    if failed or not 0 < rounds <= len(replayed.rows):
+        return None
+    end = float(replayed.rows[rounds - 1]["time_s"])
+    return Timed(end, end)
 
 
 def assumed(replayed: Replayed, target: Target | None) -> bool:
@@ -91,7 +104,7 @@ class Result:
 
     label: str
     seed: int
-    times: Mapping[str, float | None]  # by target, see Times
+    times: Mapping[str, Timed | None]  # by target, see Times
     end: float  # s, of its last round
     parting: Parting | None
     assumed: int  # messages and pieces of work that the record lacks
@@ -154,28 +167,42 @@ class Finding:
     loops: int  # of the trace that was repeated most
     pieces: int = 0  # all messages and pieces of work
 
-    def order(self, target: str) -> tuple[str, ...] | None:
-        """The labels, the fastest first; None if not all are known or none gets there."""
+    def ranking(self, target: str) -> Ranking | None:
+        """All algorithms over the one with the least mean time; None if not all are known or none gets there."""
         times = self.times[target]
-        if not all(each.known for each in times.values()) or all(each.median == math.inf for each in times.values()):
+        if not all(each.known for each in times.values()) or all(each.spread["low"] is None for each in times.values()):
             return None
-        return tuple(sorted(times, key=lambda label: times[label].median))  # ties: in the scenario's order
+        return ranking(each.values(target, label) for label, each in times.items())
+
+    def order(self, target: str) -> tuple[str, ...] | None:
+        """The labels, the least mean time first, equal ones as in the scenario; None as for `ranking`."""
+        ranked = self.ranking(target)
+        return tuple(each.label for each in ranked.found) if ranked else None
 
     def ahead(self, target: str, one: str, other: str) -> bool:
-        """Whether `one` gets there before the `other`, where all times are known, and not in a tie.
+        """Whether `one` has the lesser mean time than the `other`, where all times are known, and not in a tie.
 
         From five seeds on, the interval of the ratio of their means must leave 1 out, too.
         """
-        mine, theirs = self.times[target][one], self.times[target][other]
-        lead = ratio(mine.median, theirs.median)
-        return mine.median < theirs.median and (lead is None or (lead >= TIE and _shown(mine, theirs)))
+        mine, theirs = (self.times[target][label].values(target, label) for label in (one, other))
+        found = compared(theirs, mine, mine.tau)
+        if found.ratio is None or found.ratio < TIE:
+            return False
+        return found.contrast.low > 1 if found.contrast else len(mine.times) < FEW
 
     def first(self, target: str) -> str | None:
-        """The label that gets there first, or TIED; None if that is not known or none gets there."""
-        order = self.order(target)
-        if order is None:
+        """The label with the least mean time, or TIED; None as for `ranking`.
+
+        It leads the next one by 1 %, and from five seeds on it is fastest as `compare` has it.
+        """
+        ranked = self.ranking(target)
+        if ranked is None:
             return None
-        return order[0] if len(order) == 1 or self.ahead(target, *order[:2]) else TIED
+        if not ranked.others:
+            return ranked.best.label
+        lead = ranked.others[0].ratio
+        shown = ranked.fastest is not None if ranked.tested or ranked.seeds >= FEW else True
+        return ranked.best.label if shown and lead is not None and lead >= TIE else TIED
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -201,26 +228,13 @@ class Finding:
         }
 
 
-def _shown(one: Times, other: Times) -> bool:
-    """Whether the seeds show that one takes less time than the other; below five they need not.
-
-    A seed that never gets there counts with the latest time of any other.
-    """
-    seeds = sorted(one.seeds.keys() & other.seeds.keys())
-    known = [[of.seeds[seed] for seed in seeds] for of in (one, other)]
-    latest = max((at for at in chain.from_iterable(known) if at is not None and at < math.inf), default=0.0)
-    if len(seeds) < FEW or not latest:
-        return True
-    found = interval([[min(at, latest) for at in of if at is not None] for of in known], (1, -1))
-    return found is None or found.high < 1
-
-
 def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) -> Finding:
     """Sums up the replays of all runs in one setting."""
     times: dict[str, dict[str, Times]] = {}
     for target, of in _seconds(replays).items():
         guessed = {each.label for each in replays if target in each.guesses}
-        times[target] = {label: Times(seeds, label in guessed) for label, seeds in of.items()}
+        tau = known_for(*({seed: at for seed, at in seeds.items() if at} for seeds in of.values()))
+        times[target] = {label: Times(seeds, label in guessed, tau) for label, seeds in of.items()}
     failures = [Note(r.label, r.seed, f"ends early: {r.failure}") for r in replays if r.failure]
     assumed, pieces = sum(each.assumed for each in replays), sum(each.pieces for each in replays)
     loops = max((each.loops for each in replays), default=0)
@@ -234,9 +248,9 @@ def _partings(replays: Sequence[Result]) -> Iterator[Note]:
             yield Note(each.label, each.seed, said)
 
 
-def _seconds(replays: Sequence[Result]) -> dict[str, dict[str, dict[int, float | None]]]:
+def _seconds(replays: Sequence[Result]) -> dict[str, dict[str, dict[int, Timed | None]]]:
     """Times by target, label and seed."""
-    found: dict[str, dict[str, dict[int, float | None]]] = {}
+    found: dict[str, dict[str, dict[int, Timed | None]]] = {}
     for each in replays:
         for target, at in each.times.items():
             found.setdefault(target, {}).setdefault(each.label, {})[each.seed] = at
@@ -252,7 +266,7 @@ def goals(record: Finding) -> list[str]:
 def missed(record: Finding, target: str) -> bool:
     """Whether no run of it gets there."""
     seeds = (at for times in record.times[target].values() for at in times.seeds.values())
-    return all(at in (None, math.inf) for at in seeds)
+    return all(at is None or at.time is None for at in seeds)
 
 
 def flips(findings: Sequence[Finding], target: str) -> list[str]:
@@ -266,6 +280,10 @@ def flips(findings: Sequence[Finding], target: str) -> list[str]:
 def cells(each: Finding, target: str, unit: units.Unit) -> list[str]:
     """The times of one row of a table, as text; ~ for those that rest on assumed accuracies."""
     return [
-        f"{GUESS * times.assumed}{units.spread(times.spread, unit)}" if times.known else UNKNOWN
+        f"{GUESS * times.assumed}{'≥ ' * _cut(times)}{units.spread(times.spread, unit)}" if times.known else UNKNOWN
         for times in each.times[target].values()
     ]
+
+
+def _cut(times: Times) -> bool:
+    return times.cut and times.spread["low"] is not None

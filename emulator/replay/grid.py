@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from emulator.replay.conditions import Condition
-from emulator.replay.findings import TIE, TIED, Finding, Times, ratio
+from emulator.replay.findings import TIED, Finding, Times
 
 AXES = {  # name: title, unit, what one of it is in ours
     "uplink": ("uplink", "Mbit/s", 1e6 / 8),
@@ -52,17 +51,13 @@ class Cell:
     place: Mapping[str, int]  # by axis: number of its value
     winner: str | None  # None: not known, or nobody gets there
     runner_up: str | None
-    ratio: float | None  # the runner-up's time over the winner's; None: it never gets there
+    ratio: float | None  # the runner-up's mean time over the winner's
     agree: bool  # whether each seed by itself has this winner
-    times: Mapping[str, float | None]  # medians in s by label; None: never, or not known
+    times: Mapping[str, float | None]  # means in s by label; None: never, or not known
     known: bool  # whether all of them are known
     assumed: bool = False  # whether one of them rests on accuracies from after a decision that came out otherwise
+    tie: bool = False  # whether the first two are within 1 %, or five seeds or more do not show who is first
     why: str = ""  # if it is not known: where a replay of this point ends; else where one stops being exact
-
-    @property
-    def tie(self) -> bool:
-        """Whether the first two are so near that neither wins."""
-        return self.ratio is not None and self.ratio < TIE
 
     @property
     def first(self) -> str | None:
@@ -71,7 +66,7 @@ class Cell:
 
     @property
     def plain(self) -> dict[str, Any]:
-        return {**vars(self), "tie": self.tie, "place": dict(self.place), "times": dict(self.times)}
+        return {**vars(self), "place": dict(self.place), "times": dict(self.times)}
 
 
 Point = tuple[Mapping[str, int], Condition]  # its place on the axes, and what all devices' links are there
@@ -97,15 +92,17 @@ def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterat
 
 
 def cell(place: Mapping[str, int], found: Finding, target: str) -> Cell:
-    """Who wins at a point: by the median over seeds, and by how much."""
+    """Who wins at a point: by the mean over seeds, and by how much."""
     times = found.times[target]
     known = all(each.known for each in times.values())
     assumed = known and any(each.assumed for each in times.values())
-    winner, second = (*(found.order(target) or ()), None, None)[:2]
-    lead = ratio(times[winner].median, times[second].median) if winner and second else None
-    agree = winner is None or _agree(found, target, winner)
-    shown, why = _shown(times), _why(found, known)
-    return Cell(place, winner, second, lead, agree, shown, known, assumed, why)
+    ranked = found.ranking(target)
+    if ranked is None:
+        return Cell(place, None, None, None, True, _shown(times), known, assumed, why=_why(found, known))
+    winner, second = ranked.best.label, ranked.others[0] if ranked.others else None
+    agree, tie = _agree(found, target, winner), found.first(target) == TIED
+    lead, next_ = (second.ratio, second.label) if second else (None, None)
+    return Cell(place, winner, next_, lead, agree, _shown(times), known, assumed, tie, _why(found, known))
 
 
 def _why(found: Finding, known: bool) -> str:
@@ -114,8 +111,8 @@ def _why(found: Finding, known: bool) -> str:
 
 
 def _shown(times: Mapping[str, Times]) -> dict[str, float | None]:
-    """Medians in s by label; None: never, or not known."""
-    return {label: each.spread["median"] if each.known else None for label, each in times.items()}
+    """Means in s by label; None: never, or not known."""
+    return {label: each.spread["mean"] if each.known else None for label, each in times.items()}
 
 
 def _agree(found: Finding, target: str, winner: str) -> bool:
@@ -126,10 +123,9 @@ def _agree(found: Finding, target: str, winner: str) -> bool:
 
 def _first(found: Finding, target: str, seed: int) -> str | None:
     """Who wins in one seed alone; None if nobody gets there."""
-    at = {label: value for label, each in found.times[target].items() if (value := each.seeds.get(seed)) is not None}
-    if not at or min(at.values()) == math.inf:
-        return None
-    return min(at, key=lambda label: at[label])  # ties: in the scenario's order
+    at = {label: each.time for label, of in found.times[target].items() if (each := of.seeds.get(seed))}
+    known = {label: time for label, time in at.items() if time is not None}
+    return min(known, key=lambda label: known[label]) if known else None  # ties: in the scenario's order
 
 
 def frontier(cells: Sequence[Cell], x: str, y: str) -> list[tuple[float, float, float, float]]:

@@ -20,7 +20,7 @@ from emulator.results.summary import FEW, round_bytes
 
 POINTS = 1600  # a chart: more than a screen has columns
 DOTS = 40  # points of a curve up to which each is marked
-STORY = 1.3  # times the slowest median to the last target that was reached: there the axis ends
+STORY = 1.3  # times the slowest mean to the last target that was reached: there the axis ends
 Along = Callable[[Sequence[Row]], Sequence[float]]
 Line = tuple[str, str, float, float, float, float, int]  # label, seed, x, accuracy, low, high, seeds
 
@@ -69,11 +69,11 @@ def figure(
     unit = axis.unit(iter([end]))
     story = _story(axis, summary, targets, end)
     marks = [
-        (label, entry[axis.measure]["median"] / unit.size, target.value)
+        (label, entry[axis.measure]["mean"] / unit.size, target.value)
         for target in targets
         if target.metric == "accuracy"
         for label, said in summary["labels"].items()
-        if (entry := said["targets"].get(target.name)) and entry[axis.measure]["median"] is not None
+        if (entry := said["targets"].get(target.name)) and _everybody(entry)
     ]
     title = f"Accuracy against {axis.title}"
     shown = f"{axis.title}, {unit.name}" if unit.name else axis.title
@@ -112,8 +112,13 @@ def _story(axis: Axis, summary: Mapping[str, Any], targets: Sequence[Target], en
     if target is None:
         return end
     known = [said["targets"].get(target.name) for said in summary["labels"].values()]
-    medians: list[Any] = [entry[axis.measure]["median"] if entry else None for entry in known]
-    return end if None in medians else min(end, STORY * max(medians))
+    means: list[Any] = [entry[axis.measure]["mean"] if entry and _everybody(entry) else None for entry in known]
+    return end if None in means else min(end, STORY * max(means))
+
+
+def _everybody(entry: Mapping[str, Any]) -> bool:
+    """All seeds reached the target, so its mean is one of times alone."""
+    return bool(entry["reached"] == entry["of"] and entry["time_s"]["mean"] is not None)
 
 
 def _chart(
@@ -150,15 +155,15 @@ def _chart(
                 y=accuracy, color=colour, tooltip=_tips(axis)
             ),
             *_rules(targets),
-            *_medians(marks, x, colour, axis),
+            *_diamonds(marks, x, colour, axis),
         ]
     ).properties(height=300)
     check = alt.binding_checkbox(name="to the end of all runs ") if story < end else alt.Undefined
     return chart.add_params(alt.param(name="whole", value=False, bind=check))
 
 
-def _medians(marks: Sequence[Any], x: alt.X, colour: alt.Color, axis: str) -> Iterator[alt.Chart]:
-    """A diamond where the table's median stands."""
+def _diamonds(marks: Sequence[Any], x: alt.X, colour: alt.Color, axis: str) -> Iterator[alt.Chart]:
+    """A diamond at the table's mean."""
     if marks:
         tips = ["label:N", alt.Tooltip("x:Q", title=axis, format=",.4~g")]
         yield (
@@ -198,5 +203,5 @@ def _caption(runs: Runs, marks: Sequence[Any], targets: Sequence[Target]) -> str
         said.append("Line: the median over seeds, as long as all were played; band: the quartiles.")
     said.append("A model counts until the next one is evaluated.")
     if any(target.metric == "accuracy" for target in targets):
-        said.append("Dashed: the targets." + (" Diamonds: the medians of the table." if marks else ""))
+        said.append("Dashed: the targets." + (" Diamonds: the means of the table." if marks else ""))
     return " ".join(said)

@@ -10,7 +10,7 @@ from typing import Any
 from emulator.record.events import Event
 from emulator.record.targets import Target
 from emulator.results.results import Results, Runs, classes, momentum, targets
-from emulator.results.standings import with_intervals
+from emulator.results.standings import with_means
 from emulator.results.summary import summarise
 
 AT_THE_END = ("rounds", "final", "numbers", "time_s", "bytes", "joules", "device_rounds")  # of a label's summary
@@ -18,7 +18,7 @@ MADE_BY = "made by fedlapse report"  # stands at the beginning of whatever it wr
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SideBySide:
     """All algorithms of all folders; of several folders they are called FOLDER/label."""
 
     sources: Mapping[str, Results]  # by what the folder is called
@@ -36,7 +36,7 @@ class Comparison:
         return results.events(own, seed)
 
 
-def compare(results: Sequence[Results]) -> Comparison:
+def compare(results: Sequence[Results]) -> SideBySide:
     """The baseline is the first label of the first.  Raises ValueError if there is nothing to compare."""
     if not results:
         raise ValueError("nothing to report on: give at least one folder of results")
@@ -51,7 +51,7 @@ def compare(results: Sequence[Results]) -> Comparison:
     if lengths:
         summary = _ended_after(min(lengths), summary, runs)
     ordered = _ordered(summary, list(runs), list(aims))
-    return Comparison(sources, runs, origin, list(aims.values()), ordered)
+    return SideBySide(sources, runs, origin, list(aims.values()), ordered)
 
 
 def _ended_after(rounds: int, summary: Mapping[str, Any], runs: Runs) -> Mapping[str, Any]:
@@ -115,9 +115,8 @@ def _summary(
     drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
     known = {label: classes(one.split) for label, (one, _) in origin.items()}
     played = {label: seeds for label, seeds in runs.items() if seeds}
-    summary = summarise(played, aims, drag, known)
-    if not differing(results):  # else no two seeds are a pair
-        summary = with_intervals(summary, played, aims)
+    pairs = not differing(results)  # else no two seeds are a pair
+    summary = with_means(summarise(played, aims, drag, known), played, aims, pairs)
     return {
         **summary,
         "failures": {label: list(one.summary.get("failures", {}).get(own, [])) for label, (one, own) in origin.items()},
@@ -134,13 +133,13 @@ def differing(results: Sequence[Results]) -> list[str]:
     return [part for part in said[0] if any(other[part] != said[0][part] for other in said[1:])]
 
 
-def notes(all_: Comparison) -> list[str]:
+def notes(all_: SideBySide) -> list[str]:
     """Why results cannot be relied on as they are; of several folders with the folder's name."""
     several = len(all_.sources) > 1
     return [f"{name}: {note}" if several else note for name, one in all_.sources.items() for note in one.notes]
 
 
-def unlike(all_: Comparison) -> list[str]:
+def unlike(all_: SideBySide) -> list[str]:
     """What must be known before ratios are read."""
     parts = differing(list(all_.sources.values()))
     return [f"These results differ in {', '.join(parts)} too, so ratios compare unlike runs."] if parts else []

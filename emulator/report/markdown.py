@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from emulator.report.comparison import MADE_BY, compare, notes, unlike
-from emulator.results import tables
 from emulator.results.caveats import remarks
-from emulator.results.markup import escaped as _text
-from emulator.results.markup import grid
 from emulator.results.results import Results, facts
 from emulator.results.settings import how_sure, settings
-from emulator.results.tables import Table
+from emulator.results.table import Table
+from emulator.wording import tables
+from emulator.wording.conclusion import answered
+from emulator.wording.markup import escaped as _text
+from emulator.wording.markup import grid
 
 
 def markdown(results: Sequence[Results]) -> str:
@@ -22,17 +23,17 @@ def markdown(results: Sequence[Results]) -> str:
     for name, one in all_.sources.items():
         named = f"**{_text(name)}**: " if len(all_.sources) > 1 else ""
         parts.append(f"{named}{_text(facts(one.scenario))}")
-        if one.summary.get("sentence"):
-            parts.append(named + _text(str(one.summary["sentence"])))
+        if lines := answered(one.summary):
+            parts.append(named + "  \n".join(_text(str(line)) for line in lines))
             parts.append("\n".join(f"- {_text(str(line))}" for line in one.summary.get("why", ())))
         said = [f"- {'✅' if each['ok'] else '❌'} {_text(each['text'])}" for each in one.summary.get("expect") or ()]
         parts += [
             *([f"**{_text(name)}**"] if said and len(all_.sources) > 1 else []),
             *(["\n".join(said)] if said else []),
         ]
-    to_targets = tables.to_targets(all_.summary, energy=True)
+    to_targets = tables.to_targets(all_.summary)
     parts += _table(to_targets) if to_targets.rows else []
-    parts += _table(tables.at_the_end(all_.summary, energy=True))
+    parts += _table(tables.at_the_end(all_.summary))
     for shown in (tables.numbers(all_.summary), tables.published(all_.summary)):
         parts += _table(shown) if shown.rows else []
     for one in all_.sources.values():

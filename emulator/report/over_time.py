@@ -9,7 +9,7 @@ import altair as alt
 
 from emulator.record.events import Event, TransferEnded, TransferStarted
 from emulator.report import palette, rounds, timeline
-from emulator.report.comparison import Comparison
+from emulator.report.comparison import SideBySide
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, dressed, table
 from emulator.results import units
@@ -24,7 +24,7 @@ WAYS = {"down": "download", "up": "upload"}
 Moment = tuple[float, float]  # when, Mbit/s
 
 
-def availability(all_: Comparison) -> Figure | None:
+def availability(all_: SideBySide) -> Figure | None:
     """The share of the fleet that is online; a sentence where all of it always is."""
     end = max((rows[-1]["time_s"] for seeds in all_.runs.values() for rows in seeds.values() if rows), default=0.0)
     if not end:
@@ -65,7 +65,7 @@ def _online(one: Results, end: float) -> Iterator[Moment]:
         yield t, 100 * sum(each.on(t) for each in there) / len(there)
 
 
-def rates(all_: Comparison) -> Figure | None:
+def rates(all_: SideBySide) -> Figure | None:
     """Of the run that is chosen; None if nothing was transferred."""
     unit = timeline.unit_of(all_.runs) if any(map(any, map(dict.values, map(dict, all_.runs.values())))) else None
     shown = rounds.kept(all_.runs)

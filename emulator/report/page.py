@@ -31,14 +31,15 @@ from emulator.report import (
     timeline,
     times,
 )
-from emulator.report.comparison import MADE_BY, Comparison, compare, notes, unlike
+from emulator.report.comparison import MADE_BY, SideBySide, compare, notes, unlike
 from emulator.report.figure import Chart, Figure
 from emulator.report.vega import script_of_vega
-from emulator.results import caveats, tables
-from emulator.results.conclusion import told
+from emulator.results import caveats
 from emulator.results.results import Results, Runs, facts
 from emulator.results.settings import how_sure, settings
 from emulator.results.summary import summarise
+from emulator.wording import tables
+from emulator.wording.conclusion import answered, told
 
 HEADLINE = 640  # width of the picture for readers without JavaScript
 ANSWER = ("times", "seconds")  # stand at the top, side by side
@@ -88,7 +89,7 @@ def style() -> str:
     return _text("page.css")
 
 
-def figures(all_: Comparison) -> list[Figure]:
+def figures(all_: SideBySide) -> list[Figure]:
     """The pictures and sentences for which there is something to show, in the order of the page."""
     runs, target = all_.runs, times.hardest(all_.summary, all_.targets)
     axes = (accuracy.TIME, accuracy.ROUNDS, accuracy.BYTES)
@@ -112,7 +113,7 @@ def figures(all_: Comparison) -> list[Figure]:
 
 
 @debug_mode(False)  # that Altair checks every part of every chart takes longer than all the rest; tests do it
-def render(all_: Comparison) -> str:
+def render(all_: SideBySide) -> str:
     drawn = figures(all_)
     specs = {figure.name: figure.spec(validate=False) for figure in drawn if figure.chart}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -127,8 +128,8 @@ def render(all_: Comparison) -> str:
         remarks=list(_remarks(all_)),
         answer=[figure for figure in drawn if figure.name in ANSWER],
         first=[figure for figure in drawn if figure.name == FIRST],
-        to_targets=tables.to_targets(all_.summary, energy=True),
-        at_the_end=tables.at_the_end(all_.summary, energy=True),
+        to_targets=tables.to_targets(all_.summary),
+        at_the_end=tables.at_the_end(all_.summary),
         of_devices=tables.of_devices(all_.summary),
         numbers=tables.numbers(all_.summary),
         published=tables.published(all_.summary),
@@ -170,17 +171,20 @@ def _written(one: Results) -> Iterator[tuple[str, Any]]:
         yield "text", long if len(given.file) > MOST_SHOWN else given.file.decode("utf-8-sig", "replace")
 
 
-def _verdicts(all_: Comparison) -> Iterator[tuple[str, list[str]]]:
-    """The lines that `compare` ended with, by folder: the answer, why, and what to do next."""
+def _verdicts(all_: SideBySide) -> Iterator[tuple[str, tuple[list[str], list[str]]]]:
+    """The lines that `compare` ended with, by folder: the answer; and why, and what to do next."""
     for name, one in all_.sources.items():
-        if one.summary.get("sentence"):
+        if lines := answered(one.summary):
             folder = Path(one.folder.resolve().name)  # the page stays the same where results are moved as they are
-            first, *others = (UNITS.sub("\\1\u00a0\\2", line.strip()) for line in told(one.summary, folder))
-            metrics = tuple(target.metric for target in all_.targets)
-            yield name, [first[0].upper() + first[1:] if first.startswith(metrics) else first, *others]
+            yield name, ([_kept(line) for line in lines], [_kept(line) for line in told(one.summary, folder)])
 
 
-def _remarks(all_: Comparison) -> Iterator[str]:
+def _kept(line: str) -> str:
+    """With each number and its unit on one line."""
+    return UNITS.sub("\\1\u00a0\\2", line.strip())
+
+
+def _remarks(all_: SideBySide) -> Iterator[str]:
     """What is to be said of links and of energy, and is no warning; and of maps that are not shown."""
     said = [*caveats.remarks(all_.summary.get("links", {})), *(f"{line}." for line in tables.unmetered(all_.summary))]
     yield from (f"{line[0].upper()}{line[1:]}" for line in said)
@@ -201,7 +205,7 @@ def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:
     return {heading: listed for heading, listed in found.items() if listed}
 
 
-def _splits(all_: Comparison) -> Iterator[Figure | None]:
+def _splits(all_: SideBySide) -> Iterator[Figure | None]:
     """One heat-map for each split that differs from those before."""
     told: list[Any] = []
     for number, (name, one) in enumerate(all_.sources.items(), 1):
@@ -213,7 +217,7 @@ def _splits(all_: Comparison) -> Iterator[Figure | None]:
             )
 
 
-def _maps(all_: Comparison) -> Iterator[Figure]:
+def _maps(all_: SideBySide) -> Iterator[Figure]:
     """Those that `fedlapse map` has left in the folders."""
     sources = all_.sources.values()
     for number, one in enumerate(sources, 1):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from emulator.wording.names import CALLED
+
 # Okabe and Ito (2008), without yellow and black, which one of the two backgrounds would swallow; the last is Tol's wine
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
 ON_DARK = {"#0072B2": "#2B8FD6", "#882255": "#B8497F"}  # what the page shows in their place on a dark background
@@ -16,13 +18,6 @@ DASHES: tuple[Sequence[int], ...] = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3))
 
 KINDS = ("weights", "importance", "fisher", "fisher_theta", "frame", "cut")
 PHASES = ("train", "fisher", "omega")
-NAMES = {
-    "importance": "Ω",
-    "omega": "Ω",
-    "fisher": "Fisher",
-    "fisher_theta": "Fisher × θ",
-    "frame": "framing",
-}
 SHADES: dict[str, Sequence[str]] = {
     "download": ("#7B6BB0", "#A99CD1", "#4E3F86", "#CFC7E6", "#2F2459", "#8D84A6", "#5F5191", "#B7AFCB"),
     "compute": ("#CDBB7A", "#9C8A45", "#6B5D26", "#E6DCB3", "#B3A05A", "#857434"),
@@ -54,7 +49,7 @@ def hatched() -> dict[str, int]:
 
 def part(family: str, key: str) -> str:
     """How a payload kind or compute phase is called: `download Fisher`, `compute train`, `server Ω`."""
-    return f"{family} {NAMES.get(key, key)}" if key else family
+    return f"{family} {CALLED.get(key, key)}" if key else family
 
 
 def of_parts(parts: Iterable[tuple[str, str]]) -> list[str]:

@@ -16,11 +16,11 @@ from emulator.report.studied_places import duels, grid, traces
 from emulator.report.studied_scales import frame, log_axis, log_scale, rule
 from emulator.report.studied_tornado import tornado
 from emulator.results import units
+from emulator.results.comparison import Comparison
 from emulator.results.times import Values
 from emulator.studies.answer import Answer
-from emulator.studies.comparisons import Comparison
 from emulator.studies.reading import CAPTIONS
-from emulator.studies.words import goal
+from emulator.wording.names import goal
 
 WIDTH = 420
 STEP = 11  # pixels from one target to the next
@@ -78,7 +78,7 @@ def ratios(answer: Answer) -> Figure | None:
 
 def _forest(found: Sequence[Comparison], labels: Sequence[str], goals: Sequence[str], ends: Any, title: str) -> Any:
     rows = [
-        (each.label, goal(each.target), c.ratio, c.low, c.high, "yes" if each.decided else "no")
+        (each.label, goal(each.target), c.ratio, c.low, c.high, "yes" if each.significant else "no")
         for each in found
         if (c := each.contrast)
     ]

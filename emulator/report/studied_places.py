@@ -15,7 +15,7 @@ from emulator.results.resampling import figure
 from emulator.studies.answer import Answer
 from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell
 from emulator.studies.reading import CAPTIONS
-from emulator.studies.words import goal
+from emulator.wording.names import goal
 
 WINNERS = (*COLOURS[:6], "#F0E442", "#000000")  # Okabe and Ito's eight; greys are for what is not decided
 GREY = {UNDECIDED: "#B8B8B8", UNKNOWN: "#6E6E6E"}

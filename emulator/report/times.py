@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import comb, inf
 from typing import Any
 
 import altair as alt
@@ -13,10 +12,10 @@ from emulator.report import palette
 from emulator.report.critical import unit_of
 from emulator.report.figure import Figure, dressed, height, table
 from emulator.results import units
+from emulator.results.resampling import interval
 from emulator.results.results import Runs
 from emulator.results.summary import FEW
 
-LEVEL = 0.95
 SHAPES = {"reached": "circle", "ended without": "triangle-right"}
 ROOM = 1.6  # times the last mark: its number stands beside it
 Entries = Mapping[str, Mapping[str, Any]]  # of a target, by label
@@ -40,7 +39,7 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
     middles = [_middle(label, entry, shown[label], unit) for label, entry in entries.items()]
     chart = _chart([(label, seed, t / unit.size, fate) for label, seed, t, fate in dots], middles, list(runs), unit)
     described = "; ".join(f"{label}: {text}" for label, *_, text in middles)
-    description = f"Virtual time until {target.name} was reached, a row for each algorithm. Median: {described}."
+    description = f"Virtual time until {target.name} was reached, a row for each algorithm. Mean: {described}."
     rows = [
         (
             label,
@@ -52,7 +51,7 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
         )
         for label, *_, text in middles
     ]
-    headings = ("algorithm", "median", f"each seed, {unit.name}")
+    headings = ("algorithm", "mean", f"each seed, {unit.name}")
     return Figure(
         "times",
         f"Time to {target.name}",
@@ -72,22 +71,6 @@ def end(runs: Runs, summary: Mapping[str, Any], target: Target) -> float:
     )
 
 
-def interval(times: Sequence[float]) -> tuple[float, float] | None:
-    """The interval of the median between two order statistics: of the narrowest that hold it with 95 % (of five seeds,
-    whose widest one does with 94 %, that one).  None below five seeds.  A time may be infinite.
-
-    No distribution is assumed: of n seeds each lies below the median with probability 1/2 (Conover 1999, §3.2).
-    """
-    n, known = len(times), sorted(times)
-    if n < FEW:
-        return None
-    skipped, tail = 0, 0.5**n
-    while tail + comb(n, skipped + 1) * 0.5**n <= (1 - LEVEL) / 2:
-        skipped += 1
-        tail += comb(n, skipped) * 0.5**n
-    return known[skipped], known[n - 1 - skipped]
-
-
 def _of(summary: Mapping[str, Any], target: Target) -> Entries:
     """What the summary says of this target, by label."""
     labels = summary["labels"].items()
@@ -100,23 +83,28 @@ def _end(runs: Runs, label: str, seed: str) -> float:
 
 
 def _middle(label: str, entry: Mapping[str, Any], shown: Sequence[float], unit: units.Unit) -> tuple[Any, ...]:
-    """(label, place of the text, median, low, high, text); what lies beyond all ends has no place."""
-    low, high = _ends(entry)
-    last, median = _last(entry, shown), entry["time_s"]["median"]
-    text = unit.full(median) if median is not None else f"{entry['reached']} of {entry['of']} seeds"
-    ends = ("" if low == inf else low / unit.size, min(high, last) / unit.size)
-    return (label, last / unit.size, "" if median is None else median / unit.size, *ends, text)
+    """(label, place of the text, mean, low, high, text); an interval or a mean that is not known has no place."""
+    mean, ends = entry["time_s"]["mean"], _ends(entry)
+    cut = entry["reached"] < entry["of"]
+    if entry["reached"] and mean:
+        text = f"{'≥ ' if cut else ''}{unit.full(mean)}"
+    else:
+        mean, text = None, f"{entry['reached']} of {entry['of']} seeds"
+    places = ("" if place is None else place / unit.size for place in (mean, *(ends or (None, None))))
+    return (label, _last(entry, shown) / unit.size, *places, text)
 
 
-def _ends(entry: Mapping[str, Any]) -> tuple[float, float]:
-    """Of the interval; infinite where there is none."""
-    return interval([at["time_s"] if at else inf for at in entry["seeds"].values()]) or (inf, inf)
+def _ends(entry: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The interval of the mean, s; None below five seeds, and where one never got there."""
+    times = [at and at["time_s"] for at in entry["seeds"].values()]
+    found = interval([times], (1,)) if len(times) >= FEW and None not in times else None
+    return (found.low, found.high) if found else None
 
 
 def _last(entry: Mapping[str, Any], shown: Sequence[float]) -> float:
     """The last mark of a row, in s."""
-    high = _ends(entry)[1]
-    return max([*shown, 0.0 if high == inf else high])
+    ends = _ends(entry)
+    return max([*shown, ends[1] if ends else 0.0])
 
 
 def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit: units.Unit) -> alt.LayerChart:
@@ -124,11 +112,9 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
     scale = alt.Scale(domain=[0, ROOM * max(middle[1] for middle in middles)], nice=False)
     y = alt.Y("label:N", title=None, scale=alt.Scale(domain=labels))
     colour = alt.Color("label:N", scale=alt.Scale(domain=labels, range=palette.of_labels(labels)), legend=None)
-    columns = {"label": "string"} | dict.fromkeys(("last", "median", "low", "high"), "number") | {"text": "string"}
+    columns = {"label": "string"} | dict.fromkeys(("last", "mean", "low", "high"), "number") | {"text": "string"}
     several = len({seed for _, seed, *_ in dots}) > 1
-    named = [
-        (*middle[:-1], f"median {middle[-1]}" if several and middle[2] != "" else middle[-1]) for middle in middles
-    ]
+    named = [(*middle[:-1], f"mean {middle[-1]}" if several and middle[2] != "" else middle[-1]) for middle in middles]
     middle = table(columns, named).encode(y=y)
     each = table({"label": "string", "seed": "string", "time": "number", "fate": "string"}, dots)
     fates = [fate for fate in SHAPES if any(dot[3] == fate for dot in dots)]
@@ -147,9 +133,9 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
             each.mark_point(filled=True, size=70, opacity=0.9).encode(
                 x=x, y=y, color=colour, shape=shape, tooltip=tips
             ),
-            middle.transform_filter("isValid(datum.median)")
+            middle.transform_filter("isValid(datum.mean)")
             .mark_tick(thickness=3, size=26, opacity=1)
-            .encode(x=alt.X("median:Q", title=title, scale=scale), color=colour),
+            .encode(x=alt.X("mean:Q", title=title, scale=scale), color=colour),
             middle.mark_text(align="left", dx=8, fontSize=12, fontWeight="bold").encode(
                 x=alt.X("last:Q", title=title, scale=scale), text="text:N"
             ),
@@ -158,10 +144,10 @@ def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit:
 
 
 def _caption(entries: Entries, middles: Iterable[Sequence[Any]]) -> str:
-    medians, lows = zip(*((median, low) for _, _, median, low, *_ in middles), strict=True)
-    said = ["A dot for each seed; the stroke and the number: their median." if any(medians) else "A dot for each seed."]
+    means, lows = zip(*((mean, low) for _, _, mean, low, *_ in middles), strict=True)
+    said = ["A dot for each seed; the stroke and the number: their mean." if any(means) else "A dot for each seed."]
     if any(lows):
-        said.append("The bar is the 95 % interval of the median by order statistics (of 5 seeds their range, 94 %).")
+        said.append("The bar is the 95 % interval of the mean.")
     if any(entry["reached"] < entry["of"] for entry in entries.values()):
-        said.append("A triangle stands where the run of a seed ended without getting there.")
+        said.append("A triangle stands where the run of a seed ended without getting there; ≥: its mean is cut off.")
     return " ".join(said)

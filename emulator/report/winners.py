@@ -192,12 +192,13 @@ def _winner(each: Cell) -> str:
 
 
 def _ratio(each: Cell) -> str:
-    """`1.42`, with a question mark where the seeds disagree; ∞ where only one gets there; `tie`."""
+    """`1.42`, with a question mark where the seeds disagree; `≥1.42` where the next one never gets there; `tie`."""
     if each.winner is None:
         return ""
     if each.tie:
         return TIED
-    ratio = "" if each.runner_up is None else "∞" if each.ratio is None else f"{each.ratio:.2f}"
+    bound = "≥" if each.runner_up and each.times.get(each.runner_up, 0.0) is None else ""
+    ratio = f"{bound}{each.ratio:.2f}" if each.ratio is not None else ""
     return ratio if each.agree else f"{ratio} ?"
 
 
@@ -210,12 +211,12 @@ def caption(cells: Sequence[Cell], labels: Sequence[str], notes: Sequence[str]) 
     """What the picture means, and who is first nowhere."""
     there = {_winner(each) for each in cells}
     said = [
-        f"Colour: the first of {', '.join(labels)} by the median over seeds; number: the next one's time over its own"
+        f"Colour: the first of {', '.join(labels)} by the mean time over seeds; number: the next one's over its own"
     ]
     if len(there) > 1:
         said.append("line: where the winner changes")
     if TIED in there:
-        said.append(f"{TIED}: the first two are less than {100 * (TIE - 1):.0f} % apart")
+        said.append(f"{TIED}: the first two are less than {100 * (TIE - 1):.0f} % apart, or not distinguishable")
     if any("?" in _ratio(each) for each in cells):
         said.append("?: cells in which the seeds disagree")
     nowhere = [label for label in labels if label not in there]

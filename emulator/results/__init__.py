@@ -1,1 +1,1 @@
-"""From rows of a record to sentences and tables."""
+"""From rows of a record to numbers: times, comparisons, the summary."""

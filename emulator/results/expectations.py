@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from statistics import median
 
 from emulator.record.targets import Target
-from emulator.results.summary import Rows, last, spread, to_target
+from emulator.results.summary import Rows, last, to_target
 from scenarios.schema.scenario import Expect
 
 
@@ -59,25 +61,23 @@ def _reach(expected: Expect, target: Target, seeds: Mapping[int, Rows]) -> Itera
     for measure, bound, size, unit in bounds:
         if bound is None:
             continue
-        median = spread([at[measure] / size if at else None for at in found])["median"]
+        middle = median([at[measure] / size if at else inf for at in found])
         claim = f"{said} within {bound:.12g} {unit}"
-        if median is None:
+        if middle == inf:
             never = "not reached" if not any(found) else "not reached by the median seed"
             yield Judgement(False, f"{claim}: {never} {missed}")
         else:
-            yield Judgement(median <= bound, f"{claim}: {_apart(median, bound)} {unit} ({count})")
+            yield Judgement(middle <= bound, f"{claim}: {_apart(middle, bound)} {unit} (median, {count})")
 
 
 def _final(expected: Expect, least: float, seeds: Mapping[int, Rows]) -> Judgement:
     ends = [last(rows, expected.metric) for rows in seeds.values()]
-    # a seed without a value is to count as the worst there is: spread() has none for that, but of -value it is never
-    below = spread([None if value is None else -value for value in ends])["median"]
-    median = None if below is None else -below
+    middle = median([-inf if value is None else value for value in ends])
     claim = f"{expected.label}: {expected.metric} at least {least:g} at the end"
-    count = f"({len(ends)} seed{'s' * (len(ends) > 1)})"
-    if median is None:
+    count = f"(median of {len(ends)} seed{'s' * (len(ends) > 1)})"
+    if middle == -inf:
         return Judgement(False, f"{claim}: not measured {count}")
-    return Judgement(median >= least, f"{claim}: {_apart(median, least)} {count}")
+    return Judgement(middle >= least, f"{claim}: {_apart(middle, least)} {count}")
 
 
 def _apart(value: float, bound: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log
-from statistics import median
+from statistics import fmean
 from typing import Any, Literal
 
 from emulator.record.targets import Target
@@ -21,7 +21,7 @@ HALF = 0.5  # two differences are of one size if the smaller one is at least hal
 def beside(stated: Sequence[Published], runs: Mapping[str, Mapping[int, Rows]]) -> list[dict[str, Any]]:
     """For each number of a label that ran: {label, kind, what, source, theirs, ours, reached, of, seeds}.
 
-    `ours` has median, low and high over seeds, of the last value that was measured, or of the rounds until the value
+    `ours` has mean, low and high over seeds, of the last value that was measured, or of the rounds until the value
     was reached; a seed that never reached it counts as infinite.
     """
     first = next(iter(runs.values()), {})
@@ -123,7 +123,7 @@ def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None
 
 def _agreement(theirs: float, ours: Sequence[float], ratio: bool) -> Agreement:
     """As published: the paper's number lies between those of the seeds, or all seeds differ from the baseline in the
-    paper's direction, and in the median by a difference of its size.  Ratios are compared by their logarithms."""
+    paper's direction, and in the mean by a difference of its size.  Ratios are compared by their logarithms."""
     # Where somebody never got there, nobody knows by how much they differ.
     measured = not ratio or not {0.0, inf}.intersection(ours)
     if measured and min(ours) <= theirs <= max(ours):
@@ -133,7 +133,7 @@ def _agreement(theirs: float, ours: Sequence[float], ratio: bool) -> Agreement:
         return "unclear"
     if direction != _side(theirs, ratio):
         return "against it"
-    if measured and _of_one_size(median(ours), theirs, ratio):
+    if measured and _of_one_size(fmean(ours), theirs, ratio):
         return "as published"
     return "same direction"
 

@@ -14,7 +14,7 @@ from emulator.record.run import Run
 from emulator.record.targets import Target
 from emulator.results.papers import beside
 from emulator.results.settings import how_sure, settings
-from emulator.results.standings import with_intervals
+from emulator.results.standings import with_means
 from emulator.results.summary import summarise
 from emulator.results.units import counted
 from scenarios.builders.machines import roster
@@ -95,14 +95,14 @@ def _summary(
     begun = {label: seeds for label, seeds in runs.items() if seeds}
     known = dict.fromkeys(begun, classes(split))
     aims = targets(scenario)
-    made = with_intervals(summarise(begun, aims, momentum(scenario), known), begun, aims)
+    made = with_means(summarise(begun, aims, momentum(scenario), known), begun, aims)
     made["published"] = beside(scenario.published, begun)
     made["network"] = scenario.network_model
     made["unmetered"] = _unmetered(scenario, made)
     chosen = settings(scenario)
     made["settings"] = [dict(zip(chosen.headings, row, strict=True)) for row in chosen.rows]
     made["how_sure"] = how_sure(scenario)
-    kept = ("digest", "sentence", "why", "hints", "expect", "interrupted", "failures", "links", "data")
+    kept = ("digest", "reserved", "verdict", "why", "hints", "expect", "interrupted", "failures", "links", "data")
     return {**made, **{key: said[key] for key in kept if key in said}}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from devices.profiles import shipped
-from emulator.results.tables import Table
+from emulator.results.table import Table
 from emulator.results.units import joined
 from scenarios.schema.hardware import Group
 from scenarios.schema.rounds import Training

@@ -1,71 +1,75 @@
-"""Who got to a target when, over one horizon, and how that compares with the baseline and with the first.  Pure."""
+"""The summary's times to targets: restricted means over one horizon, and their ratios to the baseline's.  Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import inf
+from statistics import fmean
 from typing import Any
 
 from emulator.record.targets import Target
-from emulator.results.holm import holm
-from emulator.results.observed import Observed
-from emulator.results.restricted import Contrast, contrast
-from emulator.results.summary import Rows
+from emulator.results.comparison import OWN, compared, observed, rankings
+from emulator.results.summary import MEASURES, Rows
 from emulator.results.times import Values, values
+from emulator.results.why import until
 
 Runs = Mapping[str, Mapping[int, Rows]]  # {label: {seed: rows}}
-LEVEL = 0.05
-OWN = "own links"
 
 
-def observed(runs: Runs) -> dict[str, dict[int, Observed]]:
-    """Runs as far as they were played; those that have no round yet say nothing."""
-    found = {
-        label: {seed: Observed(rows, tuple(float(row["time_s"]) for row in rows)) for seed, rows in of.items() if rows}
-        for label, of in runs.items()
-    }
-    return {label: of for label, of in found.items() if of}
+def with_means(summary: Mapping[str, Any], runs: Runs, targets: Sequence[Target], pairs: bool = True) -> dict[str, Any]:
+    """The summary with `mean` of time, rounds and bytes to each target, and of joules where they are known: up to the
+    second in which the target was reached, or to the horizon.  `ratio_to_baseline` has the ratios of these means.
 
-
-def standings(seen: Mapping[str, Mapping[int, Observed]], target: Target) -> list[Values]:
-    """The least restricted mean time first; of equal ones, that which got there more often, or sooner."""
-    return sorted(values(OWN, target, seen, None), key=_place)
-
-
-def _place(each: Values) -> tuple[float, float, float]:
-    known = [found.time for found in each.times.values() if found.time is not None]
-    return each.mean, -len(known) / len(each.times), sum(known) / len(known) if known else inf
-
-
-def against(each: Values, base: Values) -> Contrast | None:
-    """The ratio of restricted mean times with its interval; None below 5 shared seeds, or if nothing is known."""
-    return contrast(each.times, base.times, each.tau) if each.tau > 0 else None
-
-
-def differing(contrasts: Mapping[str, Contrast | None]) -> set[str]:
-    """Those whose ratio is not 1, after Holm's adjustment over all of them."""
-    adjusted = holm({label: each.p for label, each in contrasts.items() if each})
-    return {label for label, p in adjusted.items() if p < LEVEL}
-
-
-def with_intervals(summary: Mapping[str, Any], runs: Runs, targets: Sequence[Target]) -> dict[str, Any]:
-    """The summary with the restricted mean time at each target, s, as `mean_s`, and as `paired` its ratio to the
-    baseline's; None where they are not known."""
-    seen = observed(runs)
-    baseline = summary["baseline"]
+    `paired` is that of times with its interval, and `ranking` compares all at the hardest target that was reached;
+    without `pairs`, as seeds of unlike runs are none, both are None.
+    """
+    seen, baseline = observed(runs), summary["baseline"]
     labels = {label: {**said, "targets": dict(said["targets"])} for label, said in summary["labels"].items()}
     for target in targets:
-        found = {each.label: each for each in standings(seen, target)}
+        found = {each.label: each for each in values(OWN, target, seen, None)}
+        means = {label: _means(each, seen) for label, each in found.items()} if _reached(found) else {}
+        base = means.get(baseline, {})
         for label, said in labels.items():
-            ratio = against(found[label], found[baseline]) if label in found and baseline in found else None
-            more: dict[str, Any] = {"mean_s": found[label].mean if ratio else None}
+            entry, own = dict(said["targets"][target.name]), means.get(label, {})
+            for measure in (*MEASURES, "joules"):
+                if entry[measure]:
+                    entry[measure] = {**entry[measure], "mean": own.get(measure)}
+            entry["ratio_to_baseline"] = {m: _ratio(own.get(m), base.get(m)) for m in MEASURES}
             if label != baseline:
-                more["paired"] = _plain(ratio)
-            said["targets"][target.name] = {**said["targets"][target.name], **more}
-    return {**summary, "labels": labels}
+                entry["paired"] = paired = _paired(found, label, baseline) if pairs and means else None
+                if paired:
+                    entry["ratio_to_baseline"]["time_s"] = paired["ratio"]
+            said["targets"][target.name] = entry
+    ranked = rankings(seen, targets) if pairs else []
+    return {**summary, "labels": labels, "ranking": ranked[0].plain if ranked else None}
 
 
-def _plain(ratio: Contrast | None) -> dict[str, Any] | None:
+def _reached(found: Mapping[str, Values]) -> bool:
+    return any(timed.time is not None for each in found.values() for timed in each.times.values())
+
+
+def _means(found: Values, seen: Mapping[str, Any]) -> dict[str, float | None]:
+    """Means over seeds of what was spent until the restricted time; None if that is not known."""
+    if not found.bound:
+        return {}
+    spent = until(found, seen)
+    return {name: _mean(each.values()) for name, each in spent.items()}
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    held = list(values)
+    known = [value for value in held if value is not None]
+    return fmean(known) if len(known) == len(held) else None
+
+
+def _ratio(value: float | None, base: float | None) -> float | None:
+    return value / base if value is not None and base else None
+
+
+def _paired(found: Mapping[str, Values], label: str, baseline: str) -> dict[str, Any] | None:
     """As summary.json has it: `tau` is null where every run reached the target."""
+    if label not in found or baseline not in found:
+        return None
+    ratio = compared(found[label], found[baseline], found[label].tau).contrast
     return {**asdict(ratio), "tau": None if ratio.tau == inf else ratio.tau} if ratio else None

@@ -13,7 +13,7 @@ from emulator.results import divergence, leverage
 from emulator.results.pace import best, rounds_at_pace
 
 Rows = Sequence[Mapping[str, Any]]
-Spread = dict[str, float | None]  # median, low, high; None stands for never
+Spread = dict[str, float | None]  # mean, low, high; None stands for never
 
 MEASURES = ("time_s", "rounds", "bytes")
 FINALS = ("accuracy", "initial", "personalised")
@@ -28,16 +28,12 @@ def summarise(
     momentum: Mapping[str, float | None],
     classes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The summary of {label: {seed: rows}}; the first label is the baseline.
+    """The summary of {label: {seed: rows}}, without what compares labels; the first label is the baseline.
 
     `momentum` and `classes` (of its data set) of each label are what warnings go by.
     """
     baseline, known = next(iter(runs)), classes or {}
     labels = {label: _label(seeds, targets, momentum[label], known.get(label, 0)) for label, seeds in runs.items()}
-    for label in labels.values():
-        for name, entry in label["targets"].items():
-            base = labels[baseline]["targets"][name]
-            entry["ratio_to_baseline"] = {m: _ratio(entry[m]["median"], base[m]["median"]) for m in MEASURES}
     return {"baseline": baseline, "labels": labels}
 
 
@@ -69,9 +65,10 @@ def round_bytes(row: Mapping[str, Any]) -> int:
 
 
 def spread(values: Iterable[float | None]) -> Spread:
-    """Low, median and high over seeds; a seed that never gets there counts as infinite."""
-    low, median, high = band(inf if value is None else value for value in values)
-    return {"median": _finite(median), "low": _finite(low), "high": _finite(high)}
+    """Mean, low and high over seeds; a seed that never gets there counts as infinite."""
+    known = [inf if value is None else value for value in values]
+    low, _, high = band(known)
+    return {"mean": _finite(math.fsum(known) / len(known)), "low": _finite(low), "high": _finite(high)}
 
 
 def band(values: Iterable[float]) -> tuple[float, float, float]:
@@ -183,7 +180,3 @@ def _best(seeds: Mapping[int, Rows], metric: str) -> Spread | None:
 def _over_seeds(each: Iterable[Mapping[str, float] | None], measure: str) -> Spread:
     """Of what each seed took to a target; None stands for one that never got there."""
     return spread([None if at is None else at[measure] for at in each])
-
-
-def _ratio(value: float | None, base: float | None) -> float | None:
-    return value / base if value is not None and base else None

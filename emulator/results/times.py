@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from statistics import fmean
 
 from emulator.record.targets import Target
 from emulator.results.observed import Runs
@@ -83,7 +84,7 @@ def bound(times: Iterable[Timed], tau: float) -> float:
 
 def mean(times: Mapping[int, Timed], bound: float) -> float:
     """The restricted mean time over seeds, s."""
-    return float(restricted(list(times.values()), bound).mean())
+    return fmean(map(float, restricted(list(times.values()), bound)))
 
 
 def _latest(times: Iterable[Timed]) -> float:

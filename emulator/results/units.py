@@ -13,7 +13,7 @@ APART = 100.0  # times: values that differ so much are not told in one unit
 TIMES = "×"
 NONE = "–"
 
-Spread = Mapping[str, float | None]  # low, median, high
+Spread = Mapping[str, float | None]  # mean, low, high
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Unit:
 
     name: str
     size: float  # in seconds or bytes
-    digits: int | None = 1  # after the point; None: as many as it takes
+    digits: int | None = 1  # after the point; None: one, where it is not 0
 
     def show(self, value: float) -> str:
         """`1,234.5`, without the unit."""
-        return f"{value / self.size:,g}" if self.digits is None else f"{value / self.size:,.{self.digits}f}"
+        return f"{round(value / self.size, 1):,g}" if self.digits is None else f"{value / self.size:,.{self.digits}f}"
 
     def some(self, value: float) -> str:
         """Of something that is there: `under 0.1` rather than `0.0`."""
@@ -60,12 +60,17 @@ def of_energy(values: Iterable[float | None]) -> Unit:
     return _unit(values, (("J", 1.0), ("kJ", 1e3), ("MJ", 1e6)), 1.0, 1.0)
 
 
+def of_rounds(_: Iterable[float | None]) -> Unit:
+    """A number without a name."""
+    return Unit("", 1.0, None)
+
+
 def spread(values: Spread, unit: Unit) -> str:
     """`12.5 [11.0, 14.0]`; ∞ where a seed never got there; one number where all agree."""
-    low, median, high = (values[key] for key in ("low", "median", "high"))
+    mean, low, high = (values[key] for key in ("mean", "low", "high"))
     if low is None:
         return NEVER
-    shown = ["∞" if value is None else unit.show(value) for value in (median, low, high)]
+    shown = ["∞" if value is None else unit.show(value) for value in (mean, low, high)]
     return shown[0] if len(set(shown)) == 1 else f"{shown[0]} [{shown[1]}, {shown[2]}]"
 
 
@@ -87,7 +92,9 @@ def column(rows: Sequence[Spread | None], choose: Choice) -> tuple[str, list[str
     cells = [spread(row, own) if row else NONE for row, own in zip(rows, each, strict=True)]
     if unit:
         return unit.name, cells
-    return "", [cell if cell in (NONE, NEVER) else f"{cell} {own.name}" for cell, own in zip(cells, each, strict=True)]
+    return "", [
+        cell if cell in (NONE, NEVER) else f"{cell} {own.name}".rstrip() for cell, own in zip(cells, each, strict=True)
+    ]
 
 
 def ratio(value: float | None) -> str:

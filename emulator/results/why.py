@@ -34,18 +34,18 @@ class Why:
 
 def why(mine: Values, theirs: Values, runs: Runs) -> Why:
     """On the runs' own links, over the stretch up to each run's restricted time."""
-    time, base_time = amounts(mine), amounts(theirs)
-    rounds, base_rounds = (rounds_of(each, runs) for each in (mine, theirs))
-    load, base_load = (_measured(each, runs, Observed.bytes_until) for each in (mine, theirs))
-    spent, base_spent = (_measured(each, runs, Observed.joules_until) for each in (mine, theirs))
-    known = None not in spent.values() and None not in base_spent.values()
+    own, base = until(mine, runs), until(theirs, runs)
+    known = None not in (*own["joules"].values(), *base["joules"].values())
     return Why(
         mine.target,
         mine.label,
         theirs.label,
-        split((time, base_time), (rounds, base_rounds)),
-        ratio_of_means(_all(load), _all(base_load)),
-        ratio_of_means(_all(spent), _all(base_spent)) if known else None,
+        split(
+            (_all(own["time_s"]), _all(base["time_s"])),
+            (_all(own["rounds"]), _all(base["rounds"])),
+        ),
+        ratio_of_means(_all(own["bytes"]), _all(base["bytes"])),
+        ratio_of_means(_all(own["joules"]), _all(base["joules"])) if known else None,
     )
 
 
@@ -53,19 +53,20 @@ def _all(amounts: Mapping[int, float | None]) -> dict[int, float]:
     return {seed: value for seed, value in amounts.items() if value is not None}
 
 
-def amounts(found: Values) -> dict[int, float]:
-    """Restricted times by seed, s."""
+def until(found: Values, runs: Runs) -> dict[str, dict[int, float | None]]:
+    """By seed, up to the restricted time: its seconds as `time_s`, and the `rounds`, `bytes` and `joules` until then.
+
+    Rounds are exactly those that the target took, where it was reached.  Joules that are not known are None.
+    """
     times = restricted(list(found.times.values()), found.bound)
-    return dict(zip(found.times, map(float, times), strict=True))
-
-
-def rounds_of(found: Values, runs: Runs) -> dict[int, float]:
-    """Rounds that fit into the restricted time; exactly those that the target took, where it was reached."""
-    return {seed: runs[found.label][seed].rounds_until(time) for seed, time in amounts(found).items()}
-
-
-def _measured(found: Values, runs: Runs, of: Any) -> dict[int, float | None]:
-    return {seed: of(runs[found.label][seed], time) for seed, time in amounts(found).items()}
+    ends = dict(zip(found.times, map(float, times), strict=True))
+    own = runs[found.label]
+    return {
+        "time_s": {**ends},
+        "rounds": {seed: own[seed].rounds_until(end) for seed, end in ends.items()},
+        "bytes": {seed: own[seed].bytes_until(end) for seed, end in ends.items()},
+        "joules": {seed: own[seed].joules_until(end) for seed, end in ends.items()},
+    }
 
 
 @dataclass(frozen=True)

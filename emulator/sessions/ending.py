@@ -14,14 +14,14 @@ from emulator.record.record import MODEL, replace_file
 from emulator.record.seal import SEAL, seal_results
 from emulator.record.writing import why
 from emulator.results.caveats import caveats
-from emulator.results.conclusion import summed_up
 from emulator.results.expectations import Judgement, judge
 from emulator.results.results import Results, read
-from emulator.results.tables import failures, warnings
 from emulator.results.units import counted
 from emulator.terminal.errors import FAILED
 from emulator.terminal.lines import busy, say
 from emulator.terminal.stopping import code
+from emulator.wording.conclusion import summed_up
+from emulator.wording.tables import failures, warnings
 
 UNMET = 3
 REPORT = "report.html"

@@ -12,13 +12,14 @@ from typing import Any
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
+from emulator.results.comparison import OWN
 from emulator.results.observed import Runs
 from emulator.results.units import counted, joined
 from emulator.sessions.replays import Replays
 from emulator.sessions.tuning import Tuning
 from emulator.studies import analysis, cells
 from emulator.studies.cells import GUESSED
-from emulator.studies.protocol import OWN, duels, protocol_of, ranked
+from emulator.studies.protocol import duels, protocol_of, ranked
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
 from emulator.tuning.scores import retimed, scores

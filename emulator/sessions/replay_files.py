@@ -65,8 +65,8 @@ def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]
         below = of_runs(script.run for script in batch.scripts)
         note(folder, layout.coming(batch) if folder == layout.out else below, world="replay")
     for condition, folder in layout.folders:  # what stays if the command is killed
-        sentence = f"{_played_again(batch, condition.name)}; the replay was interrupted, and not all of it was made."
-        said = {"sentence": sentence, "interrupted": True}
+        broken = f"{_played_again(batch, condition.name)}; the replay was interrupted, and not all of it was made."
+        said = {"reserved": [broken], "interrupted": True}
         replace_file(folder / "summary.json", json.dumps(said, indent=1) + "\n")
 
 
@@ -107,7 +107,7 @@ def _text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whol
 def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> None:
     """summary.json, as far as `report` must know that these are replays."""
     said: dict[str, Any] = {
-        "sentence": f"{_played_again(batch, finding.name)}. {_accuracies(batch, finding)}",
+        "reserved": [f"{_played_again(batch, finding.name)}.", _accuracies(batch, finding)],
         "failures": {label: list(_ends(finding, label)) for label in batch.labels},
         "links": {"assumed": [*finding.assumptions, *repeated(finding)], "loops": 0, "trace": ""},
         "interrupted": not whole,

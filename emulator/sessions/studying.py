@@ -13,9 +13,9 @@ from emulator.record.host import Kinds, note
 from emulator.record.record import replace_file
 from emulator.record.removal import remove, written
 from emulator.record.targets import Target
+from emulator.results.comparison import OWN
 from emulator.results.observed import Observed, Runs
 from emulator.results.results import read
-from emulator.results.tables import failures, warnings
 from emulator.results.why import pace
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder, replaced
@@ -27,11 +27,8 @@ from emulator.sessions.tuning import Cost, Tuning, under
 from emulator.studies import analysis, cells
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.comparisons import comparisons
-from emulator.studies.page import markdown
-from emulator.studies.protocol import METRIC, OWN, main_target, pairs, protocol_of, targets
+from emulator.studies.protocol import METRIC, main_target, pairs, protocol_of, targets
 from emulator.studies.stamps import Kept
-from emulator.studies.tables import tables
-from emulator.studies.verdict import short, verdict
 from emulator.terminal.errors import Unfinished
 from emulator.terminal.lines import say
 from emulator.terminal.stopping import uninterrupted
@@ -41,6 +38,10 @@ from emulator.tuning.results import Founds
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.space import Configuration, applied, training
 from emulator.tuning.together import remade, untested
+from emulator.wording.study_files import tables
+from emulator.wording.study_page import markdown
+from emulator.wording.study_verdict import short, verdict
+from emulator.wording.tables import failures, warnings
 from scenarios.load import dump, parse
 from scenarios.schema.entries import Entry
 from scenarios.schema.protocol import Sensitivity

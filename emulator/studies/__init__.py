@@ -1,1 +1,1 @@
-"""A study's protocol, and what its runs say: comparisons, their reasons, the map, and the verdict."""
+"""A study's protocol, and what its runs say: comparisons, their reasons, and the map."""

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from emulator.record.targets import Target
+from emulator.results.comparison import OWN
 from emulator.results.observed import Observed, Runs
 from emulator.results.restricted import contrast
 from emulator.results.times import Values, bound, mean, values
 from emulator.results.why import Why, why
 from emulator.studies.answer import Moved, Null
 from emulator.studies.cells import Cell, cell
-from emulator.studies.protocol import OWN
 from emulator.studies.stamps import Stamps
 
 Variants = Mapping[str, str]  # algorithm -> the label under which its configuration was played

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from emulator.record.targets import Target
+from emulator.results.comparison import OWN, Comparison
 from emulator.results.restricted import Contrast
 from emulator.results.times import Values
 from emulator.results.why import Pace, Why
 from emulator.studies.cells import Border, Cell
-from emulator.studies.comparisons import Comparison
-from emulator.studies.protocol import OWN, main_target, protocol_of
+from emulator.studies.protocol import main_target, protocol_of
 from emulator.tuning.results import Founds
 from scenarios.schema.scenario import Scenario
 

@@ -12,7 +12,6 @@ from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, did_you_mean
 
 METRIC: Literal["accuracy"] = "accuracy"  # on test examples; settings and targets are chosen on validation examples
-OWN = "own links"
 
 
 def protocol_of(scenario: Scenario) -> Protocol:

@@ -13,17 +13,16 @@ from typing import Any, Literal
 import typer
 from rich.console import Console
 
-Tone = Literal["plain", "answer", "good", "bad", "warning"]
+Tone = Literal["plain", "answer", "won", "good", "bad", "warning"]
 STYLES: Mapping[Tone, Mapping[str, Any]] = {  # of the terminal; NO_COLOR switches colours off
     "answer": {"bold": True},
+    "won": {"bold": True, "fg": "green"},
     "good": {"fg": "green"},
     "bad": {"fg": "red"},
     "warning": {"fg": "yellow"},
 }
 
 
-FIRST = re.compile(r"\S+\s+reached\s.*\sfirst:", re.DOTALL)
-UNDECIDED = re.compile(r"no\s+difference\s+shown|not\s+decided\s+among")
 COMMAND = re.compile(r"`[^`]+`")
 GLUE = "\N{NO-BREAK SPACE}"
 
@@ -31,8 +30,7 @@ GLUE = "\N{NO-BREAK SPACE}"
 def say(text: str, err: bool = False, tone: Tone = "plain") -> None:
     """Prints text, each of its lines wrapped at the terminal's width; elsewhere, as in a file, a line stays one.
 
-    An answer stands out as a whole, and in it a winner that the seeds show; of other tones the first word has the
-    colour.
+    An answer stands out as a whole; of other tones the first word has the colour, such as the winner of an answer.
     """
     wide = for_terminal(text, err)
     typer.echo(_toned(wide, tone) if tone != "plain" and _coloured(err) else wide, err=err)
@@ -40,11 +38,10 @@ def say(text: str, err: bool = False, tone: Tone = "plain") -> None:
 
 def _toned(text: str, tone: Tone) -> str:
     word, space, rest = text.partition(" ")
-    if tone == "answer":
-        won = FIRST.match(text) and not UNDECIDED.search(text)
-        winner = typer.style(word, **STYLES["answer"], **STYLES["good"]) if won else ""
-        lines = text.removeprefix(word if won else "").split("\n")
-        return winner + "\n".join(typer.style(line, **STYLES[tone]) for line in lines)
+    if tone in ("answer", "won"):
+        winner = typer.style(word, **STYLES[tone]) if tone == "won" else ""
+        lines = text.removeprefix(word if winner else "").split("\n")
+        return winner + "\n".join(typer.style(line, **STYLES["answer"]) for line in lines)
     return f"{typer.style(word, **STYLES[tone])}{space}{rest}"
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import study as made
+from emulator.results.comparison import SOME
 from emulator.results.restricted import Timed, contrast
-from emulator.studies.comparisons import SOME
 from scenarios.load import load
 
 ROOT = Path(__file__).parents[2]

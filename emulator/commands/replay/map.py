@@ -100,7 +100,7 @@ def _without_winner(cells: Sequence[Cell]) -> Iterator[str]:
     """In how many cells nobody is clearly first, or not for sure."""
     for what, holds in DOUBTS.items():
         if number := sum(map(holds, cells)):
-            why = ": the first two are less than 1 % apart" if what == "tie" else ""
+            why = ": the first two are less than 1 % apart, or not distinguishable" if what == "tie" else ""
             yield f"  {what} in {number}{why}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,12 +10,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from emulator.commands.plan_text import columns
 from emulator.replay.batch import Batch
-from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, Times, cells, flips, goals, missed, ratio
+from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, cells, flips, goals, missed
 from emulator.results import units
+from emulator.results.summary import FEW
 from emulator.sessions.replay_files import repeated
 from emulator.terminal.lines import for_terminal
+from emulator.wording.plan_text import columns
+from emulator.wording.verdict import answer
 
 TOLD = 6  # lines of a kind; more are summed up
 NAMED = 3  # settings of which a line is true
@@ -37,9 +38,10 @@ def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: 
 
 
 def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
-    """Times of all settings, the record's first; the one that gets there first is named where there are several."""
-    unit, own = units.of_rows([_finite(each, target) for each in findings], units.of_time)
-    grid = _grid(batch.labels, unit)
+    """Mean times of all settings, the record's first; the fastest is named where there are several algorithms."""
+    unit, own = units.of_rows([_means(each, target) for each in findings], units.of_time)
+    tested = len(findings[0].times[target][batch.labels[0]].seeds) >= FEW
+    grid = _grid(batch.labels, unit, "fastest" if tested else "least mean")
     turned = flips(findings, target)
     for each, its in zip(findings, own, strict=True):
         row = [each.name] if unit else [each.name, its.name]
@@ -49,17 +51,17 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
         grid.add_row(*row)
     in_unit = f" in {unit.name}" if unit else ""
     until = f"for {batch.every}" if target == ALL else f"until {target}"
-    title = f"{batch.scenario.name}: time {until}{in_unit}"
+    title = f"{batch.scenario.name}: mean time {until}{in_unit}"
     return f"{title}, network model {batch.network}\n{_printed(grid)}"
 
 
-def _finite(each: Finding, target: str) -> list[float]:
-    """The medians that are known and not infinite, in s."""
-    medians = [times.median for times in each.times[target].values() if times.known]
-    return [value for value in medians if value != math.inf]
+def _means(each: Finding, target: str) -> list[float]:
+    """Those that are known of algorithms that get there, in s."""
+    means = [times.spread["mean"] for times in each.times[target].values() if times.known]
+    return [mean for mean in means if mean is not None]
 
 
-def _grid(labels: Sequence[str], unit: units.Unit | None) -> Table:
+def _grid(labels: Sequence[str], unit: units.Unit | None, first: str) -> Table:
     """The columns; `unit` is that of all rows, None if each has its own."""
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     grid.add_column("links")
@@ -68,7 +70,7 @@ def _grid(labels: Sequence[str], unit: units.Unit | None) -> Table:
     for label in labels:
         grid.add_column(label, justify="right")
     if len(labels) > 1:
-        grid.add_column("first")
+        grid.add_column(first)
     return grid
 
 
@@ -85,65 +87,30 @@ def _missed(record: Finding) -> Iterator[str]:
 
 
 def _orders(batch: Batch, findings: Sequence[Finding], target: str) -> str:
-    return "\n".join([_turned(batch, findings, target), *_ratios(batch, findings, target)])
+    """The verdict on the record, as `compare` has it; then those of a few other settings, and where orders change."""
+    called = f"the end of {batch.every}" if target == ALL else target
+    if (ranked := findings[0].ranking(target)) is None:
+        return f"To {called}, the record does not say in which order the algorithms come."
+    lines = answer(ranked, called)
+    if len(findings) <= NAMED:
+        for each in findings[1:]:
+            there = each.ranking(target)
+            lines += [f"{each.name}: {line}" for line in answer(there, called)] if there else []
+    return "\n".join([*lines, _turned(findings, target, called)])
 
 
-def _turned(batch: Batch, findings: Sequence[Finding], target: str) -> str:
-    turned, first = flips(findings, target), findings[0]
-    called = batch.every if target == ALL else target
-    if first.order(target) is None:
-        return f"{called}: the record does not say in which order the algorithms come"
-    order = ranked(first, target)
-    if turned:
-        return f"{called}: {order} in the record; the order changes on {', '.join(turned)}"
-    others = [each.name for each in findings[1:] if each.order(target) and ranked(each, target) != order]
-    if others:
-        return f"{called}: {order} in the record; no setting changes it, but ties differ on {', '.join(others)}"
-    return f"{called}: {order} in the record{_elsewhere(findings, target)}"
-
-
-def _ratios(batch: Batch, findings: Sequence[Finding], target: str) -> Iterator[str]:
-    """What algorithms take beside the scenario's first, as `fedcurv 3.01x in the record`; nothing of many settings."""
-    base, *others = batch.labels
-    if len(findings) > NAMED:
-        return
-    said = []
-    for label in others:
-        found = [(_over(each.times[target][base], each.times[target][label]), each) for each in findings]
-        known = [
-            f"{times:.2f}x {'in the record' if each is findings[0] else f'on {each.name}'}"
-            for times, each in found
-            if times is not None
-        ]
-        said += [f"{label} {', '.join(known)}"] if known else []
-    if said:
-        yield f"  beside {base}: {'; '.join(said)}"
-
-
-def _over(base: Times, other: Times) -> float | None:
-    """The other median over the base's; None where one of them is never, or not known."""
-    return ratio(base.median, other.median) if base.known and other.known else None
-
-
-def _elsewhere(findings: Sequence[Finding], target: str) -> str:
-    """The end of a sentence on settings that all have the record's order, as far as they are known."""
-    known = [each.order(target) is not None for each in findings[1:]]
-    if not any(known):
-        return "; no other setting is known"
-    return ", and in every setting" if all(known) else ", and in every setting that is known"
-
-
-def ranked(found: Finding, target: str) -> str:
-    """The labels as a < b = c: b is in a tie with c, or neither ever gets there."""
-    said, best = "", ""  # of those in a tie, the first: they need not all be so near each other
-    for label in found.order(target) or ():
-        if not best:
-            said, best = label, label
-        elif found.ahead(target, best, label):
-            said, best = f"{said} < {label}", label
-        else:
-            said = f"{said} = {label}"
-    return said
+def _turned(findings: Sequence[Finding], target: str, called: str) -> str:
+    """`Order at accuracy 0.8 by mean times: a, b. It is the same in every setting.`"""
+    order = findings[0].order(target) or ()
+    said = f"Order at {called} by mean times: {', '.join(order)}."
+    if turned := flips(findings, target):
+        return f"{said} It changes on {', '.join(turned)}."
+    if not any(each.order(target) for each in findings[1:]):
+        return f"{said} No other setting is known."
+    known = "" if all(each.order(target) for each in findings[1:]) else " that is known"
+    others = [each.name for each in findings[1:] if each.order(target) not in (None, order)]
+    but = f", but for differences below 1 % or not shown on {', '.join(others)}" if others else ""
+    return f"{said} It is the same in every setting{known}{but}."
 
 
 def _assumed(findings: Sequence[Finding]) -> Iterator[str]:

@@ -11,7 +11,6 @@ import typer
 
 from emulator.commands.group import Commands
 from emulator.commands.options import Format, FormatOption
-from emulator.commands.plan_text import columns, filled, grid, printed
 from emulator.commands.trace import facts
 from emulator.commands.trace.facts import Facts
 from emulator.commands.trace.files import (
@@ -26,6 +25,7 @@ from emulator.commands.trace.files import (
 )
 from emulator.commands.trace.transfer import text, transfers
 from emulator.terminal.errors import BAD_INPUT, one_line, told_in_one_line
+from emulator.wording.plan_text import columns, filled, grid, printed
 from network.files import BadFile
 from network.links.synth import MBIT, named, presets
 from network.links.synth import synth as drawn

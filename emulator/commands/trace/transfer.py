@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from emulator.commands.plan_text import columns, filled, grid, printed
 from emulator.results import units
+from emulator.wording.plan_text import columns, filled, grid, printed
 from network.links.tcp import Tcp, Way, passage
 from network.links.trace import Trace
 

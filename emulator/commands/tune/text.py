@@ -8,10 +8,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from emulator.commands.plan_text import columns
 from emulator.terminal.lines import for_terminal
 from emulator.tuning import results
 from emulator.tuning.together import fixed, spaces, target_of
+from emulator.wording.plan_text import columns
 from scenarios.schema.scenario import Scenario
 
 

@@ -23,8 +23,8 @@ from emulator.audit.results_laws import audit_results
 from emulator.record.folders import run_folders
 from emulator.record.record import FILES, MODEL, encode
 from emulator.record.seal import SEAL, damage, seal_results, seal_run
-from emulator.results.conclusion import summed_up
 from emulator.results.results import read
+from emulator.wording.conclusion import summed_up
 from tests.conftest import results
 
 pytestmark = pytest.mark.slow
@@ -72,7 +72,7 @@ UNKNOWABLE = re.compile(
             r"host.json: (strangers (changed|deleted)|folders changed)",
             r"((host|split|summary).json|scenario.yaml) (cut by a byte|with a byte more)",
             # another build may choose other words
-            r"summary.json: (.*\.)?(sentence|text|why\.\*|hints\.\*|how_sure\.\*) changed",
+            r"summary.json: (.*\.)?(text|(reserved|verdict|why|hints|how_sure)\.\*) changed",
             r"report.html (?!deleted).*",
         ]
     )

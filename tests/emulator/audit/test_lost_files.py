@@ -168,19 +168,19 @@ def resummed(out: Path, **changes: object) -> list[str]:
 
 @pytest.mark.slow
 def test_words_of_another_build_are_no_fault_but_its_data_are(out: Path) -> None:
-    assert resummed(out, sentence="Another build says it in other words.") == []
-    assert resummed(out, sentence=5)[0].startswith("summary: sentence is 5")
-    (fault,) = resummed(out, sentence="x", baseline="fedprox")
+    assert resummed(out, verdict=["Another build says it in other words."]) == []
+    assert resummed(out, verdict=5) == ["summary: verdict is 5; it must be a list of strings"]
+    (fault,) = resummed(out, verdict=["x"], baseline="fedprox")
     assert fault == "summary: baseline is 'fedprox', but the records say 'fedavg'"
 
 
 @pytest.mark.slow
-def test_a_summary_without_its_sentence_is_a_fault(out: Path) -> None:
+def test_a_summary_without_its_verdict_is_a_fault(out: Path) -> None:
     summary = json.loads((out / "summary.json").read_text())
-    del summary["sentence"]
+    del summary["verdict"]
     (out / "summary.json").write_text(json.dumps(summary))
     seal_results(out)
-    assert audited(out)[1][str(out)][0].startswith("summary: sentence is '(absent)'")
+    assert audited(out)[1][str(out)][0].startswith("summary: verdict is '(absent)'")
 
 
 @pytest.mark.slow

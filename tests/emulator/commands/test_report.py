@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.__main__ import app
-from emulator.commands.table import table
 from emulator.report.comparison import MADE_BY
 from emulator.results.results import read
+from emulator.wording.terminal import table
 from scenarios.load import load
 from tests.emulator.results.test_results import row
 

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 
-from emulator.commands.plan_text import _span, heat_map, text
 from emulator.forecast.effort import largest_speedup, server_speedup
 from emulator.forecast.groups import Span
 from emulator.forecast.host import Host
@@ -15,6 +14,7 @@ from emulator.lab.build import lab_of
 from emulator.lab.jobs import message_sizes
 from emulator.record.events import ComputeStarted, ServerStarted
 from emulator.record.run import Run
+from emulator.wording.plan_text import _span, heat_map, text
 from scenarios.load import build, load
 from scenarios.text.faults import BadScenario
 from tests.conftest import FAST, SMALL, merged

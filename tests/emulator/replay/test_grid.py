@@ -11,12 +11,20 @@ from emulator.replay.grid import Axis, Cell, cell, conditions, frontier
 from emulator.report import page as report
 from emulator.report import winners
 from emulator.report.palette import of_labels
+from emulator.results.restricted import Timed
+from emulator.results.times import known_for
+
+
+def at_end(time):
+    """None is not known; one that never gets there is played for 1000 s."""
+    return None if time is None else Timed(None, 1000.0) if time == math.inf else Timed(time, time)
 
 
 def found(**seeds):
     """Times of each label, by seed from 1."""
-    times = {label: Times(dict(enumerate(each, 1))) for label, each in seeds.items()}
-    return Finding("here", (), {"t": times}, (), (), 0, 0)
+    timed = {label: {seed: at_end(at) for seed, at in enumerate(each, 1)} for label, each in seeds.items()}
+    tau = known_for(*({seed: at for seed, at in of.items() if at} for of in timed.values()))
+    return Finding("here", (), {"t": {label: Times(of, tau=tau) for label, of in timed.items()}}, (), (), 0, 0)
 
 
 def at(i, j, winner):
@@ -58,13 +66,21 @@ def test_a_seed_in_which_nobody_gets_there_disagrees_with_nobody():
     assert cell({}, found(x=[2.0, math.inf, 2.0], y=[6.0, math.inf, 6.0]), "t").agree
 
 
-def test_who_alone_gets_there_wins_without_a_ratio():
-    made = cell({}, found(x=[math.inf], y=[6.0]), "t")
-    assert (made.winner, made.ratio, made.times) == ("y", None, {"x": None, "y": 6.0})
+def test_who_alone_gets_there_wins_by_as_long_as_the_other_was_played():
+    made = cell({}, found(x=[math.inf], y=[500.0]), "t")
+    assert (made.winner, made.ratio, made.times) == ("y", 2.0, {"x": None, "y": 500.0})
+
+
+def test_five_seeds_must_show_who_is_first():
+    """y takes 10 % longer in the mean, now more and now less; or 50 % longer in each seed."""
+    mine = [10.0, 11.0, 12.0, 10.0, 9.0]
+    open_ = cell({}, found(x=mine, y=[12.0, 11.0, 9.0, 14.0, 17.0]), "t")
+    assert (open_.winner, open_.first, open_.tie) == ("x", "tie", True)
+    assert cell({}, found(x=mine, y=[1.5 * time for time in mine]), "t").first == "x"
 
 
 def test_a_lead_below_a_hundredth_is_a_tie():
-    near, clear = (cell({}, found(x=[1000.0], y=[at]), "t") for at in (1009.0, 1011.0))
+    near, clear = (cell({}, found(x=[100.0], y=[at]), "t") for at in (100.9, 101.1))
     assert (near.winner, near.first, near.plain["tie"]) == ("x", "tie", True)
     assert (clear.first, clear.tie) == ("x", False)
 
@@ -85,7 +101,7 @@ def test_a_cell_that_is_not_known_says_what_ended_it_and_one_that_is_assumed_wha
     parted, ended = Note("x", 2, "from round 3 on: a no longer counts"), Note("x", 2, "ends: 3 rounds in a row")
     open_, assumed = (
         Finding("here", (), {"t": {"x": times}}, (parted,), notes, 0, 0)
-        for times, notes in ((Times({2: None}), (ended,)), (Times({2: 5.0}, assumed=True), ()))
+        for times, notes in ((Times({2: None}), (ended,)), (Times({2: Timed(5.0, 5.0)}, assumed=True), ()))
     )
     assert cell({}, open_, "t").why == str(ended)
     made = cell({}, assumed, "t")
@@ -136,7 +152,7 @@ def test_the_legend_has_only_who_is_first_somewhere_and_the_caption_names_the_ot
     assert figure.chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]["range"] == of_labels(labels)[1:3]
     assert figure.caption.endswith("line: where the winner changes. First in no cell: w and z. As recorded.")
     one = winners.caption(cells[:1], labels[:2], [])
-    assert one.endswith("the next one's time over its own. First in no cell: w.")
+    assert one.endswith("the next one's over its own. First in no cell: w.")
 
 
 def test_seeds_that_disagree_are_explained_where_some_do():
@@ -146,11 +162,13 @@ def test_seeds_that_disagree_are_explained_where_some_do():
 
 def test_a_tie_has_a_colour_of_its_own_and_is_in_the_caption():
     axes = [Axis("uplink", (125e3, 1.25e6))]
-    cells = [Cell({"uplink": i}, "x", "y", ratio, True, {}, True) for i, ratio in enumerate((1.0007, 1.4))]
+    cells = [
+        Cell({"uplink": i}, "x", "y", ratio, True, {}, True, tie=ratio < 1.01) for i, ratio in enumerate((1.0007, 1.4))
+    ]
     figure = winners.figure(cells, axes, ["x", "y"], "t", winners.caption(cells, ["x", "y"], []))
     assert shown(figure) == [("tie", "tie"), ("x", "1.40")]
     assert legend(figure.chart) == ["x", "tie"]
-    assert "tie: the first two are less than 1 % apart" in figure.caption
+    assert "tie: the first two are less than 1 % apart, or not distinguishable" in figure.caption
 
 
 def test_cells_of_a_map_that_was_broken_off_are_drawn_as_not_played():

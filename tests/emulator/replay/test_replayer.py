@@ -6,7 +6,7 @@ import pytest
 
 from algorithms.counting.step_counts import Step
 from devices.device import Device, profiles
-from emulator.commands.replay.text import _assumed, _guessed, ranked
+from emulator.commands.replay.text import _assumed, _guessed, _turned
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.record.events import ServerEnded
 from emulator.record.record import read_events
@@ -19,6 +19,7 @@ from emulator.replay.conditions import Condition, Uplink, at_speed, links_from
 from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_of, time_to
 from emulator.replay.replayer import Check, Parting, Replayed, ReplayRecord
 from emulator.replay.script import Script, Served, Written, read_script
+from emulator.results.restricted import Timed
 from network.links.link import Link
 from network.links.tcp import Tcp
 from network.links.trace import Trace
@@ -38,11 +39,11 @@ def replayed(*rows, parting=None, failure=None, label="fedavg", seed=1):
 
 
 def test_the_time_to_a_target_is_that_of_its_round():
-    assert time_to(replayed((3.0, 0.4), (7.0, 0.6)), GOAL, 2) == 7.0
+    assert time_to(replayed((3.0, 0.4), (7.0, 0.6)), GOAL, 2) == Timed(7.0, 7.0)
 
 
 def test_a_target_that_is_not_reached_is_never():
-    assert time_to(replayed((3.0, 0.4)), GOAL, 1) == math.inf
+    assert time_to(replayed((3.0, 0.4)), GOAL, 1) == Timed(None, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -56,15 +57,15 @@ def test_a_target_that_is_not_reached_is_never():
 def test_what_is_beyond_the_end_of_a_replay_is_not_known_and_what_is_before_it_is(ended):
     """Of two rounds only the first was replayed."""
     assert time_to(replayed((3.0, 0.4), **ended), GOAL, 2) is None
-    assert time_to(replayed((3.0, 0.6), **ended), GOAL, 2) == 3.0
+    assert time_to(replayed((3.0, 0.6), **ended), GOAL, 2) == Timed(3.0, 3.0)
     assert time_of(replayed((3.0, None), **ended), 2) is None
 
 
 def test_a_replay_that_went_on_after_its_parting_is_whole():
-    assert time_of(replayed((3.0, 0.4), (7.0, 0.4), parting=Parting(0, "")), 2) == 7.0
+    assert time_of(replayed((3.0, 0.4), (7.0, 0.4), parting=Parting(0, "")), 2) == Timed(7.0, 7.0)
 
 
-@pytest.mark.parametrize(("beyond", "time"), [(None, 7.0), (2, 7.0), (1, None)])
+@pytest.mark.parametrize(("beyond", "time"), [(None, Timed(7.0, 7.0)), (2, Timed(7.0, 7.0)), (1, None)])
 def test_a_target_that_may_have_been_reached_in_a_round_of_unknown_accuracy_has_no_time(beyond, time):
     rows = replayed((3.0, 0.4), (7.0, 0.6), parting=Parting(0, ""))
     assert time_to(replace(rows, unknown=beyond), GOAL, 2) == time
@@ -73,14 +74,14 @@ def test_a_target_that_may_have_been_reached_in_a_round_of_unknown_accuracy_has_
 def test_a_run_that_would_have_gone_on_may_yet_reach_its_target():
     rows = replayed((3.0, 0.4), (7.0, 0.4), parting=Parting(0, ""))
     assert time_to(replace(rows, unknown=2), GOAL, 2) is None
-    assert time_to(rows, GOAL, 2) == math.inf
+    assert time_to(rows, GOAL, 2) == Timed(None, 7.0)
 
 
 def test_a_replay_that_ended_with_failed_rounds_has_no_time_for_all_rounds():
     rows = (3.0, None), (5.0, None), (8.0, None)
     assert time_of(replayed(*rows, failure="3 rounds in a row failed"), 3) is None
-    assert time_of(replayed(*rows, failure="3 rounds in a row failed"), 2) == 5.0
-    assert time_of(replayed(*rows), 3) == 8.0
+    assert time_of(replayed(*rows, failure="3 rounds in a row failed"), 2) == Timed(5.0, 5.0)
+    assert time_of(replayed(*rows), 3) == Timed(8.0, 8.0)
 
 
 def test_a_time_is_assumed_if_the_target_is_reached_after_the_parting():
@@ -138,16 +139,29 @@ def test_a_model_was_not_measured_on_data_of_another_time_slice():
 
 
 def test_without_a_target_the_end_counts():
-    assert result_of(replayed((3.0, None), (5.0, None)), [], 2).times == {ALL: 5.0}
-    assert result_of(replayed((3.0, None), (5.0, None)), [], 2, shared=1).times == {ALL: 3.0}  # another has but one
+    assert result_of(replayed((3.0, None), (5.0, None)), [], 2).times == {ALL: Timed(5.0, 5.0)}
+    assert result_of(replayed((3.0, None), (5.0, None)), [], 2, shared=1).times == {
+        ALL: Timed(3.0, 3.0)
+    }  # another has but one
+
+
+def timed(at: float | None) -> Timed | None:
+    """None is not known; one that never gets there is played for 1000 s."""
+    return None if at is None else Timed(None, 1000.0) if at == math.inf else Timed(at, at)
 
 
 def found(name: str, **seconds: float | None) -> Finding:
-    return Finding(name, (), {"t": {label: Times({1: at}) for label, at in seconds.items()}}, (), (), 0, 0)
+    tau = 1000.0 if math.inf in seconds.values() else math.inf
+    times = {label: Times({1: timed(at)}, tau=tau) for label, at in seconds.items()}
+    return Finding(name, (), {"t": times}, (), (), 0, 0)
+
+
+def seeds(*times: float) -> Times:
+    return Times({seed: Timed(time, time) for seed, time in enumerate(times)})
 
 
 def test_what_the_sign_of_an_assumed_time_means_is_told_only_where_one_is_shown():
-    exact, guessed, unknown = (Times({1: 5.0}), Times({1: 5.0}, assumed=True), Times({1: None}, assumed=True))
+    exact, guessed, unknown = (seeds(5.0), replace(seeds(5.0), assumed=True), Times({1: None}, assumed=True))
     for times, told in ((exact, 0), (guessed, 1), (unknown, 0)):
         one = Finding("s", (), {"t": {"x": times}, ALL: {"x": exact}}, (), (), 0, 0)
         assert len(list(_guessed([found("as recorded", x=1.0), one]))) == told
@@ -171,19 +185,23 @@ def test_a_lead_of_less_than_1_percent_is_a_tie_and_turns_nothing():
     ("theirs", "first"), [((15.0, 16.4, 18.1, 15.2, 13.4), "x"), ((12.0, 11.0, 9.0, 14.0, 17.0), "tie")]
 )
 def test_from_five_seeds_on_a_lead_must_be_shown_by_them(theirs, first):
-    """Of the second, one seed is sooner, one as late and three later: its median is 20 % longer, and nothing shown."""
-    mine = Times(dict(enumerate((10.0, 11.0, 12.0, 10.0, 9.0))))
-    there = Finding("a", (), {"t": {"x": mine, "y": Times(dict(enumerate(theirs)))}}, (), (), 0, 0)
+    """Of the second, one seed is faster, one as slow and three slower: its mean is 21 % longer, and nothing shown."""
+    mine = seeds(10.0, 11.0, 12.0, 10.0, 9.0)
+    there = Finding("a", (), {"t": {"x": mine, "y": seeds(*theirs)}}, (), (), 0, 0)
     assert there.first("t") == first
-    turned = Finding("b", (), {"t": {"x": Times(dict(enumerate(theirs))), "y": mine}}, (), (), 0, 0)
+    turned = Finding("b", (), {"t": {"x": seeds(*theirs), "y": mine}}, (), (), 0, 0)
     assert flips([there, turned], "t") == (["b"] if first == "x" else [])
 
 
-def test_ties_are_no_chain():
-    """c is within 1 % of b and b of a, but c is not of a."""
-    chain = found("a", a=100.0, b=100.6, c=101.3, d=math.inf, e=math.inf)
-    assert ranked(chain, "t") == "a = b < c < d = e"
-    assert flips([chain, found("b", a=101.3, b=100.6, c=100.0, d=math.inf, e=math.inf)], "t") == ["b"]
+def test_the_order_is_told_with_the_settings_that_change_it() -> None:
+    record, same = found("as recorded", a=1.0, b=2.0), found("s", a=3.0, b=4.0)
+    tied, turned = found("t", a=1.001, b=1.0), found("u", a=3.0, b=2.0)
+    order = "Order at t by mean times: a, b."
+    assert _turned([record, same], "t", "t") == f"{order} It is the same in every setting."
+    assert _turned([record, turned, same], "t", "t") == f"{order} It changes on u."
+    assert _turned([record, tied], "t", "t").endswith(
+        "the same in every setting, but for differences below 1 % or not shown on t."
+    )
 
 
 def test_an_order_with_an_unknown_time_turns_nothing():
@@ -195,9 +213,9 @@ def test_who_never_gets_there_is_the_last():
     assert found("a", x=math.inf, y=math.inf).order("t") is None
 
 
-def test_a_median_needs_every_seed():
+def test_a_mean_needs_every_seed():
     both = [result_of(replayed((at, 0.6), seed=seed), [GOAL], 1) for seed, at in ((1, 4.0), (2, 6.0))]
-    assert finding("s", (), both).times["accuracy 0.5"]["fedavg"].median == 5.0
+    assert finding("s", (), both).times["accuracy 0.5"]["fedavg"].mean == 5.0
     lost = result_of(replayed(seed=3, parting=Parting(0, "")), [GOAL], 1)
     assert not finding("s", (), [*both, lost]).times["accuracy 0.5"]["fedavg"].known
 

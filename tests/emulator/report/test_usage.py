@@ -7,11 +7,12 @@ from typing import Any, get_args
 
 import pytest
 
-from emulator.commands.table import table
 from emulator.record.events import Unsound, events_of
 from emulator.report import fates
-from emulator.results import caveats, tables
+from emulator.results import caveats
 from emulator.results.summary import summarise
+from emulator.wording import tables
+from emulator.wording.terminal import table
 from scenarios.load import build
 from scenarios.schema.scenario import Scenario
 
@@ -102,10 +103,10 @@ def test_without_a_refusal_no_events_are_read() -> None:
 
 def test_joules_stand_at_the_end_also_where_there_are_no_targets() -> None:
     runs = {"known": {1: [row(joules={"a": 1500.0, "b": 500.0})]}, "unknown": {1: [row(joules={"a": None})]}}
-    shown = tables.at_the_end(summary(runs), energy=True)
+    shown = tables.at_the_end(summary(runs))
     assert shown.headings[-1] == "kJ"
     assert [line[-1] for line in shown.rows] == ["2.00", "–"]
-    assert tables.at_the_end(summary({"unknown": runs["unknown"]}), energy=True).headings[-1] == "accuracy"
+    assert tables.at_the_end(summary({"unknown": runs["unknown"]})).headings[-1] == "accuracy"
 
 
 def test_the_twenty_devices_that_drew_most_are_listed_by_their_most() -> None:
@@ -125,7 +126,7 @@ def test_a_device_without_watts_is_listed_and_named() -> None:
     found = summary({"x": {1: [row(joules={"host-0": None, "host-1": None, "phone-0": 5.0})]}})
     shown = tables.of_devices(found)
     assert shown.rows == [("phone-0", "5.00"), ("host-0", "–"), ("host-1", "–")]
-    assert tables.at_the_end(found, energy=True).headings[-1] == "accuracy"
+    assert tables.at_the_end(found).headings[-1] == "accuracy"
     [line] = tables.unmetered({**found, "unmetered": ["host"]})
     assert line.startswith(
         "the energy of the fleet is not known, because no power draw is known for host; add power_idle_w, "
@@ -178,7 +179,7 @@ def test_the_terminal_has_a_column_of_joules_where_a_hundred_columns_hold_it(pri
     assert line.split()[-1] == "250.0"
 
 
-def test_a_narrow_terminal_has_its_ranges_below_the_medians_and_joules_if_they_fit_then(printed: Any) -> None:
+def test_a_narrow_terminal_has_its_ranges_below_the_means_and_joules_if_they_fit_then(printed: Any) -> None:
     accuracies = [0.25, 0.75]
     wide, narrow, narrowest = (printed(width, accuracies) for width in (140, 100, 80))
     assert wide[-1].split("  ")[-1].strip() == "500.0 [250.0, 750.0]"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from emulator.lab.loops import Loops
-from emulator.results import tables
 from emulator.results.caveats import caveats, remarks, unmetered, warnings
+from emulator.wording import tables
 from network.links.link import Link
 from network.links.trace import Trace
 from scenarios.builders.assumed import assumptions

@@ -41,9 +41,9 @@ def judged(seeds: Mapping[int, Any] = TWO, **expected: Any) -> list[tuple[bool, 
 
 def test_the_median_over_seeds_is_held_against_each_bound() -> None:
     assert judged(reach=0.9, time_s=60, rounds=3, mb=2.9) == [
-        (True, "fedavg: accuracy 0.9 within 60 s: 30 s (2 of 2 seeds)"),
-        (True, "fedavg: accuracy 0.9 within 3 rounds: 3 rounds (2 of 2 seeds)"),
-        (False, "fedavg: accuracy 0.9 within 2.9 MB: 3 MB (2 of 2 seeds)"),
+        (True, "fedavg: accuracy 0.9 within 60 s: 30 s (median, 2 of 2 seeds)"),
+        (True, "fedavg: accuracy 0.9 within 3 rounds: 3 rounds (median, 2 of 2 seeds)"),
+        (False, "fedavg: accuracy 0.9 within 2.9 MB: 3 MB (median, 2 of 2 seeds)"),
     ]
 
 
@@ -65,7 +65,7 @@ def test_what_is_printed_lies_on_the_side_of_the_bound_where_the_value_lies(
 def test_a_miss_by_a_hair_can_be_read() -> None:
     seeds = {1: run(0.9, pace=30.0000001)}
     assert judged(seeds, reach=0.9, time_s=30) == [
-        (False, "fedavg: accuracy 0.9 within 30 s: 30.0000001 s (1 of 1 seed)")
+        (False, "fedavg: accuracy 0.9 within 30 s: 30.0000001 s (median, 1 of 1 seed)")
     ]
 
 
@@ -73,7 +73,7 @@ def test_a_seed_that_never_gets_there_is_infinite() -> None:
     three = {**TWO, 3: run(0.1, 0.2)}
     assert judged(three, reach=0.9, time_s=40)[0] == (
         True,
-        "fedavg: accuracy 0.9 within 40 s: 40 s (2 of 3 seeds)",
+        "fedavg: accuracy 0.9 within 40 s: 40 s (median, 2 of 3 seeds)",
     )
     assert judged({1: run(0.9), 2: run(0.1)}, reach=0.9, time_s=1e6)[0] == (
         False,
@@ -97,21 +97,21 @@ def test_hold_is_part_of_the_target() -> None:
     seeds = {1: run(0.9, 0.1, 0.9, 0.9)}
     assert judged(seeds, reach=0.9, rounds=1)[0][0]
     assert judged(seeds, reach=0.9, hold=2, rounds=1) == [
-        (False, "fedavg: accuracy 0.9 held 2 within 1 rounds: 3 rounds (1 of 1 seed)")
+        (False, "fedavg: accuracy 0.9 held 2 within 1 rounds: 3 rounds (median, 1 of 1 seed)")
     ]
 
 
 def test_the_end_is_the_last_value_that_was_measured() -> None:
     seeds = {1: run(0.99, 0.5), 2: run(0.6, None), 3: run(0.7)}
-    assert judged(seeds, final=0.6) == [(True, "fedavg: accuracy at least 0.6 at the end: 0.6 (3 seeds)")]
-    assert judged(seeds, final=0.61) == [(False, "fedavg: accuracy at least 0.61 at the end: 0.6 (3 seeds)")]
+    assert judged(seeds, final=0.6) == [(True, "fedavg: accuracy at least 0.6 at the end: 0.6 (median of 3 seeds)")]
+    assert judged(seeds, final=0.61) == [(False, "fedavg: accuracy at least 0.61 at the end: 0.6 (median of 3 seeds)")]
 
 
 def test_a_seed_without_a_value_counts_as_the_worst() -> None:
     assert judged({1: run(0.9), 2: run(0.8), 3: []}, final=0.8)[0][0]
     assert not judged({1: run(0.9), 2: []}, final=0.1)[0][0]
     assert judged({1: run(0.9)}, metric="validation", final=0.1) == [
-        (False, "fedavg: validation at least 0.1 at the end: not measured (1 seed)")
+        (False, "fedavg: validation at least 0.1 at the end: not measured (median of 1 seed)")
     ]
 
 

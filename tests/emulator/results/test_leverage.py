@@ -9,7 +9,7 @@ import pytest
 
 from emulator.results.leverage import Warned, warnings
 from emulator.results.summary import summarise
-from emulator.results.tables import warnings as of_all
+from emulator.wording.tables import warnings as of_all
 
 
 def row(p99: float, step: float = 0.1, **more: Any) -> dict[str, Any]:

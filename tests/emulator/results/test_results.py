@@ -78,8 +78,8 @@ def test_a_summary_that_was_never_written_is_worked_out(out):
 
 
 def test_a_summary_that_is_there_is_taken_as_it_is(out):
-    (out / "summary.json").write_text('{"labels": {}, "sentence": "so be it"}')
-    assert read(out).summary["sentence"] == "so be it"
+    (out / "summary.json").write_text('{"labels": {}, "verdict": ["so be it"]}')
+    assert read(out).summary["verdict"] == ["so be it"]
 
 
 def test_a_round_that_was_being_written_is_left_out(out):

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from emulator.record.targets import Target
-from emulator.results.standings import with_intervals
+from emulator.results.standings import with_means
 from emulator.results.summary import summarise
-from emulator.results.tables import to_targets
+from emulator.wording.tables import to_targets
 from tests.emulator.results.played import Rows, never, row, runs_of, until
 
 TARGET = Target("accuracy", 0.85)
 
 
 def summed(runs: Mapping[str, Mapping[int, Rows]]) -> dict[str, Any]:
-    return with_intervals(summarise(runs, (TARGET,), dict.fromkeys(runs, 0.0)), runs, (TARGET,))
+    return with_means(summarise(runs, (TARGET,), dict.fromkeys(runs, 0.0)), runs, (TARGET,))
 
 
 def paired(runs: Mapping[str, Mapping[int, Rows]]) -> dict[str, Any] | None:
@@ -46,33 +46,41 @@ def test_a_run_that_was_cut_off_counts_up_to_the_horizon() -> None:
     assert (found["reached"], found["tau"]) == (4, 50)
 
 
-def test_the_table_has_the_means_that_are_compared_beside_the_medians() -> None:
-    """As above: b's times are 40 four times and the horizon of 50 s, 42 in the mean; its median is 40."""
+def test_the_table_has_the_means_that_are_compared() -> None:
+    """As above: b's times are 40 four times and the horizon of 50 s, 42 in the mean; its rounds are two each time."""
     shown = to_targets(summed(runs_of(a=[until(10)] * 5, b=[*[until(40)] * 4, never(50)])))
-    assert shown.headings[3:6] == ("time, s", "mean, s", "/ a")
-    assert [row[4] for row in shown.rows] == ["10.0", "42.0"]
-    assert [row[3].split()[0] for row in shown.rows] == ["10.0", "40.0"]
-    assert shown.rows[1][5].startswith("4.20×")
-    assert shown.rows[1][7] == "–"  # not every seed got there, so the mean of its rounds is not known
+    assert shown.headings[3:7] == ("time, s", "/ a", "rounds", "/ a")
+    assert [row[3] for row in shown.rows] == ["10.0", "≥ 42.0 [40.0, 40.0]"]
+    assert shown.rows[1][4].startswith("4.20× [")
+    assert [row[5:7] for row in shown.rows] == [("2", "1.00×"), ("≥ 2", "1.00×")]
     few = to_targets(summed(runs_of(a=[until(10)] * 4, b=[until(40)] * 4)))
-    assert few.headings[3:5] == ("time, s", "/ a")
+    assert few.rows[1][4] == "4.00×"
     assert {len(row) for row in [*few.rows, few.headings]} == {9}
 
 
+def test_the_summary_says_what_the_verdict_says() -> None:
+    """One number for seconds, one for the ratio, wherever they stand."""
+    summary = summed(runs_of(a=[until(10)] * 5, b=[*[until(40)] * 4, never(50)]))
+    (other,), entry = summary["ranking"]["others"], summary["labels"]["b"]["targets"][TARGET.name]
+    assert (summary["ranking"]["fastest"], summary["ranking"]["horizon_s"]) == ("a", 50)
+    assert other["seconds"] == entry["time_s"]["mean"] == 42.0
+    assert other["ratio"] == entry["paired"]["ratio"] == entry["ratio_to_baseline"]["time_s"] == pytest.approx(4.2)
+
+
 def test_ratios_of_rounds_are_those_of_means_too() -> None:
-    """Rounds to the target: 2 in each seed of a; of b 2 four times, and once 3: 11 / 10, where both medians are 2."""
+    """Rounds to the target: 2 in each seed of a; of b 2 four times, and once 3: 11 / 10, 2.2 over 2."""
     late = [row(0, 5, 0.1, 5), row(1, 10, 0.1, 5), row(2, 15, 0.9, 5)]
     shown = to_targets(summed(runs_of(a=[until(10)] * 5, b=[*[until(10)] * 4, late])))
-    assert (shown.rows[1][6], shown.rows[1][7]) == ("2", "1.10×")
+    assert (shown.rows[1][5], shown.rows[1][6]) == ("2.2 [2, 2]", "1.10×")
 
 
 def test_a_target_that_no_seed_reached_has_no_mean() -> None:
     harder = Target("accuracy", 0.99)
     runs = runs_of(a=[until(10)] * 5, b=[until(40)] * 5)
     made = summarise(runs, (TARGET, harder), dict.fromkeys(runs, 0.0))
-    shown = to_targets(with_intervals(made, runs, (TARGET, harder)))
-    assert {len(row) for row in [*shown.rows, shown.headings]} == {10}
-    assert [row[4] for row in shown.rows] == ["10.0", "–", "40.0", "–"]
+    shown = to_targets(with_means(made, runs, (TARGET, harder)))
+    assert {len(row) for row in [*shown.rows, shown.headings]} == {9}
+    assert [row[3] for row in shown.rows] == ["10.0", "best 0.900", "40.0", "best 0.900"]
 
 
 def test_below_five_shared_seeds_there_is_no_ratio() -> None:

@@ -8,10 +8,10 @@ from emulator.results.units import column, duration, durations, of_bytes, of_tim
 
 
 def always(value: float) -> dict[str, float | None]:
-    return {"low": value, "median": value, "high": value}
+    return {"low": value, "mean": value, "high": value}
 
 
-NEVER = {"low": None, "median": None, "high": None}
+NEVER = {"low": None, "mean": None, "high": None}
 
 
 def test_a_column_has_one_unit_of_its_largest_value() -> None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from emulator.record.targets import Target
+from emulator.results.comparison import OWN
 from emulator.results.observed import Observed, Runs
 from emulator.results.why import pace
 from emulator.studies import analysis
 from emulator.studies.answer import Answer, Moved, Null
 from emulator.studies.cells import Border, Cell, cell
 from emulator.studies.comparisons import comparisons
-from emulator.studies.protocol import OWN, pairs
+from emulator.studies.protocol import pairs
 from emulator.tuning.digest import digest
 from emulator.tuning.scores import Curve
 from emulator.tuning.search import ROUNDS, Found

@@ -11,6 +11,7 @@ import pytest
 
 from emulator.record.targets import Target
 from emulator.results import resampling
+from emulator.results.comparison import LEVEL
 from emulator.results.holm import holm
 from emulator.results.observed import Observed
 from emulator.results.restricted import Timed, contrast
@@ -19,7 +20,7 @@ from emulator.sessions.places import Places, alike
 from emulator.studies import analysis
 from emulator.studies.answer import Null
 from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, winners
-from emulator.studies.comparisons import LEVEL, comparisons
+from emulator.studies.comparisons import comparisons
 from emulator.studies.protocol import pairs, protocol_of, ranked
 from emulator.tuning.digest import digest
 from emulator.tuning.scores import Curve
@@ -118,7 +119,7 @@ def test_p_values_are_adjusted_over_the_targets_and_links_of_a_pair() -> None:
     for pair in (made[:2], made[2:]):
         adjusted = holm({n: each.contrast.p for n, each in enumerate(pair) if each.contrast})
         assert [each.adjusted for each in pair] == list(adjusted.values())
-    assert [each.sooner for each in made] == [None, None, "a", "c"]
+    assert [each.faster for each in made] == [None, None, "a", "c"]
 
 
 def test_on_other_links_a_third_that_ended_early_decides_nothing_between_two() -> None:

@@ -10,7 +10,7 @@ import termios
 
 import pytest
 
-from emulator.terminal.lines import _toned, busy, for_terminal, say, wrapped
+from emulator.terminal.lines import Tone, _toned, busy, for_terminal, say, wrapped
 from tests.all_of import all_of
 
 VERDICT = (
@@ -83,11 +83,11 @@ def test_colours_are_for_terminals_and_follow_no_color(monkeypatch: pytest.Monke
     assert ("\x1b[" in shown) is not no_color
 
 
-@pytest.mark.parametrize(("note", "won"), [("", True), ("; no difference\nshown", False)])
-def test_only_a_winner_that_the_seeds_show_is_green(note: str, won: bool) -> None:
-    text = f"fedavg reached accuracy 0.9\nfirst: 27 s; 2.7x [2.3, 3.1] sooner than fedcurv (72 s{note})."
-    shown = _toned(text, "answer")
-    assert shown.startswith("\x1b[32m\x1b[1mfedavg\x1b[0m" if won else "\x1b[1mfedavg reached")
+@pytest.mark.parametrize("tone", ["answer", "won"])
+def test_a_winner_is_green_and_all_of_the_answer_bold(tone: Tone) -> None:
+    text = "fedavg is fastest\nto accuracy 0.9: 27 s."
+    shown = _toned(text, tone)
+    assert shown.startswith("\x1b[32m\x1b[1mfedavg\x1b[0m" if tone == "won" else "\x1b[1mfedavg is fastest")
     assert re.sub(r"\x1b\[\d+m", "", shown) == text
 
 

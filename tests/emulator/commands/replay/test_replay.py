@@ -109,17 +109,17 @@ def test_the_table_has_a_row_for_each_setting_and_says_where_the_order_turns(fed
     done = fedlapse("replay", record, *down, *up, "--out", tmp_path / "new")
     assert done.returncode == 0, done.stderr
     rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
-    assert rows["links"].split()[-3:] == ["fedavg", "fedcurv", "first"]
+    assert rows["links"].split()[-3:] == ["fedcurv", "least", "mean"]
     assert rows["as recorded"].split()[-1] == rows["2Mbit/s"].split()[-1] == "fedavg"
     assert rows["1Mbit/s"].endswith("fedcurv (order changes)")
-    assert "accuracy 0.5: fedavg < fedcurv in the record; the order changes on 1Mbit/s" in done.stdout
+    assert "Order at accuracy 0.5 by mean times: fedavg, fedcurv. It changes on 1Mbit/s.\n" in done.stdout
     assert "the uplink is 0.5Mbit/s (2Mbit/s)\nthe uplink is 900Mbit/s (1Mbit/s)\n" in done.stdout
 
 
 def test_an_order_that_holds_everywhere_is_said_to(fedlapse, record, tmp_path):
     done = fedlapse("replay", record, "--down", "4Mbit/s", "--up-ratio", "0.25", "--out", tmp_path / "new")
-    assert "fedavg < fedcurv in the record, and in every setting" in done.stdout
-    assert done.stdout.startswith("small: time until accuracy 0.5 in s, network model ideal\n")
+    assert "by mean times: fedavg, fedcurv. It is the same in every setting.\n" in done.stdout
+    assert done.stdout.startswith("small: mean time until accuracy 0.5 in s, network model ideal\n")
     assert "order changes" not in done.stdout
     assert "tie" not in done.stdout
 
@@ -129,7 +129,7 @@ def test_a_tie_is_said_to_be_one_and_turns_nothing(fedlapse, record, tmp_path):
     done = fedlapse("replay", record, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
     rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
     assert rows["2Mbit/s"].split()[-1] == "tie"
-    assert "fedavg < fedcurv in the record; no setting changes it, but ties differ on 2Mbit/s" in done.stdout
+    assert "It is the same in every setting" in done.stdout
     assert "order changes" not in done.stdout
     assert "assumed: the uplink is as fast as the downlink\n" in done.stdout
     said = json.loads((tmp_path / "new" / "replay.json").read_text())
@@ -155,8 +155,8 @@ def ends(folder):
 
 def test_where_no_target_is_reached_the_time_of_all_rounds_is_told(fedlapse, short, tmp_path):
     done = fedlapse("replay", short, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
-    assert "time for all 3 rounds in s, network model ideal\n" in done.stdout
-    assert "all 3 rounds: fedavg < fedcurv in the record" in done.stdout
+    assert "mean time for all 3 rounds in s, network model ideal\n" in done.stdout
+    assert "fastest to the end of all 3 rounds: 1 seed is too few" in done.stdout
     assert "accuracy 0.9: no run of the record reaches it\n" in done.stdout
     assert "not reached" not in done.stdout
     said = json.loads((tmp_path / "new" / "replay.json").read_text())["settings"]
@@ -186,7 +186,8 @@ def test_another_fleet_has_its_name_and_what_algorithms_take_beside_each_other(f
     told = json.loads((tmp_path / "new" / "replay.json").read_text())["settings"]
     at = [of["times_s"]["accuracy 0.5"] for of in told]
     own, other = (seconds["fedcurv"]["1"] / seconds["fedavg"]["1"] for seconds in at)
-    assert f"  beside fedavg: fedcurv {own:.2f}x in the record, {other:.2f}x on other\n" in done.stdout
+    assert f"\nNot distinguishable from it: fedcurv {own:.2f}x (" in done.stdout
+    assert f"\nother: Not distinguishable from it: fedcurv {other:.2f}x (" in done.stdout
     assert [line.split("  ")[0] for line in done.stdout.splitlines() if line.startswith("other  ")] == ["other"]
 
 
@@ -218,7 +219,7 @@ def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fed
     done = late(fedlapse, record, fleet, tmp_path)
     assert "fedavg-s1 is not exact from round 1 on: pi-4-0 and pi-4-1 no longer count" in done.stdout
     assert "--anyway goes on" in done.stdout
-    assert "in the record; no other setting is known\n" in done.stdout
+    assert "by mean times: fedavg, fedcurv. No other setting is known.\n" in done.stdout
     assert done.stdout.count("not known") == 2
     assert json.loads((tmp_path / "new" / "replay.json").read_text())["flips"]["accuracy 0.5"] == []
 

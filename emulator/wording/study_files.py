@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isinf
 
+from emulator.results.comparison import Comparison
 from emulator.results.resampling import Interval
 from emulator.results.restricted import Contrast
 from emulator.results.times import Values
 from emulator.results.why import Pace, Why
 from emulator.studies.answer import Answer
 from emulator.studies.cells import Cell
-from emulator.studies.comparisons import Comparison
 from emulator.tuning.results import Best, bests
 from emulator.tuning.search import ROUNDS
 from emulator.tuning.space import words
@@ -118,10 +118,10 @@ def _comparison(answer: Answer, each: Comparison) -> Row:
     head: Row = (each.link, each.target.name, each.label, each.base, *_bounds(found), found.p if found else None)
     if found:
         counts: Row = (found.reached, found.base_reached, found.seeds, _finite(found.tau))
-        return *head, each.adjusted, each.decided, *counts
+        return *head, each.adjusted, each.significant, *counts
     mine, theirs = (answer.value(label, each.target, each.link) for label in (each.label, each.base))
     counts = (mine.reached if mine else None, theirs.reached if theirs else None, len(mine.times) if mine else None)
-    return *head, each.adjusted, each.decided, *counts, _finite(mine.tau) if mine else None
+    return *head, each.adjusted, each.significant, *counts, _finite(mine.tau) if mine else None
 
 
 def _bounds(found: Interval | None) -> Row:

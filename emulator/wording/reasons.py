@@ -2,61 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import ceil, isfinite
+from collections.abc import Iterator
+from math import ceil, fsum, isfinite
 
-from emulator.results.observed import Observed
+from emulator.results.comparison import Comparison, Ranking, Seen
 from emulator.results.resampling import Interval, figure
 from emulator.results.times import Values
-from emulator.results.units import duration, durations, joined
-from emulator.results.why import Pace, amounts, pace, rounds_of, why
+from emulator.results.units import duration, durations, joined, of_time
+from emulator.results.why import Pace, pace, until, why
 
 LEAST = 0.1  # of the difference of two rounds, that a part must make up to be named
 SMALL = 0.01  # of a round: what is less makes no round longer
 PARTS = 2  # that are named
-
-Seen = Mapping[str, Mapping[int, Observed]]
-
-
-def reasons(found: Sequence[Values], seen: Seen) -> Iterator[str]:
-    """A line for each algorithm, the first one beside which the others are set."""
-    paces = {each.label: _pace(each, seen) for each in found}
-    best = found[0]
-    played = f"{_rounds(best, seen):.3g} rounds of {_seconds(best, seen)} each{_within(best)}"
-    yield f"{best.label}: {played}{_largest(paces[best.label])}."
-    for each in found[1:]:
-        yield f"{each.label}: {_ratios(each, best, seen)}{_parts(paces[each.label], paces[best.label])}."
+VISIBLE = 0.05  # of the unit in which parts are shown: what is less is rounded to 0.0
 
 
-def _pace(each: Values, seen: Seen) -> Pace:
-    """Of the rounds up to the target, or to the horizon."""
-    until = rounds_of(each, seen)
-    return pace(each.label, {seed: run.first(max(1, ceil(until[seed]))) for seed, run in seen[each.label].items()})
+def reasons(ranked: Ranking, seen: Seen) -> Iterator[str]:
+    """A line for each algorithm, the best one first; the others' rounds are compared with its."""
+    best = ranked.best
+    own = _pace(best, seen)
+    played = f"{_rounds(best, seen):.3g} rounds of {duration(length(best, seen))} each{_within(best)}"
+    yield f"{best.label}: {played}{_largest(own)}."
+    for each in ranked.others:
+        yield f"{each.label}: {_ratios(each, seen)}{_parts(_pace(each.mine, seen), own)}."
+
+
+def _spent(each: Values, seen: Seen) -> tuple[float, float]:
+    """Seconds and rounds up to the target or the horizon, of all seeds together."""
+    found = until(each, seen)
+    seconds, rounds = (fsum(value or 0.0 for value in found[what].values()) for what in ("time_s", "rounds"))
+    return seconds, rounds
 
 
 def _rounds(each: Values, seen: Seen) -> float:
     """Mean over seeds, up to the target or the horizon."""
-    return sum(rounds_of(each, seen).values()) / len(each.times)
+    return _spent(each, seen)[1] / len(each.times)
 
 
 def length(each: Values, seen: Seen) -> float:
     """Seconds of a round up to the target or the horizon: all seconds over all rounds."""
-    return sum(amounts(each).values()) / sum(rounds_of(each, seen).values())
+    seconds, rounds = _spent(each, seen)
+    return seconds / rounds
 
 
-def _seconds(each: Values, seen: Seen) -> str:
-    return duration(length(each, seen))
+def _pace(each: Values, seen: Seen) -> Pace:
+    """What the rounds up to the target, or to the horizon, are made of."""
+    rounds = until(each, seen)["rounds"]
+    return pace(
+        each.label, {seed: run.first(max(1, ceil(rounds[seed] or 0))) for seed, run in seen[each.label].items()}
+    )
 
 
-def _ratios(each: Values, best: Values, seen: Seen) -> str:
+def _ratios(each: Comparison, seen: Seen) -> str:
     """`0.67x the rounds of fedavg, each 2.72x as long (9.7 s)`, with intervals where they are known."""
-    shared = each.times.keys() == best.times.keys()
-    if shared and (split := why(each, best, seen).split):
+    mine, best = each.mine, each.theirs
+    if mine.times.keys() == best.times.keys() and (split := why(mine, best, seen).split):
         more, longer = times(split.rounds), times(split.pace)
     else:
-        more = f"{figure(_rounds(each, seen) / _rounds(best, seen))}x"
-        longer = f"{figure(length(each, seen) / length(best, seen))}x"
-    return f"{more} the rounds of {best.label}{_within(each)}, each {longer} as long ({_seconds(each, seen)})"
+        more = f"{figure(_rounds(mine, seen) / _rounds(best, seen))}x"
+        longer = f"{figure(length(mine, seen) / length(best, seen))}x"
+    return f"{more} the rounds of {best.label}{_within(mine)}, each {longer} as long ({duration(length(mine, seen))})"
 
 
 def _within(each: Values) -> str:
@@ -99,6 +104,6 @@ def _parts(own: Pace, best: Pace) -> str:
     more = {name: sign * (mine.get(name, 0.0) - theirs.get(name, 0.0)) for name in {**mine, **theirs}}
     large = [name for name in more if more[name] > max(LEAST * abs(whole), SMALL * best.total)]
     named = sorted(large, key=lambda name: -more[name])[:PARTS]
-    show = durations([more[name] for name in named])
-    said = [f"{name} {show(more[name])} {word}" for name in named if not show(more[name]).startswith("0.0 ")]
+    show, least = durations([more[name] for name in named]), VISIBLE * of_time(more[name] for name in named).size
+    said = [f"{name} {show(more[name])} {word}" for name in named if more[name] >= least]
     return f": {joined(said)}" if said else ""

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from emulator.record.targets import Target
-from emulator.studies.comparisons import Comparison
+from emulator.results.comparison import Comparison
 from emulator.studies.protocol import protocol_of
 from scenarios.schema.scenario import Scenario
 
 BASELINE, RANKED = "baseline", "ranked"
+CALLED = {
+    "importance": "Ω",
+    "omega": "Ω",
+    "fisher": "Fisher",
+    "fisher_theta": "Fisher × θ",
+    "frame": "framing",
+}  # how kinds of a message, and phases, are shown
 
 
 def goal(target: Target) -> str:
@@ -32,8 +39,8 @@ def count(number: int, of: int) -> str:
 
 
 def share(number: int, of: int) -> str:
-    """`81 (43 %)`"""
-    return f"{number} ({100 * number / of:.0f} %)"
+    """`43 %`"""
+    return f"{100 * number / of:.0f} %"
 
 
 def got_there(each: Comparison, where: str = "") -> str:

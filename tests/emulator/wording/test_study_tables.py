@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.studies import analysis, shown
+from emulator.results.comparison import OWN
+from emulator.studies import analysis
 from emulator.studies.answer import Moved, Null
-from emulator.studies.protocol import OWN
-from emulator.studies.tables import Table, tables
-from emulator.studies.verdict import verdict
+from emulator.wording import study_tables
+from emulator.wording.study_files import Table, tables
+from emulator.wording.study_verdict import verdict
 from tests.emulator.studies.made import TARGET, answer, run, runs_of
 
 LEAST_P = 1 / 10_001
@@ -117,7 +118,7 @@ def test_sensitivity_without_intervals():
 
 
 def test_a_setting_that_does_not_concern_an_algorithm_is_as_it_is():
-    page = shown.moved(answer(moved=[*answer().moved, Moved("skew", "same", "fedcl", 1.5, None, 3, 3, 3)]))
+    page = study_tables.moved(answer(moved=[*answer().moved, Moved("skew", "same", "fedcl", 1.5, None, 3, 3, 3)]))
     rows = {row[:2]: row[2:] for row in page.rows}
     assert rows["as it is", "as it is"] == ("40.0", "1.50")
     assert rows["skew", "iid"] == ("30.0", "1.20")

@@ -18,8 +18,8 @@ from rich.table import Table
 
 from emulator.forecast.breakeven import FATES
 from emulator.forecast.price import Price
-from emulator.report.palette import NAMES
 from emulator.results.units import counted, duration, joined, of_energy, under
+from emulator.wording.names import CALLED
 
 if TYPE_CHECKING:
     from emulator.forecast.effort import Effort
@@ -246,8 +246,8 @@ def _kinds(parts: Mapping[str, float], unit: str) -> str:
     total = sum(parts.values())
     seen = {kind: value for kind, value in parts.items() if value >= 0.005 * total and value > 0}
     if len(seen) < 2:
-        return next((NAMES.get(kind, kind) for kind in seen), "")
-    return ", ".join(f"{NAMES.get(kind, kind)} {short(value)} {unit}" for kind, value in seen.items())
+        return next((CALLED.get(kind, kind) for kind in seen), "")
+    return ", ".join(f"{CALLED.get(kind, kind)} {short(value)} {unit}" for kind, value in seen.items())
 
 
 def _break_even(plan: Forecast, width: int) -> str:

@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from math import fsum, isfinite
 
 from emulator.results import units
+from emulator.results.comparison import OWN, SOME, Comparison
 from emulator.results.resampling import figure
 from emulator.results.restricted import Contrast
-from emulator.results.tables import Table
+from emulator.results.table import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
 from emulator.results.why import Pace, Why
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
-from emulator.studies.comparisons import SOME, Comparison
-from emulator.studies.protocol import OWN
 from emulator.studies.sensitivity import unchanged
-from emulator.studies.tables import edges
-from emulator.studies.words import count, goal, got_there, role
 from emulator.tuning.results import bests
 from emulator.tuning.space import words
+from emulator.wording.names import count, goal, got_there, role
+from emulator.wording.study_files import edges
 
 DECIDED, SAME = "✓", "="
 REACHED = (
@@ -117,7 +116,7 @@ def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
     if each.too_few:
         return f"too few{got_there(each)}"
     ratio = _bounded(found)
-    decided = f" {DECIDED}" if each.decided else ""
+    decided = f" {DECIDED}" if each.significant else ""
     return f"{ratio}{decided}{got_there(each, '' if everywhere else f' in {duration(found.tau)}')}"
 
 

@@ -9,20 +9,24 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as Grid
 
-from emulator.commands.plan_text import columns, filled
-from emulator.results import tables
 from emulator.results.settings import settings
 from emulator.results.summary import FEW
+from emulator.results.table import Table
 from emulator.results.units import counted
+from emulator.wording import tables
+from emulator.wording.plan_text import columns, filled
 from scenarios.schema.scenario import Scenario
 
 WIDE = 120  # columns that all of the table takes
+UNTIL = ((), ("joules",))  # columns that are left out, as little as there is room for
+NARROW = (("ratios",), ("ratios", "joules"), ("ratios", "joules", "rounds"), ("joules", "rounds", "bytes"))
+END = ((), ("joules",), ("joules", "initial"))
 
 
 def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
-    """Time, rounds and bytes to each target and at the end, per algorithm: the median over seeds, and [low, high].
+    """Time, rounds and bytes to each target and at the end, per algorithm: the mean over seeds, and [low, high].
 
     Joules too, where they are known and there is room.
     """
@@ -33,17 +37,15 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
     title = f"{scenario.name}: {size}, network model {scenario.network_model}"
     if len(scenario.seeds) > 1:
         few = len(scenario.seeds) < FEW
-        title += f"; medians over seeds [{'extremes' if few else 'quartiles'}]"
-        title += "" if few else ", means and their ratios [95 % interval]"
+        title += f"; means over seeds [{'extremes' if few else 'quartiles'}]"
+        title += "" if few else ", ratios [95 % interval]"
     if scenario.rounds.targets:
-        until = [tables.to_targets(ordered, energy) for energy in (True, False)]
-        narrow = [_narrow(each) for each in until]
-        shown = until if columns() >= WIDE else [*narrow, _without(narrow[-1], "rounds"), _times(narrow[-1])]
+        shown = [tables.to_targets(ordered, without) for without in (UNTIL if columns() >= WIDE else NARROW)]
         _print(f"{title}; until a target was reached", _fitting(shown, console), console)
         console.print()
         title = "At the end"
-    ended = [tables.at_the_end(ordered, energy) for energy in (True, False)]
-    _print(title, _fitting([*ended, _without(ended[-1], "initial")], console), console)
+    ended = [tables.at_the_end(ordered, without) for without in END]
+    _print(title, _fitting(ended, console), console)
     if (stated := tables.published(ordered)).rows:
         console.print()
         _print("Beside what is published", _grid(stated), console)
@@ -59,34 +61,14 @@ def settings_table(scenario: Scenario) -> str:
     return "\n" + "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
 
-def _print(title: str, grid: Table, console: Console) -> None:
+def _print(title: str, grid: Grid, console: Console) -> None:
     """A title of the table's own would be broken where the table ends."""
     console.print(filled(title, console.width), soft_wrap=True)
     console.print(grid)
 
 
-def _narrow(shown: tables.Table) -> tables.Table:
-    """Without the ratios of rounds and bytes, which come after that of time."""
-    ratios = [number for number, heading in enumerate(shown.headings) if heading.startswith("/ ")]
-    return _only(shown, [number for number in range(len(shown.headings)) if number not in ratios[1:]])
-
-
-def _times(shown: tables.Table) -> tables.Table:
-    """Up to the ratio of times."""
-    return _only(shown, range(1 + next(n for n, heading in enumerate(shown.headings) if heading.startswith("/ "))))
-
-
-def _without(shown: tables.Table, name: str) -> tables.Table:
-    return _only(shown, [number for number, heading in enumerate(shown.headings) if heading != name])
-
-
-def _only(shown: tables.Table, kept: Sequence[int]) -> tables.Table:
-    rows = [[row[number] for number in kept] for row in shown.rows]
-    return replace(shown, headings=[shown.headings[number] for number in kept], rows=rows)
-
-
-def _fitting(shown: Sequence[tables.Table], console: Console) -> Table:
-    """The first of these tables that the terminal holds, with ranges beside or else below medians; or the last."""
+def _fitting(shown: Sequence[Table], console: Console) -> Grid:
+    """The first of these tables that the terminal holds, with ranges beside means or else below them; or the last."""
     unbounded = console.options.update(width=1000)
     for each in (version for whole in shown for version in (whole, _folded(whole))):
         grid = _grid(each)
@@ -95,12 +77,12 @@ def _fitting(shown: Sequence[tables.Table], console: Console) -> Table:
     return grid
 
 
-def _folded(shown: tables.Table) -> tables.Table:
+def _folded(shown: Table) -> Table:
     return replace(shown, rows=[[cell.replace(" [", "\n[") for cell in row] for row in shown.rows])
 
 
-def _grid(shown: tables.Table) -> Table:
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+def _grid(shown: Table) -> Grid:
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for number, heading in enumerate(shown.headings):
         grid.add_column(heading, justify="left" if number < shown.words else "right", no_wrap=not number)
     above = ""

@@ -1,15 +1,15 @@
-"""What is said of a target that nobody reached: best values, values after equal time, how long it would take.  Pure."""
+"""Sentences on a target that nobody reached: best values, values after equal time, how long it would take.  Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
 from emulator.record.targets import Target
+from emulator.results.comparison import Seen
 from emulator.results.observed import Observed
 from emulator.results.pace import LEAST, best, curve_of, rounds_at_pace
 from emulator.results.units import counted, durations
-
-Seen = Mapping[str, Mapping[int, Observed]]
 
 
 def sentences(seen: Seen, target: Target) -> list[str]:
@@ -18,13 +18,11 @@ def sentences(seen: Seen, target: Target) -> list[str]:
     first = min(min(each) for each in ends.values())
     show = durations([*(sum(each) / len(each) for each in ends.values()), first])
     tops = {label: _mean([best(run.rows, target.metric) for run in of.values()]) for label, of in seen.items()}
-    said = [
-        f"{label} {tops[label]} in {show(sum(ends[label]) / len(ends[label]))}" for label in _ranked(tops, list(seen))
-    ]
+    said = [f"{label} {_value(top)} in {show(sum(ends[label]) / len(ends[label]))}" for label, top in _ranked(tops)]
     lines = [f"Best {target.metric} by the end: {', '.join(said)}."]
     if len(seen) > 1:
         then = {label: _mean([_at(run, target.metric, first) for run in of.values()]) for label, of in seen.items()}
-        told = [f"{label} {then[label]}" for label in _ranked(then, list(seen))]
+        told = [f"{label} {_value(value)}" for label, value in _ranked(then)]
         lines.append(f"At equal time, after {show(first)}: {', '.join(told)}.")
     return lines
 
@@ -60,11 +58,15 @@ def _at(run: Observed, metric: str, time: float) -> float | None:
     return known[-1] if known else None
 
 
-def _mean(each: Sequence[float | None]) -> str:
+def _mean(each: Sequence[float | None]) -> float | None:
     known = [value for value in each if value is not None]
-    return f"{sum(known) / len(known):.3f}" if known else "not evaluated"
+    return sum(known) / len(known) if known else None
 
 
-def _ranked(shown: Mapping[str, str], labels: Sequence[str]) -> list[str]:
+def _value(value: float | None) -> str:
+    return "not evaluated" if value is None else f"{value:.3f}"
+
+
+def _ranked(values: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
     """The highest value first; what was not evaluated last."""
-    return sorted(labels, key=lambda label: (shown[label][0] != "n", shown[label]), reverse=True)
+    return sorted(values.items(), key=lambda each: -inf if each[1] is None else each[1], reverse=True)

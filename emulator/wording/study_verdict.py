@@ -1,55 +1,42 @@
-"""The verdict of a study in at most ten sentences: who is first, by how much, why, where, and what is not decided."""
+"""The verdict of a study in at most twelve lines: who is fastest, by how much, why, where, and what is not known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from math import isfinite
 
+from emulator.results.comparison import SOME, Comparison
 from emulator.results.resampling import SLIGHT, figure
-from emulator.results.summary import FEW
-from emulator.results.times import Values
 from emulator.results.units import counted, duration, joined
 from emulator.results.why import Why
 from emulator.studies.answer import Answer
 from emulator.studies.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
-from emulator.studies.comparisons import SOME, Comparison
+from emulator.studies.comparisons import ranking
 from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.sensitivity import swings
-from emulator.studies.words import count, goal, got_there, share
-from scenarios.schema.protocol import Protocol
+from emulator.wording.names import count, goal, got_there, share
+from emulator.wording.verdict import answer as three_lines
 
 Duels = Mapping[tuple[str, str], Sequence[Cell]]
-LINES = 10
+LINES = 12
+SHORT = 5
 NEXT_TO_NOTHING = f" by less than {100 * SLIGHT:g} %"
-SIDES = ("sooner", f"sooner{NEXT_TO_NOTHING}", f"later{NEXT_TO_NOTHING}", "later", "undecided", "not known")
+SIDES = ("faster", f"faster{NEXT_TO_NOTHING}", f"slower{NEXT_TO_NOTHING}", "slower", "not significant", "not known")
 CHANGED = "Exploratory: the protocol was changed after records were made"
 
 
 def verdict(answer: Answer) -> list[str]:
-    """Each line is a sentence.  Below 5 seeds there are values, and no ranking."""
-    lines = [*_warning(answer), *(_decided(answer) if enough_seeds(answer.scenario) else _values(answer))]
-    return lines[:LINES]
+    """Each line is a sentence or two.  Below 5 seeds there are values, and nothing is called significant."""
+    parts = TESTED if enough_seeds(answer.scenario) else (_warning, _first, _ratios, _sensitivity)
+    return [line for part in parts for line in part(answer)][:LINES]
 
 
 def short(answer: Answer) -> list[str]:
-    """The half of it: who is first, the first pair, all others, whether importance helps, what is undecided."""
+    """The three lines of the answer, whether importance helps, and how much is not significant."""
     if not enough_seeds(answer.scenario):
-        return verdict(answer)[: LINES // 2]
-    parts = (_warning, _first, _pairs, _against_baseline, _importance, _undecided)
-    lines = [line for part in parts for line in islice(part(answer), 1)]
-    return [*lines[: LINES // 2 - 1], *lines[-1:]] if len(lines) > LINES // 2 else lines
-
-
-def _decided(answer: Answer) -> Iterator[str]:
-    yield from _first(answer)
-    yield from _pairs(answer)
-    yield from _against_baseline(answer)
-    yield from _importance(answer)
-    yield from _places(answer, "Of the {} links and device speeds on the map", answer.cells, answer.duels)
-    yield from _places(answer, f"Of the {{}} recorded links{_guessed(answer)}", answer.traces, answer.trace_duels)
-    yield from _sensitivity(answer)
-    yield from _undecided(answer)
+        return verdict(answer)[:SHORT]
+    lines = [line for part in (_warning, _first, _importance, _undecided) for line in part(answer)]
+    return [*lines[: SHORT - 1], *lines[-1:]] if len(lines) > SHORT else lines
 
 
 def _warning(answer: Answer) -> Iterator[str]:
@@ -66,44 +53,13 @@ def _warning(answer: Answer) -> Iterator[str]:
         yield ", and ".join(said) + "."
 
 
-def _own(answer: Answer) -> list[Values]:
-    """Times to the main target on the study's own links, of those that may win; the least mean first."""
-    found = [answer.value(label, answer.main) for label in ranked(answer.scenario)]
-    return sorted((each for each in found if each), key=lambda each: each.mean)
-
-
-def _time(each: Values) -> str:
-    within = f" within {duration(each.tau)}" if isfinite(each.tau) else ""
-    return f"{duration(each.mean)} ({count(each.reached, len(each.times))} seeds reached it{within})"
-
-
 def _first(answer: Answer) -> Iterator[str]:
-    order = _own(answer)
-    if not order or not any(each.reached for each in order):
+    """Three lines, as those of `compare`, on the algorithms that may win."""
+    found = ranking(answer.values, ranked(answer.scenario), answer.main)
+    if found is None:
         yield f"No ranked algorithm reached {goal(answer.main)} on the study's own links."
-        return
-    best, baseline = order[0], answer.baseline
-    said = (
-        f"Of the ranked algorithms, {best.label} has the least mean time to {goal(answer.main)} on the study's own "
-        f"links, {_time(best)}"
-    )
-    base = answer.value(baseline, answer.main)
-    if best.label != baseline and base:
-        said += f"; {baseline} takes {_briefly(base)}{_settled(answer, best.label)}"
-    elif order[1:]:
-        said += f"; {order[1].label} comes next with {_briefly(order[1])}{_settled(answer, order[1].label)}"
-    yield f"{said}."
-
-
-def _briefly(each: Values) -> str:
-    return f"{duration(each.mean)} ({count(each.reached, len(each.times))})"
-
-
-def _settled(answer: Answer, label: str) -> str:
-    """Whether it is decided that the algorithm differs from the baseline; nothing if that is not known."""
-    found = answer.compared(label, answer.baseline, answer.main)
-    known = found is not None and found.contrast is not None
-    return f", and the difference is {'decided' if found and found.decided else 'not decided'}" if known else ""
+    else:
+        yield from three_lines(found, f"{goal(answer.main)} on the study's own links")
 
 
 def _pairs(answer: Answer) -> Iterator[str]:
@@ -118,13 +74,13 @@ def _pairs(answer: Answer) -> Iterator[str]:
 
 
 def _other(answer: Answer, label: str, base: str) -> str:
-    """`0.64 [0.54, 0.76] times as long as fedcurv-lean (decided)`"""
+    """`0.64 [0.54, 0.76] times as long as fedcurv-lean (significant)`"""
     control = "a control, " if base in protocol_of(answer.scenario).controls else ""
     compared = answer.compared(label, base, answer.main)
     if compared is None or compared.contrast is None:
         return f"an unknown multiple of {base}'s time ({control}nothing was timed for both)"
-    decided = "decided" if compared.decided else "undecided"
-    return f"{compared.contrast} times as long as {base} ({control}{decided})"
+    known = "significant" if compared.significant else "not significant"
+    return f"{compared.contrast} times as long as {base} ({control}{known})"
 
 
 def _pair(answer: Answer, label: str, base: str) -> str:
@@ -133,7 +89,7 @@ def _pair(answer: Answer, label: str, base: str) -> str:
     if compared is None or compared.contrast is None:
         return f"How {label} compares with {base}{control} is not known, as nothing was timed for both"
     said = f"{label} takes {compared.contrast} times as long as {base}{control} to {goal(answer.main)}, which is "
-    said += f"{'decided' if compared.decided else 'not decided'} after Holm's adjustment"
+    said += f"{'significant' if compared.significant else 'not significant'} after Holm's adjustment"
     why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
     if why is None or why.split is None:
         return said
@@ -151,7 +107,11 @@ def _cut(answer: Answer, why: Why) -> str:
 
 
 def _against_baseline(answer: Answer) -> Iterator[str]:
+    """The ranked algorithms over the baseline; nothing if it has the least time, as the first lines tell it then."""
     baseline = answer.baseline
+    found_first = ranking(answer.values, ranked(answer.scenario), answer.main)
+    if found_first and found_first.best.label == baseline:
+        return
     others = [label for label in ranked(answer.scenario) if label != baseline]
     found = {label: answer.compared(label, baseline, answer.main) for label in others}
     groups: dict[str, list[str]] = {side: [] for side in SIDES}
@@ -164,22 +124,22 @@ def _against_baseline(answer: Answer) -> Iterator[str]:
 
 
 def _ratio(each: Comparison) -> str:
-    """With its interval only if it is decided: the tables have the others'."""
+    """With its interval only if it is significant: the tables have the others'."""
     assert each.contrast is not None
-    return figure(each.contrast.ratio) if each.sooner is None else str(each.contrast)
+    return figure(each.contrast.ratio) if each.faster is None else str(each.contrast)
 
 
 def _side(each: Comparison | None, label: str) -> str:
     if each is None or each.contrast is None:
         return "not known"
-    if each.sooner is None:
-        return "undecided"
-    side = "sooner" if each.sooner == label else "later"
+    if each.faster is None:
+        return "not significant"
+    side = "faster" if each.faster == label else "slower"
     return f"{side}{NEXT_TO_NOTHING}" if abs(each.contrast.ratio - 1) < SLIGHT else side
 
 
 def _importance(answer: Answer) -> Iterator[str]:
-    """Whether algorithms are sooner than their own placebos."""
+    """Algorithms over their own placebos: importance helps if these take longer."""
     imitated: dict[str, list[Comparison]] = {}
     for placebo, original in protocol_of(answer.scenario).placebos.items():
         found = answer.compared(placebo, original, answer.main)
@@ -199,16 +159,26 @@ def _of_placebos(original: str, known: Sequence[Comparison]) -> tuple[str, str]:
     """Whether importance helps, and how that is known."""
     if not known:
         return "is not known to help", "as no time of a placebo is known"
-    if any(each.sooner == each.label for each in known):
-        return "does not help", "as a placebo is sooner"
-    if all(each.sooner == original for each in known):
-        return "helps", "as each placebo takes longer"
-    return "is not shown to help", "as it is not decided that each placebo takes longer"
+    if any(each.faster == each.label for each in known):
+        return "does not help", "as a placebo is faster"
+    if all(each.faster == original for each in known):
+        return "helps", "as every placebo takes longer"
+    return "is not shown to help", "as not every placebo takes significantly longer"
+
+
+def _on_map(answer: Answer) -> Iterator[str]:
+    where = f"Of the {len(answer.cells)} links and device speeds on the map"
+    return _places(answer, where, answer.cells, answer.duels)
+
+
+def _on_recorded_links(answer: Answer) -> Iterator[str]:
+    where = f"Of the {len(answer.traces)} recorded links{_guessed(answer)}"
+    return _places(answer, where, answer.traces, answer.trace_duels)
 
 
 def _places(answer: Answer, where: str, cells: Sequence[Cell], duels: Duels) -> Iterator[str]:
     if cells:
-        said = [f"{where.format(len(cells))}, {_won(cells, [answer.baseline])}"]
+        said = [f"{where}, {_won(cells, [answer.baseline])}"]
         said += [f"between {one} and {other} alone, {_won(of, ())}" for (one, other), of in islice(duels.items(), 1)]
         yield f"{'; '.join(said)}."
 
@@ -226,7 +196,10 @@ def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
     open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
     first = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
     said = [f"{name} is first on {_share(cells, name) if counts[name] else 'none'}" for name in first]
-    said += [f"{share(counts[name], len(cells))} {'is' if counts[name] == 1 else 'are'} {name}" for name in open_]
+    said += [
+        f"{counts[name]} ({share(counts[name], len(cells))}) {'is' if counts[name] == 1 else 'are'} {name}"
+        for name in open_
+    ]
     return joined(said)
 
 
@@ -235,7 +208,7 @@ def _share(cells: Sequence[Cell], name: str) -> str:
     won = [each for each in cells if each.winner == name]
     slight = sum(each.slight for each in won)
     few = f"; {'all' if slight == len(won) else slight} of them{NEXT_TO_NOTHING}" if slight else ""
-    return f"{share(len(won), len(cells))[:-1]}{few})"
+    return f"{len(won)} ({share(len(won), len(cells))}{few})"
 
 
 def _sensitivity(answer: Answer) -> Iterator[str]:
@@ -264,32 +237,26 @@ def _undecided(answer: Answer) -> Iterator[str]:
     total, links = len(answer.comparisons), {each.link for each in answer.comparisons}
     if not total:
         return
-    left = sum(not each.decided for each in answer.comparisons)
+    left = sum(not each.significant for each in answer.comparisons)
     scope = f"{counted(len(answer.targets), 'target')} and {counted(len(links), 'link')}"
     unknown = f", and {counted(len(answer.unknown), 'time')} could not be replayed" if answer.unknown else ""
     pairs = counted(total, "comparison")
-    few = sum(not each.decided and each.too_few for each in answer.comparisons)
+    few = sum(not each.significant and each.too_few for each in answer.comparisons)
     because = f", {few} of them as fewer than {SOME} seeds of either got there in time" if few else ""
-    yield f"Of {pairs} over {scope}, {left} remain undecided{because}{unknown}."
+    yield f"Of {pairs} over {scope}, {left} are not significant{because}{unknown}."
 
 
-def _values(answer: Answer) -> Iterator[str]:
-    """Restricted mean times in the scenario's order, and ratios without intervals."""
-    seeds = counted(len(answer.scenario.seeds), "seed")
-    yield f"{seeds[0].upper()}{seeds[1:]} are fewer than the {FEW} that intervals need, so these are values only."
-    found = {label: answer.value(label, answer.main) for label in ranked(answer.scenario)}
-    said = [f"{label} {_time(each)}" for label, each in found.items() if each]
-    if said:
-        yield f"Restricted mean times to {goal(answer.main)} on the study's own links: {', '.join(said)}."
-    yield from _ratios(answer, protocol_of(answer.scenario))
-    yield from _sensitivity(answer)
-
-
-def _ratios(answer: Answer, said: Protocol) -> Iterator[str]:
+def _ratios(answer: Answer) -> Iterator[str]:
+    """The study's pairs by their means alone, without intervals."""
     told = []
-    for label, base in said.pairs:
+    for label, base in protocol_of(answer.scenario).pairs:
         mine, theirs = answer.value(label, answer.main), answer.value(base, answer.main)
         if mine and theirs and theirs.mean:
             told.append(f"{label} takes {figure(mine.mean / theirs.mean)} times as long as {base}")
     if told:
         yield f"By these means, {joined(told)}."
+
+
+TESTED = (
+    *(_warning, _first, _pairs, _against_baseline, _importance, _on_map, _on_recorded_links, _sensitivity, _undecided),
+)

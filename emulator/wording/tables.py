@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from statistics import fmean
 from typing import Any
 
 from emulator.results import caveats, units
-from emulator.results.summary import FATES
-from emulator.results.units import Unit
+from emulator.results.summary import FATES, MEASURES
+from emulator.results.table import Table
+from emulator.results.units import Choice, Unit
+
+Column = tuple[str, Sequence[str]]  # heading, cells
 
 DEVICES = 20  # of a fleet that a table shows
 DREW = "what the devices drew in the rounds in which they were asked"
-MEASURES = ("time_s", "rounds", "bytes")
+UNITS: Mapping[str, Choice] = {"time_s": units.of_time, "rounds": units.of_rounds, "bytes": units.of_bytes}
 METRICS = ("accuracy", "initial", "personalised")
 NUMBERS = {
     "omega_max": "the largest Ω of a weight",
@@ -32,59 +35,71 @@ UNREACHED = (
     " Where no seed got there, the best value stands in place of the time, "
     "and after ~ the rounds that it would take at the pace of the last ones."
 )
-MEANS = (
-    "Mean: of times up to the second that the verdict names, if it names one. Ratios are those of means, where every "
-    "seed got there; that of times has the 95 % bootstrap interval, paired by seed."
-)
+CUT = " ≥: other seeds did not get there in time, and count up to the second that the verdict names."
 FIGURES = Unit("", 1.0, 3)  # of accuracies, and of what rounds tell
 
 
-@dataclass(frozen=True)
-class Table:
-    caption: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: int  # so many columns from the left are text, the others are numbers
+def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Table:
+    """Time, rounds and bytes to each target, their ratios to the baseline, and joules where they are known.
 
-
-def to_targets(summary: Mapping[str, Any], energy: bool = False) -> Table:
-    """Time, rounds and bytes to each target, and the ratios to the baseline; `energy`: joules too, where known."""
+    `without`: "joules", "rounds", "bytes", "ratios" of rounds and bytes.
+    """
     entries = [
         (label, name, target) for label, said in summary["labels"].items() for name, target in said["targets"].items()
     ]
     targets = [target for _, _, target in entries]
-    time, times = units.column([target["time_s"] for target in targets], units.of_time)
-    means = _means(targets)
-    size, sizes = units.column([target["bytes"] for target in targets], units.of_bytes)
-    rounds = [units.spread(target["rounds"], Unit("", 1.0, None)) for target in targets]
-    base = summary["labels"][summary["baseline"]]["targets"]
-    rows = [
-        (label, name, f"{target['reached']} of {target['of']}", *_figures(target, base[name], cells, mean))
-        for (label, name, target), mean, *cells in zip(entries, means, times, rounds, sizes, strict=True)
-    ]
-    against = f"/ {summary['baseline']}"
-    times_of = [_heading("time", time), *([_heading("mean", time)] if any(means) else []), against]
-    headings = ("algorithm", "target", "reached", *times_of, "rounds", against)
+    columns: list[Column] = [("reached", [f"{target['reached']} of {target['of']}" for target in targets])]
+    for measure in MEASURES:
+        if measure not in without:
+            columns += _measure(measure, targets, summary["baseline"], "ratios" not in without)
+    texts = zip(*(cells for _, cells in columns), strict=True)
+    rows = [(label, name, *cells) for (label, name, _), cells in zip(entries, texts, strict=True)]
+    headings = ("algorithm", "target", *(heading for heading, _ in columns))
     missed = UNREACHED if any(not target["reached"] for target in targets) else ""
-    ratios = MEANS if any(means) else f"Ratios of medians to {summary['baseline']}."
+    cut = CUT if any(map(_cut, targets)) else ""
     caption = (
-        f"Median over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; "
-        f"a seed that never got there counts as ∞. {ratios}{missed}"
+        f"Mean over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; ∞: a seed that never got "
+        f"there.{cut} Ratios are those of means; that of times has its 95 % interval from 5 seeds on.{missed}"
     )
-    found = Table(caption, (*headings, size or "bytes", against), rows, 2)
-    return _with_energy(found, targets) if energy else found
+    found = Table(caption, headings, rows, 2)
+    return found if "joules" in without else _with_energy(found, targets)
 
 
-def _means(targets: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Of each target the cell with the restricted mean time, in the unit of the median; no cells if none is known."""
-    known = [target.get("mean_s") for target in targets]
-    if not any(known):
-        return [[] for _ in targets]
-    unit, each = units.of_rows([target["time_s"].values() for target in targets], units.of_time)
-    shown = [
-        (own.show if unit else own.full)(mean) if mean else units.NONE for mean, own in zip(known, each, strict=True)
-    ]
-    return [[cell] for cell in shown]
+def _cut(target: Mapping[str, Any]) -> bool:
+    """Some seeds count up to the horizon only."""
+    time = target["time_s"]
+    return time["mean"] is not None and (target["reached"] < target["of"] or time["mean"] < _mean(target))
+
+
+def _mean(target: Mapping[str, Any]) -> float:
+    """Of the times of all seeds, which all got there."""
+    return fmean(at["time_s"] for at in target["seeds"].values())
+
+
+def _measure(measure: str, targets: Sequence[Mapping[str, Any]], baseline: str, ratios: bool) -> Iterator[Column]:
+    """The column of a measure, and that of its ratios to the baseline; times always have it."""
+    unit, cells = units.column([target[measure] for target in targets], UNITS[measure])
+    heading = {"time_s": _heading("time", unit), "rounds": "rounds", "bytes": unit or "bytes"}[measure]
+    yield heading, [_cell(measure, target, cell) for target, cell in zip(targets, cells, strict=True)]
+    if ratios or measure == "time_s":
+        yield f"/ {baseline}", [_ratio(target, measure) for target in targets]
+
+
+def _cell(measure: str, target: Mapping[str, Any], shown: str) -> str:
+    """A target that no seed reached has the best value in place of its time, and the rounds that it would take."""
+    if target["time_s"]["low"] is not None:
+        return f"≥ {shown}" if _cut(target) else shown
+    best, rounds = target["best"], target["at_pace"]
+    if measure == "time_s":
+        return f"best {best['mean']:.3f}" if best else units.NEVER
+    return f"~{rounds}" if measure == "rounds" and rounds else units.NONE
+
+
+def _ratio(target: Mapping[str, Any], measure: str) -> str:
+    """`2.47× [2.17, 3.01]`, or without an interval where there is none."""
+    ratio = target["ratio_to_baseline"][measure] if target["time_s"]["low"] is not None else None
+    pairs = target.get("paired") if measure == "time_s" and ratio is not None else None
+    return f"{units.ratio(ratio)} [{pairs['low']:.2f}, {pairs['high']:.2f}]" if pairs else units.ratio(ratio)
 
 
 def _with_energy(found: Table, entries: Iterable[Mapping[str, Any]]) -> Table:
@@ -98,13 +113,20 @@ def _with_energy(found: Table, entries: Iterable[Mapping[str, Any]]) -> Table:
     return replace(found, caption=caption, headings=(*found.headings, unit or "energy"), rows=rows)
 
 
-def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
-    """What each algorithm had come to when its runs ended; `energy`: joules too, where known."""
+def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Table:
+    """What each algorithm had come to when its runs ended, and joules where they are known.
+
+    `without`: "joules", "initial".
+    """
     labels = summary["labels"]
     entries = list(labels.values())
     time, times = units.column([said["time_s"] for said in entries], units.of_time)
     size, sizes = units.column([said["bytes"] for said in entries], units.of_bytes)
-    metrics = [metric for metric in METRICS if any(said["time_s"] and said["final"].get(metric) for said in entries)]
+    metrics = [
+        metric
+        for metric in METRICS
+        if metric not in without and any(said["time_s"] and said["final"].get(metric) for said in entries)
+    ]
     fates = [fate for fate in FATES if fate != "asked" and _differs(entries, fate)]
     rows = [
         (label, _rounds(said), *cells, *_spreads(said["final"], metrics), *_percents(said, fates))
@@ -119,7 +141,7 @@ def at_the_end(summary: Mapping[str, Any], energy: bool = False) -> Table:
         caption += f" {what}: of the devices asked, over all rounds and seeds."
     headings = ("algorithm", "rounds", _heading("time", time), size or "bytes", *metrics, *fates)
     found = Table(caption, headings, rows, 1)
-    return _with_energy(found, entries) if energy else found
+    return found if "joules" in without else _with_energy(found, entries)
 
 
 def _rounds(said: Mapping[str, Any]) -> str:
@@ -200,7 +222,7 @@ def published(summary: Mapping[str, Any]) -> Table:
         ours = units.spread(one["ours"], unit)
         seeds = f"{one['reached']} of {one['of']}" if one["reached"] < one["of"] else ""
         rows.append((one["label"], one["what"], one["source"], unit.show(one["theirs"]), ours, seeds))
-    caption = "Numbers that papers state, beside ours (median over seeds and [low, high]); shown, not judged."
+    caption = "Numbers that papers state, beside ours (mean over seeds and [low, high]); shown, not judged."
     return Table(caption, ("algorithm", "", "source", "published", "ours", "seeds"), rows, 3)
 
 
@@ -231,33 +253,3 @@ def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:
 
 def _heading(what: str, unit: str) -> str:
     return f"{what}, {unit}" if unit else what
-
-
-def _figures(
-    target: Mapping[str, Any], base: Mapping[str, Any], shown: Sequence[str], mean: Sequence[str]
-) -> list[str]:
-    """Each measure, and its ratio to the baseline's; the mean stands after the time, where there is a cell for it."""
-    if target["time_s"]["low"] is None:  # not in any seed
-        best, rounds = target["best"], target["at_pace"]
-        far = f"best {best['median']:.3f}" if best else units.NEVER
-        return [far, *[units.NONE] * len(mean), units.NONE, f"~{rounds}" if rounds else units.NONE, *[units.NONE] * 3]
-    cells: list[str] = []
-    for measure, cell in zip(MEASURES, shown, strict=True):
-        pairs = target.get("paired") if measure == "time_s" else None
-        ratio = _paired(pairs) if pairs else units.ratio(_over(target, base, measure, bool(mean)))
-        cells += [cell, *(mean if measure == "time_s" else ()), ratio]
-    return cells
-
-
-def _over(target: Mapping[str, Any], base: Mapping[str, Any], measure: str, means: bool) -> float | None:
-    """The ratio of means where means are shown, as far as every seed got there; else that of medians."""
-    if not means:
-        ratio: float | None = target["ratio_to_baseline"][measure]
-        return ratio
-    ours, theirs = ([at and at[measure] for at in of["seeds"].values()] for of in (target, base))
-    return None if None in (*ours, *theirs) or not any(theirs) else fmean(ours) / fmean(theirs)
-
-
-def _paired(ratio: Mapping[str, Any]) -> str:
-    """`2.47× [2.17, 3.01]`"""
-    return f"{units.ratio(ratio['ratio'])} [{ratio['low']:.2f}, {ratio['high']:.2f}]"

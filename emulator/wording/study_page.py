@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from emulator.results.markup import escaped, grid
-from emulator.results.tables import Table
+from emulator.results.comparison import OWN
+from emulator.results.table import Table
 from emulator.results.units import counted, joined
-from emulator.studies import shown
 from emulator.studies.answer import Answer
-from emulator.studies.protocol import OWN, protocol_of
+from emulator.studies.protocol import protocol_of
 from emulator.studies.reading import CAPTIONS, READ
-from emulator.studies.tables import tables
-from emulator.studies.verdict import verdict
-from emulator.studies.words import goal
 from emulator.tuning.results import remarks
 from emulator.tuning.together import target_of
+from emulator.wording import study_tables
+from emulator.wording.markup import escaped, grid
+from emulator.wording.names import goal
+from emulator.wording.study_files import tables
+from emulator.wording.study_verdict import verdict
 
 Lines = Iterator[str]
 
@@ -30,8 +31,8 @@ def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
         *_times(answer),
         *_figures(figures, "ratios", "times"),
         "## Why",
-        *_table(shown.reasons(answer)),
-        *_table(shown.paces(answer)),
+        *_table(study_tables.reasons(answer)),
+        *_table(study_tables.paces(answer)),
         *_figures(figures, "pace"),
         *_elsewhere(answer, figures),
         *_moved(answer, figures),
@@ -73,10 +74,10 @@ def _figure(figures: Mapping[str, str], name: str, caption: str) -> Lines:
 
 
 def _times(answer: Answer) -> Lines:
-    yield from _table(shown.times(answer))
-    yield from _table(shown.ratios(answer))
-    yield from _table(shown.means(answer))
-    yield from _table(shown.on_links(answer))
+    yield from _table(study_tables.times(answer))
+    yield from _table(study_tables.ratios(answer))
+    yield from _table(study_tables.means(answer))
+    yield from _table(study_tables.on_links(answer))
     if answer.unknown:
         yield _list([f"{each}." for each in answer.unknown])
 
@@ -84,18 +85,18 @@ def _times(answer: Answer) -> Lines:
 def _elsewhere(answer: Answer, figures: Mapping[str, str]) -> Lines:
     if answer.cells:
         yield "## On other links and devices"
-        yield from _table(shown.shares(answer.cells, answer.baseline, "settings of the map"))
+        yield from _table(study_tables.shares(answer.cells, answer.baseline, "settings of the map"))
         yield from _figures(figures, "map")
         for (one, other), cells in answer.duels.items():
-            yield from _table(shown.shares(cells, one, f"settings, between {one} and {other} alone"))
+            yield from _table(study_tables.shares(cells, one, f"settings, between {one} and {other} alone"))
             yield from _figure(figures, f"map-{one}-{other}", CAPTIONS["duel"].format(one, other))
-        yield from _table(shown.borders(answer))
+        yield from _table(study_tables.borders(answer))
     if answer.traces or answer.assumptions:
         yield "## On recorded links"
-        yield from _table(shown.shares(answer.traces, answer.baseline, "recorded links"))
+        yield from _table(study_tables.shares(answer.traces, answer.baseline, "recorded links"))
         yield from _figures(figures, "traces")
         for (one, other), cells in answer.trace_duels.items():
-            yield from _table(shown.shares(cells, one, f"recorded links, between {one} and {other} alone"))
+            yield from _table(study_tables.shares(cells, one, f"recorded links, between {one} and {other} alone"))
         yield _list([f"{each}." for each in answer.assumptions])
 
 
@@ -103,7 +104,7 @@ def _moved(answer: Answer, figures: Mapping[str, str]) -> Lines:
     if answer.moved:
         yield "## What if one thing were different"
         yield from _figures(figures, "tornado")
-        yield from _table(shown.moved(answer))
+        yield from _table(study_tables.moved(answer))
 
 
 def _protocol(answer: Answer) -> Lines:
@@ -134,13 +135,13 @@ def _protocol(answer: Answer) -> Lines:
     if answer.exploratory:
         facts.insert(0, "The protocol was changed after records were made, so nothing here confirms anything.")
     yield "\n".join(f"- {each}" for each in facts)
-    yield from _table(shown.roles(answer))
+    yield from _table(study_tables.roles(answer))
     if scenario.tune:
         tuned = ", ".join(map(str, scenario.tune.seeds))
         yield (
             f"Settings were chosen under seeds {tuned}, from {counted(scenario.tune.budget, 'configuration')} of each "
             f"algorithm, by the restricted mean time to {escaped(target_of(scenario).name)}."
         )
-        yield from _table(shown.tuned(answer))
+        yield from _table(study_tables.tuned(answer))
         yield _list([f"{each}." for each in remarks(scenario, answer.founds)])
-    yield from _table(shown.nulls(answer))
+    yield from _table(study_tables.nulls(answer))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 
 from emulator.record.targets import Target
-from emulator.results.observed import Observed
+from emulator.results.comparison import Ranking, Seen
 from emulator.results.pace import rounds_at_pace
-from emulator.results.reasons import length
 from emulator.results.summary import FEW
 from emulator.results.times import Values
+from emulator.wording.reasons import length
 from scenarios.schema.scenario import Scenario
-
-Seen = Mapping[str, Mapping[int, Observed]]
 
 
 @dataclass(frozen=True)
@@ -29,23 +27,26 @@ class Plan:
         return cls(not scenario.time_decides, bool(scenario.tuned))
 
 
-def hints(found: Sequence[Values], seen: Seen, plan: Plan) -> Iterator[str]:
-    """Of a target that somebody reached; `found` has the least mean first."""
-    best, others = found[0], found[1:]
-    if others and min(len(each.times) for each in found) < FEW:
+USUAL = Plan()
+
+
+def hints(ranked: Ranking, seen: Seen, plan: Plan) -> Iterator[str]:
+    """After a ranking to a target that somebody reached."""
+    if ranked.others and ranked.seeds < FEW:
         yield _again("More seeds give intervals", "'seeds=[1,2,3,4,5]'", " trains only the new ones")
-    if any(each.later for each in found):
-        yield _again("More rounds let times count for longer", f"rounds.max={_more(found, seen)}")
-    if others and not plan.tuned:
+    if any(each.later for each in ranked.found):
+        yield _again("More rounds let times count for longer", f"rounds.max={_more(ranked.found, seen)}")
+    if ranked.others and not plan.tuned:
         yield "Settings decide comparisons, and these are not known to be tuned: see `fedlapse tune --help`."
-    there = [each for each in others if each.reached]
+    there = [each.mine for each in ranked.others if each.mine.reached]
     if there and plan.replayed_exactly:  # most depends on links where rounds differ most
+        best = ranked.best
         other = max(there, key=lambda each: abs(log(length(each, seen) / length(best, seen))))
-        yield f"Which of two is first on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."
+        yield f"Which of two is faster on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."
 
 
 def of_nobody(seen: Seen, target: Target) -> Iterator[str]:
-    """Of a target that nobody reached, and that some would at their pace."""
+    """After a target that nobody reached, if somebody would at their pace."""
     known = [rounds_at_pace([run.rows for run in of.values()], target) for of in seen.values()]
     if needed := [rounds for rounds in known if rounds]:
         yield _again("More rounds", f"rounds.max={max(needed)}")

@@ -1,0 +1,189 @@
+"""One algorithm's mean time to a target over another's.  Sentences, tables, order and colours are made of it.  Pure.
+
+A time is the restricted mean over seeds (docs/design/statistics.md), and a ratio is one of such means, whether or not
+there are seeds enough for its interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from emulator.record.targets import Target
+from emulator.results.holm import holm
+from emulator.results.observed import Observed
+from emulator.results.restricted import Contrast, contrast
+from emulator.results.times import Values, values
+
+LEVEL = 0.05
+SOME = 3  # seeds of either that must get there before a ratio is worth showing
+OWN = "own links"
+
+Seen = Mapping[str, Mapping[int, Observed]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The time of `mine` over that of `theirs`, to one target on one link, up to one horizon."""
+
+    mine: Values
+    theirs: Values
+    contrast: Contrast | None  # None: below 5 shared seeds, or nothing is known
+    adjusted: float | None = None  # its p-value after Holm's adjustment
+
+    @property
+    def label(self) -> str:
+        return self.mine.label
+
+    @property
+    def base(self) -> str:
+        return self.theirs.label
+
+    @property
+    def link(self) -> str:
+        return self.mine.link
+
+    @property
+    def target(self) -> Target:
+        return self.mine.target
+
+    @property
+    def ratio(self) -> float | None:
+        """The ratio of means; None if the other takes no time, or nothing is known."""
+        if self.contrast:
+            return self.contrast.ratio
+        return self.mine.mean / self.theirs.mean if self.theirs.mean else None
+
+    @property
+    def too_few(self) -> bool:
+        """So few seeds got there that little is known."""
+        return self.contrast is None or max(self.contrast.reached, self.contrast.base_reached) < SOME
+
+    @property
+    def significant(self) -> bool:
+        """The two differ, after Holm's adjustment."""
+        return self.adjusted is not None and self.adjusted < LEVEL
+
+    @property
+    def faster(self) -> str | None:
+        """The label of the faster one; None if the difference is not significant."""
+        if not self.significant or self.contrast is None:
+            return None
+        return self.label if self.contrast.ratio < 1 else self.base
+
+    @property
+    def apart(self) -> bool:
+        """Every seed of `mine` takes longer than every seed of `theirs`, even those of which only a bound is known."""
+        latest = max(inf if each.time is None else each.time for each in self.theirs.times.values())
+        return latest < min(each.end if each.time is None else each.time for each in self.mine.times.values())
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As summary.json has it; a horizon of null: all runs got there."""
+        found = self.contrast
+        return {
+            "label": self.label,
+            "seconds": self.mine.mean,
+            "ratio": self.ratio,
+            "low": found and found.low,
+            "high": found and found.high,
+            "p": found and found.p,
+            "adjusted_p": self.adjusted,
+            "significant": self.significant,
+            "reached": self.mine.reached,
+            "of": len(self.mine.times),
+        }
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The algorithm with the least mean time to a target, and all others over it, in order of their means."""
+
+    best: Values
+    others: Sequence[Comparison]
+
+    @property
+    def target(self) -> Target:
+        return self.best.target
+
+    @property
+    def found(self) -> list[Values]:
+        return [self.best, *(each.mine for each in self.others)]
+
+    @property
+    def seeds(self) -> int:
+        """The fewest that any of them has."""
+        return min(len(each.times) for each in self.found)
+
+    @property
+    def tested(self) -> bool:
+        """There are intervals."""
+        return any(each.contrast for each in self.others)
+
+    @property
+    def slower(self) -> list[Comparison]:
+        """Those that take significantly longer than the best one."""
+        return [each for each in self.others if each.faster == self.best.label]
+
+    @property
+    def fastest(self) -> str | None:
+        """The best one, if all others take significantly longer; else nobody is shown to be fastest."""
+        return self.best.label if self.others and len(self.slower) == len(self.others) else None
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As summary.json has it."""
+        tau = self.best.tau
+        return {
+            "target": self.target.name,
+            "least_mean": self.best.label,
+            "seconds": self.best.mean,
+            "horizon_s": None if tau == inf else tau,
+            "fastest": self.fastest,
+            "others": [each.plain for each in self.others],
+        }
+
+
+def ranking(found: Iterable[Values]) -> Ranking:
+    """Times to one target on one link, over one horizon, compared with the least; p-values are adjusted over all.
+
+    Of equal means that which got there more often comes first, then that whose seeds that got there did so sooner.
+    """
+    best, *others = sorted(found, key=place)
+    return Ranking(best, adjusted([compared(each, best, each.tau) for each in others]))
+
+
+def place(each: Values) -> tuple[float, float, float]:
+    """By which algorithms are ordered, the fastest first."""
+    known = [found.time for found in each.times.values() if found.time is not None]
+    return each.mean, -len(known) / len(each.times), sum(known) / len(known) if known else inf
+
+
+def compared(mine: Values, theirs: Values, tau: float) -> Comparison:
+    """The two up to the horizon `tau`, s, without adjustment."""
+    found = contrast(mine.times, theirs.times, tau) if tau > 0 else None
+    return Comparison(replace(mine, tau=tau), replace(theirs, tau=tau), found)
+
+
+def adjusted(found: Sequence[Comparison]) -> list[Comparison]:
+    """The same comparisons with their p-values, adjusted over all of them (Holm 1979)."""
+    ps = holm({number: each.contrast.p for number, each in enumerate(found) if each.contrast})
+    return [replace(each, adjusted=ps.get(number)) for number, each in enumerate(found)]
+
+
+def observed(runs: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]) -> dict[str, dict[int, Observed]]:
+    """Runs as far as they were played; those that have no round yet say nothing."""
+    found = {
+        label: {seed: Observed(rows, tuple(float(row["time_s"]) for row in rows)) for seed, rows in of.items() if rows}
+        for label, of in runs.items()
+    }
+    return {label: of for label, of in found.items() if of}
+
+
+def rankings(seen: Seen, targets: Iterable[Target]) -> list[Ranking]:
+    """For each target that some run reached, the hardest first."""
+    ordered = sorted(targets, key=lambda target: (target.value, target.hold), reverse=True)
+    each = ([*values(OWN, target, seen, None)] for target in ordered)
+    return [ranking(found) for found in each if any(t.time is not None for one in found for t in one.times.values())]

@@ -1,0 +1,25 @@
+"""The numbers of summary.json: everything but its sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from emulator.record.digest import digest
+from emulator.results.caveats import Caveats
+from emulator.results.expectations import judge
+from emulator.results.results import Results
+
+Failures = Mapping[str, Sequence[str]]  # what ended runs early, by label
+
+
+def ended(found: Results, failures: Failures, links: Caveats, interrupted: bool = False) -> dict[str, Any]:
+    """The summary of runs that have ended; `links` is what was assumed about links."""
+    return {
+        **found.summary,
+        "failures": failures,
+        "digest": digest(found.folder),
+        "expect": [{"ok": each.ok, "text": each.text} for each in judge(found.scenario.expect, found.runs)],
+        "interrupted": interrupted,
+        "links": links,
+    }

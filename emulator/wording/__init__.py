@@ -1,0 +1,1 @@
+"""From numbers to sentences and tables; no program reads them again."""

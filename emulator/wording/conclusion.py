@@ -1,0 +1,56 @@
+"""summary.json: everything that the record of ended runs adds up to."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from emulator.results.caveats import Caveats
+from emulator.results.ended import Failures, ended
+from emulator.results.results import Results, targets
+from emulator.results.units import counted, under
+from emulator.wording.hints import Plan
+from emulator.wording.verdict import verdict
+
+
+def summed_up(
+    found: Results, failures: Failures, links: Caveats, interrupted: bool = False, cut_short: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The summary of these results; `links` is what was assumed about links.
+
+    `cut_short`: labels of which a record could not be written to its end.
+    """
+    reserved = [f"{cut_off(found)}, so this is no result."] if interrupted else _early([*failures, *cut_short])
+    said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
+    return {
+        **ended(found, failures, links, interrupted),
+        "reserved": reserved,
+        "verdict": list(said.lines),
+        "why": [*said.why, f"{under(found.scenario.network_model)}."],
+        "hints": list(said.hints),
+    }
+
+
+def cut_off(found: Results) -> str:
+    """`Interrupted after 3 to 4 rounds`."""
+    rounds = sorted({len(rows) for seeds in found.runs.values() for rows in seeds.values()})
+    few = f"{rounds[0]} to " if len(rounds) > 1 else ""
+    return f"Interrupted after {few}{counted(rounds[-1], 'round')}"
+
+
+def _early(labels: Sequence[str]) -> list[str]:
+    """A reservation that a verdict must not hide: runs are not what the scenario says."""
+    return [f"Some runs ended early ({', '.join(dict.fromkeys(labels))})."] if labels else []
+
+
+def answered(summary: Mapping[str, Any]) -> list[str]:
+    """The lines of the verdict, after what must be known before; [] if the runs have not come to one."""
+    return [*summary.get("reserved", ()), *summary.get("verdict", ())]
+
+
+def told(summary: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """The lines after the verdict: why, and what to do next with the results in this folder."""
+    yield from (f"  {line}" for line in summary.get("why", ()))
+    yield from (str(hint).replace("OUT", shlex.quote(str(out))) for hint in summary.get("hints", ()))

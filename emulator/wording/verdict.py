@@ -1,0 +1,140 @@
+"""What `compare` ends with: three lines on who is fastest, then why, and what to do next.  Pure.
+
+The same lines stand on the terminal, in report.html, in Markdown and in summary.json; a study begins with three like
+them.  What they claim, the statistics show (docs/design/statistics.md): `emulator/results/comparison.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+from emulator.record.targets import Target
+from emulator.results.comparison import Comparison, Ranking, observed, rankings
+from emulator.results.observed import Runs as Seen
+from emulator.results.resampling import figure
+from emulator.results.summary import FEW, Rows
+from emulator.results.times import Values
+from emulator.results.units import counted, duration, durations, joined
+from emulator.wording import unreached
+from emulator.wording.hints import USUAL, Plan, hints, of_nobody
+from emulator.wording.reasons import reasons, times
+
+Show = Callable[[float], str]
+NOBODY = "none"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    lines: Sequence[str]  # the answer
+    why: Sequence[str] = field(default=())
+    hints: Sequence[str] = field(default=())  # what to do next; OUT stands for the folder of the results
+
+
+def verdict(runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], plan: Plan = USUAL) -> Verdict:
+    """On the hardest target that any run reached; if none was, how far each algorithm came.
+
+    `runs` are all rows, by label and seed.
+    """
+    seen = observed(runs)
+    if not seen:
+        return Verdict(["No round was played."])
+    if not targets:
+        return Verdict(["The scenario has no target, so there is no time to compare; rounds.targets sets one."])
+    ranked = rankings(seen, targets)
+    if not ranked:
+        return _nobody(seen, min(targets, key=lambda target: (target.value, target.hold)))
+    hardest = ranked[0]
+    waiting = [label for label in runs if label not in seen]
+    notes = [*_horizon(hardest), *_easier(ranked), *([f"No round of {joined(waiting)} was played."] if waiting else [])]
+    return Verdict(
+        answer(hardest, hardest.target.name), [*notes, *reasons(hardest, seen)], list(hints(hardest, seen, plan))
+    )
+
+
+def answer(ranked: Ranking, goal: str) -> list[str]:
+    """Three lines: the fastest, those not distinguishable from it, and those significantly slower, with ratios.
+
+    Nobody is called fastest or slower below 5 seeds.  Of a single algorithm there is one line, with its time.
+    """
+    show = durations([each.mean for each in ranked.found])
+    best, label = _time(ranked.best, show), ranked.best.label
+    mean = f" (mean of {ranked.seeds} seeds)" if ranked.seeds > 1 else ""
+    if not ranked.others:
+        return [f"{label} reached {goal} in {best}{mean}."]
+    later = [each for each in ranked.others if not ranked.tested and ranked.seeds > 1 and each.apart]
+    open_ = [each for each in ranked.others if each not in (*ranked.slower, *later)]
+    slower = _named(ranked.slower, show)
+    if not ranked.tested:
+        slower = f"not known with fewer than {FEW} seeds" if ranked.seeds < FEW else "not known"
+        slower += f"; every seed took longer than any of {label}'s: {_named(later, show)}" if later else ""
+    return [
+        f"{label} is fastest to {goal}: {best}{mean}." if ranked.fastest else f"{_nobody_shown(ranked, goal)}, {best}.",
+        f"Not distinguishable from it: {_named(open_, show)}.",
+        f"Significantly slower: {slower}.",
+    ]
+
+
+def _nobody_shown(ranked: Ranking, goal: str) -> str:
+    """That nobody is shown to be fastest, why not, and who has the least time."""
+    seeds = counted(ranked.seeds, "seed")
+    if ranked.tested:
+        why = f" ({seeds})"
+    elif ranked.seeds < FEW:
+        why = f": {seeds} {'is' if ranked.seeds == 1 else 'are'} too few to tell a difference from chance"
+    else:
+        why = ": runs ended too early"
+    least = "the least mean time" if ranked.seeds > 1 else "the least time"
+    return f"No algorithm is shown to be fastest to {goal}{why}. {ranked.best.label} has {least}"
+
+
+def _named(found: Sequence[Comparison], show: Show) -> str:
+    """`b 1.05x [0.98, 1.12] (47.2 s) and c 1.10x [0.97, 1.25] (49.5 s)`"""
+    return joined([f"{each.label} {over(each)} ({_time(each.mine, show)})" for each in found]) or NOBODY
+
+
+def over(each: Comparison) -> str:
+    """`1.05x [0.98, 1.12]`, without an interval where there is none."""
+    if each.contrast:
+        return times(each.contrast)
+    return "an unknown multiple" if each.ratio is None else f"{figure(each.ratio)}x"
+
+
+def _time(each: Values, show: Show) -> str:
+    """The mean time; where seeds were cut off at the horizon, the least that it can be."""
+    if each.reached == len(each.times):
+        return show(each.mean)
+    return f"at least {show(each.mean)}, {each.reached} of {counted(len(each.times), 'seed')} got there in time"
+
+
+def _horizon(ranked: Ranking) -> Iterator[str]:
+    """How far times are known of all, and who got there later."""
+    tau = ranked.best.tau
+    if isfinite(tau):
+        late = [
+            f"{each.label} with {each.later} of {counted(len(each.times), 'seed')}"
+            for each in ranked.found
+            if each.later
+        ]
+        more = f"; {joined(late)} got there later, which ratios leave out" if late else ""
+        yield f"Times count up to {duration(tau)}, as far as all runs are known{more}."
+
+
+def _easier(ranked: Sequence[Ranking]) -> Iterator[str]:
+    """Differences that easier targets show, and the hardest does not; the hardest target comes first."""
+    shown: set[str] = set()
+    for each in ranked:
+        more = [slower for slower in each.slower if slower.label not in shown]
+        if more and each is not ranked[0]:
+            said = [f"{slower.label} takes {over(slower)} as long as {each.best.label}" for slower in more]
+            yield f"At {each.target.name}, taken by itself, {joined(said)}."
+        shown.update(slower.label for slower in more)
+
+
+def _nobody(seen: Seen, target: Target) -> Verdict:
+    """Said of the easiest target: those above it were missed too."""
+    total = sum(len(of) for of in seen.values())
+    first = f"No run reached {target.name} (0 of {counted(total, 'run')})."
+    lines = [first, *unreached.sentences(seen, target)]
+    return Verdict(lines, unreached.paces(seen, target), list(of_nobody(seen, target)))
