@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Literal, cast
 
-from algorithms import fedcl_omega, options
+from algorithms import fedcl_omega, option_checks
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
 from algorithms.counting.estimation import HELD, estimation
 from algorithms.course import Course
@@ -83,8 +83,8 @@ class FedCL(FedAvg):
     500 rounds)."""
 
     def __post_init__(self) -> None:
-        options.check(self, interval=(1, inf), strength=(0, STRONGEST), damping=(1e-12, inf))
-        options.preset(self, self.preset, **PRESETS.get(self.preset, {}))
+        option_checks.check(self, interval=(1, inf), strength=(0, STRONGEST), damping=(1e-12, inf))
+        option_checks.preset(self, self.preset, **PRESETS.get(self.preset, {}))
         if (self.importance, self.fallback) == ("si", "local_estimate"):
             raise ValueError(
                 "fallback is 'local_estimate'; with importance si it must be another: paths are the server's"

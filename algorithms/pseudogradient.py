@@ -9,7 +9,7 @@ from math import inf
 import torch
 from torch import Tensor, nn
 
-from algorithms import options
+from algorithms import option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors
 
@@ -53,7 +53,7 @@ class Adaptive:
     server."""
 
     def __post_init__(self) -> None:
-        options.check(self, server_lr=(0, inf), beta1=(0, BELOW_1), beta2=(0, BELOW_1), tau=(1e-12, inf))
+        option_checks.check(self, server_lr=(0, inf), beta1=(0, BELOW_1), beta2=(0, BELOW_1), tau=(1e-12, inf))
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
         """Returns the new v, from the old one and Δ²."""

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from devices.energy import Power
-from devices.presence import Availability, Presence
+from devices.presence import Availability, StatedPresence
 from devices.profiles import NAMED, QUANTITIES, Said, read_table, shipped, sources_of
 from devices.thermal import Throttle
 
@@ -124,7 +124,7 @@ class Device:
 
     name: str
     profile: Profile
-    presence: Availability = field(default_factory=Presence)
+    presence: Availability = field(default_factory=StatedPresence)
 
     def seconds(self, step: StepLike, steps: int) -> float:
         """Returns the time of `steps` training steps, in seconds.

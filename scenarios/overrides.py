@@ -7,12 +7,12 @@ from typing import Any
 
 from scenarios.schema.entries import entry_of
 from scenarios.text.faults import BadScenario, did_you_mean, in_one_line, short
-from scenarios.text.source import DEEPEST, Loc, Source, Unreadable, read
+from scenarios.text.yaml_source import DEEPEST, Loc, Unreadable, YamlSource, read
 
 LONGEST_SAID = 100  # characters of a change, as errors show it
 
 
-def change(source: Source, changes: Sequence[str]) -> None:
+def change(source: YamlSource, changes: Sequence[str]) -> None:
     """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values that were
     read.
 

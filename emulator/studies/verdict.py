@@ -17,7 +17,7 @@ from emulator.studies.comparisons import SOME, Comparison
 from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.sensitivity import swings
 from emulator.studies.words import count, goal, got_there, share
-from scenarios.schema.protocol import Protocol
+from scenarios.schema.study import Protocol
 
 Duels = Mapping[tuple[str, str], Sequence[Cell]]
 LINES = 10

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from network.files import bad, being_read, content, is_pickle, shown, table
+from network.foreign_files import bad, being_read, content, is_pickle, shown, table
 from network.links.trace import Direction, Kind, Trace
 from network.traces import columns, fedscale, flash, mahimahi, pensieve, ucc
-from network.traces.source import WIDEST, Source
+from network.traces.trace_text import WIDEST, TraceText
 
 NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
 
@@ -21,21 +21,21 @@ TABLE = (
 
 
 @dataclass(frozen=True)
-class Format:
+class FormatFacts:
     """The facts about a format that are known before a file of it is read."""
 
     kind: Kind | None  # None: the file says it
     down_only: bool
-    read: Callable[[Source], Trace | tuple[Trace, ...]] | None  # None: it needs a direction
+    read: Callable[[TraceText], Trace | tuple[Trace, ...]] | None  # None: it needs a direction
 
 
 FORMATS = {
-    "csv": Format(None, False, columns.read),
-    "mahimahi": Format("capacity", False, None),
-    "pensieve": Format("achieved", True, pensieve.read),  # HSDPA and FCC as well
-    "sigcomm21": Format("achieved", True, pensieve.read),
-    "oboe": Format("achieved", True, pensieve.read_oboe),
-    "ucc": Format("achieved", True, ucc.read),
+    "csv": FormatFacts(None, False, columns.read),
+    "mahimahi": FormatFacts("capacity", False, None),
+    "pensieve": FormatFacts("achieved", True, pensieve.read),  # HSDPA and FCC as well
+    "sigcomm21": FormatFacts("achieved", True, pensieve.read),
+    "oboe": FormatFacts("achieved", True, pensieve.read_oboe),
+    "ucc": FormatFacts("achieved", True, ucc.read),
 }
 DEVICES = {
     "fedscale-capacity": "it has one rate for each device: give it as up_mbit_s and down_mbit_s",
@@ -54,7 +54,7 @@ def recognise(path: str | Path) -> str:
         data = content(pair[0] if pair else found)
         if _is_table(data):
             return _of_table(name, data)
-        source = Source.of(name, data)
+        source = TraceText.of(name, data)
         del data  # of a large file a copy less
         return _of_text(source)
 
@@ -86,7 +86,7 @@ def _one(name: str, data: bytes, format: str | None, direction: Direction | None
     if format not in (None, *FORMATS, *DEVICES):
         raise bad(name, None, f"there is no format {shown(format)}; known are {', '.join([*FORMATS, *DEVICES])}")
     if format not in DEVICES:
-        source = Source.of(name, data)
+        source = TraceText.of(name, data)
         del data  # of a large file a copy less
         format = format or _of_text(source)
     if format in DEVICES:
@@ -131,7 +131,7 @@ def _is_table(data: bytes) -> bool:
     return is_pickle(data) or data[:WIDEST].lstrip().startswith(b"{")
 
 
-def _of_text(source: Source) -> str:
+def _of_text(source: TraceText) -> str:
     line, row = source.start()
     if row.partition(",")[0].strip() == "time_s":
         return "csv"

@@ -8,9 +8,9 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from network.files import shown
+from network.foreign_files import shown
 from network.links.trace import Floats, Trace
-from network.traces.source import FASTEST, Source
+from network.traces.trace_text import FASTEST, TraceText
 
 NEEDED = ("Timestamp", "DL_bitrate", "State")  # UL_bitrate is the traffic of acknowledgements, never a capacity
 STAMP = "%Y.%m.%d_%H.%M.%S"
@@ -19,7 +19,7 @@ COLUMNS = 3  # that are kept: the time, the rate and the latency
 PAUSE = 5.0  # s: the logger stood still; rows are about 1 s apart, the samples' stamps at most 3
 
 
-def read(source: Source) -> Trace:
+def read(source: TraceText) -> Trace:
     """DL_bitrate (kbit/s) of the rows in State D, one after another; one in State I is a pause of the app and cut out.
 
     The logger writes about once a second but stamps whole seconds, so stamps that repeat are followed by some that are
@@ -53,7 +53,7 @@ def read(source: Source) -> Trace:
     return _evenly(source, times, rates, pings, _remark(np.array(rates), np.array(pinged, dtype=np.intp)))
 
 
-def _second(source: Source, line: int, cell: str, before: array[float]) -> float:
+def _second(source: TraceText, line: int, cell: str, before: array[float]) -> float:
     try:
         time = (datetime.strptime(cell, STAMP) - datetime(1970, 1, 1)).total_seconds()
     except ValueError:
@@ -78,7 +78,7 @@ def _remark(rates: Floats, pinged: npt.NDArray[np.intp]) -> str:
     )
 
 
-def _evenly(source: Source, times: array[float], rates: array[float], pings: array[float], remark: str) -> Trace:
+def _evenly(source: TraceText, times: array[float], rates: array[float], pings: array[float], remark: str) -> Trace:
     if not rates:
         raise source.bad(None, "has no row in State D")
     passing = np.diff(times)

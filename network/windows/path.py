@@ -9,14 +9,14 @@ import numpy as np
 
 from network.windows.compiled import compiled
 from network.windows.queue import ACK, admitted, passed
-from network.windows.state import BBR, DEAD, LAST, MERGED, RECEIVED, STARTUP, State
+from network.windows.state import BBR, DEAD, LAST, MERGED, RECEIVED, STARTUP, CrowdState
 
 LEFT, RIGHT, LEFT_AGAIN, TOP = np.uint64(13), np.uint64(7), np.uint64(17), np.uint64(11)
 DELAYED = 0.04  # s, that an acknowledgement of one segment waits for a second one (TCP_DELACK_MIN)
 
 
 @compiled
-def depart(s: State, i: int, seq: int, count: int, again: int, t: float) -> None:
+def depart(s: CrowdState, i: int, seq: int, count: int, again: int, t: float) -> None:
     """Sends segments, one after the other, as one transmission."""
     f = s.flows[i]
     x = s.sent[i, f.sent & LAST]
@@ -33,7 +33,7 @@ def depart(s: State, i: int, seq: int, count: int, again: int, t: float) -> None
 
 
 @compiled
-def travel(s: State, i: int, number: int, t: float) -> None:
+def travel(s: CrowdState, i: int, number: int, t: float) -> None:
     """From the stage that a transmission has reached at `t` to the next one where it meets other flows."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
@@ -92,7 +92,7 @@ def drawn(f: Any) -> float:
 
 
 @compiled
-def _receive(s: State, i: int, number: int, t: float) -> float:
+def _receive(s: CrowdState, i: int, number: int, t: float) -> float:
     """Takes a transmission in; when it is acknowledged."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
@@ -112,7 +112,7 @@ def _receive(s: State, i: int, number: int, t: float) -> float:
 
 
 @compiled
-def _acknowledged(s: State, i: int, number: int, t: float) -> float:
+def _acknowledged(s: CrowdState, i: int, number: int, t: float) -> float:
     """Returns the time at which the receiver acknowledges what came at `t`: at once, or with a second segment, or after
     DELAYED."""
     f = s.flows[i]

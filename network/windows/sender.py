@@ -8,7 +8,7 @@ from typing import Any
 from network.windows import bbr, cubic
 from network.windows.compiled import compiled
 from network.windows.path import depart
-from network.windows.state import BBR, CUBIC, DEAD, LAST, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, State
+from network.windows.state import BBR, CUBIC, DEAD, LAST, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, CrowdState
 
 DUPLICATES = 3  # segments that overtake another until it is taken for lost
 LEAST_TIMEOUT = 0.2  # s: TCP_RTO_MIN
@@ -16,7 +16,7 @@ PARTS = 32  # a large window is sent in about so many transmissions
 
 
 @compiled
-def acknowledged(s: State, i: int, number: int, t: float) -> None:
+def acknowledged(s: CrowdState, i: int, number: int, t: float) -> None:
     """The acknowledgement of a transmission is back, and with it those of all before."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
@@ -44,7 +44,7 @@ def acknowledged(s: State, i: int, number: int, t: float) -> None:
 
 
 @compiled
-def _delivered(s: State, i: int, number: int) -> int:
+def _delivered(s: CrowdState, i: int, number: int) -> int:
     """Marks what has arrived; how many segments the sender did not know of."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
@@ -66,7 +66,7 @@ def _delivered(s: State, i: int, number: int) -> int:
 
 
 @compiled
-def _judge(s: State, i: int, number: int) -> int:
+def _judge(s: CrowdState, i: int, number: int) -> int:
     """Takes for lost what was overtaken by enough (RFC 8985); how many segments."""
     f = s.flows[i]
     last = s.sent[i, number & LAST]
@@ -83,7 +83,7 @@ def _judge(s: State, i: int, number: int) -> int:
 
 
 @compiled
-def _lose(s: State, i: int, number: int) -> int:
+def _lose(s: CrowdState, i: int, number: int) -> int:
     """Marks what of a transmission did not arrive."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
@@ -102,7 +102,7 @@ def _lose(s: State, i: int, number: int) -> int:
 
 
 @compiled
-def _advance(s: State, i: int) -> None:
+def _advance(s: CrowdState, i: int) -> None:
     """Past all segments that are acknowledged without a gap."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
@@ -170,7 +170,7 @@ def _reduce(f: Any, acked: int, lost: int, advanced: bool) -> None:
 
 
 @compiled
-def send(s: State, i: int, t: float) -> None:
+def send(s: CrowdState, i: int, t: float) -> None:
     """Sends what the window admits: first what was lost."""
     f = s.flows[i]
     burst = max(1, int(f.cwnd) // PARTS) if f.loss == 0 else 1
@@ -203,7 +203,7 @@ def has_room(f: Any) -> bool:
 
 
 @compiled
-def _send(s: State, i: int, most: int, t: float) -> int:
+def _send(s: CrowdState, i: int, most: int, t: float) -> int:
     """One transmission of at most so many segments; how many."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
@@ -236,7 +236,7 @@ def _send(s: State, i: int, most: int, t: float) -> int:
 
 
 @compiled
-def _fresh(s: State, i: int, count: int) -> None:
+def _fresh(s: CrowdState, i: int, count: int) -> None:
     """The next segments, of which nothing is known yet: a copy that was gone back to may know of another future."""
     f, board = s.flows[i], s.board[i]
     for seq in range(f.next, f.next + count):
@@ -259,7 +259,7 @@ def arm(f: Any, t: float) -> None:
 
 
 @compiled
-def expired(s: State, i: int, t: float) -> None:
+def expired(s: CrowdState, i: int, t: float) -> None:
     """The timer has run out."""
     f = s.flows[i]
     if f.state == OPEN and f.sacked > 0 and f.judged < f.heard:
@@ -284,7 +284,7 @@ def expired(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def _overdue(s: State, i: int) -> int:
+def _overdue(s: CrowdState, i: int) -> int:
     """Marks segments as lost that were overtaken by DUPLICATES segments; keeps those overtaken by fewer."""
     f = s.flows[i]
     count = 0
@@ -296,7 +296,7 @@ def _overdue(s: State, i: int) -> int:
 
 
 @compiled
-def _probe(s: State, i: int, t: float) -> None:
+def _probe(s: CrowdState, i: int, t: float) -> None:
     """Sends one segment, a new one if there is any, to hear of the tail (RFC 8985, section 7)."""
     f = s.flows[i]
     if f.next < f.total and f.next - f.una < f.limit:
@@ -307,7 +307,7 @@ def _probe(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def _give_up(s: State, i: int, t: float) -> None:
+def _give_up(s: CrowdState, i: int, t: float) -> None:
     """The retransmission timeout: all that is in flight counts as lost."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1

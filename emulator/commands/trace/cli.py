@@ -26,7 +26,7 @@ from emulator.commands.trace.files import (
     traces_of,
 )
 from emulator.commands.trace.transfer import text, transfers
-from network.files import BadFile
+from network.foreign_files import BadFile
 from network.links.synth import MBIT, named, presets
 from network.links.synth import synth as drawn
 from network.links.tcp import Tcp

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from network.files import OFTEN, BadFile, Lack, bad, decoded, shown, tell
+from network.foreign_files import OFTEN, BadFile, Lack, bad, decoded, shown, tell
 from network.links.trace import Direction, Floats, Kind, Trace
 
 PIECES = 5_000_000  # of a trace with a time and a rate; fewer where there are more columns
@@ -23,14 +23,14 @@ NUMBERS = DIGITS | dict.fromkeys(map(ord, ".eE+-"))
 
 
 @dataclass
-class Source:
+class TraceText:
     """A text, and its name in errors; once its trace is made the text is gone."""
 
     name: str
     text: str
 
     @classmethod
-    def of(cls, name: str, data: bytes) -> Source:
+    def of(cls, name: str, data: bytes) -> TraceText:
         """Lines may end as they do on Unix, on Windows and on old Macs.  Raises BadFile if the bytes are not text."""
         text = decoded(name, data)
         if text.count("\r") > text.count("\r\n"):

@@ -25,7 +25,7 @@ class Unreadable(ValueError):  # noqa: N818  what it is, not what went wrong
 
 
 @dataclass
-class Source:
+class YamlSource:
     """Plain values (dict, list, str, int, float, bool, None) and their places."""
 
     name: str  # of the file, as errors say it
@@ -52,7 +52,7 @@ class Source:
         return made.get(loc) or next((said for place, said in self.said.items() if loc[: len(place)] == place), None)
 
 
-def read(text: str, name: str) -> Source:
+def read(text: str, name: str) -> YamlSource:
     """The values and places of a YAML text.
 
     Raises Unreadable if it is not YAML, or if anchors loop, or if they explode to more than MOST_VALUES values.
@@ -60,7 +60,7 @@ def read(text: str, name: str) -> Source:
     yaml = YAML(typ="safe", pure=True)
     try:
         node = yaml.compose(text)
-        source = Source(name, text)
+        source = YamlSource(name, text)
         if node is not None:
             source.plain = _Reader(yaml.constructor, source).value(node, (), ())
     except MarkedYAMLError as error:
@@ -84,7 +84,7 @@ def _likely(problem: str) -> str:
 class _Reader:
     """Walks the nodes of a document: plain values come out, places are noted on the way."""
 
-    def __init__(self, constructor: Any, source: Source) -> None:
+    def __init__(self, constructor: Any, source: YamlSource) -> None:
         self.constructor, self.source, self.count = constructor, source, 0
 
     def value(self, node: Any, loc: Loc, around: tuple[int, ...]) -> Any:
