@@ -144,7 +144,8 @@ class AgentImportance(FedAvg):
         return {"weights": weights, "fisher": fisher.mixed(old, plain_mean(seen, "fisher"), self.gamma)}
 
     def penalty_traffic(self, load: Load) -> float:
-        """Floats for parameter, anchor, gradient and F, once there is an F, and those of the walk."""
+        """Returns floats per parameter: parameter, anchor, gradient and F, once there is an F, and those of the
+        walk."""
         pulled = PULL if self.ewc and self.strength and "fisher" in load.kinds else 0.0
         return pulled + (agentimportance_walk.traffic(self.window) if self._walks else 0.0)
 

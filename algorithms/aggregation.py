@@ -117,7 +117,7 @@ def _in_place(tensors: Tensors, name: str) -> Tensor | None:
 
 
 def _either(tensors: Tensors, name: str) -> Tensor:
-    """In place, if it can be had there."""
+    """Returns the tensor, read in place if possible."""
     value = _in_place(tensors, name)
     return tensors[name] if value is None else value
 

@@ -122,7 +122,7 @@ class FedCL(FedAvg):
         return {self.interval - 1: "before Ω", 0: "with Ω"}.get(round % self.interval, "without Ω")
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """Returns the model, and what the server needs to make Ω."""
+        """Returns the model, and the state from which Ω is made."""
         return {"weights": weights} | self.source.begun(weights, server)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
@@ -160,7 +160,7 @@ class FedCL(FedAvg):
         return fedcl_omega.remembering(reply, known, device, since)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Returns the mean of the models, and what the server needs to make Ω."""
+        """Returns the mean of the models, and the state from which Ω is made."""
         new = super().combine(state, replies, server)
         return new | self.source.closed(state, new["weights"], replies, server)
 

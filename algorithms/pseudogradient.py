@@ -66,7 +66,7 @@ class Adaptive:
         return {"weights": weights, "momentum": zeros, "variance": first}
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Takes one step."""
+        """Returns the state after one step of the server's optimiser."""
         mean = weighted_mean(replies)
         delta = change(server.model, state["weights"], mean)
         m = {name: old.lerp(delta[name], 1 - self.beta1) for name, old in state["momentum"].items()}

@@ -96,11 +96,11 @@ class StepLike(Protocol):
 
     @property
     def conv(self) -> float:
-        """FLOPs in convolutions."""
+        """FLOPs of the step in convolutions."""
 
     @property
     def recurrent(self) -> float:
-        """FLOPs in recurrent layers; those that are neither are dense."""
+        """FLOPs of the step in recurrent layers; FLOPs that are neither are dense."""
 
     @property
     def positions(self) -> float:
@@ -120,7 +120,7 @@ COUNTS = tuple(name for name in vars(StepLike) if not name.startswith("_"))
 
 @dataclass(frozen=True)
 class Device:
-    """One computer of the fleet."""
+    """One computer of the fleet: its profile and its presence."""
 
     name: str
     profile: Profile

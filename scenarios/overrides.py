@@ -35,7 +35,7 @@ def change(source: YamlSource, changes: Sequence[str]) -> None:
 
 
 def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
-    """Puts the value in its place, and returns the place."""
+    """Writes the value at the path into the scenario; returns the path as keys and indices."""
     where, loc = whole, ()  # type: Any, Loc
     if path[0] == "algorithms" and len(path) > 2:
         _write_out_entries(whole, path, said)

@@ -72,7 +72,7 @@ Topology = Mapping[Direction, Mapping[str, Shared]]  # all shared links but the 
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """A flow between its opening and its end; what comes after `home` belongs to the engine that carries it."""
+    """A flow between its opening and its end; fields after `home` belong to the engine that carries it."""
 
     name: Hashable
     number: int  # order of opening
@@ -104,20 +104,20 @@ class Flow:
         self.most = whole(self.cap.peak)
 
     def carry(self, t: float) -> float:
-        """Bytes left at `t` if the flow has run at its cap since its clock was set."""
+        """Returns the bytes left at `t` if the flow has run at its cap since its clock was set."""
         return self.rest(self.left - self.cap.carried(self.since, t), self.varies)
 
     def rest(self, left: float, varies: bool) -> float:
-        """So many bytes are left; none if they are but rounding, where rates vary and an outage could keep them."""
+        """Returns the bytes left; 0 if they are only rounding and the rate varies, as an outage could keep them."""
         return 0.0 if varies and left <= self.nbytes * ROUNDING else left
 
     @property
     def above(self) -> tuple[LinkState, ...]:
-        """The links above the flow's device; where both directions share airtime, those of the other direction too."""
+        """The links above the flow's device; of airtime shared by both directions, those of the other direction too."""
         return self.route[0].above
 
     def airtime(self) -> int:
-        """The most airtime that the flow could ever use, as a whole number."""
+        """Returns the most airtime that the flow could ever use, as a whole number."""
         if self.radio is None:
             return UNIT
         constant = isinstance(self.radio, Constant) and self.radio.peak > 0

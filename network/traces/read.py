@@ -46,7 +46,8 @@ DEVICES = {
 
 
 def recognise(path: str | Path) -> str:
-    """The format's name, one of FORMATS or DEVICES, from the content alone.  Raises BadFile if none or several fit."""
+    """Returns the format's name, one of FORMATS or DEVICES, from the content alone. Raises BadFile if none or several
+    fit."""
     found = Path(path)
     pair = _pair(found)
     name = str(found)
@@ -60,7 +61,7 @@ def recognise(path: str | Path) -> str:
 
 
 def read(path: str | Path, format: str | None = None, direction: Direction | None = None) -> tuple[Trace, ...]:
-    """The traces of a file, down before up; with `direction` the one that way.
+    """Returns the traces of a file, down before up; with `direction` the one that way.
 
     A Mahimahi file tells its direction by its suffix `.down` or `.up`, or it must be named; a path without suffix
     beside which both stand is the pair.  Raises BadFile: for a damaged file, an unknown format, and for a log of
@@ -101,7 +102,7 @@ def _one(name: str, data: bytes, format: str | None, direction: Direction | None
 
 
 def _pair(path: Path) -> tuple[Path, Path] | None:
-    """The two files of a Mahimahi pair named by what they share."""
+    """Returns the two files of a Mahimahi pair, from the part of their name that they share."""
     if not path.name:  # `.` or `/`
         return None
     halves = path.with_name(path.name + ".down"), path.with_name(path.name + ".up")

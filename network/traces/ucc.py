@@ -20,12 +20,13 @@ PAUSE = 5.0  # s: the logger stood still; rows are about 1 s apart, the samples'
 
 
 def read(source: TraceText) -> Trace:
-    """DL_bitrate (kbit/s) of the rows in State D, one after another; one in State I is a pause of the app and cut out.
+    """Returns the trace of DL_bitrate (kbit/s) of the rows in State D, one after another; rows in State I are pauses of
+    the app and cut out.
 
     The logger writes about once a second but stamps whole seconds, so stamps that repeat are followed by some that are
     skipped: every row therefore lasts the same, the seconds of the file (pauses of the logger left out) over its rows.
     PINGAVG is a round trip in ms: half of it is the latency, held until the next ping; before the first, the first's.
-    PINGLOSS is of five pings, too coarse for a rate of loss, and is not read.  Raises BadFile.
+    PINGLOSS is of five pings, too coarse for a rate of loss, and is not read. Raises BadFile.
     """
     source.check_length(COLUMNS)
     start, header = source.start()
@@ -64,7 +65,7 @@ def _second(source: TraceText, line: int, cell: str, before: array[float]) -> fl
 
 
 def _remark(rates: Floats, pinged: npt.NDArray[np.intp]) -> str:
-    """That the logger ends its download to ping, and begins it anew: what it cost."""
+    """Returns a remark on the pings, for which the logger ends its download and begins it anew, with what that cost."""
     near = np.zeros(len(rates), dtype=bool)
     for away in range(*AROUND):
         rows = pinged + away

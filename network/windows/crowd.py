@@ -51,7 +51,7 @@ class Newcomer:
 
 
 class Crowd:
-    """Flows on queues. The caller says what time it is, in s, and must not go back."""
+    """Flows on queues. The caller gives the time, in s, and must not go back."""
 
     def __init__(self, queues: Sequence[Queue], chance: Hashable = 0) -> None:
         """Starts without flows; random losses and delays follow from `chance` and the flows' names."""

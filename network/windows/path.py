@@ -34,7 +34,7 @@ def depart(s: CrowdState, i: int, seq: int, count: int, again: int, t: float) ->
 
 @compiled
 def travel(s: CrowdState, i: int, number: int, t: float) -> None:
-    """From the stage that a transmission has reached at `t` to the next one where it meets other flows."""
+    """Moves a transmission from the stage that it has reached at `t` to the next one at which it meets other flows."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     while x.stage < f.forth:
@@ -84,7 +84,7 @@ def _spared(f: Any, count: int) -> int:
 
 @compiled
 def drawn(f: Any) -> float:
-    """The next number from 0 to below 1 of the flow's own generator (xorshift64)."""
+    """Returns the next number from 0 to below 1 of the flow's own generator (xorshift64)."""
     f.dice ^= f.dice << LEFT
     f.dice ^= f.dice >> RIGHT
     f.dice ^= f.dice << LEFT_AGAIN
@@ -93,7 +93,7 @@ def drawn(f: Any) -> float:
 
 @compiled
 def _receive(s: CrowdState, i: int, number: int, t: float) -> float:
-    """Takes a transmission in; when it is acknowledged."""
+    """Delivers a transmission to the receiver; returns the time of its acknowledgement."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     board = s.board[i]

@@ -28,7 +28,7 @@ def admitted(s: CrowdState, link: Any, t: float, count: int, segment: float, nby
 
 @compiled
 def waiting(s: CrowdState, link: Any, t: float) -> float:
-    """Bytes that the link has yet to send at `t`."""
+    """Returns the bytes that the link has yet to send at `t`."""
     if link.free <= t:
         return 0.0
     if not math.isnan(link.rate):
@@ -46,7 +46,7 @@ def passed(s: CrowdState, link: Any, t: float, nbytes: float) -> float:
 
 @compiled
 def carried(s: CrowdState, link: Any, t: float) -> float:
-    """Bytes that a trace carries from its beginning to `t`."""
+    """Returns the bytes that a trace carries from its beginning to `t`."""
     first, n = link.first, link.pieces
     period, total = s.edges[first + n], s.prefix[first + n]
     u = t + link.offset
@@ -77,7 +77,7 @@ def finish(s: CrowdState, link: Any, begin: float, nbytes: float) -> float:
 
 @compiled
 def _piece(values: Any, link: Any, value: float) -> int:
-    """The last piece of a link's trace whose value, which never falls, is at most this one; else the first.
+    """Returns the last piece of a link's trace whose value, which never falls, is at most this one; else the first.
 
     It is sought in steps that double, from where the last one was found.
     """

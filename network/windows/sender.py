@@ -1,4 +1,4 @@
-"""A sender: what it learns from acknowledgements, and what it sends (Linux; RFC 5681, 6937, 8985)."""
+"""A TCP sender: its reaction to acknowledgements, and its transmissions (Linux; RFC 5681, 6937, 8985)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS = 32  # a large window is sent in about so many transmissions
 
 @compiled
 def acknowledged(s: CrowdState, i: int, number: int, t: float) -> None:
-    """The acknowledgement of a transmission is back, and with it those of all before."""
+    """Takes in the acknowledgement of a transmission, and with it those of all before."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     before, una = f.state, f.una
@@ -45,7 +45,7 @@ def acknowledged(s: CrowdState, i: int, number: int, t: float) -> None:
 
 @compiled
 def _delivered(s: CrowdState, i: int, number: int) -> int:
-    """Marks what has arrived; how many segments the sender did not know of."""
+    """Marks segments that have arrived; returns how many of them are news to the sender."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     count = 0
@@ -67,7 +67,7 @@ def _delivered(s: CrowdState, i: int, number: int) -> int:
 
 @compiled
 def _judge(s: CrowdState, i: int, number: int) -> int:
-    """Takes for lost what was overtaken by enough (RFC 8985); how many segments."""
+    """Marks segments as lost that enough others have overtaken (RFC 8985); returns how many."""
     f = s.flows[i]
     last = s.sent[i, number & LAST]
     count = 0
@@ -84,7 +84,7 @@ def _judge(s: CrowdState, i: int, number: int) -> int:
 
 @compiled
 def _lose(s: CrowdState, i: int, number: int) -> int:
-    """Marks what of a transmission did not arrive."""
+    """Marks the segments of a transmission that did not arrive as lost; returns how many."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     x = s.sent[i, number & LAST]
@@ -103,7 +103,7 @@ def _lose(s: CrowdState, i: int, number: int) -> int:
 
 @compiled
 def _advance(s: CrowdState, i: int) -> None:
-    """Past all segments that are acknowledged without a gap."""
+    """Moves past all segments that are acknowledged without a gap."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     while f.una < f.next and board[f.una & mask] & SACKED:
@@ -115,7 +115,7 @@ def _advance(s: CrowdState, i: int) -> None:
 
 @compiled
 def _time(f: Any, delay: float) -> None:
-    """A round trip was measured (RFC 6298)."""
+    """Updates the estimates of the round trip by a measured one (RFC 6298)."""
     f.least, f.delay = min(f.least, delay), min(f.delay, delay)
     if f.srtt == 0.0:
         f.srtt, f.rttvar = delay, delay / 2
@@ -126,7 +126,7 @@ def _time(f: Any, delay: float) -> None:
 
 @compiled
 def _change_state(f: Any, lost: int) -> None:
-    """Into a recovery when something was lost, out of it when all that was in flight then is acknowledged."""
+    """Enters a recovery when something was lost, and leaves it when all that was in flight then is acknowledged."""
     if f.state != OPEN and f.una >= f.high:
         if f.congestion != BBR:
             f.cwnd = min(f.cwnd, f.ssthresh) if f.state == LOSS else f.ssthresh
@@ -171,7 +171,7 @@ def _reduce(f: Any, acked: int, lost: int, advanced: bool) -> None:
 
 @compiled
 def send(s: CrowdState, i: int, t: float) -> None:
-    """Sends what the window admits: first what was lost."""
+    """Sends the segments that the window admits, lost ones first."""
     f = s.flows[i]
     burst = max(1, int(f.cwnd) // PARTS) if f.loss == 0 else 1
     if f.congestion == BBR:
@@ -204,7 +204,7 @@ def has_room(f: Any) -> bool:
 
 @compiled
 def _send(s: CrowdState, i: int, most: int, t: float) -> int:
-    """One transmission of at most so many segments; how many."""
+    """Sends one transmission of at most so many segments; returns how many."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     again = 0
@@ -237,7 +237,7 @@ def _send(s: CrowdState, i: int, most: int, t: float) -> int:
 
 @compiled
 def _fresh(s: CrowdState, i: int, count: int) -> None:
-    """The next segments, of which nothing is known yet: a copy that was gone back to may know of another future."""
+    """Clears the marks of the next segments: a state that was gone back to may know of another future."""
     f, board = s.flows[i], s.board[i]
     for seq in range(f.next, f.next + count):
         board[seq & (len(board) - 1)] = 0
@@ -260,7 +260,7 @@ def arm(f: Any, t: float) -> None:
 
 @compiled
 def expired(s: CrowdState, i: int, t: float) -> None:
-    """The timer has run out."""
+    """Acts on the timer, which has run out."""
     f = s.flows[i]
     if f.state == OPEN and f.sacked > 0 and f.judged < f.heard:
         lost = _overdue(s, i)
@@ -285,7 +285,7 @@ def expired(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def _overdue(s: CrowdState, i: int) -> int:
-    """Marks segments as lost that were overtaken by DUPLICATES segments; keeps those overtaken by fewer."""
+    """Marks segments as lost that fewer than DUPLICATES have overtaken; returns how many."""
     f = s.flows[i]
     count = 0
     while f.judged < f.heard - 1:
@@ -308,7 +308,7 @@ def _probe(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def _give_up(s: CrowdState, i: int, t: float) -> None:
-    """The retransmission timeout: all that is in flight counts as lost."""
+    """Handles the retransmission timeout: all that is in flight counts as lost."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     if f.state == OPEN or f.congestion == BBR:

@@ -35,7 +35,7 @@ def run(s: CrowdState, kept: CrowdState, anew: bool, until: float) -> int:
 
 @compiled
 def start(s: CrowdState, i: int, t: float) -> None:
-    """A flow's first segments may go at `t`; its row says what it is."""
+    """Lets a flow, whose row is filled in, send its first segments at `t`."""
     touch(s, i)
     f = s.flows[i]
     f.alive, f.held, f.quick, f.finish = 1, -1, 16, math.inf
@@ -51,7 +51,7 @@ def start(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def go_on(s: CrowdState, i: int, t: float) -> None:
-    """A flow that was alone until `t`, with its window in flight: these acknowledgements are on their way back."""
+    """Starts a flow that was alone until `t`, with its window in flight: the acknowledgements are on their way back."""
     f, board = s.flows[i], s.board[i]
     start(s, i, t)
     flying = int(f.cwnd)
@@ -90,7 +90,7 @@ def queueing(s: CrowdState, i: int, t: float) -> float:
 
 @compiled
 def stop(s: CrowdState, i: int) -> None:
-    """The flow is over; what it has in queues goes on taking their time."""
+    """Ends a flow; its segments in queues still take their time."""
     touch(s, i)
     s.flows[i].alive = 0
     _note(s, i, math.inf)
@@ -98,7 +98,7 @@ def stop(s: CrowdState, i: int) -> None:
 
 @compiled
 def arrived(s: CrowdState, i: int, t: float) -> float:
-    """Bytes on the wire that are at the receiver at `t`."""
+    """Returns the bytes on the wire that are at the receiver at `t`."""
     f = s.flows[i]
     late = 0
     number = max(0, f.sent - RING, min(f.heard, f.judged))
@@ -112,7 +112,7 @@ def arrived(s: CrowdState, i: int, t: float) -> float:
 
 @compiled
 def _earliest(s: CrowdState) -> int:
-    """The first of the flows to which something happens first."""
+    """Returns the first of the flows that have the earliest event."""
     places = len(s.first) // 2
     place = 1
     while place < places:
@@ -122,7 +122,7 @@ def _earliest(s: CrowdState) -> int:
 
 @compiled
 def _note(s: CrowdState, i: int, t: float) -> None:
-    """Something happens to the flow next at `t`; the minima above its leaf follow."""
+    """Notes the time of the flow's next event, and updates the minima above its leaf."""
     place = i + len(s.first) // 2
     s.first[place] = t
     while place > 1:
@@ -135,7 +135,7 @@ def _note(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def look(s: CrowdState, i: int) -> None:
-    """Notes when something happens to the flow next."""
+    """Finds and notes the time of the flow's next event."""
     f = s.flows[i]
     t = min(f.finish, f.timer)
     if f.congestion == BBR and f.sent > 0 and may_send(f):
@@ -162,7 +162,7 @@ def _due(s: CrowdState, i: int, stage: int) -> float:
 
 @compiled
 def _step(s: CrowdState, i: int, t: float) -> None:
-    """Carries out what happens to the flow at `t`: an arrival, its timer, or the time to send."""
+    """Carries out the flow's event at `t`: an arrival, its timer, or the time to send."""
     touch(s, i)
     f = s.flows[i]
     sender = f.forth + f.back + 1
@@ -185,7 +185,7 @@ def _step(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def touch(s: CrowdState, i: int) -> None:
-    """The flow's rows are about to change."""
+    """Marks the flow's rows as about to change."""
     if not s.is_touched[i]:
         s.is_touched[i] = True
         s.touched[0] += 1
@@ -208,7 +208,7 @@ def _copy(s: CrowdState, to: CrowdState, changed: CrowdState) -> None:
 
 @compiled
 def _copy_flow(s: CrowdState, to: CrowdState, i: int) -> None:
-    """The rows of one flow, as far as anybody may still read them."""
+    """Copies the rows of one flow, as far as anybody may still read them."""
     to.flows[i] = s.flows[i]
     if not s.flows[i].alive:
         return

@@ -37,7 +37,8 @@ ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
 
 
 class Unknown(ValueError):  # noqa: N818  what it is, not what went wrong
-    """A name that does not exist, or is not what is needed; the message says what would be right."""
+    """The error for a name that does not exist, or has another kind than is needed; the message says what would be
+    right."""
 
 
 @cache

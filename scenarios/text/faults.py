@@ -1,4 +1,4 @@
-"""Errors of a scenario: all at once, with their places and what would be right."""
+"""Errors of a scenario: all at once, with their places and corrections."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SYNONYMS = {  # what others call it: what it may be called here
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of a scenario."""
+    """One fault of a scenario: its place and its message."""
 
     loc: Loc
     message: str
@@ -44,7 +44,7 @@ class Fault:
 
 
 class BadScenario(ValueError):  # noqa: N818  what it is, not what went wrong
-    """A scenario that cannot be run; the message says where, and what would be right.
+    """A scenario that cannot be run; the message gives the places and the corrections.
 
     Its lines are short and can be printed, whatever the scenario's own words are.  `loc` is the key that is wrong; a
     message with places in the text has none.
@@ -122,7 +122,7 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
 
 
 def _of_value(said: Any, key: str) -> str:
-    """Returns the fault of a value, and what would be right."""
+    """Returns the message for a wrong value, with the correction."""
     given = said.get("input")
     if said["type"] == "value_error":  # our own words, which name the value
         return str(said["msg"]).removeprefix("Value error, ")
@@ -134,7 +134,7 @@ def _of_value(said: Any, key: str) -> str:
 
 
 def _demand(said: Any) -> str:
-    """Returns what the value must be."""
+    """Returns the requirement on the value, from pydantic's error."""
     ctx = said.get("ctx", {})
     match said["type"]:
         case "string_pattern_mismatch":
