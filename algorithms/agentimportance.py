@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from algorithms import agentimportance_walk, options
+from algorithms import agentimportance_walk, option_checks
 from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Work
 from algorithms.counting.cost import PULL
@@ -74,7 +74,7 @@ class AgentImportance(FedAvg):
 
     def __post_init__(self) -> None:
         shares = dict.fromkeys(("gamma", "threshold"), (0, 1))
-        options.check(self, strength=(0, STRONGEST), **shares, window=(1, inf), damping=(1e-12, inf))
+        option_checks.check(self, strength=(0, STRONGEST), **shares, window=(1, inf), damping=(1e-12, inf))
 
     @property
     def sums_only(self) -> bool:
@@ -144,7 +144,8 @@ class AgentImportance(FedAvg):
         return {"weights": weights, "fisher": fisher.mixed(old, plain_mean(seen, "fisher"), self.gamma)}
 
     def penalty_traffic(self, load: Load) -> float:
-        """Floats for parameter, anchor, gradient and F, once there is an F, and those of the walk."""
+        """Returns floats per parameter: parameter, anchor, gradient and F, once there is an F, and those of the
+        walk."""
         pulled = PULL if self.ewc and self.strength and "fisher" in load.kinds else 0.0
         return pulled + (agentimportance_walk.traffic(self.window) if self._walks else 0.0)
 

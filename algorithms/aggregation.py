@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import accumulate, chain, islice
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -17,15 +17,6 @@ from algorithms.training.transfers import elsewhere, fetched
 BLOCK = 1 << 17  # coordinates: their mean and one upload, 2 MB in float64, stay in the caches of two cores
 THREADS = 2
 ROWS = 8  # uploads that are widened at a time
-
-
-@runtime_checkable
-class InPlace(Protocol):
-    """Tensors by name that can be had without a copy."""
-
-    def in_place(self, name: str) -> Tensor | None:
-        """This tensor where it lies, at any address, to be read only: for arithmetic by coordinate, as a matrix
-        product's bits depend on the address.  None if it must be decoded."""
 
 
 class TensorRow(Protocol):
@@ -120,12 +111,13 @@ def _joined(parts: Sequence[Tensor], tensors: Tensors, name: str) -> Tensor:
 
 
 def _in_place(tensors: Tensors, name: str) -> Tensor | None:
-    look: Callable[[str], Tensor | None] | None = getattr(tensors, "in_place", None)  # of InPlace
+    # Read where it lies in its message: only for arithmetic by coordinate, as a product's bits depend on the address.
+    look: Callable[[str], Tensor | None] | None = getattr(tensors, "in_place", None)
     return tensors[name] if look is None else look(name)
 
 
 def _either(tensors: Tensors, name: str) -> Tensor:
-    """In place, if it can be had there."""
+    """Returns the tensor, read in place if possible."""
     value = _in_place(tensors, name)
     return tensors[name] if value is None else value
 

@@ -127,7 +127,7 @@ Pass = Literal["forward", "batch", "each", "each_label"]  # what is done with an
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of computing: `epochs` passes over `examples`, in batches.  cost.py says what it takes.
+    """One stretch of computing: `epochs` passes over `examples`, in batches. counting/cost.py prices it.
 
     `kind` says what a pass computes for each batch:
     - "forward": outputs only, no gradients;
@@ -234,7 +234,7 @@ class Algorithm(Protocol):
         """
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """Opens a round: what the server sends to the devices `names`."""
+        """Opens a round: returns the messages for the devices `names`."""
 
     def train(self, download: Message, device: Party) -> Reply:
         """The device's half; pure, runs in a worker."""

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import nn
 
-from algorithms import options
+from algorithms import option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cohort import CohortRule
@@ -72,7 +72,7 @@ class Continual(FedAvg):
     all devices."""
 
     def __post_init__(self) -> None:
-        options.check(self, inner=(1, inf), retrain_epochs=(0, inf), pretrain=(0, inf))
+        option_checks.check(self, inner=(1, inf), retrain_epochs=(0, inf), pretrain=(0, inf))
         if "!" in {glob[0] for glob in self.personal.split()}:
             raise ValueError(f"personal is {self.personal!r}; it must be what is personal, without a '!'")
         self.turns.check()

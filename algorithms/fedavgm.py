@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from algorithms import options
+from algorithms import option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply
 from algorithms.fedavg import FedAvg
@@ -30,7 +30,7 @@ class FedAvgM(FedAvg):
     """Learning rate of the server, η: how much of a move it makes."""
 
     def __post_init__(self) -> None:
-        options.check(self, beta=(0, 1), server_lr=(0, inf))
+        option_checks.check(self, beta=(0, 1), server_lr=(0, inf))
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """Takes a step along the momentum."""

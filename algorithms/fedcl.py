@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Literal, cast
 
-from algorithms import fedcl_omega, options
+from algorithms import fedcl_omega, option_checks
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
 from algorithms.counting.estimation import HELD, estimation
 from algorithms.course import Course
@@ -83,8 +83,8 @@ class FedCL(FedAvg):
     500 rounds)."""
 
     def __post_init__(self) -> None:
-        options.check(self, interval=(1, inf), strength=(0, STRONGEST), damping=(1e-12, inf))
-        options.preset(self, self.preset, **PRESETS.get(self.preset, {}))
+        option_checks.check(self, interval=(1, inf), strength=(0, STRONGEST), damping=(1e-12, inf))
+        option_checks.preset(self, self.preset, **PRESETS.get(self.preset, {}))
         if (self.importance, self.fallback) == ("si", "local_estimate"):
             raise ValueError(
                 "fallback is 'local_estimate'; with importance si it must be another: paths are the server's"
@@ -122,7 +122,7 @@ class FedCL(FedAvg):
         return {self.interval - 1: "before Ω", 0: "with Ω"}.get(round % self.interval, "without Ω")
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """Returns the model, and what the server needs to make Ω."""
+        """Returns the model, and the state from which Ω is made."""
         return {"weights": weights} | self.source.begun(weights, server)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
@@ -160,7 +160,7 @@ class FedCL(FedAvg):
         return fedcl_omega.remembering(reply, known, device, since)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Returns the mean of the models, and what the server needs to make Ω."""
+        """Returns the mean of the models, and the state from which Ω is made."""
         new = super().combine(state, replies, server)
         return new | self.source.closed(state, new["weights"], replies, server)
 

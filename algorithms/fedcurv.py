@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from algorithms import fedcurv_penalty, options
+from algorithms import fedcurv_penalty, option_checks
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.counting.cost import PULL
 from algorithms.counting.estimation import estimation
@@ -84,7 +84,7 @@ class FedCurv(FedAvg):
     each tensor (shuffled), or their mean (mean). Declared work stays that of the original."""
 
     def __post_init__(self) -> None:
-        options.check(self, strength=(0, STRONGEST), keep=(1e-9, 1), max_age=(0, inf))
+        option_checks.check(self, strength=(0, STRONGEST), keep=(1e-9, 1), max_age=(0, inf))
         if self.centred not in (True, False, "auto"):
             raise ValueError(f"centred is {self.centred!r}; it must be True, False or 'auto'")
         if self.placebo == "mean" and self.keep < 1:

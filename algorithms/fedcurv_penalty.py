@@ -161,7 +161,7 @@ def summed(before: Mapping[str, Tensors], parts: Iterable[Message]) -> Message:
 
 
 def last_sent(state: Message, uploads: Mapping[str, Message], round: int, max_age: int) -> Message:
-    """Returns what each device sent when it was last counted, Î, θ̂ and the round, as kinds of the server's state.
+    """Returns each device's last counted upload, Î, θ̂ and the round, as kinds of the server's state.
 
     Without what is more than `max_age` rounds old in `round`, whose uploads these are; 0: however old.
     """

@@ -54,7 +54,7 @@ class Sums:
         return "down weights" not in lossy and any(f"up {kind}" in lossy for kind in up)
 
     def centre(self, download: Message, device: Party) -> Tensors | None:
-        """Returns the point from which θ is counted; None stands for 0."""
+        """Returns the point from which θ is counted; None is 0."""
         return download["weights"] if self.about(device.lossy) else None
 
     def sent(self, fisher: Tensors, theta: Tensors, download: Message, device: Party) -> tuple[Message, Message]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from algorithms import options
+from algorithms import option_checks
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training, Work
 from algorithms.counting.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
@@ -56,7 +56,7 @@ class FedMeta(FedAvg):
     """Weight μ of FedProx's penalty in the local loss of UGA's clients; 0 means none."""
 
     def __post_init__(self) -> None:
-        options.check(self)
+        option_checks.check(self)
         check_rate("eta_meta", self.eta_meta)
         if self._uga != UGA(self.training) and self.clients == "fedavg":
             raise ValueError("clients is 'fedavg', which takes none of UGA's options; with those it must be 'uga'")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms import options
+from algorithms import option_checks
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
@@ -38,7 +38,7 @@ class FedShare(FedAvg):
     new part, divided among the devices asked (per_round)."""
 
     def __post_init__(self) -> None:
-        options.check(self)
+        option_checks.check(self)
 
     @property
     def keeps_uncounted(self) -> bool:

@@ -9,7 +9,7 @@ from math import inf
 import torch
 from torch import Tensor, nn
 
-from algorithms import options
+from algorithms import option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors
 
@@ -53,7 +53,7 @@ class Adaptive:
     server."""
 
     def __post_init__(self) -> None:
-        options.check(self, server_lr=(0, inf), beta1=(0, BELOW_1), beta2=(0, BELOW_1), tau=(1e-12, inf))
+        option_checks.check(self, server_lr=(0, inf), beta1=(0, BELOW_1), beta2=(0, BELOW_1), tau=(1e-12, inf))
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
         """Returns the new v, from the old one and Δ²."""
@@ -66,7 +66,7 @@ class Adaptive:
         return {"weights": weights, "momentum": zeros, "variance": first}
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Takes one step."""
+        """Returns the state after one step of the server's optimiser."""
         mean = weighted_mean(replies)
         delta = change(server.model, state["weights"], mean)
         m = {name: old.lerp(delta[name], 1 - self.beta1) for name, old in state["momentum"].items()}

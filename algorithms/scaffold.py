@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms import options
+from algorithms import option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors
 from algorithms.course import Course
@@ -57,7 +57,7 @@ class SCAFFOLD(FedAvg):
     """Learning rate of the server, η_g: how much of the way to the mean of the models it goes."""
 
     def __post_init__(self) -> None:
-        options.check(self, server_lr=(0, inf))
+        option_checks.check(self, server_lr=(0, inf))
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
         """Sends the model and c to all."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from algorithms import keeptrace, options
+from algorithms import keeptrace, option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Work
 from algorithms.counting.cost import PULL_PLAIN
@@ -57,7 +57,7 @@ class UGA(FedAvg):
         check_rate("eta_g", self.eta_g)
         if self.training.precision != "float32":
             raise ValueError(f"precision is {self.training.precision!r}; gradients through training need 'float32'")
-        options.check(self, **dict.fromkeys(("budget_mb", "clip_norm", "mu"), (0, STRONGEST)))
+        option_checks.check(self, **dict.fromkeys(("budget_mb", "clip_norm", "mu"), (0, STRONGEST)))
         if self.loss != "mean" and self.eta_g == "matched":
             raise ValueError(f"eta_g is 'matched'; with loss {self.loss!r} it must be a number")
 

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from devices.energy import Power
-from devices.presence import Availability, Presence
+from devices.presence import Availability, StatedPresence
 from devices.profiles import NAMED, QUANTITIES, Said, read_table, shipped, sources_of
 from devices.thermal import Throttle
 
@@ -96,11 +96,11 @@ class StepLike(Protocol):
 
     @property
     def conv(self) -> float:
-        """FLOPs in convolutions."""
+        """FLOPs of the step in convolutions."""
 
     @property
     def recurrent(self) -> float:
-        """FLOPs in recurrent layers; those that are neither are dense."""
+        """FLOPs of the step in recurrent layers; FLOPs that are neither are dense."""
 
     @property
     def positions(self) -> float:
@@ -120,11 +120,11 @@ COUNTS = tuple(name for name in vars(StepLike) if not name.startswith("_"))
 
 @dataclass(frozen=True)
 class Device:
-    """One computer of the fleet."""
+    """One computer of the fleet: its profile and its presence."""
 
     name: str
     profile: Profile
-    presence: Availability = field(default_factory=Presence)
+    presence: Availability = field(default_factory=StatedPresence)
 
     def seconds(self, step: StepLike, steps: int) -> float:
         """Returns the time of `steps` training steps, in seconds.

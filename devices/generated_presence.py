@@ -103,13 +103,13 @@ class Sessions:
 
 
 @dataclass(frozen=True)
-class Renewal(Sessions):
+class RenewalSessions(Sessions):
     """Sessions online and offline that follow each other, each lognormal: means in seconds, and coefficients of
     variation.
 
     The run begins at a random instant of an old process: online with the share of the time that it is, in a session
     that is met in proportion to its length.  Raises ValueError for a mean that is not positive or a negative cv.
-    Source: docs/design/devices.md §4; the beginning: Cox 1962, Renewal Theory, §5.4.
+    Source: docs/design/devices.md §4; the beginning: Cox 1962, RenewalSessions Theory, §5.4.
     """
 
     mean_on: float
@@ -151,7 +151,7 @@ NIGHT = (  # comings and goings per hour, assumed
 
 
 @dataclass(frozen=True)
-class Diurnal(Sessions):
+class DiurnalSessions(Sessions):
     """Sessions that begin and end with rates that depend on the hour of the local day.
 
     `arrive` and `leave` are expected changes per hour of one who is off, and on, line: 24 each.  `local` is the
@@ -204,10 +204,10 @@ class Diurnal(Sessions):
             on = not on
 
 
-def night(seed: int, local: float = 0.0) -> Diurnal:
+def night(seed: int, local: float = 0.0) -> DiurnalSessions:
     """Returns the presence of a phone that charges on Wi-Fi at night: online mostly from 22 to 7 o'clock. The rates are
     assumed."""
-    return Diurnal(seed, *NIGHT, local)
+    return DiurnalSessions(seed, *NIGHT, local)
 
 
 def _sums(rates: Sequence[float]) -> list[float]:

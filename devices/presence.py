@@ -48,7 +48,7 @@ def share_online(presence: Availability, until: float) -> float:
 
 
 @dataclass(frozen=True)
-class Presence:
+class StatedPresence:
     """A device is online except in the `off` intervals [t0, t1), in seconds since the run began.
 
     They may be given in any order; those that touch or overlap are merged, and t1 may be infinite.  Asking
@@ -195,7 +195,7 @@ class AllOf:
 def together(parts: Sequence[Availability]) -> Availability:
     """Returns one availability from several; a single one is returned as it is."""
     needed = [part for part in parts if not part.always]
-    return needed[0] if len(needed) == 1 else AllOf(tuple(needed)) if needed else Presence()
+    return needed[0] if len(needed) == 1 else AllOf(tuple(needed)) if needed else StatedPresence()
 
 
 def _start(interval: Interval) -> float:

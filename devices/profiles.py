@@ -14,7 +14,7 @@ ENDINGS = {"GFLOP/s": "_gflop_s", "GB/s": "_gb_s", "ms": "_ms", "MB": "_mb", "W"
 
 @dataclass(frozen=True)
 class Quantity:
-    """One number of a profile."""
+    """One quantity of a profile: its names, unit, bounds and text."""
 
     name: str  # in a profiles file
     field: str  # of devices.device.Profile; `power.idle` is the field `idle` of its field `power`
@@ -128,7 +128,7 @@ NAMED = {quantity.name: quantity for quantity in QUANTITIES}
 
 @dataclass(frozen=True)
 class Said:
-    """One number of a profiles file, in the file's unit, and its source: `measured: ...` or `assumed`."""
+    """One number of a profiles file, in the file's unit, with its source: `measured: ...` or `assumed`."""
 
     value: float
     unit: str

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from devices.presence import SHORTEST, Interval, RecordedPresence
-from network.files import Table, bad, being_read, content, figure, shown, table, tell
+from network.foreign_files import Table, bad, being_read, content, figure, shown, table, tell
 
 NEEDS = ("charging", "locked", "wifi")
 LONGEST = 1e10  # s

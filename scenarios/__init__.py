@@ -1,1 +1,1 @@
-"""Scenario files: their schema, how they are read, and what is built from them."""
+"""Scenario files: their schema, their reader, and the objects that are built from them."""

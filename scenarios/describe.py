@@ -15,8 +15,8 @@ from network.traces.read import FORMATS
 from scenarios.builders import plugins
 from scenarios.builders.sets import SETS
 from scenarios.schema.entries import Encoding
-from scenarios.schema.rounds import Training
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.training import Training
 
 URL = "http://json-schema.org/draft-07/schema#"
 OWN = {"type": "string", "pattern": ":"}  # package.module:name
@@ -49,7 +49,9 @@ def json_schema(own: bool = True) -> dict[str, Any]:
     definitions["Entry"] = _entry(known)
     definitions["Label"] = {**TEXT, "description": "Name of the algorithm in results.", "examples": ["mine"]}
     definitions["Encoding"] = _definition(Encoding)
-    definitions["OwnTraining"] = _without_defaults(_definition(Training))
+    part = _definition(Training)
+    bare = {key: {k: v for k, v in spec.items() if k != "default"} for key, spec in part["properties"].items()}
+    definitions["OwnTraining"] = {**part, "properties": bare}
     definitions |= {name: _options(kind) for name, kind in known.items()}
     _offer_names(schema["properties"], definitions)
     schema["properties"] = {"name": schema["properties"].pop("name"), **schema["properties"]}
@@ -125,12 +127,6 @@ def _reference(name: str) -> dict[str, Any]:
 def _definition(part: type[BaseModel]) -> dict[str, Any]:
     found: dict[str, Any] = _draft7(part.model_json_schema())
     return found
-
-
-def _without_defaults(part: dict[str, Any]) -> dict[str, Any]:
-    """Returns the part of a scenario with nothing assumed for keys that are left out."""
-    bare = {key: {k: v for k, v in spec.items() if k != "default"} for key, spec in part["properties"].items()}
-    return {**part, "properties": bare}
 
 
 def _with_example(name: str, option: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from scenarios.builders import boards, machines, wiring
 from scenarios.overrides import change
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, Fault, bad, faults_of, in_one_line, placed, unreadable
-from scenarios.text.source import Source, Unreadable, read
+from scenarios.text.yaml_source import Unreadable, YamlSource, read
 
 __all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped"]
 
@@ -58,11 +58,17 @@ def parse(
     try:
         source = read(text, where)
     except Unreadable as error:
-        raise unreadable(Source(where, text), str(error), error.mark) from None
+        raise unreadable(YamlSource(where, text), str(error), error.mark) from None
     if not isinstance(source.plain, dict):
         held = "nothing" if source.plain is None else f"a {type(source.plain).__name__}"
         raise BadScenario(f"{in_one_line(where)}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
-    source.changes = (*(_small(source) if small else ()), *changes)
+    source.changes = tuple(changes)
+    if small:
+        said = source.plain.get("small")
+        if not isinstance(said, dict) or not said:
+            raise BadScenario(f"{in_one_line(source.name)} has no `small:`, so there is no quick version of it")
+        quick = (f"{path}={json.dumps(value, default=str)}" for path, value in said.items())
+        source.changes = (*quick, *changes)
     change(source, source.changes)
     scenario = _checked(source, algorithms=False)
     if recordings:
@@ -103,16 +109,9 @@ def _recorded(text: str, name: str) -> Scenario:
     return scenario
 
 
-def _small(source: Source) -> list[str]:
-    said = source.plain.get("small")
-    if not isinstance(said, dict) or not said:
-        raise BadScenario(f"{in_one_line(source.name)} has no `small:`, so there is no quick version of it")
-    return [f"{path}={json.dumps(value, default=str)}" for path, value in said.items()]
-
-
 def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:
     """Returns a scenario from plain values, checked as far as it can be without reading data. Raises BadScenario."""
-    return _checked(Source(where, plain=raw))
+    return _checked(YamlSource(where, plain=raw))
 
 
 def dump(scenario: Scenario) -> str:
@@ -179,7 +178,7 @@ def _near(path: str) -> str:
     return f"did you mean {names[near[0]]}?" if near else "`fedlapse scenarios` lists those with a name"
 
 
-def _checked(source: Source, algorithms: bool = True) -> Scenario:
+def _checked(source: YamlSource, algorithms: bool = True) -> Scenario:
     _write_out_profiles(source)
     unknown = names.faults(source.plain)
     try:
@@ -206,7 +205,7 @@ def _of_algorithms(scenario: Scenario) -> list[Fault]:
     return [fault for n, entry in entries for fault in plugins.faults(entry, shared, ("algorithms", n), per_cycle)]
 
 
-def _write_out_profiles(source: Source) -> None:
+def _write_out_profiles(source: YamlSource) -> None:
     """Replaces a file of profiles by its content, so that a scenario that is kept needs no other file."""
     said = source.plain.get("profiles")
     if isinstance(said, str):

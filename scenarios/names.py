@@ -18,7 +18,7 @@ from network.traces.read import FORMATS
 from scenarios.schema import known
 from scenarios.schema.entries import Entry
 from scenarios.text.faults import Fault, did_you_mean, faults_of, short
-from scenarios.text.source import Loc
+from scenarios.text.yaml_source import Loc
 
 
 def faults(plain: Any) -> list[Fault]:

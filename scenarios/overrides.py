@@ -7,12 +7,12 @@ from typing import Any
 
 from scenarios.schema.entries import entry_of
 from scenarios.text.faults import BadScenario, did_you_mean, in_one_line, short
-from scenarios.text.source import DEEPEST, Loc, Source, Unreadable, read
+from scenarios.text.yaml_source import DEEPEST, Loc, Unreadable, YamlSource, read
 
 LONGEST_SAID = 100  # characters of a change, as errors show it
 
 
-def change(source: Source, changes: Sequence[str]) -> None:
+def change(source: YamlSource, changes: Sequence[str]) -> None:
     """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values that were
     read.
 
@@ -35,7 +35,7 @@ def change(source: Source, changes: Sequence[str]) -> None:
 
 
 def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
-    """Puts the value in its place, and returns the place."""
+    """Writes the value at the path into the scenario; returns the path as keys and indices."""
     where, loc = whole, ()  # type: Any, Loc
     if path[0] == "algorithms" and len(path) > 2:
         _write_out_entries(whole, path, said)

@@ -77,14 +77,12 @@ def _references(node: Any) -> Iterator[str]:
 
 
 def _section(path: str, part: Schema, paths: dict[str, str]) -> str:
-    table = _table(part, paths) if part["properties"] else ["It has no options of its own."]
-    return "\n".join([f"## {path}", "", _sentence(part["description"]), "", *table, ""])
-
-
-def _table(part: Schema, paths: dict[str, str]) -> list[str]:
     required = part.get("required", [])
     rows = (_row(key, spec, key in required, paths) for key, spec in part["properties"].items())
-    return ["| key | value | default | meaning |", "|---|---|---|---|", *rows]
+    table = ["| key | value | default | meaning |", "|---|---|---|---|", *rows]
+    if not part["properties"]:
+        table = ["It has no options of its own."]
+    return "\n".join([f"## {path}", "", _sentence(part["description"]), "", *table, ""])
 
 
 def _row(key: str, spec: Schema, required: bool, paths: dict[str, str]) -> str:
@@ -124,7 +122,10 @@ def _value(spec: Schema, paths: dict[str, str]) -> str:
 def _plain(spec: Schema, paths: dict[str, str]) -> str:
     kind = spec.get("type")
     if kind == "array":
-        return _list(spec["items"], paths)
+        items = spec["items"]
+        if isinstance(items, list):
+            return f"[{', '.join(_value(item, paths) for item in items)}]"
+        return f"list: {_value(items, paths)}"
     if kind == "object":
         inner = next(iter(spec.get("patternProperties", {}).values()), spec.get("additionalProperties"))
         return f"by name: {_value(inner, paths)}" if isinstance(inner, dict) else "any keys"
@@ -134,12 +135,6 @@ def _plain(spec: Schema, paths: dict[str, str]) -> str:
         return "`true`, `false`"
     name = {"integer": "whole number", "number": "number"}.get(str(kind), "any value")
     return " ".join([name, *_limits(spec)])
-
-
-def _list(items: Any, paths: dict[str, str]) -> str:
-    if isinstance(items, list):
-        return f"[{', '.join(_value(item, paths) for item in items)}]"
-    return f"list: {_value(items, paths)}"
 
 
 def _limits(spec: Schema) -> Iterator[str]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from scenarios.builders import absence
 from scenarios.builders.roster import EACH
-from scenarios.schema.links import Links, listed
-from scenarios.schema.rounds import Stop, Target
+from scenarios.schema.link_keys import Links, listed
 from scenarios.schema.scenario import DEEPEST, Scenario
+from scenarios.schema.training import Stop, Target
 from scenarios.text.faults import Fault, did_you_mean
-from scenarios.text.source import Loc
+from scenarios.text.yaml_source import Loc
 
 
 def faults(scenario: Scenario) -> list[Fault]:

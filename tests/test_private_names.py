@@ -30,7 +30,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "_forward_hooks": "nothing public says whether a layer has hooks, which a stack would call with other shapes",
         "_forward_pre_hooks": "as _forward_hooks",
     },
-    "algorithms/training/uncompiled.py": {
+    "algorithms/training/copied.py": {
         "torch._dynamo": "torch loads its compiler, for a second and 40 MB, to switch it off",
     },
     "devices/data/tv.py": {

@@ -1,6 +1,6 @@
-"""Placebos of an importance: the control of a study which asks if importance is what helps.
+"""Placebos of an importance: the control of a study that tests if importance itself helps.
 
-If a penalty does as well with a placebo, it helps by how stiff it is, and not by which weights it holds.
+If a penalty does as well with a placebo, it helps by its stiffness, and not by the weights that it holds.
 """
 
 from __future__ import annotations

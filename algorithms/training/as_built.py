@@ -80,7 +80,7 @@ class AsBuilt:
         return type(None), ()
 
     def restore(self) -> None:
-        """Puts everything back."""
+        """Puts back everything that is reached from the network."""
         for mapping, held in self.mappings:
             if mapping or held:
                 mapping.clear()

@@ -131,7 +131,7 @@ def without_compiler() -> Iterator[None]:
 
 
 class _StandIn(ModuleType):
-    """Stands in for torch's compiler, and loads it at the first use beyond `disable`."""
+    """Replaces torch's compiler, and loads it at the first use beyond `disable`."""
 
     @staticmethod
     def disable(function: Callable[..., Any], *_: object, **__: object) -> Callable[..., Any]:

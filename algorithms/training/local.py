@@ -232,8 +232,7 @@ class Sgd:
 
     @property
     def sort(self) -> Hashable:
-        """A key of what is trained, and under which forms of pulls: devices may have a penalty or none, and Ω or
-        none."""
+        """A key of the training and of the forms of its pulls: devices may have a penalty or none, and Ω or none."""
         device = self.device
         given = (structure(device.model), id(device.loss), device.round)
         return self.training, self.only, tuple(map(form, self.pulls)), self.losses is None, *given

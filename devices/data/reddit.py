@@ -36,7 +36,7 @@ WORD = re.compile(r"<(?:url|user|email|num)>|[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[^\w\s
 
 
 class Comment(NamedTuple):
-    """One line of the file."""
+    """One comment, from a line of the file."""
 
     month: int  # since year 0
     community: str

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from emulator.audit.expected import Declared
 from emulator.audit.format import Row
 from emulator.record.targets import Target, pending, reached
-from scenarios.schema.rounds import Rounds
+from scenarios.schema.training import Rounds
 
 VALIDATION = "validation"
 METRICS = ("accuracy", "loss", VALIDATION, "initial", "personalised_participants")  # of an evaluated round

@@ -17,11 +17,11 @@ from emulator.record.folders import REPLAY
 from emulator.record.record import read_lines
 from emulator.record.run import Facts, read_run
 from emulator.record.work import Works
-from network.files import unique
+from network.foreign_files import unique
 from network.links.link import Link
 from scenarios.builders import machines
 from scenarios.load import recorded
-from scenarios.schema.rounds import Evaluate, Rounds
+from scenarios.schema.training import Evaluate, Rounds
 
 DRAW = ("fedlapse", "numpy")  # another version may make another fleet of a scenario
 

@@ -23,7 +23,7 @@ from emulator.results.caveats import Caveats, caveats
 from emulator.results.ended import ended
 from emulator.results.results import Row, results_of
 from emulator.results.soundness import LOST, has_lost_seal
-from network.files import unique
+from network.foreign_files import unique
 from scenarios.builders import wiring
 from scenarios.builders.assumed import assumptions
 from scenarios.load import recorded

@@ -12,7 +12,7 @@ from emulator.commands.options import Format, FormatOption
 from emulator.results.units import counted
 from emulator.wording.plan_text import columns, filled
 from scenarios.schema.scenario import Scenario
-from scenarios.text import source
+from scenarios.text import yaml_source
 
 
 def scenarios(format: FormatOption = Format.text) -> None:
@@ -45,7 +45,7 @@ def read() -> list[dict[str, Any]]:
 
 def told(name: str, text: str) -> dict[str, Any]:
     """What there is to say of one, and how it is run."""
-    scenario = Scenario.model_validate_json(json.dumps(source.read(text, name).plain))
+    scenario = Scenario.model_validate_json(json.dumps(yaml_source.read(text, name).plain))
     return {
         "name": name,
         "says": opening(text),

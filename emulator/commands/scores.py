@@ -13,7 +13,7 @@ from pathlib import Path
 from devices.benchmark_scores import ANCHORS, scores, speed_of
 from devices.device import profiles
 from devices.profiles import Table, shipped
-from network.files import BadFile
+from network.foreign_files import BadFile
 from network.traces import fedscale
 from scenarios.text.faults import BadScenario
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from scenarios.schema.rounds import Rounds
+from scenarios.schema.training import Rounds
 
 Reason = Literal["all", "first", "deadline", "too_few"]
 DEFAULT = Rounds()

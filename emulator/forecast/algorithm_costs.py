@@ -10,7 +10,7 @@ from typing import Any
 
 from algorithms.fedavg import stackable
 from devices.device import Device
-from devices.presence import Presence
+from devices.presence import StatedPresence
 from emulator.forecast.price import Kind, comparable, price, weights
 from emulator.forecast.rehearsal import Rehearsal, enough, rehearse, sound
 from emulator.lab.build import lab_of
@@ -132,7 +132,7 @@ def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tup
 
 
 def _online(fleet: Mapping[str, Device], name: str) -> Device:
-    return replace(fleet[name], presence=Presence())
+    return replace(fleet[name], presence=StatedPresence())
 
 
 def about(kind: type[Any]) -> str:

@@ -27,7 +27,7 @@ from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
 from emulator.lab.lab import CPU, Lab
 from scenarios.builders import plugins
-from scenarios.schema import rounds
+from scenarios.schema import training as schema
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 
@@ -46,7 +46,7 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
     Stacks are numbers, 1 for a model that cannot be stacked, and the network model is the one that is used.
     """
 
-    def number(training: rounds.Training) -> int:
+    def number(training: schema.Training) -> int:
         return size(scenario.model, data, training.batch, training.stack, place)
 
     def own(entry: Entry) -> Entry:

@@ -89,7 +89,7 @@ class Unread(OnDemand):
         return _on_top(from_numpy(self.view.array(self.kind, name)), self.base.get(name))
 
     def in_place(self, name: str) -> Tensor | None:
-        """See algorithms.aggregation.InPlace."""
+        """Returns this tensor where it lies, at any address, to be read only; None if it must be decoded."""
         from torch import from_numpy
 
         values = self.view.in_place(self.kind, name)
@@ -114,7 +114,7 @@ class Row(OnDemand):
         return self.rows[name][self.k].clone()
 
     def in_place(self, name: str) -> Tensor:
-        """See algorithms.aggregation.InPlace."""
+        """Returns this tensor where it lies, to be read only."""
         return self.rows[name][self.k]
 
     def __iter__(self) -> Iterator[str]:

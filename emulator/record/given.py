@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.record.record import replace_file
-from scenarios.text.source import Source
+from scenarios.text.yaml_source import YamlSource
 
 GIVEN, CHANGES = "given.yaml", "changes.json"
 
@@ -21,7 +21,7 @@ class Given:
     changes: Sequence[str] = ()  # as they were typed, such as fleet.0.count=30
 
 
-def given_by(source: Source | None) -> Given:
+def given_by(source: YamlSource | None) -> Given:
     """What a scenario was read from."""
     return Given(source.file, source.changes) if source else Given()
 

@@ -61,7 +61,7 @@ from emulator.record.run import RUN, Facts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, Ledger
 from emulator.record.writing import replacing
-from network.files import unique
+from network.foreign_files import unique
 
 Line = dict[str, Any]
 Said = ParamSpec("Said")  # by an event, after its time

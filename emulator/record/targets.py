@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scenarios.schema import rounds as schema
+from scenarios.schema import training as schema
 
 
 @dataclass(frozen=True)

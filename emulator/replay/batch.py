@@ -150,7 +150,7 @@ class Batch:
             return []
         from network.windows.compiled import ready  # numba takes half a second to import
 
-        return ["network.windows.loaded"] if ready() else []
+        return ["network.windows.preloaded"] if ready() else []
 
     def unplayed(self, run: int) -> Result:
         """What is known of a replay that was not made."""

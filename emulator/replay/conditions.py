@@ -11,11 +11,11 @@ from functools import lru_cache, partial
 from devices.device import Device, Profile
 from emulator.replay.bare import Setting
 from emulator.results.units import joined
-from network.files import BadFile
+from network.foreign_files import BadFile
 from network.links.link import Link
 from network.links.trace import Direction, Trace
-from network.traces.folder import find, gather, summed, there
 from network.traces.read import FORMATS
+from network.traces.trace_folders import find, gather, summed, there
 from scenarios.builders.filling import Peaks
 from scenarios.builders.roster import Made, sample
 from scenarios.schema.scenario import Scenario

@@ -22,8 +22,8 @@ from scenarios.builders.plugins import training_of
 from scenarios.load import load
 from scenarios.schema.entries import Entry
 from scenarios.schema.known import algorithms as shipped
-from scenarios.schema.rounds import Training
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.training import Training
 
 Row = Mapping[str, Any]
 Runs = Mapping[str, Mapping[int, Sequence[Row]]]  # {label: {seed: rows}}

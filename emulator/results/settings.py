@@ -9,8 +9,8 @@ from devices.profiles import shipped
 from emulator.results.table import Table
 from emulator.results.units import joined
 from scenarios.schema.hardware import Group
-from scenarios.schema.rounds import Training
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.training import Training
 
 DEFAULTS = "all defaults"
 # Errors of a training step's seconds.  benchmarks/devices.py: networks left out of three phones' measurements, with one

@@ -44,10 +44,10 @@ from emulator.wording.study_verdict import short, verdict
 from emulator.wording.tables import failures, warnings
 from scenarios.load import dump, parse
 from scenarios.schema.entries import Entry
-from scenarios.schema.protocol import Sensitivity
-from scenarios.schema.rounds import Rounds, Stop
-from scenarios.schema.rounds import Target as Aim
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.study import Sensitivity
+from scenarios.schema.training import Rounds, Stop
+from scenarios.schema.training import Target as Aim
 from scenarios.text.faults import BadScenario
 
 PROTOCOL = "protocol.yaml"

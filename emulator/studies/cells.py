@@ -12,7 +12,7 @@ from emulator.replay.conditions import Condition
 from emulator.results.resampling import SLIGHT
 from emulator.results.restricted import Contrast, Timed, contrast
 from emulator.results.times import bound, known_for, mean
-from scenarios.schema.protocol import Grid
+from scenarios.schema.study import Grid
 
 UNDECIDED = "undecided"
 UNKNOWN = "not known"

@@ -7,8 +7,8 @@ from typing import Literal
 
 from emulator.record.targets import Target
 from emulator.results.summary import FEW
-from scenarios.schema.protocol import Protocol
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.study import Protocol
 from scenarios.text.faults import BadScenario, did_you_mean
 
 METRIC: Literal["accuracy"] = "accuracy"  # on test examples; settings and targets are chosen on validation examples

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from network.files import watched
+from network.foreign_files import watched
 
 PATIENCE = 1.0  # s that a file may take unnoticed
 

@@ -16,8 +16,8 @@ from emulator.tuning.search import OWN, ROUNDS, Ask, Found, Trials, rungs, searc
 from emulator.tuning.space import Configuration, Space, Valid, applied, space_of
 from scenarios.builders import plugins
 from scenarios.schema.entries import Entry
-from scenarios.schema.rounds import Evaluate, Stop
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.training import Evaluate, Stop
 from scenarios.schema.tuning import Tune
 
 Asks = Mapping[str, Ask]  # by label

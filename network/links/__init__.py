@@ -1,1 +1,1 @@
-"""A device's link: rates over time, and what TCP makes of them."""
+"""A device's link: its rates over time, and TCP on it."""

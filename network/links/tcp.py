@@ -188,7 +188,7 @@ class Sending(NamedTuple):
 
 
 class Connection(NamedTuple):
-    """An open connection between two flights.  None stands for one that was never opened, or was cut."""
+    """An open connection between two flights. None is a connection that was never opened, or was cut."""
 
     asked: float  # s, since or from when a request of the device waits at the server
     down: Sender  # the server

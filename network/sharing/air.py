@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from network.sharing.flow import MOST
-from network.sharing.level import Floats, Layout, Places, Pools, fill
+from network.sharing.level import Floats, FlowLayout, Places, Pools, fill
 from network.sharing.linear import Bools, solved, totals
 
 BOLD = 8  # steps from levels of another instant
@@ -26,7 +26,7 @@ NEAR = 2.0**-42  # levels, or what is used and what there is, that differ by no 
 
 
 def on_air(
-    caps: Floats, weights: Floats, radios: Floats, laid: Layout, capacities: Floats, guess: Floats | None
+    caps: Floats, weights: Floats, radios: Floats, laid: FlowLayout, capacities: Floats, guess: Floats | None
 ) -> tuple[Floats, Floats]:
     """Returns the rates of all flows, (instants, columns) like caps and radios, and the levels, (instants, links +
     1).
@@ -54,7 +54,7 @@ class Air:
     bounds: Floats  # (instants, columns) bytes/s
     weights: Floats  # (columns,)
     radios: Floats  # (instants, columns) bytes/s
-    laid: Layout
+    laid: FlowLayout
     capacities: Floats  # (instants, links)
     cost: Floats  # (instants, places, columns) of each link on a flow's way for each byte/s; 0 where there is no link
 

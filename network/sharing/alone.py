@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from network.sharing.flow import Flow
 
 
-class Alone:
+class AloneEngine:
     """An engine in which each flow runs at its cap until the cap has carried its bytes; changes of the cap are not
     events."""
 

@@ -18,7 +18,7 @@ from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
 from network.links.rate import Constant
-from network.sharing.flow import UNIT, Flow, Link, whole
+from network.sharing.flow import UNIT, Flow, LinkState, whole
 
 Due = tuple[float, int, Flow]  # when it ends on its clock and its number, both negative
 Rank = tuple[float, int, Flow]  # cap/weight and number; both negative where the highest is wanted
@@ -35,7 +35,7 @@ class Bottleneck:
     in its last bits, as its bytes are brought up to date when it crosses the border.
     """
 
-    def __init__(self, link: Link, number: int, t: float) -> None:
+    def __init__(self, link: LinkState, number: int, t: float) -> None:
         self.link, self.number = link, number
         self.above: tuple[Bottleneck, ...] = ()  # it and all above it, up to the root
         self.below: list[Bottleneck] = []

@@ -72,7 +72,7 @@ Topology = Mapping[Direction, Mapping[str, Shared]]  # all shared links but the 
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """A flow between its opening and its end; what comes after `home` belongs to the engine that carries it."""
+    """A flow between its opening and its end; fields after `home` belong to the engine that carries it."""
 
     name: Hashable
     number: int  # order of opening
@@ -80,7 +80,7 @@ class Flow:
     cap: Rate  # bytes/s
     weight: float
     radio: Rate | None  # bytes/s if it had all the airtime; None: its cap
-    route: tuple[Link, ...]  # from the device to the root
+    route: tuple[LinkState, ...]  # from the device to the root
     left: float  # bytes, when its clock showed `since`
     home: Sharing | None = None  # None until it has joined one
     heft: int = field(init=False)  # its weight, whole
@@ -104,20 +104,20 @@ class Flow:
         self.most = whole(self.cap.peak)
 
     def carry(self, t: float) -> float:
-        """Bytes left at `t` if the flow has run at its cap since its clock was set."""
+        """Returns the bytes left at `t` if the flow has run at its cap since its clock was set."""
         return self.rest(self.left - self.cap.carried(self.since, t), self.varies)
 
     def rest(self, left: float, varies: bool) -> float:
-        """So many bytes are left; none if they are but rounding, where rates vary and an outage could keep them."""
+        """Returns the bytes left; 0 if they are only rounding and the rate varies, as an outage could keep them."""
         return 0.0 if varies and left <= self.nbytes * ROUNDING else left
 
     @property
-    def above(self) -> tuple[Link, ...]:
-        """The links above the flow's device; where both directions share airtime, those of the other direction too."""
+    def above(self) -> tuple[LinkState, ...]:
+        """The links above the flow's device; of airtime shared by both directions, those of the other direction too."""
         return self.route[0].above
 
     def airtime(self) -> int:
-        """The most airtime that the flow could ever use, as a whole number."""
+        """Returns the most airtime that the flow could ever use, as a whole number."""
         if self.radio is None:
             return UNIT
         constant = isinstance(self.radio, Constant) and self.radio.peak > 0
@@ -125,20 +125,20 @@ class Flow:
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class LinkState:
     """A shared link and the flows on it."""
 
     name: str | None  # None: the root
     capacity: Rate
-    parent: Link | None
+    parent: LinkState | None
     airtime: bool = False
     flows: dict[int, Flow] = field(default_factory=dict)  # by number
     load: int = 0  # the most that they could use of it, whole
     bound: bool = False  # may be saturated
     sharing: Sharing | None = None  # shares it and all links below, if it is bound and nothing above is
-    above: tuple[Link, ...] = ()  # it and all links over it, up to the root
-    below: list[Link] = field(default_factory=list)  # it and all links under it, those furthest from the root first
-    twin: Link | None = None  # the same in the other direction, where both meet on air
+    above: tuple[LinkState, ...] = ()  # it and all links over it, up to the root
+    below: list[LinkState] = field(default_factory=list)  # it and all under it, the furthest from the root first
+    twin: LinkState | None = None  # the same in the other direction, where both meet on air
 
     def add(self, flow: Flow) -> None:
         self.flows[flow.number] = flow

@@ -17,10 +17,10 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
 from network.links.rate import Constant, Rate
-from network.sharing.alone import Alone
-from network.sharing.flow import NUMBER, WEIGHTS, Flow, Link, Shared, Sharing, as_rate
+from network.sharing.alone import AloneEngine
+from network.sharing.flow import NUMBER, WEIGHTS, Flow, LinkState, Shared, Sharing, as_rate
 from network.sharing.hierarchy import Hierarchy
-from network.sharing.links import Routes, doubled, find_ways, links_of, routes_of
+from network.sharing.link_tree import Routes, doubled, find_ways, links_of, routes_of
 from network.sharing.tree import Tree
 
 SLACK = 0.5  # of a link's capacity: below it the flows go on alone.  Above, they would only come back.
@@ -56,7 +56,7 @@ class Fluid:
         self._flows: dict[Hashable, Flow] = {}
         self._varying = 0  # flows whose cap is no constant
         self._on_air = any(link.airtime for link in self._links)
-        self._alone = Alone()
+        self._alone = AloneEngine()
         self._agenda = Agenda()
         self._agenda.add(self._alone)
         self._ended: dict[Hashable, tuple[float, int, float]] = {}  # by name: time, number, bytes; not yet reported
@@ -210,7 +210,7 @@ class Fluid:
         else:
             self._enter(flow)
 
-    def _filled_by(self, flow: Flow) -> list[Link]:
+    def _filled_by(self, flow: Flow) -> list[LinkState]:
         """Returns the links on the flow's way that may be full from now on and that no engine knows."""
         found = []
         for link in reversed(flow.route):
@@ -220,7 +220,7 @@ class Fluid:
                 found.append(link)
         return found
 
-    def _fill(self, top: Link, fresh: Sequence[Link]) -> None:
+    def _fill(self, top: LinkState, fresh: Sequence[LinkState]) -> None:
         """Gives links that may be full from now on to an engine; `top` is the highest of them, or above them."""
         if not isinstance(top.sharing, Tree):
             self._regroup(top)
@@ -253,14 +253,14 @@ class Fluid:
                 if link.sharing is not None and not self._crowded(link, SLACK):
                     self._regroup(link)
 
-    def _crowded(self, link: Link, room: float = 1.0) -> bool:
+    def _crowded(self, link: LinkState, room: float = 1.0) -> bool:
         """Returns true if the link's flows could saturate it. For a star of constants always true: it costs no
         event."""
         if link is self._root and self._star and self._varying == 0:
             return bool(link.flows) or room < 1
         return link.crowded(room)
 
-    def _regroup(self, top: Link) -> None:
+    def _regroup(self, top: LinkState) -> None:
         """Finds out anew which links are bound, from this one down, and which flows share them."""
         there = top.flows if top.twin is None else top.flows | top.twin.flows
         flows = sorted(there.values(), key=lambda flow: flow.number)
@@ -283,14 +283,14 @@ class Fluid:
         self._agenda.stir(sharing)
         sharing.enter(flow, self._now)
 
-    def _sharing(self, top: Link) -> Sharing:
+    def _sharing(self, top: LinkState) -> Sharing:
         """Returns the engine of this link and of all below; a new one if nobody was there."""
         if top.sharing is None:
             top.sharing = self._engine(top)
             self._agenda.add(top.sharing)
         return top.sharing
 
-    def _engine(self, top: Link) -> Sharing:
+    def _engine(self, top: LinkState) -> Sharing:
         """Returns an engine that fits the links which are bound, from this one down."""
         if top.airtime or (self._on_air and sum([link.bound for link in top.below]) > 1):
             return Tree(top.below, self._now)
@@ -353,7 +353,7 @@ class Agenda:
             heapify(self._heap)
 
 
-def _uppermost(flow: Flow, fresh: Collection[Link] = ()) -> Link:
+def _uppermost(flow: Flow, fresh: Collection[LinkState] = ()) -> LinkState:
     """Returns the uppermost link on the flow's way that is bound, or is about to be; there must be one."""
     for link in reversed(flow.above):
         if link.bound or link in fresh:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from network.sharing.bottleneck import Bottleneck, Due
-from network.sharing.flow import Flow, Link, next_change, whole
+from network.sharing.flow import Flow, LinkState, next_change, whole
 
 
 class Hierarchy:
@@ -25,7 +25,7 @@ class Hierarchy:
     could reach the cap that was seen last.
     """
 
-    def __init__(self, links: Sequence[Link], t: float) -> None:
+    def __init__(self, links: Sequence[LinkState], t: float) -> None:
         """Takes `links` ordered from the devices to the root, which is the last."""
         self._now = t
         nodes = {link: Bottleneck(link, number, t) for number, link in enumerate(links)}
@@ -36,7 +36,7 @@ class Hierarchy:
             node.over = nodes[links[-1]]
         self._root = nodes[links[-1]]
         self._root.full, self._root.over = True, None
-        self._ways: dict[Link, tuple[Bottleneck, ...]] = {}  # by the link that a device is at
+        self._ways: dict[LinkState, tuple[Bottleneck, ...]] = {}  # by the link that a device is at
         self._capped: list[Due] = []  # flows at their caps, sorted, the next to end last; due in time
         self._ends: list[tuple[float, int, Bottleneck]] = []  # of flows at levels; a heap, with some out of date
         self._changes: list[tuple[float, int, Flow]] = []  # of caps; the same

@@ -37,7 +37,7 @@ class Pools:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FlowLayout:
     """The flows on each link, by the columns of flows and the numbers of links.
 
     The place of a link is how many are above it; air comes last, as if all others were above it. An empty place holds
@@ -78,7 +78,7 @@ class Layout:
 
 def layout(
     columns: Sequence[Sequence[int]], above: Sequence[Sequence[int]], airtime: Sequence[bool], width: int
-) -> Layout:
+) -> FlowLayout:
     """Returns the layout of `width` columns, of which the first has no flow, from those on each link and the links
     above it."""
     none = len(columns)
@@ -93,7 +93,7 @@ def layout(
             alike.setdefault((places[i], len(there).bit_length()), []).append(i)
     pools = [_pools(columns, links, place == air, place) for (place, _), links in sorted(alike.items(), reverse=True)]
     where = np.array([*places, 0])
-    return Layout(tuple(pools), ways, over, tuple(np.flatnonzero(where[:-1] == k) for k in range(air + 1)), where)
+    return FlowLayout(tuple(pools), ways, over, tuple(np.flatnonzero(where[:-1] == k) for k in range(air + 1)), where)
 
 
 def _pools(columns: Sequence[Sequence[int]], links: Sequence[int], airtime: bool, place: int) -> Pools:

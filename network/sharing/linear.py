@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from network.sharing.flow import MOST
-from network.sharing.level import Floats, Layout, Places
+from network.sharing.level import Floats, FlowLayout, Places
 
 Bools = NDArray[np.bool_]
 
 
-def solved(laid: Layout, by: Places, used: Floats, capacities: Floats) -> Floats:
+def solved(laid: FlowLayout, by: Places, used: Floats, capacities: Floats) -> Floats:
     """Returns the levels, (instants, links + 1); MOST for links that hold nobody.
 
     by: the place of the link that holds each flow, (instants, columns), -1 if none does.  used: of the links on its
@@ -39,7 +39,7 @@ def solved(laid: Layout, by: Places, used: Floats, capacities: Floats) -> Floats
     return np.where(holds, np.minimum(levels, MOST), MOST)
 
 
-def _sums(laid: Layout, by: Places, used: Floats) -> Floats:
+def _sums(laid: FlowLayout, by: Places, used: Floats) -> Floats:
     """Returns the entries of the equations, (instants, links + 1, 1 + 2 * places).
 
     Of each link first what is fixed of its row; then its row, by the places of the links above it, and its own; then
@@ -52,7 +52,7 @@ def _sums(laid: Layout, by: Places, used: Floats) -> Floats:
     return totals(np.where(by[:, None] <= place, of_row, of_column), used, (len(laid.places), size))
 
 
-def _eliminated(sums: Floats, laid: Layout, place: int) -> Floats:
+def _eliminated(sums: Floats, laid: FlowLayout, place: int) -> Floats:
     """Takes the levels of the links at a place out of the rows of those above them; returns their own rows."""
     row: Floats = sums[:, laid.links[place]]
     if place:

@@ -13,9 +13,9 @@ import numpy as np
 
 from network.links.rate import Constant, Rate
 from network.sharing.air import on_air
-from network.sharing.course import Ahead, Course, course, edges_of, spread
-from network.sharing.flow import MOST, ROUNDING, Flow, Link
-from network.sharing.level import Floats, Layout, layout, on_wires
+from network.sharing.flow import MOST, ROUNDING, Flow, LinkState
+from network.sharing.level import Floats, FlowLayout, layout, on_wires
+from network.sharing.lookahead import Ahead, Course, course, edges_of, spread
 
 FEW = 8  # instants to work out at once, at least where there are so many
 CELLS = 2**18  # instants times flows to work out at once, at most
@@ -29,7 +29,7 @@ class Tree:
     the first never has one.
     """
 
-    def __init__(self, links: Sequence[Link], t: float) -> None:
+    def __init__(self, links: Sequence[LinkState], t: float) -> None:
         """Takes `links` ordered from the devices to the root."""
         self._now = t
         self._links = list(links)
@@ -37,15 +37,15 @@ class Tree:
         self._capacities, self._widening = np.zeros(0), dict[int, Ahead]()
         for link in links:
             self._capacities = _with(self._capacities, self._widening, len(self._capacities), link.capacity, t)
-        self._inside: dict[Link, list[int]] = {link: [] for link in links}  # columns
-        self._layout: Layout | None = None  # the same
-        self._free: dict[tuple[Link, ...], list[int]] = {}  # by the route of a flow
+        self._inside: dict[LinkState, list[int]] = {link: [] for link in links}  # columns
+        self._layout: FlowLayout | None = None  # the same
+        self._free: dict[tuple[LinkState, ...], list[int]] = {}  # by the route of a flow
         self._column: dict[Flow, int] = {}
         self._flow: dict[int, Flow] = {}
         self._left, self._nbytes, self._weights = np.array([math.inf]), np.zeros(1), np.ones(1)
         self._caps, self._moving = np.zeros(1), dict[int, Ahead]()  # now, and of those that vary
         self._radios, self._tuning = np.zeros(1), dict[int, Ahead]()  # the same; nan is as the cap
-        self._unfair: dict[Link, None] = {}  # air of which the flows have come or gone
+        self._unfair: dict[LinkState, None] = {}  # air of which the flows have come or gone
         self._levels: Floats | None = None  # of the air, when it was last looked at
         self._course: Course | None = None
         self._depth = FEW
@@ -171,7 +171,7 @@ class Tree:
                 self._weights[self._inside[link]] = mean
         self._unfair.clear()
 
-    def _laid(self) -> Layout:
+    def _laid(self) -> FlowLayout:
         if self._layout is None:
             number = {link: i for i, link in enumerate(self._links)}
             above = [[number[over] for over in link.above[1:] if over in number] for link in self._links]

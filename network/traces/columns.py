@@ -8,16 +8,16 @@ from typing import cast
 
 import numpy as np
 
-from network.files import shown
+from network.foreign_files import shown
 from network.links.trace import Direction, Floats, Kind, Trace
-from network.traces.source import FASTEST, LONGEST, Source
+from network.traces.trace_text import FASTEST, LONGEST, TraceText
 
 RATES: Mapping[str, Direction] = {"down_mbit_s": "down", "up_mbit_s": "up"}
 TOPS = {"down_mbit_s": FASTEST / 1e6 * 8, "up_mbit_s": FASTEST / 1e6 * 8, "latency_ms": 1e7, "loss": 1.0}
 MBIT = 1e6 / 8  # bytes
 
 
-def read(source: Source) -> tuple[Trace, ...]:
+def read(source: TraceText) -> tuple[Trace, ...]:
     """Returns the traces of a file, down before up.
 
     A row's values hold from its time to the next row's.  A last row with nothing but its time ends the trace and so
@@ -44,7 +44,7 @@ def read(source: Source) -> tuple[Trace, ...]:
     return tuple(traces[way] for way in RATES.values() if way in traces)
 
 
-def _kind(source: Source, line: int, row: str, before: Kind) -> Kind:
+def _kind(source: TraceText, line: int, row: str, before: Kind) -> Kind:
     """Returns the kind that a comment states; `before` for any other comment."""
     said = row[1:].partition(":")
     if said[0].strip() != "kind":
@@ -54,7 +54,7 @@ def _kind(source: Source, line: int, row: str, before: Kind) -> Kind:
     return cast(Kind, said[2].strip())
 
 
-def _header(source: Source, line: int, row: str) -> list[str]:
+def _header(source: TraceText, line: int, row: str) -> list[str]:
     names = [cell.strip() for cell in row.split(",")]
     if names[0] != "time_s":
         raise source.bad(line, f"the first column is {shown(names[0])}; it must be time_s")
@@ -70,7 +70,7 @@ def _header(source: Source, line: int, row: str) -> list[str]:
     return names
 
 
-def _body(source: Source, names: Sequence[str], first: int) -> tuple[Floats, Mapping[str, array[float]]]:
+def _body(source: TraceText, names: Sequence[str], first: int) -> tuple[Floats, Mapping[str, array[float]]]:
     """Returns edges from 0 and the columns, as many values as there are pieces. Raises BadFile."""
     source.check_length(len(names))
     table = source.table(first, ",", len(names))

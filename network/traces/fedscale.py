@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from network.files import Table, bad, figure, is_pickle, shown, table
-from network.traces.source import FASTEST, LONGEST, Source
+from network.foreign_files import Table, bad, figure, is_pickle, shown, table
+from network.traces.trace_text import FASTEST, LONGEST, TraceText
 
 ROWS = "computation", "communication"
 
@@ -35,7 +35,7 @@ def read(name: str, data: bytes) -> tuple[Capacity, ...]:
     In the file, computation is in ms per sample and communication in kbit/s.  Raises BadFile.
     """
     if not is_pickle(data) and not data.lstrip().startswith(b"{"):
-        return _columns(Source.of(name, data))
+        return _columns(TraceText.of(name, data))
     return tuple(_capacity(name, client, entry) for client, entry in table(name, data).items())
 
 
@@ -44,7 +44,7 @@ def is_capacity(entries: Table) -> bool:
     return isinstance(entry, dict) and {"computation", "communication"} <= entry.keys()
 
 
-def is_columns(source: Source) -> bool:
+def is_columns(source: TraceText) -> bool:
     """Returns true for CSV with a client a column; a table whose first column is an index begins with a comma, too."""
     rows = [row.partition(",")[0] for _, row in islice(source.rows(), 100)]
     return bool(rows) and not rows[0] and set(ROWS) <= set(rows)
@@ -60,7 +60,7 @@ def _capacity(name: str, client: str, entry: object) -> Capacity:
     return Capacity(client, computation / 1e3, communication * 1e3 / 8)
 
 
-def _columns(source: Source) -> tuple[Capacity, ...]:
+def _columns(source: TraceText) -> tuple[Capacity, ...]:
     """Returns the clients of `,1,2,...` with the rows `computation,...` and `communication,...`; further rows are not
     ours."""
     names = "", *ROWS

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from network.files import Table, bad, figure, shown, table
-from network.traces.source import FASTEST
+from network.foreign_files import Table, bad, figure, shown, table
+from network.traces.trace_text import FASTEST
 
 COLUMNS = ("down_u", "down_sigma", "up_u", "up_sigma")
 

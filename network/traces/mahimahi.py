@@ -8,9 +8,9 @@ from array import array
 import numpy as np
 import numpy.typing as npt
 
-from network.files import LARGEST, OFTEN, shown
+from network.foreign_files import LARGEST, OFTEN, shown
 from network.links.trace import Direction, Trace
-from network.traces.source import DIGITS, LONGEST, PACKET, PIECES, SPARE, Source
+from network.traces.trace_text import DIGITS, LONGEST, PACKET, PIECES, SPARE, TraceText
 
 Ints = npt.NDArray[np.int64]
 
@@ -18,13 +18,13 @@ MOST = 40_000_000  # lines of a file that is written: 60 GB of packets
 SLACK = 0.5  # bytes: what a packet may lack and count as whole, far above rounding and far below a packet
 
 
-def read(source: Source, direction: Direction) -> Trace:
+def read(source: TraceText, direction: Direction) -> Trace:
     """Returns the trace of one integer of ms a line, each an opportunity of 1500 bytes; it loops with its last
     stamp.
 
     Fluid: n lines at stamp k are 1500 n bytes, evenly over (k-1, k] ms.  A line at 0 belongs to the millisecond that
     ends at 0, which in a loop is the last one; so a period carries 1500 bytes a line, whatever the stamps.
-    Raises BadFile.  Source: docs/design/network.md §4.
+    Raises BadFile.  TraceText: docs/design/network.md §4.
     """
     at, lines = _counted(source)
     if at[0] == 0:
@@ -38,7 +38,7 @@ def read(source: Source, direction: Direction) -> Trace:
     return source.trace(points / 1000.0, rates, direction, "capacity")
 
 
-def _counted(source: Source) -> tuple[Ints, Ints]:
+def _counted(source: TraceText) -> tuple[Ints, Ints]:
     """Returns the different stamps, and how many lines each has.
 
     Raises BadFile unless they are whole, sorted, and the last is positive, and as soon as they are far too many.
@@ -74,12 +74,12 @@ def _last(stamps: array[int]) -> int:
     return stamps[-1] if stamps else 0
 
 
-def _check_count(source: Source, stamps: array[int]) -> None:
+def _check_count(source: TraceText, stamps: array[int]) -> None:
     if len(stamps) > PIECES + SPARE:
         raise source.bad(None, f"has more than {PIECES} different stamps, the most that are replayed: cut it in parts")
 
 
-def _stamp(source: Source, line: int, row: str, last: int) -> int:
+def _stamp(source: TraceText, line: int, row: str, last: int) -> int:
     if not (row.isascii() and row.isdigit() and len(row) <= 18):
         raise source.bad(line, f"the stamp is {shown(row)}; it must be a whole number of ms, one a line")
     stamp = int(row)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from network.links.trace import Floats, Trace
-from network.traces.source import FASTEST, LONGEST, Source
+from network.traces.trace_text import FASTEST, LONGEST, TraceText
 
 FAST = 20e9 / 8  # bytes/s: no device has a faster link, so that a rate above it is in another unit
 APART = 20.0  # mean time between two lines: chunks of video are some thousand ms apart, and no log has so many seconds
@@ -30,7 +30,7 @@ class Pairs:
     rates: Floats
 
 
-def read(source: Source) -> Trace:
+def read(source: TraceText) -> Trace:
     """`t_s Mbit/s`: value i holds on (t[i-1], t[i]], and the first holds nothing (Mao et al., SIGCOMM'17, load_trace).
 
     The replay starts at the first time and loops after the last.  A time that repeats holds nothing; one that goes back
@@ -40,7 +40,7 @@ def read(source: Source) -> Trace:
     return trace_of(source, pairs, 1.0, 1e6 / 8)
 
 
-def read_oboe(source: Source) -> Trace:
+def read_oboe(source: TraceText) -> Trace:
     """`t_ms kbit/s` in pairs of lines: a chunk was downloaded from the one to the other (Akhtar et al., SIGCOMM'18).
 
     The pause before a chunk has that chunk's rate.  Its authors propose a straight line between both chunks instead:
@@ -53,7 +53,7 @@ def read_oboe(source: Source) -> Trace:
     return trace_of(source, pairs, 1e-3, 1e3 / 8)
 
 
-def rows_of(source: Source, second: float, rate: float) -> Pairs:
+def rows_of(source: TraceText, second: float, rate: float) -> Pairs:
     """The two columns; `second` and `rate` are the units in s and bytes/s, for the bounds.  Raises BadFile."""
     source.check_length()
     start, row = source.start()
@@ -77,7 +77,7 @@ def rows_of(source: Source, second: float, rate: float) -> Pairs:
     return Pairs(np.frombuffer(times), np.frombuffer(rates))
 
 
-def trace_of(source: Source, pairs: Pairs, second: float, rate: float) -> Trace:
+def trace_of(source: TraceText, pairs: Pairs, second: float, rate: float) -> Trace:
     """Value i on (t[i-1], t[i]].  Raises BadFile if no time passes."""
     lasting = np.flatnonzero(np.diff(pairs.times) > 0)
     if not len(lasting):
@@ -104,7 +104,7 @@ def paired(pairs: Pairs) -> bool:
     return n >= 2 and n % 2 == 0 and bool(np.allclose(pairs.rates[::2], pairs.rates[1::2], rtol=1e-9, atol=0))
 
 
-def sort_of(source: Source) -> Sequence[str]:
+def sort_of(source: TraceText) -> Sequence[str]:
     """Returns which of `pensieve`, `sigcomm21`, `oboe` two columns can be; several if their numbers do not tell."""
     pairs = rows_of(source, 1e-3, 1e3 / 8)
     steps = np.diff(pairs.times)
@@ -122,7 +122,7 @@ def sort_of(source: Source) -> Sequence[str]:
     return ("sigcomm21",) if whole and len(steps) and np.median(steps) == 1 else ("pensieve",)
 
 
-def _check_comments(source: Source) -> None:
+def _check_comments(source: TraceText) -> None:
     """Raises BadFile for one above the columns that names another unit than s and Mbit/s."""
     start, _ = source.start()
     for line, row in source.rows():

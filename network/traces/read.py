@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from network.files import bad, being_read, content, is_pickle, shown, table
+from network.foreign_files import bad, being_read, content, is_pickle, shown, table
 from network.links.trace import Direction, Kind, Trace
 from network.traces import columns, fedscale, flash, mahimahi, pensieve, ucc
-from network.traces.source import WIDEST, Source
+from network.traces.trace_text import WIDEST, TraceText
 
 NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
 
@@ -21,21 +21,21 @@ TABLE = (
 
 
 @dataclass(frozen=True)
-class Format:
+class FormatFacts:
     """The facts about a format that are known before a file of it is read."""
 
     kind: Kind | None  # None: the file says it
     down_only: bool
-    read: Callable[[Source], Trace | tuple[Trace, ...]] | None  # None: it needs a direction
+    read: Callable[[TraceText], Trace | tuple[Trace, ...]] | None  # None: it needs a direction
 
 
 FORMATS = {
-    "csv": Format(None, False, columns.read),
-    "mahimahi": Format("capacity", False, None),
-    "pensieve": Format("achieved", True, pensieve.read),  # HSDPA and FCC as well
-    "sigcomm21": Format("achieved", True, pensieve.read),
-    "oboe": Format("achieved", True, pensieve.read_oboe),
-    "ucc": Format("achieved", True, ucc.read),
+    "csv": FormatFacts(None, False, columns.read),
+    "mahimahi": FormatFacts("capacity", False, None),
+    "pensieve": FormatFacts("achieved", True, pensieve.read),  # HSDPA and FCC as well
+    "sigcomm21": FormatFacts("achieved", True, pensieve.read),
+    "oboe": FormatFacts("achieved", True, pensieve.read_oboe),
+    "ucc": FormatFacts("achieved", True, ucc.read),
 }
 DEVICES = {
     "fedscale-capacity": "it has one rate for each device: give it as up_mbit_s and down_mbit_s",
@@ -46,7 +46,8 @@ DEVICES = {
 
 
 def recognise(path: str | Path) -> str:
-    """The format's name, one of FORMATS or DEVICES, from the content alone.  Raises BadFile if none or several fit."""
+    """Returns the format's name, one of FORMATS or DEVICES, from the content alone. Raises BadFile if none or several
+    fit."""
     found = Path(path)
     pair = _pair(found)
     name = str(found)
@@ -54,13 +55,13 @@ def recognise(path: str | Path) -> str:
         data = content(pair[0] if pair else found)
         if _is_table(data):
             return _of_table(name, data)
-        source = Source.of(name, data)
+        source = TraceText.of(name, data)
         del data  # of a large file a copy less
         return _of_text(source)
 
 
 def read(path: str | Path, format: str | None = None, direction: Direction | None = None) -> tuple[Trace, ...]:
-    """The traces of a file, down before up; with `direction` the one that way.
+    """Returns the traces of a file, down before up; with `direction` the one that way.
 
     A Mahimahi file tells its direction by its suffix `.down` or `.up`, or it must be named; a path without suffix
     beside which both stand is the pair.  Raises BadFile: for a damaged file, an unknown format, and for a log of
@@ -86,7 +87,7 @@ def _one(name: str, data: bytes, format: str | None, direction: Direction | None
     if format not in (None, *FORMATS, *DEVICES):
         raise bad(name, None, f"there is no format {shown(format)}; known are {', '.join([*FORMATS, *DEVICES])}")
     if format not in DEVICES:
-        source = Source.of(name, data)
+        source = TraceText.of(name, data)
         del data  # of a large file a copy less
         format = format or _of_text(source)
     if format in DEVICES:
@@ -101,7 +102,7 @@ def _one(name: str, data: bytes, format: str | None, direction: Direction | None
 
 
 def _pair(path: Path) -> tuple[Path, Path] | None:
-    """The two files of a Mahimahi pair named by what they share."""
+    """Returns the two files of a Mahimahi pair, from the part of their name that they share."""
     if not path.name:  # `.` or `/`
         return None
     halves = path.with_name(path.name + ".down"), path.with_name(path.name + ".up")
@@ -131,7 +132,7 @@ def _is_table(data: bytes) -> bool:
     return is_pickle(data) or data[:WIDEST].lstrip().startswith(b"{")
 
 
-def _of_text(source: Source) -> str:
+def _of_text(source: TraceText) -> str:
     line, row = source.start()
     if row.partition(",")[0].strip() == "time_s":
         return "csv"

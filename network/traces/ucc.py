@@ -8,9 +8,9 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from network.files import shown
+from network.foreign_files import shown
 from network.links.trace import Floats, Trace
-from network.traces.source import FASTEST, Source
+from network.traces.trace_text import FASTEST, TraceText
 
 NEEDED = ("Timestamp", "DL_bitrate", "State")  # UL_bitrate is the traffic of acknowledgements, never a capacity
 STAMP = "%Y.%m.%d_%H.%M.%S"
@@ -19,13 +19,14 @@ COLUMNS = 3  # that are kept: the time, the rate and the latency
 PAUSE = 5.0  # s: the logger stood still; rows are about 1 s apart, the samples' stamps at most 3
 
 
-def read(source: Source) -> Trace:
-    """DL_bitrate (kbit/s) of the rows in State D, one after another; one in State I is a pause of the app and cut out.
+def read(source: TraceText) -> Trace:
+    """Returns the trace of DL_bitrate (kbit/s) of the rows in State D, one after another; rows in State I are pauses of
+    the app and cut out.
 
     The logger writes about once a second but stamps whole seconds, so stamps that repeat are followed by some that are
     skipped: every row therefore lasts the same, the seconds of the file (pauses of the logger left out) over its rows.
     PINGAVG is a round trip in ms: half of it is the latency, held until the next ping; before the first, the first's.
-    PINGLOSS is of five pings, too coarse for a rate of loss, and is not read.  Raises BadFile.
+    PINGLOSS is of five pings, too coarse for a rate of loss, and is not read. Raises BadFile.
     """
     source.check_length(COLUMNS)
     start, header = source.start()
@@ -53,7 +54,7 @@ def read(source: Source) -> Trace:
     return _evenly(source, times, rates, pings, _remark(np.array(rates), np.array(pinged, dtype=np.intp)))
 
 
-def _second(source: Source, line: int, cell: str, before: array[float]) -> float:
+def _second(source: TraceText, line: int, cell: str, before: array[float]) -> float:
     try:
         time = (datetime.strptime(cell, STAMP) - datetime(1970, 1, 1)).total_seconds()
     except ValueError:
@@ -64,7 +65,7 @@ def _second(source: Source, line: int, cell: str, before: array[float]) -> float
 
 
 def _remark(rates: Floats, pinged: npt.NDArray[np.intp]) -> str:
-    """That the logger ends its download to ping, and begins it anew: what it cost."""
+    """Returns a remark on the pings, for which the logger ends its download and begins it anew, with what that cost."""
     near = np.zeros(len(rates), dtype=bool)
     for away in range(*AROUND):
         rows = pinged + away
@@ -78,7 +79,7 @@ def _remark(rates: Floats, pinged: npt.NDArray[np.intp]) -> str:
     )
 
 
-def _evenly(source: Source, times: array[float], rates: array[float], pings: array[float], remark: str) -> Trace:
+def _evenly(source: TraceText, times: array[float], rates: array[float], pings: array[float], remark: str) -> Trace:
     if not rates:
         raise source.bad(None, "has no row in State D")
     passing = np.diff(times)

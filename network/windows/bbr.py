@@ -26,7 +26,7 @@ INITIAL = 10.0  # segments
 
 @compiled
 def begin(f: Any, t: float) -> None:
-    """STARTUP at `t`, paced by the window over the round trip (`bbr_init`)."""
+    """Enters STARTUP at `t`, paced by the window over the round trip (`bbr_init`)."""
     f.mode, f.pacing_gain, f.cwnd_gain = STARTUP, HIGH, HIGH
     f.path_rtt, f.least_at = f.rtt, t
     f.delivered_at = f.first_sent = f.pace = f.burst_start = t
@@ -36,7 +36,8 @@ def begin(f: Any, t: float) -> None:
 
 @compiled
 def target(f: Any, gain: float) -> float:
-    """The window for so many times the bandwidth (`bbr_inflight`, with room for a sender's and receiver's bursts)."""
+    """Returns the window for so many times the bandwidth (`bbr_inflight`, with room for a sender's and receiver's
+    bursts)."""
     if f.bandwidth <= 0:
         return INITIAL
     window = math.ceil(f.bandwidth * f.path_rtt * gain)
@@ -47,7 +48,8 @@ def target(f: Any, gain: float) -> float:
 
 @compiled
 def burst(f: Any) -> float:
-    """Segments that are handed over at once: what is paced in a millisecond, at least 2 (1 below 1.2 Mbit/s)."""
+    """Returns the segments that are handed over at once: those paced in a millisecond, at least 2 (1 below 1.2
+    Mbit/s)."""
     least = 1.0 if f.rate * 1448 < 1.2e6 / 8 else 2.0
     return max(least, math.floor(f.rate / 1024))
 
@@ -72,7 +74,7 @@ def heard(f: Any, x: Any, acked: int, lost: int, state_before: int, t: float) ->
 
 @compiled
 def _sampled(f: Any, x: Any, lost: int, t: float) -> bool:
-    """Takes the bandwidth since `x` was sent; whether a round is over."""
+    """Measures the bandwidth since `x` was sent; returns true if a round is over."""
     fresh = x.delivered >= f.round_delivered
     if fresh:
         f.round_delivered = f.delivered
@@ -136,7 +138,7 @@ def _forget(f: Any, t: float) -> None:
 
 @compiled
 def _aggregation(f: Any, acked: int, t: float) -> None:
-    """Segments that acknowledgements brought beyond the bandwidth (`bbr_update_ack_aggregation`)."""
+    """Notes segments that acknowledgements brought beyond the bandwidth (`bbr_update_ack_aggregation`)."""
     if f.rounds - f.extra_round >= EXTRA_ROUNDS:
         f.extra_round, f.extra[1], f.extra[0] = f.rounds, f.extra[0], 0.0
     expected = f.bandwidth * (t - f.burst_start)
@@ -148,7 +150,7 @@ def _aggregation(f: Any, acked: int, t: float) -> None:
 
 @compiled
 def _cycle(f: Any, lost: int, t: float) -> None:
-    """The phases of PROBE_BW (`bbr_is_next_cycle_phase`)."""
+    """Advances the phases of PROBE_BW (`bbr_is_next_cycle_phase`)."""
     if f.mode != PROBE_BW:
         return
     long = t - f.phase_start > f.path_rtt
@@ -181,14 +183,14 @@ def _drain(f: Any, t: float) -> None:
 
 @compiled
 def _probe_bandwidth(f: Any, t: float) -> None:
-    """From a phase that depends on the flow alone, where Linux draws one; never the slower one."""
+    """Enters PROBE_BW in a phase that depends on the flow alone (Linux draws one); never in the slower phase."""
     f.mode = PROBE_BW
     f.phase, f.phase_start = (CYCLE - int(drawn(f) * (CYCLE - 1))) % CYCLE, t
 
 
 @compiled
 def _path(f: Any, x: Any, t: float) -> None:
-    """The shortest round trip, and PROBE_RTT (`bbr_update_min_rtt`)."""
+    """Updates the shortest round trip, and enters and leaves PROBE_RTT (`bbr_update_min_rtt`)."""
     old = t > f.least_at + LEAST_LASTS
     delay = t - x.at
     if delay <= f.path_rtt or old:
@@ -231,7 +233,8 @@ def _gains(f: Any) -> None:
 
 @compiled
 def _window(f: Any, acked: int, lost: int, state_before: int) -> None:
-    """`bbr_set_cwnd`: a round of packet conservation where a recovery begins, else towards the target."""
+    """Sets the window (`bbr_set_cwnd`): a round of packet conservation when a recovery begins, else towards the
+    target."""
     cwnd = max(f.cwnd - lost, 1.0) if lost > 0 else f.cwnd
     if f.state != OPEN and state_before == OPEN:
         f.conserve, f.round_delivered = 1, f.delivered

@@ -82,7 +82,7 @@ def compiled(function: Compiled) -> Compiled:
     """Returns the function as machine code. Nothing is fused or reordered; only powers are the C library's.
 
     It makes no arrays and keeps none, so references are not counted: that took five sixths of the time of a step. Calls
-    are inlined: each would pass the arrays of a State as seventy arguments, which took half of the rest.
+    are inlined: each would pass the arrays of a CrowdState as seventy arguments, which took half of the rest.
     """
     options: Any = {"_nrt": False, "forceinline": True}
     settings: Any = numba.config  # where to keep it is read as the function is looked at

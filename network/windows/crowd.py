@@ -16,7 +16,7 @@ from network.links.tcp import RTTS, Congestion, Sender, Sending, Tcp, Way
 from network.links.trace import Steps, Trace
 from network.windows import step
 from network.windows.compiled import complete
-from network.windows.state import BBR, CUBIC, FLOW, HOPS, RENO, State, empty
+from network.windows.state import BBR, CUBIC, FLOW, HOPS, RENO, CrowdState, empty
 
 BLANK = np.zeros((), FLOW)
 CONGESTION: dict[Congestion, int] = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
@@ -51,7 +51,7 @@ class Newcomer:
 
 
 class Crowd:
-    """Flows on queues. The caller says what time it is, in s, and must not go back."""
+    """Flows on queues. The caller gives the time, in s, and must not go back."""
 
     def __init__(self, queues: Sequence[Queue], chance: Hashable = 0) -> None:
         """Starts without flows; random losses and delays follow from `chance` and the flows' names."""
@@ -224,7 +224,7 @@ class Crowd:
         for state in (self._state, self._saved):
             self._point(state)
 
-    def _point(self, state: State) -> None:
+    def _point(self, state: CrowdState) -> None:
         """Points the links to where their traces are now."""
         links = {queue.number: queue.capacity for queue in self._queues}
         links |= {len(self._queues) + place: rate for place, rate in self._own.items()}
@@ -233,7 +233,7 @@ class Crowd:
                 state.links[number]["first"] = self._traces[id(rate._steps)][1]
 
 
-def _grown(old: State, flows: int, window: int, links: int) -> State:
+def _grown(old: CrowdState, flows: int, window: int, links: int) -> CrowdState:
     """Returns the state with more room. A segment keeps its number, and so gets another place if the window is
     wider."""
     new = empty(flows, window, links)._replace(edges=old.edges, rates=old.rates, prefix=old.prefix)

@@ -19,14 +19,14 @@ DELAY = (4e-3, 16e-3)  # s: the queue that it takes for one is at least, and at 
 
 @compiled
 def begin(f: Any, t: float) -> None:
-    """Nothing is known of the path at `t`: at the start, and after a timeout (`bictcp_reset`)."""
+    """Forgets the path at `t`: at the start, and after a timeout (`bictcp_reset`)."""
     f.w_max, f.epoch, f.found, f.delay = 0.0, math.nan, 0, math.inf
     _round(f, t)
 
 
 @compiled
 def grow(f: Any, acked: int, t: float) -> None:
-    """The window after so many segments were acknowledged."""
+    """Grows the window after so many segments were acknowledged."""
     left = float(acked)
     if f.cwnd < f.ssthresh:
         grown = min(f.cwnd + left, f.ssthresh)
@@ -58,7 +58,7 @@ def _pace(f: Any, acked: float, t: float) -> float:
 
 @compiled
 def reduced(f: Any) -> float:
-    """The threshold after a loss, which ends the epoch."""
+    """Returns the threshold after a loss, which ends the epoch."""
     if f.congestion != CUBIC:
         return max(f.cwnd * RENO_BETA, 2.0)
     f.epoch = math.nan
@@ -68,7 +68,7 @@ def reduced(f: Any) -> float:
 
 @compiled
 def hystart(f: Any, delay: float, t: float) -> None:
-    """Ends slow start where a round's acknowledgements come for half a round trip, or late (`hystart_update`)."""
+    """Ends slow start if a round's acknowledgements come for half a round trip, or late (`hystart_update`)."""
     if f.una > f.round_end:
         _round(f, t)
     if f.cwnd < LOW_WINDOW:

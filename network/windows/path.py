@@ -9,14 +9,14 @@ import numpy as np
 
 from network.windows.compiled import compiled
 from network.windows.queue import ACK, admitted, passed
-from network.windows.state import BBR, DEAD, LAST, MERGED, RECEIVED, STARTUP, State
+from network.windows.state import BBR, DEAD, LAST, MERGED, RECEIVED, STARTUP, CrowdState
 
 LEFT, RIGHT, LEFT_AGAIN, TOP = np.uint64(13), np.uint64(7), np.uint64(17), np.uint64(11)
 DELAYED = 0.04  # s, that an acknowledgement of one segment waits for a second one (TCP_DELACK_MIN)
 
 
 @compiled
-def depart(s: State, i: int, seq: int, count: int, again: int, t: float) -> None:
+def depart(s: CrowdState, i: int, seq: int, count: int, again: int, t: float) -> None:
     """Sends segments, one after the other, as one transmission."""
     f = s.flows[i]
     x = s.sent[i, f.sent & LAST]
@@ -33,8 +33,8 @@ def depart(s: State, i: int, seq: int, count: int, again: int, t: float) -> None
 
 
 @compiled
-def travel(s: State, i: int, number: int, t: float) -> None:
-    """From the stage that a transmission has reached at `t` to the next one where it meets other flows."""
+def travel(s: CrowdState, i: int, number: int, t: float) -> None:
+    """Moves a transmission from the stage that it has reached at `t` to the next one at which it meets other flows."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     while x.stage < f.forth:
@@ -84,7 +84,7 @@ def _spared(f: Any, count: int) -> int:
 
 @compiled
 def drawn(f: Any) -> float:
-    """The next number from 0 to below 1 of the flow's own generator (xorshift64)."""
+    """Returns the next number from 0 to below 1 of the flow's own generator (xorshift64)."""
     f.dice ^= f.dice << LEFT
     f.dice ^= f.dice >> RIGHT
     f.dice ^= f.dice << LEFT_AGAIN
@@ -92,8 +92,8 @@ def drawn(f: Any) -> float:
 
 
 @compiled
-def _receive(s: State, i: int, number: int, t: float) -> float:
-    """Takes a transmission in; when it is acknowledged."""
+def _receive(s: CrowdState, i: int, number: int, t: float) -> float:
+    """Delivers a transmission to the receiver; returns the time of its acknowledgement."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     board = s.board[i]
@@ -112,7 +112,7 @@ def _receive(s: State, i: int, number: int, t: float) -> float:
 
 
 @compiled
-def _acknowledged(s: State, i: int, number: int, t: float) -> float:
+def _acknowledged(s: CrowdState, i: int, number: int, t: float) -> float:
     """Returns the time at which the receiver acknowledges what came at `t`: at once, or with a second segment, or after
     DELAYED."""
     f = s.flows[i]

@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from network.windows.compiled import compiled
-from network.windows.state import State
+from network.windows.state import CrowdState
 
 ACK = 52.0  # bytes of an acknowledgement
 
 
 @compiled
-def admitted(s: State, link: Any, t: float, count: int, segment: float, nbytes: float) -> int:
+def admitted(s: CrowdState, link: Any, t: float, count: int, segment: float, nbytes: float) -> int:
     """Returns how many of so many segments, `nbytes` in all, find room in the queue at `t`; an idle link always takes
     one."""
     held = waiting(s, link, t)
@@ -27,8 +27,8 @@ def admitted(s: State, link: Any, t: float, count: int, segment: float, nbytes: 
 
 
 @compiled
-def waiting(s: State, link: Any, t: float) -> float:
-    """Bytes that the link has yet to send at `t`."""
+def waiting(s: CrowdState, link: Any, t: float) -> float:
+    """Returns the bytes that the link has yet to send at `t`."""
     if link.free <= t:
         return 0.0
     if not math.isnan(link.rate):
@@ -37,7 +37,7 @@ def waiting(s: State, link: Any, t: float) -> float:
 
 
 @compiled
-def passed(s: State, link: Any, t: float, nbytes: float) -> float:
+def passed(s: CrowdState, link: Any, t: float, nbytes: float) -> float:
     """Returns the time at which so many bytes that come at `t` have gone through."""
     begin = max(link.free, t)
     link.free = begin + nbytes / link.rate if not math.isnan(link.rate) else finish(s, link, begin, nbytes)
@@ -45,8 +45,8 @@ def passed(s: State, link: Any, t: float, nbytes: float) -> float:
 
 
 @compiled
-def carried(s: State, link: Any, t: float) -> float:
-    """Bytes that a trace carries from its beginning to `t`."""
+def carried(s: CrowdState, link: Any, t: float) -> float:
+    """Returns the bytes that a trace carries from its beginning to `t`."""
     first, n = link.first, link.pieces
     period, total = s.edges[first + n], s.prefix[first + n]
     u = t + link.offset
@@ -57,7 +57,7 @@ def carried(s: State, link: Any, t: float) -> float:
 
 
 @compiled
-def finish(s: State, link: Any, begin: float, nbytes: float) -> float:
+def finish(s: CrowdState, link: Any, begin: float, nbytes: float) -> float:
     """Returns the time at which a trace has carried so many bytes from `begin` on; inf if it never carries any."""
     first, n = link.first, link.pieces
     period, total = s.edges[first + n], s.prefix[first + n]
@@ -77,7 +77,7 @@ def finish(s: State, link: Any, begin: float, nbytes: float) -> float:
 
 @compiled
 def _piece(values: Any, link: Any, value: float) -> int:
-    """The last piece of a link's trace whose value, which never falls, is at most this one; else the first.
+    """Returns the last piece of a link's trace whose value, which never falls, is at most this one; else the first.
 
     It is sought in steps that double, from where the last one was found.
     """

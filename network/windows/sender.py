@@ -1,4 +1,4 @@
-"""A sender: what it learns from acknowledgements, and what it sends (Linux; RFC 5681, 6937, 8985)."""
+"""A TCP sender: its reaction to acknowledgements, and its transmissions (Linux; RFC 5681, 6937, 8985)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from network.windows import bbr, cubic
 from network.windows.compiled import compiled
 from network.windows.path import depart
-from network.windows.state import BBR, CUBIC, DEAD, LAST, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, State
+from network.windows.state import BBR, CUBIC, DEAD, LAST, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, CrowdState
 
 DUPLICATES = 3  # segments that overtake another until it is taken for lost
 LEAST_TIMEOUT = 0.2  # s: TCP_RTO_MIN
@@ -16,8 +16,8 @@ PARTS = 32  # a large window is sent in about so many transmissions
 
 
 @compiled
-def acknowledged(s: State, i: int, number: int, t: float) -> None:
-    """The acknowledgement of a transmission is back, and with it those of all before."""
+def acknowledged(s: CrowdState, i: int, number: int, t: float) -> None:
+    """Takes in the acknowledgement of a transmission, and with it those of all before."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     before, una = f.state, f.una
@@ -44,8 +44,8 @@ def acknowledged(s: State, i: int, number: int, t: float) -> None:
 
 
 @compiled
-def _delivered(s: State, i: int, number: int) -> int:
-    """Marks what has arrived; how many segments the sender did not know of."""
+def _delivered(s: CrowdState, i: int, number: int) -> int:
+    """Marks segments that have arrived; returns how many of them are news to the sender."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     count = 0
@@ -66,8 +66,8 @@ def _delivered(s: State, i: int, number: int) -> int:
 
 
 @compiled
-def _judge(s: State, i: int, number: int) -> int:
-    """Takes for lost what was overtaken by enough (RFC 8985); how many segments."""
+def _judge(s: CrowdState, i: int, number: int) -> int:
+    """Marks segments as lost that enough others have overtaken (RFC 8985); returns how many."""
     f = s.flows[i]
     last = s.sent[i, number & LAST]
     count = 0
@@ -83,8 +83,8 @@ def _judge(s: State, i: int, number: int) -> int:
 
 
 @compiled
-def _lose(s: State, i: int, number: int) -> int:
-    """Marks what of a transmission did not arrive."""
+def _lose(s: CrowdState, i: int, number: int) -> int:
+    """Marks the segments of a transmission that did not arrive as lost; returns how many."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     x = s.sent[i, number & LAST]
@@ -102,8 +102,8 @@ def _lose(s: State, i: int, number: int) -> int:
 
 
 @compiled
-def _advance(s: State, i: int) -> None:
-    """Past all segments that are acknowledged without a gap."""
+def _advance(s: CrowdState, i: int) -> None:
+    """Moves past all segments that are acknowledged without a gap."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     while f.una < f.next and board[f.una & mask] & SACKED:
@@ -115,7 +115,7 @@ def _advance(s: State, i: int) -> None:
 
 @compiled
 def _time(f: Any, delay: float) -> None:
-    """A round trip was measured (RFC 6298)."""
+    """Updates the estimates of the round trip by a measured one (RFC 6298)."""
     f.least, f.delay = min(f.least, delay), min(f.delay, delay)
     if f.srtt == 0.0:
         f.srtt, f.rttvar = delay, delay / 2
@@ -126,7 +126,7 @@ def _time(f: Any, delay: float) -> None:
 
 @compiled
 def _change_state(f: Any, lost: int) -> None:
-    """Into a recovery when something was lost, out of it when all that was in flight then is acknowledged."""
+    """Enters a recovery when something was lost, and leaves it when all that was in flight then is acknowledged."""
     if f.state != OPEN and f.una >= f.high:
         if f.congestion != BBR:
             f.cwnd = min(f.cwnd, f.ssthresh) if f.state == LOSS else f.ssthresh
@@ -170,8 +170,8 @@ def _reduce(f: Any, acked: int, lost: int, advanced: bool) -> None:
 
 
 @compiled
-def send(s: State, i: int, t: float) -> None:
-    """Sends what the window admits: first what was lost."""
+def send(s: CrowdState, i: int, t: float) -> None:
+    """Sends the segments that the window admits, lost ones first."""
     f = s.flows[i]
     burst = max(1, int(f.cwnd) // PARTS) if f.loss == 0 else 1
     if f.congestion == BBR:
@@ -203,8 +203,8 @@ def has_room(f: Any) -> bool:
 
 
 @compiled
-def _send(s: State, i: int, most: int, t: float) -> int:
-    """One transmission of at most so many segments; how many."""
+def _send(s: CrowdState, i: int, most: int, t: float) -> int:
+    """Sends one transmission of at most so many segments; returns how many."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     again = 0
@@ -236,8 +236,8 @@ def _send(s: State, i: int, most: int, t: float) -> int:
 
 
 @compiled
-def _fresh(s: State, i: int, count: int) -> None:
-    """The next segments, of which nothing is known yet: a copy that was gone back to may know of another future."""
+def _fresh(s: CrowdState, i: int, count: int) -> None:
+    """Clears the marks of the next segments: a state that was gone back to may know of another future."""
     f, board = s.flows[i], s.board[i]
     for seq in range(f.next, f.next + count):
         board[seq & (len(board) - 1)] = 0
@@ -259,8 +259,8 @@ def arm(f: Any, t: float) -> None:
 
 
 @compiled
-def expired(s: State, i: int, t: float) -> None:
-    """The timer has run out."""
+def expired(s: CrowdState, i: int, t: float) -> None:
+    """Acts on the timer, which has run out."""
     f = s.flows[i]
     if f.state == OPEN and f.sacked > 0 and f.judged < f.heard:
         lost = _overdue(s, i)
@@ -284,8 +284,8 @@ def expired(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def _overdue(s: State, i: int) -> int:
-    """Marks segments as lost that were overtaken by DUPLICATES segments; keeps those overtaken by fewer."""
+def _overdue(s: CrowdState, i: int) -> int:
+    """Marks segments as lost that fewer than DUPLICATES have overtaken; returns how many."""
     f = s.flows[i]
     count = 0
     while f.judged < f.heard - 1:
@@ -296,7 +296,7 @@ def _overdue(s: State, i: int) -> int:
 
 
 @compiled
-def _probe(s: State, i: int, t: float) -> None:
+def _probe(s: CrowdState, i: int, t: float) -> None:
     """Sends one segment, a new one if there is any, to hear of the tail (RFC 8985, section 7)."""
     f = s.flows[i]
     if f.next < f.total and f.next - f.una < f.limit:
@@ -307,8 +307,8 @@ def _probe(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def _give_up(s: State, i: int, t: float) -> None:
-    """The retransmission timeout: all that is in flight counts as lost."""
+def _give_up(s: CrowdState, i: int, t: float) -> None:
+    """Handles the retransmission timeout: all that is in flight counts as lost."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     if f.state == OPEN or f.congestion == BBR:

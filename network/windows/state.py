@@ -160,7 +160,7 @@ Rows = npt.NDArray[np.void]
 Floats = npt.NDArray[np.float64]
 
 
-class State(NamedTuple):
+class CrowdState(NamedTuple):
     """The state of a group of links and of all flows on them."""
 
     flows: Rows  # (flows,) FLOW
@@ -175,10 +175,10 @@ class State(NamedTuple):
     is_touched: npt.NDArray[np.bool_]  # (flows,)
 
 
-def empty(flows: int, window: int, links: int) -> State:
+def empty(flows: int, window: int, links: int) -> CrowdState:
     """Room for so many flows with windows of so many segments, both powers of 2, and for links."""
     nothing = np.zeros(0)
-    return State(
+    return CrowdState(
         np.zeros(flows, FLOW),
         np.zeros((flows, RING), SENT),
         np.zeros((flows, window), np.uint8),

@@ -8,11 +8,11 @@ from network.windows import bbr, cubic
 from network.windows.compiled import compiled
 from network.windows.path import travel
 from network.windows.sender import acknowledged, arm, expired, may_send, send
-from network.windows.state import BBR, DEAD, LAST, RECEIVED, RING, State
+from network.windows.state import BBR, DEAD, LAST, RECEIVED, RING, CrowdState
 
 
 @compiled
-def run(s: State, kept: State, anew: bool, until: float) -> int:
+def run(s: CrowdState, kept: CrowdState, anew: bool, until: float) -> int:
     """Lets time pass to the first end of a flow, and returns its place; -1: none ends before `until`.
 
     `anew`: it begins from what is in `kept`; else it keeps there what it begins from.  Both in one call, as a call from
@@ -34,8 +34,8 @@ def run(s: State, kept: State, anew: bool, until: float) -> int:
 
 
 @compiled
-def start(s: State, i: int, t: float) -> None:
-    """A flow's first segments may go at `t`; its row says what it is."""
+def start(s: CrowdState, i: int, t: float) -> None:
+    """Lets a flow, whose row is filled in, send its first segments at `t`."""
     touch(s, i)
     f = s.flows[i]
     f.alive, f.held, f.quick, f.finish = 1, -1, 16, math.inf
@@ -50,8 +50,8 @@ def start(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def go_on(s: State, i: int, t: float) -> None:
-    """A flow that was alone until `t`, with its window in flight: these acknowledgements are on their way back."""
+def go_on(s: CrowdState, i: int, t: float) -> None:
+    """Starts a flow that was alone until `t`, with its window in flight: the acknowledgements are on their way back."""
     f, board = s.flows[i], s.board[i]
     start(s, i, t)
     flying = int(f.cwnd)
@@ -79,7 +79,7 @@ def go_on(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def queueing(s: State, i: int, t: float) -> float:
+def queueing(s: CrowdState, i: int, t: float) -> float:
     """Returns the time that the queues on the way, there and back, add to a round trip at `t`."""
     f = s.flows[i]
     total = 0.0
@@ -89,16 +89,16 @@ def queueing(s: State, i: int, t: float) -> float:
 
 
 @compiled
-def stop(s: State, i: int) -> None:
-    """The flow is over; what it has in queues goes on taking their time."""
+def stop(s: CrowdState, i: int) -> None:
+    """Ends a flow; its segments in queues still take their time."""
     touch(s, i)
     s.flows[i].alive = 0
     _note(s, i, math.inf)
 
 
 @compiled
-def arrived(s: State, i: int, t: float) -> float:
-    """Bytes on the wire that are at the receiver at `t`."""
+def arrived(s: CrowdState, i: int, t: float) -> float:
+    """Returns the bytes on the wire that are at the receiver at `t`."""
     f = s.flows[i]
     late = 0
     number = max(0, f.sent - RING, min(f.heard, f.judged))
@@ -111,8 +111,8 @@ def arrived(s: State, i: int, t: float) -> float:
 
 
 @compiled
-def _earliest(s: State) -> int:
-    """The first of the flows to which something happens first."""
+def _earliest(s: CrowdState) -> int:
+    """Returns the first of the flows that have the earliest event."""
     places = len(s.first) // 2
     place = 1
     while place < places:
@@ -121,8 +121,8 @@ def _earliest(s: State) -> int:
 
 
 @compiled
-def _note(s: State, i: int, t: float) -> None:
-    """Something happens to the flow next at `t`; the minima above its leaf follow."""
+def _note(s: CrowdState, i: int, t: float) -> None:
+    """Notes the time of the flow's next event, and updates the minima above its leaf."""
     place = i + len(s.first) // 2
     s.first[place] = t
     while place > 1:
@@ -134,8 +134,8 @@ def _note(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def look(s: State, i: int) -> None:
-    """Notes when something happens to the flow next."""
+def look(s: CrowdState, i: int) -> None:
+    """Finds and notes the time of the flow's next event."""
     f = s.flows[i]
     t = min(f.finish, f.timer)
     if f.congestion == BBR and f.sent > 0 and may_send(f):
@@ -146,7 +146,7 @@ def look(s: State, i: int) -> None:
 
 
 @compiled
-def _due(s: State, i: int, stage: int) -> float:
+def _due(s: CrowdState, i: int, stage: int) -> float:
     """Returns the time at which the next transmission arrives at a stage; inf if none is on its way from the stage
     before."""
     f = s.flows[i]
@@ -161,8 +161,8 @@ def _due(s: State, i: int, stage: int) -> float:
 
 
 @compiled
-def _step(s: State, i: int, t: float) -> None:
-    """Carries out what happens to the flow at `t`: an arrival, its timer, or the time to send."""
+def _step(s: CrowdState, i: int, t: float) -> None:
+    """Carries out the flow's event at `t`: an arrival, its timer, or the time to send."""
     touch(s, i)
     f = s.flows[i]
     sender = f.forth + f.back + 1
@@ -184,8 +184,8 @@ def _step(s: State, i: int, t: float) -> None:
 
 
 @compiled
-def touch(s: State, i: int) -> None:
-    """The flow's rows are about to change."""
+def touch(s: CrowdState, i: int) -> None:
+    """Marks the flow's rows as about to change."""
     if not s.is_touched[i]:
         s.is_touched[i] = True
         s.touched[0] += 1
@@ -193,7 +193,7 @@ def touch(s: State, i: int) -> None:
 
 
 @compiled
-def _copy(s: State, to: State, changed: State) -> None:
+def _copy(s: CrowdState, to: CrowdState, changed: CrowdState) -> None:
     """Copies all that was touched in `changed` since the last copy; both are alike then."""
     for number in range(len(s.links)):
         to.links[number] = s.links[number]
@@ -207,8 +207,8 @@ def _copy(s: State, to: State, changed: State) -> None:
 
 
 @compiled
-def _copy_flow(s: State, to: State, i: int) -> None:
-    """The rows of one flow, as far as anybody may still read them."""
+def _copy_flow(s: CrowdState, to: CrowdState, i: int) -> None:
+    """Copies the rows of one flow, as far as anybody may still read them."""
     to.flows[i] = s.flows[i]
     if not s.flows[i].alive:
         return

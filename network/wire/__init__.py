@@ -1,1 +1,1 @@
-"""Tensors as bytes."""
+"""The bytes of tensors on the network."""

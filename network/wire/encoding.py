@@ -37,7 +37,7 @@ NAN = np.array(0x7FC00000, "<u4").tobytes()  # the scale of a tensor that holds 
 
 
 @dataclass(frozen=True)
-class Encoding:
+class Encoder:
     """A sender's way to write a kind: `code` takes its float32 and float64 arrays, in the order of their names."""
 
     name: str
@@ -54,14 +54,14 @@ class Coding:
     fill: Callable[[bytes, Array], None]  # writes the values, (n,), from data without fault
 
 
-def parse(name: str) -> Encoding:
+def parse(name: str) -> Encoder:
     """Returns the encoding called `name`. Raises ValueError, with all names and the nearest, if there is none."""
     if name in ENCODINGS:
         return ENCODINGS[name]
     share = re.fullmatch(r"top-([01](?:\.\d{1,12})?)", str(name))
     if share and 0 < Fraction(share[1]) <= 1:
         fraction = Fraction(share[1])  # exact: 7 % of 100 are 7, which they are not in binary
-        return Encoding(name, True, lambda arrays, _: _top(arrays, fraction))
+        return Encoder(name, True, lambda arrays, _: _top(arrays, fraction))
     near = get_close_matches(str(name), [*ENCODINGS, "top-0.01"], n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(
@@ -325,15 +325,15 @@ def _waste(form: str, values: Array, n: int) -> str | None:
     return None if _form(n, values.size, values.itemsize) == form else "could have been written shorter"
 
 
-ENCODINGS: dict[str, Encoding] = {
+ENCODINGS: dict[str, Encoder] = {
     encoding.name: encoding
     for encoding in (
-        Encoding("float32", False, _each(_float32)),
-        Encoding("float16", True, _each(_binary16)),
-        Encoding("bfloat16", True, _each(_bfloat16)),
-        Encoding("int8", True, _each(_int8)),
-        Encoding("int8-sqrt", True, _each(_int8_sqrt)),
-        Encoding("sparse", False, _each(_sparse)),
+        Encoder("float32", False, _each(_float32)),
+        Encoder("float16", True, _each(_binary16)),
+        Encoder("bfloat16", True, _each(_bfloat16)),
+        Encoder("int8", True, _each(_int8)),
+        Encoder("int8-sqrt", True, _each(_int8_sqrt)),
+        Encoder("sparse", False, _each(_sparse)),
     )
 }
 _SINGLE = np.dtype("<f4")

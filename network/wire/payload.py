@@ -92,7 +92,7 @@ class View:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add."""
+        """Bytes per kind, with scales and indices; and under "frame" the bytes that names, shapes and lengths add."""
         kinds = {kind: sum([len(entry["data"]) for entry in entries.values()]) for kind, entries in self.tree.items()}
         return {**kinds, FRAME: self.nbytes - sum(kinds.values())}
 
@@ -194,8 +194,8 @@ def decoded(
 def sizes(
     message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
 ) -> dict[str, int]:
-    """Returns bytes per kind, with scales and indices; and under "frame" what names, shapes and lengths add when
-    encoded."""
+    """Returns bytes per kind, with scales and indices; and under "frame" the bytes that names, shapes and lengths add
+    when encoded."""
     return trusted(encode(message, encodings, seed)).sizes
 
 
@@ -230,8 +230,8 @@ def finite(array: NDArray[Any], constant: NDArray[Any] | None = None) -> bool:
 
 
 def room_of(manifest: Shapes) -> int:
-    """Returns the bytes of room for such a message once it is decoded, and as many again, so that `check` can say what
-    is wrong with one that is a little too large."""
+    """Returns twice the bytes of such a message once it is decoded, so that `check` can name the fault of one that is a
+    little too large."""
     arrays = [array for kind in manifest.values() for array in kind.values()]
     return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 

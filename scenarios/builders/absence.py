@@ -8,11 +8,11 @@ from hashlib import blake2b
 from pathlib import Path
 
 from devices import generated_presence
-from devices.generated_presence import Diurnal, Renewal, Sessions, night
-from devices.presence import Availability, Presence, RecordedPresence, together
+from devices.generated_presence import DiurnalSessions, RenewalSessions, Sessions, night
+from devices.presence import Availability, RecordedPresence, StatedPresence, together
 from devices.traces import DAY, Log, read
-from network.files import BadFile
-from scenarios.builders.drawing import generator
+from network.foreign_files import BadFile
+from scenarios.builders.random_values import generator
 from scenarios.builders.recordings import place, told
 from scenarios.schema import hardware
 from scenarios.text.faults import BadScenario
@@ -70,11 +70,11 @@ def _sessions(said: hardware.Presence, name: str, seed: int, hour: float) -> Ite
         return int.from_bytes(blake2b(f"{seed} {kind} of {name}".encode(), digest_size=8).digest())
 
     if drawn := said.renewal:
-        yield Renewal(own("renewal"), drawn.mean_on_s, drawn.mean_off_s, drawn.cv_on, drawn.cv_off)
+        yield RenewalSessions(own("renewal"), drawn.mean_on_s, drawn.mean_off_s, drawn.cv_on, drawn.cv_off)
     if said.night:
         yield night(own("night"), hour)
     if said.diurnal and said.diurnal.arrive and said.diurnal.leave:
-        yield Diurnal(own("diurnal"), said.diurnal.arrive, said.diurnal.leave, hour)
+        yield DiurnalSessions(own("diurnal"), said.diurnal.arrive, said.diurnal.leave, hour)
 
 
 def _daily(start: float, end: float, hour: float) -> RecordedPresence:
@@ -84,9 +84,9 @@ def _daily(start: float, end: float, hour: float) -> RecordedPresence:
 
 
 @lru_cache(maxsize=16)
-def _off(off: tuple[tuple[float, float], ...]) -> Presence:
+def _off(off: tuple[tuple[float, float], ...]) -> StatedPresence:
     """Returns the absences, one object for all devices of a group, as there may be thousands."""
-    return Presence(off)
+    return StatedPresence(off)
 
 
 @lru_cache(maxsize=16)

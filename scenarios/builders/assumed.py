@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from network.links.synth import named
 from scenarios.builders import recordings
-from scenarios.schema import links
+from scenarios.schema import link_keys
 from scenarios.schema.hardware import Group
 from scenarios.schema.scenario import Scenario
 
 TCP = {"tcp", "windows"}  # the models that know TCP's settings
-Said = links.Links | links.Shared | links.Link
 
 
 def assumptions(scenario: Scenario) -> Iterator[str]:
@@ -24,7 +23,7 @@ def assumptions(scenario: Scenario) -> Iterator[str]:
         if said.trace:
             with recordings.told(called):
                 yield from (f"{called}: {text}" for text in recordings.notes(said))
-        if said.radio and not isinstance(said, links.Links):
+        if said.radio and not isinstance(said, link_keys.Links):
             yield f"{called}: its generated rates are those of one phone, used here as a capacity that devices share"
     yield from _radios([said for _, said in everything])
     yield from _unused(scenario)
@@ -34,7 +33,7 @@ def assumptions(scenario: Scenario) -> Iterator[str]:
         yield f"links of the models {' and '.join(models)} share the server's link, but their shares cannot be compared"
 
 
-def _links(scenario: Scenario) -> Sequence[tuple[str, Said]]:
+def _links(scenario: Scenario) -> Sequence[tuple[str, link_keys.AnyLink]]:
     """Returns all links, each with its name for a reader."""
     return [
         *((group.name or group.profile, group.link) for group in scenario.fleet),
@@ -43,11 +42,11 @@ def _links(scenario: Scenario) -> Sequence[tuple[str, Said]]:
     ]
 
 
-def _models(scenario: Scenario) -> set[links.NetworkModel]:
+def _models(scenario: Scenario) -> set[link_keys.NetworkModel]:
     return {_model(group, scenario) for group in scenario.fleet}
 
 
-def _model(group: Group, scenario: Scenario) -> links.NetworkModel:
+def _model(group: Group, scenario: Scenario) -> link_keys.NetworkModel:
     """Returns the model of the group's links; beside windows `tcp` counts as windows, as only shared links have
     queues."""
     if scenario.network_model == "windows":
@@ -55,25 +54,20 @@ def _model(group: Group, scenario: Scenario) -> links.NetworkModel:
     return group.link.model or scenario.network_model
 
 
-def _radios(said: Sequence[Said]) -> Iterator[str]:
+def _radios(said: Sequence[link_keys.AnyLink]) -> Iterator[str]:
     """Yields numbers of the links' presets that nobody measured."""
-    users: dict[str, list[Said]] = {}
+    users: dict[str, list[link_keys.AnyLink]] = {}
     for each in said:
         if each.radio:
             users.setdefault(each.radio, []).append(each)
     for radio, of in users.items():
         assumed = {what for what, source in named(radio).sources.items() if "assumed" in source}
-        if not any(map(_takes_latency, of)):
+        if not any(isinstance(each, link_keys.Links) and each.latency_ms is None for each in of):
             assumed.discard("latency_ms")
         if "rates_mbit_s" in assumed:
             yield f"radio {radio}: its rates are assumed, nobody measured them"
         elif assumed:
             yield f"radio {radio}: its rates were measured, other numbers are assumed ({', '.join(sorted(assumed))})"
-
-
-def _takes_latency(said: Said) -> bool:
-    """Returns true if the link has the latency of its radio."""
-    return isinstance(said, links.Links) and said.latency_ms is None
 
 
 def _unused(scenario: Scenario) -> Iterator[str]:
@@ -82,15 +76,10 @@ def _unused(scenario: Scenario) -> Iterator[str]:
         model = _model(group, scenario)
         if group.link.loss and model not in TCP:
             yield f"{group.name or group.profile}: loss is not used, as links of the model {model} lose nothing"
-    keys = _changed(scenario.network)
+    fields = link_keys.Transport.model_fields
+    keys = [key for key, value in scenario.network if key != "model" and value != fields[key].default]
     if keys and not TCP & _models(scenario):
         yield f"network: {', '.join(keys)} is not used, as no link is of the model tcp or windows"
-
-
-def _changed(network: links.Transport) -> list[str]:
-    """Returns the keys of TCP that do not have their default."""
-    fields = links.Transport.model_fields
-    return [key for key, value in network if key != "model" and value != fields[key].default]
 
 
 def _buffers(scenario: Scenario) -> Iterator[str]:
@@ -99,11 +88,11 @@ def _buffers(scenario: Scenario) -> Iterator[str]:
     if "windows" in models:
         return
     for called, said in _links(scenario):
-        if not isinstance(said, links.Links) and said.kind:
+        if not isinstance(said, link_keys.Links) and said.kind:
             yield f"{called}: kind is not used, as only the model windows has queues by kind"
     if "tcp" in models and scenario.network.congestion != "bbr":
         return
     why = "flows of bbr share equally" if "tcp" in models else "no link is of the model tcp or windows"
     for called, said in _links(scenario):
-        if not isinstance(said, links.Links) and said.buffer_kb:
+        if not isinstance(said, link_keys.Links) and said.buffer_kb:
             yield f"{called}: buffer_kb is not used, as {why}"

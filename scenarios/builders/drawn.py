@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from devices import splits
 from devices.data.dataset import Dataset
-from scenarios.builders.drawing import generator
+from scenarios.builders.random_values import generator
 from scenarios.builders.roster import Made, sample
 
 Slices = tuple[ndarray, ...]  # a device's examples of each time slice

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from network.links.trace import Direction
-from scenarios.builders.drawing import highest, value
 from scenarios.builders.machines import roster
+from scenarios.builders.random_values import highest, value
 from scenarios.builders.recordings import MBIT
 from scenarios.builders.roster import EACH
 from scenarios.builders.wiring import WAYS
-from scenarios.schema import links
+from scenarios.schema import link_keys
 from scenarios.schema.draws import Draw
 from scenarios.schema.scenario import Scenario
 
@@ -66,7 +66,7 @@ def _wanted(scenario: Scenario, name: str | None, way: Direction, peaks: Peaks) 
     """Returns the highest rates of the devices behind a shared link, bytes/s, and the number of devices with each."""
     found = []
     for number, group in enumerate(scenario.fleet):
-        stations = links.listed(group.link.via) or (None,)
+        stations = link_keys.listed(group.link.via) or (None,)
         behind = sum(name in _upwards(scenario, station) for station in stations)
         if behind:
             in_turn = behind * math.ceil(group.count / len(stations))

@@ -9,10 +9,10 @@ from typing import Any
 
 from devices.device import NEVER, Device, Profile, profiles
 from devices.generated_presence import Undrawn
-from devices.presence import Presence
+from devices.presence import StatedPresence
 from network.links.link import Link
 from scenarios.builders import absence, boards, wiring
-from scenarios.builders.drawing import check_range, value
+from scenarios.builders.random_values import check_range, value
 from scenarios.builders.roster import EACH, MANY, Made, Roster, sample
 from scenarios.schema import hardware
 from scenarios.schema.scenario import Scenario
@@ -33,11 +33,26 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
     names = roster(scenario)
     devices, links = unseen(scenario)
     for group in scenario.fleet if len(names) > EACH else ():
-        _check_ranges(group)
+        link = group.link
+        for what, amount in (
+            ("speed", group.speed_gflop_s),
+            ("memory_bandwidth", group.memory_bandwidth_gb_s),
+            ("overhead", group.overhead_ms),
+            ("memory", group.memory_mb),
+            ("down", link.down_mbit_s),
+            ("up", link.up_mbit_s),
+            ("latency", link.latency_ms),
+        ):
+            if amount is not None:
+                check_range(amount, group.name or group.profile, what)
     heard: set[int] = set()
     for name in sample(names):
         number = names.place(name)[0]
-        _check_presence(devices[name])
+        device = devices[name]
+        try:
+            device.presence.next_on(0.0)
+        except Undrawn as error:
+            raise BadScenario(f"fleet: {device.name} is not found online: {error}") from None
         if number not in heard or not scenario.fleet[number].link.radio:
             links.get(name)
         heard.add(number)
@@ -57,14 +72,6 @@ def roster(scenario: Scenario) -> Roster:
     return Roster(tuple((group.name or group.profile, group.count) for group in scenario.fleet))
 
 
-def _check_presence(device: Device) -> None:
-    """Raises BadScenario for kinds of presence that never hold together as far as they are drawn."""
-    try:
-        device.presence.next_on(0.0)
-    except Undrawn as error:
-        raise BadScenario(f"fleet: {device.name} is not found online: {error}") from None
-
-
 def always_on(scenario: Scenario) -> bool:
     """Returns true if no device ever goes offline, judging by the groups without making the devices."""
     return all(group.presence == hardware.Presence() for group in scenario.fleet)
@@ -79,24 +86,8 @@ def _link(scenario: Scenario, roster: Roster, name: str) -> Link:
     return wiring.link(name, number, scenario.fleet[group].link, scenario)
 
 
-def _check_ranges(group: hardware.Group) -> None:
-    """Raises BadScenario for draws that may be out of bounds: not every device is made before it is played."""
-    link = group.link
-    for what, amount in (
-        ("speed", group.speed_gflop_s),
-        ("memory_bandwidth", group.memory_bandwidth_gb_s),
-        ("overhead", group.overhead_ms),
-        ("memory", group.memory_mb),
-        ("down", link.down_mbit_s),
-        ("up", link.up_mbit_s),
-        ("latency", link.latency_ms),
-    ):
-        if amount is not None:
-            check_range(amount, group.name or group.profile, what)
-
-
 def server(scenario: Scenario) -> tuple[Device, Link]:
-    return Device("server", boards.known(scenario)[scenario.server.profile], Presence()), wiring.server(scenario)
+    return Device("server", boards.known(scenario)[scenario.server.profile], StatedPresence()), wiring.server(scenario)
 
 
 def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Profile] | None = None) -> Device:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy import ndarray
-from torch import nn
 
 from algorithms import models
 from algorithms import own as networks
@@ -68,7 +67,11 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
         logits = f"it must return the logits, {wanted[-1]} for 2 examples, or what has them as `logits`"
         raise BadScenario(f"{name} returns {said}; {logits}", MODEL)
     outputs = next((each for each in both if tuple(each.shape) not in wanted), both[-1])
-    if tuple(outputs.shape) not in wanted or (data.y.ndim > 1 and outputs.dim() < 3) or not _learns(module):
+    if (
+        tuple(outputs.shape) not in wanted
+        or (data.y.ndim > 1 and outputs.dim() < 3)
+        or not any(parameter.requires_grad for parameter in module.parameters())
+    ):
         raise BadScenario(
             f"{name} gives {tuple(outputs.shape)} for 2 examples; {data.name} has {data.classes} classes, "
             f"so it must be {wanted[-1]}, from parameters that can be trained",
@@ -83,16 +86,6 @@ def _shape_of(data: Dataset) -> str:
 def check_enough(scenario: Scenario, data: Dataset) -> None:
     """Raises BadScenario if there are more devices than examples, and they are not to share any; or if there are no
     test examples, and something depends on them."""
-    _check_tested(scenario, data)
-    if scenario.devices > len(data.y) and scenario.data.split.kind != "draw":
-        raise BadScenario(
-            f"{scenario.devices} devices, but {data.name} has {len(data.y)} training examples; devices may share them, "
-            f"as data.split: {{kind: draw, each: 50}}",
-            ("fleet",),
-        )
-
-
-def _check_tested(scenario: Scenario, data: Dataset) -> None:
     rounds, said = scenario.rounds, list[tuple[tuple[str | int, ...], str]]()
     said += [(("rounds", "targets", n), target.metric) for n, target in enumerate(rounds.targets)]
     said += [(("rounds", "stop_at"), rounds.stop_at.metric)] if rounds.stop_at else []
@@ -101,6 +94,12 @@ def _check_tested(scenario: Scenario, data: Dataset) -> None:
         if metric != "validation" and not len(data.y_test):
             message = f"{metric} can never be seen: {data.name} has no test examples; the metric must be validation"
             raise BadScenario(message, loc)
+    if scenario.devices > len(data.y) and scenario.data.split.kind != "draw":
+        raise BadScenario(
+            f"{scenario.devices} devices, but {data.name} has {len(data.y)} training examples; devices may share them, "
+            f"as data.split: {{kind: draw, each: 50}}",
+            ("fleet",),
+        )
 
 
 def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
@@ -121,7 +120,11 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
     if not said.proxy.overlap:
         pool = np.setdiff1d(pool, proxy)
     if said.split.kind == "draw" and len(fleet) > min(len(pool), MANY):
-        return _drawn(said, data, pool, proxy, fleet, rng)
+        if said.proxy.owners:
+            raise ValueError("proxy.owners belongs to a natural split")
+        root, each = int(rng.integers(2**62)), said.split.each or 1
+        drawing = Drawing(Known.of(data), pool, proxy, each, said.validation, len(fleet), root)
+        return {**drawing.shares(fleet), "proxy": proxy, "test": None}
     names = all_names(fleet)
     if len(pool) < len(names):
         raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
@@ -145,22 +148,6 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
             parts["tests"][name] = by_cycle(mine, data.cycle_test, data.cycles)
     _check_all_train(parts["train"], data)
     return parts
-
-
-def _drawn(
-    said: Data,
-    data: Dataset,
-    pool: ndarray,
-    proxy: ndarray,
-    fleet: Collection[str],
-    rng: np.random.Generator,
-) -> dict[str, Any]:
-    """Returns examples that each device draws when it is asked."""
-    if said.proxy.owners:
-        raise ValueError("proxy.owners belongs to a natural split")
-    root, each = int(rng.integers(2**62)), said.split.each or 1
-    drawing = Drawing(Known.of(data), pool, proxy, each, said.validation, len(fleet), root)
-    return {**drawing.shares(fleet), "proxy": proxy, "test": None}
 
 
 def _check_all_train(parts: Mapping[str, Sequence[ndarray]], data: Dataset) -> None:
@@ -218,7 +205,3 @@ def _of_owners(
     known = splits.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
     tested = np.sort(np.concatenate(splits.owned(data.owner_test, known)))
     return splits.among(data.owner, known, size, rng), tested
-
-
-def _learns(module: nn.Module) -> bool:
-    return any(parameter.requires_grad for parameter in module.parameters())

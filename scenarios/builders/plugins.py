@@ -26,18 +26,19 @@ from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
 from scenarios.builders import reads
 from scenarios.builders.slips import NO_OPTIONS, annotated, slips
-from scenarios.schema import rounds
+from scenarios.schema import training as schema
 from scenarios.schema.entries import Encoding, Entry
 from scenarios.schema.known import GROUP
 from scenarios.text.faults import Fault, did_you_mean, faults_of, short
-from scenarios.text.source import Loc
+from scenarios.text.yaml_source import Loc
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
 ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
 
 
 class Unknown(ValueError):  # noqa: N818  what it is, not what went wrong
-    """A name that does not exist, or is not what is needed; the message says what would be right."""
+    """The error for a name that does not exist, or has another kind than is needed; the message says what would be
+    right."""
 
 
 @cache
@@ -117,7 +118,7 @@ def advice(path: str, error: BaseException) -> str:
     return "it must be package.module:name"
 
 
-def algorithm(entry: Entry, shared: rounds.Training, per_cycle: int = 0) -> Algorithm:
+def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algorithm:
     """Returns the algorithm of an entry, with its options; `training` overrides single values of the shared
     training.
 
@@ -129,7 +130,7 @@ def algorithm(entry: Entry, shared: rounds.Training, per_cycle: int = 0) -> Algo
     return made
 
 
-def training_of(entry: Entry, shared: rounds.Training) -> rounds.Training:
+def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
     """Returns the shared training, overridden by a preset of the algorithm and then by the entry itself.
 
     Raises Unknown for a preset of an unknown key, ValidationError for values that do not fit.
@@ -138,7 +139,7 @@ def training_of(entry: Entry, shared: rounds.Training) -> rounds.Training:
     if named := entry.options.get("preset"):  # else the class is not looked at: a report need not import torch
         preset = getattr(kind(entry.key), "trainings", {}).get(str(named), {})
     own = entry.options.get("training") or {}
-    return rounds.Training.model_validate({**shared.model_dump(), **preset, **own})
+    return schema.Training.model_validate({**shared.model_dump(), **preset, **own})
 
 
 def encoding(entry: Entry, made: Algorithm) -> Encoding:
@@ -147,8 +148,11 @@ def encoding(entry: Entry, made: Algorithm) -> Encoding:
     Raises ValidationError for what is no encoding at all, ValueError for a kind or a name that there is not.
     """
     said = Encoding.model_validate(entry.options.get("encoding") or {})
+    # Squared gradients beside what loses: bfloat16, if the algorithm and the entry say nothing of them.
+    lossy = any(parse(how).lossy for how in said.up.values())
+    squares = {name: "bfloat16" for name in made.squares if lossy and name not in made.encodings}
     return Encoding(
-        up=_way("up", {**_squares(made, said.up), **said.up}, made.uploads, entry, made),
+        up=_way("up", {**squares, **said.up}, made.uploads, entry, made),
         down=_way("down", said.down, made.downloads, entry, made),
     )
 
@@ -168,13 +172,7 @@ def _way(way: str, said: Mapping[str, str], kinds: Collection[str], entry: Entry
     return found
 
 
-def _squares(made: Algorithm, said: Mapping[str, str]) -> dict[str, str]:
-    """Returns bfloat16 for squared gradients beside lossy kinds, if the algorithm and the entry do not mention them."""
-    lossy = any(parse(how).lossy for how in said.values())
-    return {name: "bfloat16" for name in made.squares if lossy and name not in made.encodings}
-
-
-def faults(entry: Entry, shared: rounds.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
+def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
     """Returns the faults of an entry at `loc`."""
     inside = (*loc, entry.key)
     own = entry.options.get("training") or {}
@@ -187,7 +185,7 @@ def faults(entry: Entry, shared: rounds.Training, loc: Loc, per_cycle: int = 0) 
     except Unknown as error:
         found.append(Fault(inside, str(error), of_key=True))
     except ValidationError as error:
-        parts = {part.__name__: part for part in (rounds.Training, Encoding)}
+        parts = {part.__name__: part for part in (schema.Training, Encoding)}
         part = parts.get(error.title)
         model, where = (part, (*inside, part.__name__.lower())) if part else (kind(entry.key), inside)
         found.extend(_hinted(fault, model) for fault in faults_of(error, model, where))

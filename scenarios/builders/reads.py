@@ -32,7 +32,7 @@ Sign = tuple[int, int, int]  # a file's size in bytes, and its times of change i
 
 
 class Read(NamedTuple):
-    """One read. Of a file its sign, of a folder the names in it; None: there was none."""
+    """One read: of a file its sign, of a folder the names in it; None if it did not exist."""
 
     kind: Kind  # module: where the code lies that reads; start: where the command was started
     name: str = ""  # a path, or the name of a variable or module

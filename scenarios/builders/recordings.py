@@ -10,18 +10,18 @@ from pathlib import Path
 
 from numpy.random import Generator
 
-from network.files import BadFile, bad
+from network.foreign_files import BadFile, bad
 from network.links.trace import Direction, Trace
-from network.traces.folder import Gathered, Traces, find, gather, summed
-from scenarios.builders.drawing import generator, value
-from scenarios.schema import links
+from network.traces.trace_folders import Gathered, Traces, find, gather, summed
+from scenarios.builders.random_values import generator, value
+from scenarios.schema import link_keys
 from scenarios.text.faults import BadScenario
 
 MBIT = 1e6 / 8  # bytes
 WAYS: tuple[Direction, Direction] = ("down", "up")
 
 
-def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -> tuple[Trace, float | Trace]:
+def rates(name: str, said: link_keys.AnyLink, seed: int) -> tuple[Trace, float | Trace]:
     """Returns the rates down and up that a device's link or a shared link replays, from a file that is drawn.
 
     Raises BadFile for files that are damaged, or do not say what the link is.
@@ -36,7 +36,7 @@ def rates(name: str, said: links.Links | links.Shared | links.Link, seed: int) -
         up = _uplink(downs, number, said.trace, mine)
     else:
         up = value(said.up_mbit_s, name, "up", seed) * MBIT
-    if not isinstance(said, links.Links):
+    if not isinstance(said, link_keys.Links):
         _refuse_achieved((down, up), "")
     elif said.via:
         _refuse_achieved((down, up), "leave link.via out, or ")
@@ -60,7 +60,7 @@ def told(where: str) -> Iterator[None]:
         raise BadScenario(f"{where}: {error}") from None
 
 
-def notes(said: links.Links | links.Shared | links.Link) -> Iterator[str]:
+def notes(said: link_keys.AnyLink) -> Iterator[str]:
     """Yields remarks about the recordings of a link, each a part of a sentence.
 
     Raises BadFile for recordings that cannot be read.
@@ -77,18 +77,18 @@ def notes(said: links.Links | links.Shared | links.Link) -> Iterator[str]:
 
 
 def _latencies(
-    said: links.Links | links.Shared | links.Link,
+    said: link_keys.AnyLink,
     downs: Sequence[Trace],
 ) -> Iterator[str]:
     """Yields remarks about recorded latencies that are not used, or are missing."""
-    if not isinstance(said, links.Links):
+    if not isinstance(said, link_keys.Links):
         if any(down.latency is not None or down.loss is not None for down in downs):
             yield "recorded latencies and losses are left out: what is shared has none, links have their own"
     elif said.latency_ms is None and any(down.latency is None for down in downs):
         yield "no latency was recorded or is said, so it is taken to be 0; give link.latency_ms"
 
 
-def _assumed_uplinks(said: links.Recorded, recorded: Sequence[Traces]) -> Iterator[str]:
+def _assumed_uplinks(said: link_keys.Recorded, recorded: Sequence[Traces]) -> Iterator[str]:
     """Yields remarks about uplinks that were not recorded."""
     if said.up_ratio is None and not said.symmetric:
         return
@@ -105,15 +105,15 @@ def _assumed_uplinks(said: links.Recorded, recorded: Sequence[Traces]) -> Iterat
         yield f"their recordings have an uplink, which is replayed; {key} is said of none"
 
 
-def _passed(said: links.Recorded) -> Iterator[str]:
+def _passed(said: link_keys.Recorded) -> Iterator[str]:
     """Yields the files of folders that are not replayed."""
     for way in WAYS:
-        for path in links.listed(said.down if way == "down" else said.up):
+        for path in link_keys.listed(said.down if way == "down" else said.up):
             if passed := _gathered((place(path),), said.format, way, Path.cwd()).passed:
                 yield f"left out of {path}: {summed(passed)}"
 
 
-def _uplink(downs: Sequence[Traces], number: int, said: links.Recorded, mine: Generator) -> Trace:
+def _uplink(downs: Sequence[Traces], number: int, said: link_keys.Recorded, mine: Generator) -> Trace:
     """Returns the uplink of a downlink: uplinks that are named (as many as downlinks go in pairs, else one is drawn),
     else its own, else an assumed one."""
     down = downs[number]["down"]
@@ -148,9 +148,9 @@ def _gathered(
     return Gathered(tuple(recording for each in found for recording in each.recordings), passed)
 
 
-def _recordings(said: links.Recorded, way: Direction) -> list[Traces]:
+def _recordings(said: link_keys.Recorded, way: Direction) -> list[Traces]:
     """Returns the recordings that a link names for a direction."""
-    places = tuple(place(path) for path in links.listed(said.down if way == "down" else said.up))
+    places = tuple(place(path) for path in link_keys.listed(said.down if way == "down" else said.up))
     return [each.traces for each in _gathered(places, said.format, way, Path.cwd()).recordings]
 
 

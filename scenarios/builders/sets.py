@@ -50,7 +50,12 @@ def dataset(said: Data) -> Dataset:
 def _read(said: Data) -> Dataset:
     """Returns a data set that comes with fedlapse."""
     reader = resolve_name(SETS[said.set])
-    options = _options(said)
+    known = options_of(said.set)
+    for name in said.options:
+        if name not in known:
+            takes = did_you_mean(name, known) if known else f"{said.set} takes none"
+            raise BadScenario(f"there is no option {name!r}; {takes}", ("data", "options", name))
+    options = dict(said.options)
     if "root" in signature(reader).parameters:
         options["root"] = _folder(said)
     if "download" in signature(reader).parameters:
@@ -68,15 +73,6 @@ def _read(said: Data) -> Dataset:
 def options_of(name: str) -> list[str]:
     """Returns the options of a data set's reader, besides `root` and `download`."""
     return [option for option in signature(resolve_name(SETS[name])).parameters if option not in OF_THE_DATA]
-
-
-def _options(said: Data) -> dict[str, Any]:
-    known = options_of(said.set)
-    for name in said.options:
-        if name not in known:
-            takes = did_you_mean(name, known) if known else f"{said.set} takes none"
-            raise BadScenario(f"there is no option {name!r}; {takes}", ("data", "options", name))
-    return dict(said.options)
 
 
 def _folder(said: Data) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from network.files import BadFile
+from network.foreign_files import BadFile
 from network.links.link import Link
 from network.links.rate import Rate
 from network.links.synth import named, synth
@@ -14,22 +14,22 @@ from network.links.tcp import Tcp
 from network.links.trace import Direction
 from network.sharing.flow import Shared, Topology
 from scenarios.builders import recordings
-from scenarios.builders.drawing import generator, value
+from scenarios.builders.random_values import generator, value
 from scenarios.builders.recordings import MBIT
-from scenarios.schema import links
+from scenarios.schema import link_keys
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, Fault
-from scenarios.text.source import Loc
+from scenarios.text.yaml_source import Loc
 
 HOUR = 3600.0  # s, after which a generated link repeats
 WAYS: tuple[Direction, Direction] = ("down", "up")
 
 
-def link(name: str, number: int, said: links.Links, scenario: Scenario) -> Link:
+def link(name: str, number: int, said: link_keys.Links, scenario: Scenario) -> Link:
     """Returns the link of one device, the `number`-th of the fleet. Raises BadScenario for recordings that cannot be
     used."""
     tcp = transport(scenario.network, said.model or scenario.network_model)
-    stations = links.listed(said.via)
+    stations = link_keys.listed(said.via)
     via = stations[number % len(stations)] if stations else None
     if said.trace and via and scenario.topology[via].trace:
         raise BadScenario(f"fleet: {name} has a trace, and {via} is recorded already; give up_mbit_s and down_mbit_s")
@@ -40,16 +40,14 @@ def link(name: str, number: int, said: links.Links, scenario: Scenario) -> Link:
     return Link(up, down, latency, said.loss, tcp, via).at(latency)
 
 
-def _latency(name: str, said: links.Links, seed: int) -> float | None:
+def _latency(name: str, said: link_keys.Links, seed: int) -> float | None:
     """Returns the latency of the scenario or of the radio's preset, in s; None if neither has one."""
     if said.latency_ms is not None:
         return value(said.latency_ms, name, "latency", seed) / 1e3
     return named(said.radio).latency if said.radio else None
 
 
-def _rates(
-    name: str, said: links.Links | links.Shared | links.Link, seed: int, where: str
-) -> tuple[float | Rate, float | Rate]:
+def _rates(name: str, said: link_keys.AnyLink, seed: int, where: str) -> tuple[float | Rate, float | Rate]:
     """Returns the rates of a link down and up, bytes/s; `where` names it in errors."""
     if said.trace:
         with recordings.told(where):
@@ -64,7 +62,7 @@ def _rates(
 
 
 @lru_cache(maxsize=64)
-def transport(said: links.Transport, model: links.NetworkModel) -> Tcp:
+def transport(said: link_keys.Transport, model: link_keys.NetworkModel) -> Tcp:
     """Returns the TCP settings of a link of this model, which is not `auto`."""
     windows = model == "windows"
     settings = {**said.model_dump(exclude={"window_mb"}), "model": "tcp" if windows else model, "windows": windows}
@@ -73,7 +71,7 @@ def transport(said: links.Transport, model: links.NetworkModel) -> Tcp:
 
 def faults(scenario: Scenario) -> Iterator[Fault]:
     """Yields faults of the recordings that a scenario names; one recording of each link is tried."""
-    every: list[tuple[Loc, links.Links | links.Shared | links.Link]] = [
+    every: list[tuple[Loc, link_keys.AnyLink]] = [
         *((("fleet", number, "link"), group.link) for number, group in enumerate(scenario.fleet)),
         *((("topology", name), said) for name, said in scenario.topology.items()),
         (("server", "link"), scenario.server.link),
@@ -96,10 +94,10 @@ def server(scenario: Scenario) -> Link:
     return Link(up, down, latency, tcp=tcp, buffer=_buffer(said, scenario)).at(latency)
 
 
-def _buffer(said: links.Link | links.Shared, scenario: Scenario) -> float:
+def _buffer(said: link_keys.Link | link_keys.Shared, scenario: Scenario) -> float:
     """Returns the bytes that may wait, from the scenario or the kind of link; 0 if neither says."""
     if said.buffer_kb is None and said.kind and scenario.network_model == "windows":
-        return links.BUFFERS_KB[said.kind] * 1e3
+        return link_keys.BUFFERS_KB[said.kind] * 1e3
     return (said.buffer_kb or 0.0) * 1e3
 
 

@@ -10,7 +10,7 @@ from devices import generated_presence
 from devices.profiles import QUANTITIES, Quantity
 from scenarios.schema.draws import DrawnAmount, DrawnRate
 from scenarios.schema.keys import LONG, Count, Name, Part, says
-from scenarios.schema.links import Link, Links, Path
+from scenarios.schema.link_keys import Link, Links, Path
 
 
 class Server(Part):
@@ -40,12 +40,12 @@ class Renewal(Part):
     cv_on: Annotated[float, Field(ge=0, le=10)] = says(
         "Coefficient of variation of online sessions; with 0 all have the same length.",
         1.5,
-        default=generated_presence.Renewal.cv_on,
+        default=generated_presence.RenewalSessions.cv_on,
     )
     cv_off: Annotated[float, Field(ge=0, le=10)] = says(
         "Coefficient of variation of absences; with 0 all have the same length.",
         1.5,
-        default=generated_presence.Renewal.cv_off,
+        default=generated_presence.RenewalSessions.cv_off,
     )
 
 

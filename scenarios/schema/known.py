@@ -14,7 +14,7 @@ from pydantic import create_model
 
 from scenarios.schema.entries import Encoding
 from scenarios.schema.keys import Part
-from scenarios.schema.rounds import Training
+from scenarios.schema.training import Training
 
 GROUP = "fedlapse.algorithms"  # of the entry points of installed algorithms
 TYPES = {"boolean": bool, "integer": int, "number": float, "string": str}

@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Presence, Server
 from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, says
-from scenarios.schema.links import NetworkModel, Shared, Transport
-from scenarios.schema.protocol import Protocol
-from scenarios.schema.rounds import Evaluate, Metric, Rounds, Training
+from scenarios.schema.link_keys import NetworkModel, Shared, Transport
+from scenarios.schema.study import Protocol
+from scenarios.schema.training import Evaluate, Metric, Rounds, Training
 from scenarios.schema.tuning import Tune
-from scenarios.text.source import Source
+from scenarios.text.yaml_source import YamlSource
 
 
 class Split(Part):
@@ -202,7 +202,7 @@ class Scenario(Part):
         "Local training on the devices.", {"epochs": 5, "batch": 10, "lr": 0.05}, default=Training()
     )
     rounds: Rounds = says("Number of rounds, and the rules of each.", {"max": 30, "fraction": 0.3}, default=Rounds())
-    evaluate: Evaluate = says("Evaluation of models.", {"every": 1}, default=Evaluate())
+    evaluate: Evaluate = says("Evaluation of the models during a run.", {"every": 1}, default=Evaluate())
     network: Transport = says("Transport of bytes on all links.", {"model": "ideal"}, default=Transport())
     topology: dict[Name, Shared] = says(
         "Access points, cells and backhauls that devices share, by name. Without any, each device is connected "
@@ -266,7 +266,7 @@ class Scenario(Part):
     )
 
     @cached_property
-    def source(self) -> Source | None:
+    def source(self) -> YamlSource | None:
         """The text of the scenario, with the place of each value; None if it was built from plain values."""
         return None
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seed, Share, says
-from scenarios.schema.links import Path
+from scenarios.schema.link_keys import Path
 
 Choice = bool | int | float | str
 Choices = Annotated[tuple[Choice, ...], Field(min_length=1, max_length=100)]

@@ -29,7 +29,8 @@ class Dimension:
         """Returns the value in SI units. Raises ValueError, with one sentence, for a text of another form."""
         found = re.fullmatch(rf"\s*({NUMBER})\s*(\S+)\s*", text)
         if not found or found[2] not in self.units:
-            raise ValueError(f"{text!r} is not a {self.name}; write it as {self.example} ({', '.join(self._usual())})")
+            usual = ", ".join(unit for unit in self.units if unit[:2] not in BINARY)
+            raise ValueError(f"{text!r} is not a {self.name}; write it as {self.example} ({usual})")
         value = float(found[1]) * self.units[found[2]]
         if not self.least < value < math.inf:
             raise ValueError(f"a {self.name} of {text} is out of range; it must be positive and finite")
@@ -53,9 +54,6 @@ class Dimension:
         if not begins < ends:
             raise ValueError(f"{text}: a range goes from the smaller to the larger {self.name}")
         return begins, ends
-
-    def _usual(self) -> list[str]:
-        return [unit for unit in self.units if unit[:2] not in BINARY]
 
 
 RATE = Dimension(

@@ -1,4 +1,4 @@
-"""Errors of a scenario: all at once, with their places and what would be right."""
+"""Errors of a scenario: all at once, with their places and corrections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from scenarios.text.dimensions import NUMBER, without_unit
-from scenarios.text.source import Loc, Mark, Source
+from scenarios.text.yaml_source import Loc, Mark, YamlSource
 
 MOST = 20  # faults that are shown
 LONGEST = 300  # characters of a line of a message; what is longer holds a user's own long text
@@ -36,7 +36,7 @@ SYNONYMS = {  # what others call it: what it may be called here
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of a scenario."""
+    """One fault of a scenario: its place and its message."""
 
     loc: Loc
     message: str
@@ -44,7 +44,7 @@ class Fault:
 
 
 class BadScenario(ValueError):  # noqa: N818  what it is, not what went wrong
-    """A scenario that cannot be run; the message says where, and what would be right.
+    """A scenario that cannot be run; the message gives the places and the corrections.
 
     Its lines are short and can be printed, whatever the scenario's own words are.  `loc` is the key that is wrong; a
     message with places in the text has none.
@@ -64,7 +64,7 @@ def in_one_line(text: str, longest: int = LONGEST) -> str:
     return line if len(line) <= longest else f"{line[:half]}{GAP}{line[-half:]}"
 
 
-def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
+def bad(source: YamlSource, faults: Iterable[Fault]) -> BadScenario:
     """Returns the error that lists all faults, each with file:line:col, the line and a caret."""
     marked = [(source.mark(fault.loc, fault.of_key), fault) for fault in faults]
     # what stands once in the text, and is used in several places by an anchor, is wrong once
@@ -75,7 +75,7 @@ def bad(source: Source, faults: Iterable[Fault]) -> BadScenario:
 
 
 @contextmanager
-def placed(source: Source | None) -> Iterator[None]:
+def placed(source: YamlSource | None) -> Iterator[None]:
     """A context that adds the place in the text to an error found once the scenario's data are read."""
     try:
         yield
@@ -83,7 +83,7 @@ def placed(source: Source | None) -> Iterator[None]:
         raise (bad(source, [error.fault]) if source and error.fault.loc else error) from None
 
 
-def unreadable(source: Source, message: str, mark: Mark | None) -> BadScenario:
+def unreadable(source: YamlSource, message: str, mark: Mark | None) -> BadScenario:
     """Returns the error of a text that cannot be read as a scenario."""
     return BadScenario(_placed(source, in_one_line(message), mark))
 
@@ -114,7 +114,7 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
     inner = tuple(part for part in said["loc"] if not str(part).startswith("<"))
     loc, name = (*prefix, *inner), str(inner[-1]) if inner else ""
     if said["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        hint = did_you_mean(name, _keys(model, inner[:-1]))
+        hint = did_you_mean(name, list(_fields(_part(model, inner[:-1]))))
         return Fault(loc, f"unknown key {name!r}; {hint}", of_key=True)
     if said["type"].startswith("missing"):
         return Fault(loc[:-1], f"{name!r} is missing", of_key=True)
@@ -122,7 +122,7 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
 
 
 def _of_value(said: Any, key: str) -> str:
-    """Returns the fault of a value, and what would be right."""
+    """Returns the message for a wrong value, with the correction."""
     given = said.get("input")
     if said["type"] == "value_error":  # our own words, which name the value
         return str(said["msg"]).removeprefix("Value error, ")
@@ -134,7 +134,7 @@ def _of_value(said: Any, key: str) -> str:
 
 
 def _demand(said: Any) -> str:
-    """Returns what the value must be."""
+    """Returns the requirement on the value, from pydantic's error."""
     ctx = said.get("ctx", {})
     match said["type"]:
         case "string_pattern_mismatch":
@@ -183,7 +183,8 @@ def _hint(said: Any, key: str, given: Any) -> str:
         return f"; as [{given}]"
     if given == 0 and "fleet" in said["loc"] and key.endswith("_mbit_s"):
         return "; a device that is off is written `presence: {off: [[0, .inf]]}`"
-    if _is_percentage(said, given):
+    is_number = isinstance(given, (int, float))
+    if is_number and said.get("ctx", {}).get("le") == 1 and 1 < given <= 100:
         return f"; {given:g} % is {given / 100:g}"
     return ""
 
@@ -194,11 +195,6 @@ def _number(key: str, given: str) -> str:
         return f"; the unit is in the key: write {number}"
     percent = re.fullmatch(rf"({NUMBER})\s*%", given)
     return f"; {given} is {float(percent[1]) / 100:g}" if percent else ""
-
-
-def _is_percentage(said: Any, given: Any) -> bool:
-    is_number = isinstance(given, (int, float))
-    return is_number and said.get("ctx", {}).get("le") == 1 and 1 < given <= 100
 
 
 def _in_yaml(match: re.Match[str]) -> str:
@@ -219,11 +215,6 @@ def short(value: Any) -> str:
 
 def _words(expected: str) -> list[str]:
     return [word for part in expected.split(" or ") for word in part.split(", ")]
-
-
-def _keys(model: type[Any], loc: Sequence[str | int]) -> list[str]:
-    """The keys that the part of a scenario at `loc` may have."""
-    return list(_fields(_part(model, loc)))
 
 
 def _part(model: type[Any], loc: Sequence[str | int]) -> type[Any]:
@@ -251,7 +242,7 @@ def _model(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def _shown(source: Source, fault: Fault) -> str:
+def _shown(source: YamlSource, fault: Fault) -> str:
     path, said = ".".join(map(str, fault.loc)), in_one_line(fault.message)
     typed = source.typed(fault.loc)
     if typed is not None:
@@ -260,7 +251,7 @@ def _shown(source: Source, fault: Fault) -> str:
     return _placed(source, message, source.mark(fault.loc, fault.of_key))
 
 
-def _placed(source: Source, message: str, mark: Mark | None) -> str:
+def _placed(source: YamlSource, message: str, mark: Mark | None) -> str:
     """`file:line:col: message`, and under it the line with a caret."""
     lines, name = source.text.splitlines(), in_one_line(source.name)
     if mark is None or mark[0] >= len(lines):

@@ -13,7 +13,7 @@ from algorithms.counting.cost import Meter, sgd_traffic
 from algorithms.counting.step_counts import Step
 from algorithms.models import cross_entropy
 from devices.device import Device, Profile, profiles, read_profiles
-from devices.presence import Presence
+from devices.presence import StatedPresence
 
 PLAIN = Profile("plain", 1e9, 1e8, 0.5, 10**6, "made up")
 HEADER = "name,quantity,value,unit,source,date"
@@ -27,7 +27,7 @@ FLASH = {"phone-low": 1.642, "phone-mid": 0.588, "phone-high": 0.179}  # s a bat
 
 
 def device(profile: Profile) -> Device:
-    return Device("a", profile, Presence())
+    return Device("a", profile, StatedPresence())
 
 
 def leaf_cnn() -> nn.Module:

@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from devices.traces import Log, read
-from network.files import BadFile
+from network.foreign_files import BadFile
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devices.generated_presence import DAY, HOUR, Diurnal, Renewal, night
-from devices.presence import AllOf, Presence, RecordedPresence, together
+from devices.generated_presence import DAY, HOUR, DiurnalSessions, RenewalSessions, night
+from devices.presence import AllOf, RecordedPresence, StatedPresence, together
 
 HOURS = range(24)
 MODELS = [
-    Renewal(7, 600.0, 1200.0),
+    RenewalSessions(7, 600.0, 1200.0),
     night(7, local=20.5),
     RecordedPresence(((10.0, 400.0), (900.0, 1000.0)), 1000.0, 333.0),
 ]
-SEEDED = [lambda seed: Renewal(seed, 600.0, 1200.0), lambda seed: night(seed, local=20.5)]
+SEEDED = [lambda seed: RenewalSessions(seed, 600.0, 1200.0), lambda seed: night(seed, local=20.5)]
 PIECES = st.lists(st.tuples(st.integers(0, 15), st.integers(1, 8)), max_size=5)
 
 
@@ -144,50 +144,50 @@ def sessions(model, n):
 
 
 def test_sessions_have_the_means_and_variations_that_were_asked_for():
-    lengths = sessions(Renewal(1, mean_on=600.0, mean_off=1800.0, cv_on=0.5, cv_off=1.0), 20_000)
+    lengths = sessions(RenewalSessions(1, mean_on=600.0, mean_off=1800.0, cv_on=0.5, cv_off=1.0), 20_000)
     assert np.mean(lengths[True]) == pytest.approx(600, rel=0.02)
     assert np.std(lengths[True]) / np.mean(lengths[True]) == pytest.approx(0.5, rel=0.05)
     assert np.mean(lengths[False]) == pytest.approx(1800, rel=0.04)
 
 
 def test_sessions_are_lognormal():
-    logs = np.log(sessions(Renewal(2, 3600.0, 3600.0, cv_on=1.0), 5000)[True])
+    logs = np.log(sessions(RenewalSessions(2, 3600.0, 3600.0, cv_on=1.0), 5000)[True])
     assert ((logs - logs.mean()) ** 3).mean() / logs.std() ** 3 == pytest.approx(0, abs=0.15)
 
 
 @pytest.mark.parametrize("t", [0.0, 300.0, 5000.0])
 def test_the_share_on_line_is_the_same_at_every_instant(t):
-    on = [Renewal(seed, mean_on=600.0, mean_off=1200.0).on(t) for seed in range(2000)]
+    on = [RenewalSessions(seed, mean_on=600.0, mean_off=1200.0).on(t) for seed in range(2000)]
     assert np.mean(on) == pytest.approx(1 / 3, abs=0.045)  # four standard deviations
 
 
 def test_the_first_session_is_met_in_proportion_to_its_length():
     # the mean of what is left of it is E[L^2] / 2 E[L] = mean (1 + cv^2) / 2
-    models = [Renewal(seed, mean_on=100.0, mean_off=100.0, cv_on=0.8, cv_off=0.8) for seed in range(3000)]
+    models = [RenewalSessions(seed, mean_on=100.0, mean_off=100.0, cv_on=0.8, cv_off=0.8) for seed in range(3000)]
     left = [model.next_off(0.0) if model.on(0.0) else model.next_on(0.0) for model in models]
     assert np.mean(left) == pytest.approx(100 * (1 + 0.64) / 2, rel=0.08)
 
 
 def test_without_variation_sessions_are_all_equal():
-    lengths = sessions(Renewal(1, 30.0, 70.0, cv_on=0.0, cv_off=0.0), 10)
+    lengths = sessions(RenewalSessions(1, 30.0, 70.0, cv_on=0.0, cv_off=0.0), 10)
     assert lengths == {True: pytest.approx([30.0] * 10), False: pytest.approx([70.0] * 10)}
 
 
 @pytest.mark.parametrize("wrong", [{"mean_on": 0}, {"mean_off": math.inf}, {"cv_on": -1}, {"cv_off": math.nan}])
 def test_a_renewal_without_sense_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        Renewal(**{"seed": 1, "mean_on": 60.0, "mean_off": 60.0, **wrong})
+        RenewalSessions(**{"seed": 1, "mean_on": 60.0, "mean_off": 60.0, **wrong})
 
 
 def test_beyond_what_is_remembered_is_refused(monkeypatch):
     monkeypatch.setattr("devices.generated_presence.MOST", 50)
     with pytest.raises(ValueError, match=r"drawn for 50 comings and goings, which end at .* second 1e\+06 is asked"):
-        Renewal(1, 10.0, 10.0).on(1e6)
+        RenewalSessions(1, 10.0, 10.0).on(1e6)
 
 
 def test_the_pace_of_sessions_is_what_is_counted():
-    rates = Diurnal(1, tuple(float(hour % 5) for hour in HOURS), tuple(float(hour % 3) for hour in HOURS), 0.0)
-    for model in (Renewal(1, 300.0, 900.0), night(1), rates):
+    rates = DiurnalSessions(1, tuple(float(hour % 5) for hour in HOURS), tuple(float(hour % 3) for hour in HOURS), 0.0)
+    for model in (RenewalSessions(1, 300.0, 900.0), night(1), rates):
         last = 0.0
         for _ in range(4000):
             last = model.next_off(last) if model.on(last) else model.next_on(last)
@@ -198,7 +198,7 @@ def test_the_pace_of_sessions_is_what_is_counted():
 
 
 def test_with_equal_hours_waits_are_exponential():
-    model = Diurnal(1, (2.0,) * 24, (0.5,) * 24, local=0.0)
+    model = DiurnalSessions(1, (2.0,) * 24, (0.5,) * 24, local=0.0)
     lengths = sessions(model, 4000)
     assert np.mean(lengths[True]) == pytest.approx(2 * HOUR, rel=0.07)
     assert np.mean(lengths[False]) == pytest.approx(HOUR / 2, rel=0.07)
@@ -208,7 +208,7 @@ def test_with_equal_hours_waits_are_exponential():
 
 def test_nobody_comes_in_hours_whose_rate_is_nothing():
     arrive = tuple(3.0 if hour == 22 else 0.0 for hour in HOURS)
-    model, t = Diurnal(1, arrive, (1.0,) * 24, local=5.0), 0.0
+    model, t = DiurnalSessions(1, arrive, (1.0,) * 24, local=5.0), 0.0
     for _ in range(100):
         t = model.next_on(model.next_off(t))
         assert 22 * HOUR <= (t + 5 * HOUR) % DAY <= 23 * HOUR
@@ -263,8 +263,8 @@ def test_parts_that_never_meet_end_the_search():
 
 
 def test_eligible_is_who_charges_and_has_wifi_and_is_there():
-    charging, wifi, there = night(1), night(2), Presence(((0.0, 100.0),))
-    eligible = together([charging, wifi, there, Presence()])
+    charging, wifi, there = night(1), night(2), StatedPresence(((0.0, 100.0),))
+    eligible = together([charging, wifi, there, StatedPresence()])
     t = eligible.next_on(0.0)
     assert charging.on(t)
     assert wifi.on(t)
@@ -273,7 +273,7 @@ def test_eligible_is_who_charges_and_has_wifi_and_is_there():
 
 
 def test_what_is_always_there_needs_no_part():
-    away = Presence(((1.0, 2.0),))
-    assert together([Presence(), away]) is away
-    assert together([]) == together([Presence()]) == Presence()
-    assert AllOf((Presence(),)).always
+    away = StatedPresence(((1.0, 2.0),))
+    assert together([StatedPresence(), away]) is away
+    assert together([]) == together([StatedPresence()]) == StatedPresence()
+    assert AllOf((StatedPresence(),)).always

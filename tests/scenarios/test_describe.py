@@ -9,9 +9,9 @@ from ruamel.yaml import YAML
 
 from scenarios.describe import json_schema, text
 from scenarios.load import build, shipped
-from scenarios.schema import links
+from scenarios.schema import link_keys
 from scenarios.schema.entries import Encoding
-from scenarios.schema.rounds import Training
+from scenarios.schema.training import Training
 
 SCHEMA = json_schema(own=False)
 
@@ -133,12 +133,12 @@ FLEET = [{"profile": "pi-4", "link": {"up_mbit_s": 1, "down_mbit_s": 1}}]
 FAST = {"up_mbit_s": 9, "down_mbit_s": 9}
 STATIONS = {"home-wifi": {"airtime": True}, "backhaul": FAST}
 PLACES = {  # where a part of links stands in a scenario
-    links.Transport: lambda said: {"network": said},
-    links.Links: lambda said: {"fleet": [{"profile": "pi-4", "link": said}], "topology": STATIONS},
-    links.Link: lambda said: {"server": {"link": said}},
-    links.Shared: lambda said: {"topology": {**STATIONS, "a": said}},
-    links.Recorded: lambda said: {"topology": {"a": {"trace": {"down": "x", **said}}}},
-    links.Traces: lambda said: {"fleet": [{"profile": "pi-4", "link": {"trace": {"down": "x", **said}}}]},
+    link_keys.Transport: lambda said: {"network": said},
+    link_keys.Links: lambda said: {"fleet": [{"profile": "pi-4", "link": said}], "topology": STATIONS},
+    link_keys.Link: lambda said: {"server": {"link": said}},
+    link_keys.Shared: lambda said: {"topology": {**STATIONS, "a": said}},
+    link_keys.Recorded: lambda said: {"topology": {"a": {"trace": {"down": "x", **said}}}},
+    link_keys.Traces: lambda said: {"fleet": [{"profile": "pi-4", "link": {"trace": {"down": "x", **said}}}]},
 }
 WITH = {"up_source": {"up_ratio": 0.2}, "trace": {}, "radio": {}, "airtime": {}}  # what goes with a key
 EXAMPLES = [
@@ -151,6 +151,6 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("part", "key", "example"), EXAMPLES)
 def test_examples_of_links_are_accepted(part, key, example):
-    base = FAST if part in (links.Links, links.Link, links.Shared) else {}
+    base = FAST if part in (link_keys.Links, link_keys.Link, link_keys.Shared) else {}
     said = {**WITH.get(key, base), key: example}
     assert build({"name": "t", "fleet": FLEET, **PLACES[part](said)})

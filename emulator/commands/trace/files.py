@@ -13,7 +13,7 @@ from emulator.terminal.reading import told_while_read
 from network.links.trace import Direction, Trace
 from network.traces import columns, mahimahi
 from network.traces.read import read, recognise
-from network.traces.source import PACKET
+from network.traces.trace_text import PACKET
 
 STDOUT = Path("-")
 SUFFIXES = {".csv": "csv", ".down": "mahimahi", ".up": "mahimahi"}

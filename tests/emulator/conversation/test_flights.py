@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from devices.device import Device, profiles
-from devices.presence import Presence
+from devices.presence import StatedPresence
 from emulator.audit.format import EVENTS, MAY_HAVE
 from emulator.conversation.traffic import Traffic
 from emulator.record.call import Call
@@ -149,7 +149,7 @@ def test_a_full_server_is_shared_as_simgrid_would(tmp_path: Path) -> None:
 
 
 def phone(*off: tuple[float, float], wakeup: float = 0.0) -> dict[str, Device]:
-    return {"a": Device("a", replace(profiles()["phone-mid"], wakeup_s=wakeup), Presence(off))}
+    return {"a": Device("a", replace(profiles()["phone-mid"], wakeup_s=wakeup), StatedPresence(off))}
 
 
 @pytest.mark.parametrize(("off", "trips"), [((1.0, 2.0), 2.5), ((5.0, 6.0), 0.5)])

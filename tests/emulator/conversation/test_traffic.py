@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devices.device import Device, profiles
-from devices.presence import Presence
+from devices.presence import StatedPresence
 from emulator.conversation.traffic import Traffic
 from emulator.record.call import Call
 from emulator.worlds.interface import Lost
@@ -326,7 +326,7 @@ def test_a_connection_is_closed_by_an_absence_before_a_message_and_not_by_one_th
         await sent(world, traffic, "a", {"frame": 100})
 
     links = {"a": Link(1e6, 1e6, 0.05, tcp=Tcp())}
-    away = {"a": Device("a", profiles()["pi-4"], Presence(((absence, 1e6),)))}
+    away = {"a": Device("a", profiles()["pi-4"], StatedPresence(((absence, 1e6),)))}
     played(tmp_path, WIDE, links, main, fleet=away)
     first, second = (line.get("setup", 0.0) for line in lines(tmp_path, "down.start"))
     assert first >= 0.1  # a round trip at the least

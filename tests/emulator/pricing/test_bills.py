@@ -10,7 +10,7 @@ import pytest
 
 from devices.device import Device, profiles
 from devices.jitter import factor
-from devices.presence import Presence
+from devices.presence import StatedPresence
 from emulator.lab.seeds import seed
 from emulator.pricing.bills import jitter
 from emulator.record.work import Piece, steps_of
@@ -19,7 +19,7 @@ CV, STEPS = 0.06, 9
 
 
 def device(cv: float = CV) -> Device:
-    return Device("d-0", replace(profiles()["pixel-4"], jitter=cv), Presence())
+    return Device("d-0", replace(profiles()["pixel-4"], jitter=cv), StatedPresence())
 
 
 def drawn(*phases: str, root: int = 1, round: int = 3, cv: float = CV) -> Mapping[str, float]:

@@ -27,7 +27,7 @@ from emulator.tuning.scores import Curve
 from emulator.tuning.search import Found
 from emulator.tuning.space import Dimension, Space
 from scenarios.load import build
-from scenarios.schema.protocol import Grid, Rule
+from scenarios.schema.study import Grid, Rule
 from scenarios.text.faults import BadScenario
 
 TARGET = Target("accuracy", 0.5, 1)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from devices import traces as devices_traces
 from emulator.terminal.reading import told_while_read
-from network.files import BadFile, tell
+from network.foreign_files import BadFile, tell
 from network.traces.read import read
 
 
@@ -47,7 +47,7 @@ def test_nothing_is_told_where_no_terminal_is() -> None:
 
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_file_is_told_of_until_it_is_read_or_refused(tmp_path: Path, monkeypatch, wrong: bool) -> None:
-    monkeypatch.setattr("network.traces.source.BLOCK", 100)
+    monkeypatch.setattr("network.traces.trace_text.BLOCK", 100)
     path = tmp_path / "[x].csv"
     path.write_text("time_s,down_mbit_s\n" + "".join(f"{i},1\n" for i in range(100)) + ("x,\n" if wrong else "100,\n"))
     console, now = screen(), itertools.count(0.0, 10.0)

@@ -7,14 +7,14 @@ import pytest
 
 from network.sharing.air import on_air
 from network.sharing.flow import MOST
-from network.sharing.level import Floats, Layout, layout
+from network.sharing.level import Floats, FlowLayout, layout
 from network.sharing.linear import solved
 
 INSTANTS, HOMES, EACH = 5, 12, 4
 LINKS = HOMES + 2  # the air of the homes, a line before the first six, the server
 
 
-def homes() -> Layout:
+def homes() -> FlowLayout:
     columns = [[1 + home * EACH + k for k in range(EACH)] for home in range(HOMES)]
     columns += [[i for there in columns[:6] for i in there], [i for there in columns for i in there]]
     above = [[HOMES, HOMES + 1] if home < 6 else [HOMES + 1] for home in range(HOMES)] + [[HOMES + 1], []]

@@ -109,7 +109,11 @@ def test_cells_beside_a_wifi_are_shared_in_each_direction_for_itself() -> None:
 
 
 def test_directions_that_do_not_match_are_refused_by_name() -> None:
-    for other in ({}, {"wifi": Shared(1.0)}, {"wifi": Shared(1.0, "dsl", airtime=True), "dsl": Shared(1.0)}):
+    for other in (
+        {},
+        {"wifi": Shared(1.0)},
+        {"wifi": Shared(1.0, "dsl", airtime=True), "dsl": Shared(1.0)},
+    ):
         with pytest.raises(ValueError, match="'wifi' needs a twin|'dsl' needs a twin"):
             Fluid(1.0, WIFI, (1.0, other))
     with pytest.raises(ValueError, match="'a' goes back; these links have one direction"):

@@ -12,10 +12,10 @@ from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate
 from network.links.trace import Trace
 from network.sharing.bottleneck import Bottleneck
-from network.sharing.course import Course
 from network.sharing.flow import Shared
 from network.sharing.fluid import Fluid
 from network.sharing.level import layout, on_wires
+from network.sharing.lookahead import Course
 from network.sharing.tree import Tree
 from tests.network.sharing.naive_cases import play
 from tests.network.sharing.naive_sharing import Floats, Opening, Steps

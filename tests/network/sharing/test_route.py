@@ -33,7 +33,11 @@ def test_a_buffer_takes_as_long_as_its_own_direction_needs_for_it() -> None:
 
 def test_of_all_links_on_a_way_the_longest_queue_counts() -> None:
     """The cell's 100 kB take 200 ms at 0.5 MB/s, the line's 100 ms at 1, and the server's 25 at 4."""
-    shared = {"cell": Shared(0.5e6, "line", buffer=100 * KB), "line": Shared(1e6, buffer=100 * KB), "own": Shared(1e6)}
+    shared = {
+        "cell": Shared(0.5e6, "line", buffer=100 * KB),
+        "line": Shared(1e6, buffer=100 * KB),
+        "own": Shared(1e6),
+    }
     found = queues({"down": shared}, replace(SERVER, buffer=100 * KB))
     assert [found["down", via] for via in ("cell", "line", "own", None)] == [0.2, 0.1, 0.025, 0.025]
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devices import traces as devices_traces
-from network.files import BadFile
+from network.foreign_files import BadFile
 from network.traces import columns, fedscale, flash, mahimahi, pensieve, ucc
 from network.traces.read import FORMATS, read, recognise
-from network.traces.source import Source
+from network.traces.trace_text import TraceText
 
 CASES = int(os.environ.get("FEDLAPSE_FUZZ", "60"))
 
@@ -198,7 +198,7 @@ def test_any_mapping(path, value, pickled) -> None:
 )
 def test_a_fault_is_said_with_its_line(text, reader, said) -> None:
     with pytest.raises(BadFile) as error:
-        reader(Source("x", text))
+        reader(TraceText("x", text))
     assert str(error.value).startswith(f"x: {said}")
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from network.files import LARGEST, BadFile, content
+from network.foreign_files import LARGEST, BadFile, content
 from network.links.trace import Trace
 from network.traces import fedscale, flash
 from network.traces.read import read, recognise
-from network.traces.source import PIECES
+from network.traces.trace_text import PIECES
 
 
 def samples() -> Path:
@@ -347,7 +347,7 @@ FAST = {
 def test_blocks_of_lines_are_read_as_they_are_one_by_one(file, format, monkeypatch) -> None:
     """A line that ends in a blank is read by itself, and all with it."""
     header, lines, name = FAST[format]
-    monkeypatch.setattr("network.traces.source.BLOCK", 100)  # so that there are several
+    monkeypatch.setattr("network.traces.trace_text.BLOCK", 100)  # so that there are several
     plain = read(file(header + "\n".join(lines) + "\n", name))
     blank = read(file(header + "\n".join([*lines[:20], lines[20] + " ", *lines[21:]]) + "\n", name))
     for fast, slow in zip(plain, blank, strict=True):
@@ -367,9 +367,9 @@ def test_a_wrong_line_among_many_is_named(file, format, wrong) -> None:
 @pytest.mark.parametrize("format", ["csv", "pensieve"])
 def test_a_file_of_far_more_lines_than_moments_is_refused_before_it_is_read(file, format, monkeypatch) -> None:
     header, lines, name = FAST[format]
-    monkeypatch.setattr("network.traces.source.PIECES", 20)
-    monkeypatch.setattr("network.traces.source.SPARE", 10)
-    monkeypatch.setattr("network.traces.source.Source.number", lambda *_: pytest.fail("a number was read"))
+    monkeypatch.setattr("network.traces.trace_text.PIECES", 20)
+    monkeypatch.setattr("network.traces.trace_text.SPARE", 10)
+    monkeypatch.setattr("network.traces.trace_text.TraceText.number", lambda *_: pytest.fail("a number was read"))
     several = "lines of 3 columns; at most 13 moments are replayed: cut it in parts, or leave columns out"
     said = several if header else "lines; at most 20 moments are replayed: cut it in parts"
     with pytest.raises(BadFile, match=said):
@@ -377,7 +377,7 @@ def test_a_file_of_far_more_lines_than_moments_is_refused_before_it_is_read(file
 
 
 def test_mahimahi_with_too_many_stamps_is_refused_as_soon_as_they_are_there(file, monkeypatch) -> None:
-    monkeypatch.setattr("network.traces.source.BLOCK", 10)
+    monkeypatch.setattr("network.traces.trace_text.BLOCK", 10)
     monkeypatch.setattr("network.traces.mahimahi.PIECES", 20)
     monkeypatch.setattr("network.traces.mahimahi.SPARE", 0)
     with pytest.raises(BadFile, match="has more than 20 different stamps, the most that are replayed"):
@@ -395,13 +395,13 @@ def test_pauses_between_stamps_are_moments_too(file, monkeypatch) -> None:
 @pytest.mark.parametrize("odd", ["", " "], ids=["fast", "line by line"])
 def test_equal_stamps_are_counted_wherever_the_text_is_cut(file, monkeypatch, odd) -> None:
     """10, 5 and 1 packets of 1500 bytes in the milliseconds 1, 3 and 4."""
-    monkeypatch.setattr("network.traces.source.BLOCK", 7)
+    monkeypatch.setattr("network.traces.trace_text.BLOCK", 7)
     (trace,) = read(file(odd + "1\n" * 10 + "3\n" * 5 + "4\n", "x.up"))
     assert trace.rates.tolist() == [15e6, 0, 7.5e6, 1.5e6]
 
 
 def test_a_line_as_long_as_a_file_is_refused(file, monkeypatch) -> None:
-    monkeypatch.setattr("network.traces.source.WIDEST", 100)
+    monkeypatch.setattr("network.traces.trace_text.WIDEST", 100)
     with pytest.raises(BadFile, match="line 2: has 101 characters; a line has 100 at most"):
         read(file("time_s,up_mbit_s\n" + "," * 101 + "\n"))
 
@@ -427,7 +427,7 @@ def test_the_largest_file_of_each_format_stays_within_its_memory(file, monkeypat
     """A small one's bytes for each line, times the lines of the largest, beside the longest text."""
     lines, columns = 20_000, max(2, header.count(",") + 1)
     path = file(header + "".join(map(LARGE[header], range(lines))), "trace.down" if " " not in header else "trace")
-    monkeypatch.setattr("network.traces.source.BLOCK", 2**12)
+    monkeypatch.setattr("network.traces.trace_text.BLOCK", 2**12)
     monkeypatch.setattr("network.links.trace.MANY", 10)  # as of a large one
     data = content(path)
     read(path)  # what is imported and remembered only once
@@ -443,7 +443,7 @@ def test_the_largest_file_of_each_format_stays_within_its_memory(file, monkeypat
 
 
 def test_a_trace_of_more_pieces_than_can_be_replayed_is_refused(file, monkeypatch) -> None:
-    monkeypatch.setattr("network.traces.source.PIECES", 3)
+    monkeypatch.setattr("network.traces.trace_text.PIECES", 3)
     for text in ("time_s,up_mbit_s\n0,1\n1,2\n2,3\n3,4\n", "0 1\n1 2\n2 3\n3 4\n4 5\n", "1\n3\n6\n9\n"):
         with pytest.raises(BadFile, match=r"x.up|trace: has \d different moments; at most 3 are replayed"):
             read(file(text, "x.up" if text[1] == "\n" else "trace"))

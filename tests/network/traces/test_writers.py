@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from network.links.trace import Trace
 from network.traces import columns, mahimahi
 from network.traces.read import read
-from network.traces.source import Source
+from network.traces.trace_text import TraceText
 
 
 def trace_of(widths, rates, direction="down", kind="capacity", **more) -> Trace:
@@ -21,11 +21,11 @@ def trace_of(widths, rates, direction="down", kind="capacity", **more) -> Trace:
 
 
 def from_csv(text: str) -> tuple[Trace, ...]:
-    return columns.read(Source("written.csv", text))
+    return columns.read(TraceText("written.csv", text))
 
 
 def from_mahimahi(text: str) -> Trace:
-    return mahimahi.read(Source("written.down", text), "down")
+    return mahimahi.read(TraceText("written.down", text), "down")
 
 
 @st.composite

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from devices.device import NEVER, profiles
-from scenarios.builders.drawing import generator
 from scenarios.builders.machines import fleet, machine
 from scenarios.builders.parts import check_model, dataset
+from scenarios.builders.random_values import generator
 from scenarios.load import BadScenario, build
 from tests.all_of import all_of
 from tests.conftest import SMALL, merged

@@ -13,7 +13,7 @@ from scenarios.builders.plugins import Unknown, kind, kinds
 from scenarios.load import BadScenario, build
 from scenarios.schema.entries import Entry
 from scenarios.schema.known import GROUP
-from scenarios.schema.rounds import Training
+from scenarios.schema.training import Training
 from tests.conftest import SMALL
 
 

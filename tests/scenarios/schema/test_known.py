@@ -12,7 +12,7 @@ from scenarios.builders.sets import SETS
 from scenarios.load import parse
 from scenarios.schema import known
 from scenarios.schema.entries import Entry
-from scenarios.schema.rounds import Training
+from scenarios.schema.training import Training
 from scenarios.text.faults import BadScenario
 
 VALUES = [True, 1, 0.5, "auto", "identity", "paper", "float32", {"lr": 0.5}, {}, None, [1]]

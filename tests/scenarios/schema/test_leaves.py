@@ -11,24 +11,24 @@ from devices import generated_presence
 from emulator.conversation.rounds import RoundRules
 from emulator.record import targets
 from network.links.tcp import Tcp
-from scenarios.schema import hardware, links, rounds
+from scenarios.schema import hardware, link_keys, training
 from scenarios.schema.keys import Part
 
 # (schema, leaf, the leaf's names of keys that it calls otherwise, what only the schema has, what only the leaf has)
 PAIRS = {
-    "training": (rounds.Training, algorithm.Training, {}, {"stack"}, {"per_cycle"}),
-    "target": (rounds.Target, targets.Target, {}, set(), set()),
+    "training": (training.Training, algorithm.Training, {}, {"stack"}, {"per_cycle"}),
+    "target": (training.Target, targets.Target, {}, set(), set()),
     "renewal": (
         hardware.Renewal,
-        generated_presence.Renewal,
+        generated_presence.RenewalSessions,
         {"mean_on_s": "mean_on", "mean_off_s": "mean_off"},
         set(),
         {"seed"},
     ),
-    "diurnal": (hardware.Diurnal, generated_presence.Diurnal, {}, {"hours"}, {"seed", "local"}),
-    "network": (links.Transport, Tcp, {"window_mb": "window"}, set(), {"mss", "growth", "windows"}),
+    "diurnal": (hardware.Diurnal, generated_presence.DiurnalSessions, {}, {"hours"}, {"seed", "local"}),
+    "network": (link_keys.Transport, Tcp, {"window_mb": "window"}, set(), {"mss", "growth", "windows"}),
     "rounds": (
-        rounds.Rounds,
+        training.Rounds,
         RoundRules,
         {
             "deadline_s": "deadline",

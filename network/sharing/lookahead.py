@@ -50,7 +50,7 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Course:
-    """The rates of all flows from now until a horizon, and what they carry."""
+    """The rates of all flows from now until a horizon, and the bytes that they carry."""
 
     edges: Floats  # (instants + 1,) s, from now to the horizon
     rates: Floats  # (instants, flows) bytes/s

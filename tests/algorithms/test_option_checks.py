@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from algorithms.options import check, preset
+from algorithms.option_checks import check, preset
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A text with numbered lines."""
+"""The text of a trace file, with numbered lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from network.files import OFTEN, BadFile, Lack, bad, decoded, shown, tell
+from network.foreign_files import OFTEN, BadFile, Lack, bad, decoded, shown, tell
 from network.links.trace import Direction, Floats, Kind, Trace
 
 PIECES = 5_000_000  # of a trace with a time and a rate; fewer where there are more columns
@@ -23,26 +23,28 @@ NUMBERS = DIGITS | dict.fromkeys(map(ord, ".eE+-"))
 
 
 @dataclass
-class Source:
-    """A text, and its name in errors; once its trace is made the text is gone."""
+class TraceText:
+    """A text, and its name in errors; once its trace is made the text is dropped."""
 
     name: str
     text: str
 
     @classmethod
-    def of(cls, name: str, data: bytes) -> Source:
-        """Lines may end as they do on Unix, on Windows and on old Macs.  Raises BadFile if the bytes are not text."""
+    def of(cls, name: str, data: bytes) -> TraceText:
+        """Returns the text of these bytes. Lines may end as on Unix, on Windows and on old Macs. Raises BadFile if the
+        bytes are not text."""
         text = decoded(name, data)
         if text.count("\r") > text.count("\r\n"):
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         return cls(name, text)
 
     def start(self) -> tuple[int, str]:
-        """The first line that is no comment, stripped, with its number; (1, "") if there is none."""
+        """Returns the first line that is no comment, stripped, with its number; (1, "") if there is none."""
         return next(((line, row) for line, row in self.rows() if not row.startswith("#")), (1, ""))
 
     def rows(self, first: int = 1) -> Iterator[tuple[int, str]]:
-        """Lines that are not blank, stripped, with their numbers, from the line `first` on; the first of all is 1.
+        """Yields lines that are not blank, stripped, with their numbers, from the line `first` on; the first of all is
+        1.
 
         They are made one by one: a file may have millions.  Raises BadFile for one of more than WIDEST characters.
         """
@@ -62,10 +64,10 @@ class Source:
     def blocks(
         self, first: int, separator: str, columns: int, numbers: Mapping[int, None] = NUMBERS
     ) -> Iterator[Floats]:
-        """The numbers of the lines from `first` on, some hundred thousand at a time, (lines, columns).
+        """Yields the numbers of the lines from `first` on, some hundred thousand at a time, (lines, columns).
 
-        They end with the last line but one, or before the block in which anything else stands, be it a blank or an
-        empty cell: `rows` finds out what it is.  This takes a fifth of the time.
+        They end with the last line but one, or before the block in which anything else occurs, be it a blank or an
+        empty cell: `rows` finds out what it is. This takes a fifth of the time.
         """
         start, stop = self._begin(first), self.text.rstrip("\n").rfind("\n") + 1
         while start < stop:
@@ -82,7 +84,7 @@ class Source:
         return np.concatenate([np.empty((0, columns)), *self.blocks(first, separator, columns)])
 
     def _begin(self, line: int) -> int:
-        """The character with which a line begins."""
+        """Returns the index of a line's first character."""
         at = 0
         for _ in range(line - 1):
             at = self.text.find("\n", at) + 1
@@ -122,7 +124,7 @@ class Source:
             raise self.bad(None, str(error).removeprefix(f"{self.name} ")) from None
 
     def number(self, line: int, cell: str, what: str, largest: float = math.inf) -> float:
-        """A cell as a finite number that is at least 0 and at most `largest`.  Raises BadFile."""
+        """Returns a cell as a finite number that is at least 0 and at most `largest`. Raises BadFile."""
         try:
             value = float(cell) if "_" not in cell else math.nan  # Python reads 1_0 as 10; no file means that
         except ValueError:
@@ -135,7 +137,7 @@ class Source:
 
 
 def _numbers(text: str, separator: str, columns: int, numbers: Mapping[int, None]) -> Floats | None:
-    """Lines of as many numbers each; None if they are anything else."""
+    """Returns lines of as many numbers each; None if they are anything else."""
     lines = text.count("\n") + 1
     if text.translate(numbers) != "\n".join([separator * (columns - 1)] * lines):
         return None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scenarios.text.source import DEEPEST, MOST_VALUES, Unreadable, read
+from scenarios.text.yaml_source import DEEPEST, MOST_VALUES, Unreadable, read
 
 TEXT = """\
 name: x

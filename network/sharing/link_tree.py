@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from network.links.rate import Rate
-from network.sharing.flow import NUMBER, Link, Shared, as_rate
+from network.sharing.flow import NUMBER, LinkState, Shared, as_rate
 
-Routes = dict[str | None, tuple[Link, ...]]  # by the name of the link that a device is at, from there to the root
+Routes = dict[str | None, tuple[LinkState, ...]]  # by the name of the link that a device is at, from there to the root
 
 
-def links_of(capacity: float | Rate, shared: Mapping[str, Shared]) -> dict[str | None, Link]:
+def links_of(capacity: float | Rate, shared: Mapping[str, Shared]) -> dict[str | None, LinkState]:
     """Returns the links of one direction, by name; None is the root."""
     if isinstance(capacity, NUMBER) and not capacity > 0:
         raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")
-    root = Link(None, as_rate(capacity), None)
-    links: dict[str | None, Link] = {None: root}
+    root = LinkState(None, as_rate(capacity), None)
+    links: dict[str | None, LinkState] = {None: root}
     for name, each in shared.items():
         if isinstance(each.capacity, NUMBER) and not each.capacity > 0:
             raise ValueError(f"link {name!r} has a capacity of {each.capacity}; a shared link needs a positive one")
-        links[name] = Link(name, as_rate(each.capacity), None, each.airtime)
+        links[name] = LinkState(name, as_rate(each.capacity), None, each.airtime)
     for name, each in shared.items():
         if each.parent is not None and each.parent not in shared:
             raise ValueError(f"link {name!r} has the parent {each.parent!r}; the shared links are {sorted(shared)}")
@@ -37,24 +37,26 @@ def links_of(capacity: float | Rate, shared: Mapping[str, Shared]) -> dict[str |
     return links
 
 
-def routes_of(links: Mapping[str | None, Link]) -> Routes:
+def routes_of(links: Mapping[str | None, LinkState]) -> Routes:
     return {name: tuple(_upwards(link)) for name, link in links.items()}
 
 
-def _upwards(link: Link | None) -> Iterator[Link]:
+def _upwards(link: LinkState | None) -> Iterator[LinkState]:
     while link is not None:
         yield link
         link = link.parent
 
 
-def doubled(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) -> tuple[Routes, list[Link]]:
+def doubled(
+    forth: Mapping[str | None, LinkState], back: Mapping[str | None, LinkState]
+) -> tuple[Routes, list[LinkState]]:
     """Puts each link of `back` above its twin; returns the routes of flows that go back, and the links that they add.
 
     Airtime has one link for both directions.
     """
     _check_twins(forth, back)
     routes = routes_of(back)
-    own: list[Link] = []
+    own: list[LinkState] = []
     for name, twin in back.items():
         link = forth[name]
         if link.airtime:
@@ -66,17 +68,17 @@ def doubled(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) -
     return routes, own
 
 
-def _check_twins(forth: Mapping[str | None, Link], back: Mapping[str | None, Link]) -> None:
+def _check_twins(forth: Mapping[str | None, LinkState], back: Mapping[str | None, LinkState]) -> None:
     for name in {**forth, **back}:
         if name not in forth or name not in back or _place(forth[name]) != _place(back[name]):
             raise ValueError(f"link {name!r} needs a twin of its parent and airtime in the other direction")
 
 
-def _place(link: Link) -> tuple[str | None, bool]:
+def _place(link: LinkState) -> tuple[str | None, bool]:
     return (None if link.parent is None else link.parent.name), link.airtime
 
 
-def find_ways(links: Collection[Link]) -> None:
+def find_ways(links: Collection[LinkState]) -> None:
     """Notes for each link of a tree what is above and below it: to search at each change would cost the whole tree."""
     for link in links:
         link.above = tuple(_upwards(link))

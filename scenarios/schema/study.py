@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seconds, Seed, Share, says
-from scenarios.schema.links import Path
+from scenarios.schema.link_keys import Path
 from scenarios.schema.tuning import Elsewhere
 
 Changes = dict[str, Any]  # PATH: VALUE, as on the command line

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from devices import traces as devices_traces
-from network import files
-from network.files import BadFile, content, decoded, table, watched
+from network import foreign_files
+from network.foreign_files import BadFile, content, decoded, table, watched
 from network.traces.read import read, recognise
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(files, "LARGEST", 1_000_000)
+    monkeypatch.setattr(foreign_files, "LARGEST", 1_000_000)
     (tmp_path / "x").write_bytes(b"1\n" * 500_001)
     with pytest.raises(BadFile, match="has 1.0 MB; at most 1 MB are read: cut it in parts"):
         content(tmp_path / "x")
 
 
 def test_a_text_whose_characters_take_four_bytes_is_refused_sooner(monkeypatch) -> None:
-    monkeypatch.setattr(files, "LETTERS", 100)
+    monkeypatch.setattr(foreign_files, "LETTERS", 100)
     assert decoded("x", b"1" * 101) == "1" * 101
     with pytest.raises(BadFile, match="at most 0.0001 MB of a text with other than ASCII letters are read"):
         decoded("x", b"1" * 97 + "🙂".encode())
@@ -53,13 +53,13 @@ def test_no_table_takes_more_memory_than_it_is_taken_to(monkeypatch, write, kind
     peak = tracemalloc.get_traced_memory()[1] + len(data)
     tracemalloc.stop()
 
-    monkeypatch.setattr(files, "VALUES", peak)
+    monkeypatch.setattr(foreign_files, "VALUES", peak)
     with pytest.raises(BadFile, match="whose values could take more than .* MB of memory"):
         table("x", data)
 
 
 def test_who_watches_hears_how_much_was_read(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("network.traces.source.BLOCK", 100)
+    monkeypatch.setattr("network.traces.trace_text.BLOCK", 100)
     (tmp_path / "x.csv").write_text("time_s,down_mbit_s\n" + "".join(f"{i},1\n" for i in range(100)) + "100,\n")
     heard: list[tuple[str, float]] = []
 

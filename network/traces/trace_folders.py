@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from network.files import BadFile, bad
+from network.foreign_files import BadFile, bad
 from network.links.trace import Direction, Trace
 from network.traces.read import DEVICES, read, recognise
 

@@ -182,21 +182,16 @@ def check_source(said: Link | Links | Shared) -> None:
     if said.trace and said.radio:
         raise ValueError("a link has trace or radio, not both")
     if said.trace:
-        _check_beside_trace(said, said.trace)
+        if said.down_mbit_s is not None:
+            raise ValueError("trace.down gives the downlink; leave down_mbit_s out")
+        if said.up_mbit_s is not None and (said.trace.up or said.trace.up_ratio or said.trace.symmetric):
+            raise ValueError("the uplink is up_mbit_s or one of trace.up, trace.up_ratio and trace.symmetric; not two")
     elif said.radio:
         if numbers != (None, None):
             raise ValueError("a radio has its own rates; leave up_mbit_s and down_mbit_s out")
     elif None in numbers:
         more = ", or airtime: true" if isinstance(said, Shared) else ""
         raise ValueError(f"a link needs up_mbit_s and down_mbit_s, or trace, or radio, as {{radio: lte-driving}}{more}")
-
-
-def _check_beside_trace(said: Link | Links | Shared, trace: Recorded) -> None:
-    """Raises ValueError for numbers that say again what a recording says."""
-    if said.down_mbit_s is not None:
-        raise ValueError("trace.down gives the downlink; leave down_mbit_s out")
-    if said.up_mbit_s is not None and (trace.up or trace.up_ratio or trace.symmetric):
-        raise ValueError("the uplink is up_mbit_s or one of trace.up, trace.up_ratio and trace.symmetric; not two")
 
 
 class Shared(Part):
@@ -233,3 +228,6 @@ class Shared(Part):
         elif self.buffer_kb is not None or self.kind is not None:
             raise ValueError("a link with `airtime: true` has no queue of its own; remove buffer_kb and kind")
         return self
+
+
+AnyLink = Links | Shared | Link

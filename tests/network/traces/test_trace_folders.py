@@ -2,8 +2,8 @@
 
 import pytest
 
-from network.files import BadFile
-from network.traces.folder import find, gather, summed
+from network.foreign_files import BadFile
+from network.traces.trace_folders import find, gather, summed
 
 BOTH = "time_s,down_mbit_s,up_mbit_s\n0,8,4\n10,,\n"
 OPEN = "0 1\n1 1\n2 3\n3 3\n"  # seconds and Mbit/s, or ms and kbit/s

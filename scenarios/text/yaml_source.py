@@ -17,7 +17,7 @@ DEEPEST = 20  # levels; a scenario has seven at most
 
 
 class Unreadable(ValueError):  # noqa: N818  what it is, not what went wrong
-    """Text that is not the YAML of a scenario; `mark` says where, if known."""
+    """Text that is not the YAML of a scenario; `mark` is the place, if known."""
 
     def __init__(self, message: str, mark: Mark | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class Unreadable(ValueError):  # noqa: N818  what it is, not what went wrong
 
 
 @dataclass
-class Source:
+class YamlSource:
     """Plain values (dict, list, str, int, float, bool, None) and their places."""
 
     name: str  # of the file, as errors say it
@@ -38,7 +38,7 @@ class Source:
     file: bytes | None = None  # the file as it was read; None: the scenario comes with fedlapse, or from a program
 
     def mark(self, loc: Loc, of_key: bool = False) -> Mark | None:
-        """The place of the value at `loc`, or of the nearest value around it; None if the text has neither."""
+        """Returns the place of the value at `loc`, or of the nearest value around it; None if the text has neither."""
         places = (self.keys, self.values) if of_key else (self.values, self.keys)
         for length in range(len(loc), 0, -1):
             for found in (place.get(loc[:length]) for place in places):
@@ -47,20 +47,20 @@ class Source:
         return None
 
     def typed(self, loc: Loc) -> str | None:
-        """The change on the command line that set the value at `loc`, or a value around or inside it."""
+        """Returns the change on the command line that set the value at `loc`, or a value around or inside it."""
         made = {} if loc in self.values else {place[: len(loc)]: said for place, said in self.said.items()}
         return made.get(loc) or next((said for place, said in self.said.items() if loc[: len(place)] == place), None)
 
 
-def read(text: str, name: str) -> Source:
-    """The values and places of a YAML text.
+def read(text: str, name: str) -> YamlSource:
+    """Returns the values and places of a YAML text.
 
     Raises Unreadable if it is not YAML, or if anchors loop, or if they explode to more than MOST_VALUES values.
     """
     yaml = YAML(typ="safe", pure=True)
     try:
         node = yaml.compose(text)
-        source = Source(name, text)
+        source = YamlSource(name, text)
         if node is not None:
             source.plain = _Reader(yaml.constructor, source).value(node, (), ())
     except MarkedYAMLError as error:
@@ -84,11 +84,12 @@ def _likely(problem: str) -> str:
 class _Reader:
     """Walks the nodes of a document: plain values come out, places are noted on the way."""
 
-    def __init__(self, constructor: Any, source: Source) -> None:
+    def __init__(self, constructor: Any, source: YamlSource) -> None:
         self.constructor, self.source, self.count = constructor, source, 0
 
     def value(self, node: Any, loc: Loc, around: tuple[int, ...]) -> Any:
-        """`around`: the identities of the nodes that this one stands in."""
+        """Returns the plain value of a node, and notes its place; `around` are the identities of the nodes that contain
+        it."""
         mark = (node.start_mark.line, node.start_mark.column)
         self.source.values.setdefault(loc, mark)
         self.count += 1
