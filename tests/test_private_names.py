@@ -40,7 +40,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "_cdata": "which memory a tensor shares; on the meta device all addresses are 0",
     },
     "emulator/compute/rays.py": {
-        "ray._private": "nothing public starts Ray apart from the terminal's signals, or silences what it prints",
+        "ray._private": "nothing public starts Ray apart from the signals that reach the command and its group",
         "_node_ip_address": "keeps a Ray of this computer alone on loopback",
     },
     "network/windows/compiled.py": {

@@ -99,7 +99,7 @@ class Inline(executors.Inline):
 class Processes(executors.Processes):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.batches.send = partial(self.pool.submit, computed)
+        self.batches.send = partial(self._sent, computed)
 
 
 @dataclass

@@ -1,38 +1,193 @@
-"""Where real computation runs on Ray, on this computer or on a cluster.  The other places are in executors.py."""
+"""Computes on Ray, on this computer or on a cluster.  The other executors are in executors.py.
+
+Workers are actors, each a process on one node of Ray.  Ray starts one that dies anew, and does what it was at again.
+What the jobs of a batch have put into the store comes back as one box, {digest: bytes}, in Ray's object store, which
+brings it to the nodes that ask for it and keeps it there once.  The command owns the box, so that it outlives the
+worker, and keeps it as long as somebody holds a Ref to one of its messages.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import platform
+import signal
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+from time import perf_counter
 from typing import Any
 
+import numpy as np
 import ray
+from numpy import ndarray
+from ray.exceptions import RayActorError, RayError
 
-from emulator.compute.actors import Actors, Worker
-from emulator.compute.batches import Batches, Done, Job, Orders
+from emulator.compute import gpus
+from emulator.compute.batches import AHEAD, Batches, Done, Job, Orders
 from emulator.compute.executor import Executor
-from emulator.compute.executors import Cluster, keep_memory, paths, scratches
-from emulator.compute.signals import put_off
+from emulator.compute.executors import Cluster, keep_memory, paths, quiet_torch, scratches
+from emulator.compute.signals import ENDING, put_off
+from emulator.compute.workers import KILLED, Gone
 from emulator.lab.guarded import TRACEBACK
 from emulator.lab.lab import CPU, Lab
+from emulator.ledger.key import Keys, watch_own
+from emulator.ledger.probe import probe
 from emulator.ledger.results import refs
-from emulator.messages.boxes import Boxes
+from emulator.messages.files import Draft, Files, written
+from emulator.messages.store import NO_TENSORS, NOTHING, Ref
+from network.wire.form import Buffer
+from scenarios.builders import reads
 from scenarios.text.faults import BadScenario, in_one_line
 
 CLIENT = "ray://"
 LONGEST = 0.2  # s of a batch: Ray takes 2 ms of the cores for each
+TRIES = 3  # times that a batch is sent
+DEATHS = 1000  # of a worker, which Ray starts anew
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to its makers
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else each worker warns that this will be so
     "RAY_worker_niceness": "0",  # its usual 15 leaves the cores to whatever else runs
 }
+
+Kind = Mapping[str, str]  # what a worker's results depend on beside the jobs
+Box = Mapping[str, ndarray]  # digest -> bytes: Ray lends arrays to all processes of a node without a copy
+Object = Any  # Ray's reference to a Box
+
+
+# --- messages -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lent:
+    """A box; `box` is None if its bytes are not on this node."""
+
+    object: Object
+    box: Box | None = None
+
+
+@dataclass(frozen=True)
+class Put:
+    """A message that a job has put into the store.  It is in the box, unless its bytes were there already."""
+
+    ref: Ref
+    lent: Lent
+
+
+class Boxes(Files):
+    """The store as the command sees it.  Its folders have what it puts itself, and what a ledger has and keeps."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        super().__init__(folders)
+        self._lent: dict[str, Lent] = {}  # by digest
+
+    def take(self, draft: Draft | Put) -> Ref:
+        if isinstance(draft, Draft):
+            return super().take(draft)
+        self.hold(draft.ref, lambda: self._lent.setdefault(draft.ref.digest, draft.lent))
+        return draft.ref
+
+    def objects(self, wanted: Iterable[Ref]) -> list[Object]:
+        """The boxes with these messages, each once.  Raises KeyError if a message is nowhere."""
+        found = []
+        for ref in wanted:
+            if ref.digest == NOTHING.digest:
+                continue
+            if ref.digest not in self._lent:
+                self._lent[ref.digest] = Lent(ray.put({ref.digest: np.frombuffer(super().get(ref), np.uint8)}))
+            found.append(self._lent[ref.digest].object)
+        return list(dict.fromkeys(found))
+
+    def get(self, ref: Ref) -> memoryview:
+        lent = self._lent.get(ref.digest)
+        if lent is None:
+            return super().get(ref)
+        box: Box = lent.box or ray.get(lent.object)
+        return box[ref.digest].data
+
+    def has(self, ref: Ref) -> bool:
+        return ref.digest in self._lent or super().has(ref)
+
+    def write_down(self, ref: Ref) -> None:
+        self.hold(ref)  # nobody frees it meanwhile
+        if ref.digest in self._lent and not super().has(ref):
+            self.take(Draft(ref, written(self.folders, [self.get(ref)])))
+
+    def free(self, digest: str) -> None:
+        self._lent.pop(digest, None)
+        super().free(digest)
+
+    def give_back(self, keep: bool) -> None:
+        """Lets go of what Ray has lent, before Ray ends.  `keep`: a ledger may want it, and finds it in files."""
+        with suppress(OSError):  # it is computed again
+            for digest in list(self._lent) if keep else ():
+                self.write_down(Ref(digest, 0))
+        self._lent.clear()
+
+
+class Shelf:
+    """The store as the jobs of one batch in a worker see it."""
+
+    def __init__(self, boxes: Iterable[Box]) -> None:
+        self.given = {digest: array for box in boxes for digest, array in box.items()}
+        self.made: dict[str, ndarray] = {}
+        self.put_now: list[Ref] = []  # by the job that runs
+
+    def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
+        ref = Ref.of(*pieces, digest=digest)
+        if ref.digest == NOTHING.digest:
+            return ref
+        if ref.digest not in self.given:
+            self.made.setdefault(ref.digest, np.frombuffer(b"".join(pieces), np.uint8))
+        self.put_now.append(ref)
+        return ref
+
+    def get(self, ref: Ref) -> memoryview:
+        if ref.digest == NOTHING.digest:
+            return memoryview(NO_TENSORS)
+        return self.given[ref.digest].data
+
+
+# --- workers --------------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """One process of Ray."""
+
+    def __init__(self, lab: Lab, place: str) -> None:
+        for number in ENDING:  # the command hears them
+            signal.signal(number, signal.SIG_IGN)
+        quiet_torch()
+        gpus.use(place)
+        self.lab = replace(lab, trains_on=(place,))
+        watch_own(self.lab)
+        keys = Keys(self.lab, probe(self.lab, Shelf([])))
+        code = {f"the code of {label or 'fedlapse'}": str(digest) for label, digest in keys.sources.items()}
+        self.kind: Kind = {"Python": platform.python_version(), **keys.machine, **code}
+
+    def begin(self) -> Kind:
+        """Workers that say the same compute the same bits."""
+        return self.kind
+
+    def do(self, orders: Orders, *boxes: Box) -> tuple[tuple[Kind, Done | Exception], Box]:
+        """What came of a batch, or what its first job has raised; and the messages that its jobs have put."""
+        began, results = perf_counter(), list[tuple[Any, Sequence[Any]]]()
+        shelf = Shelf(boxes)
+        for job, args in orders:
+            shelf.put_now = []
+            try:
+                results.append((job(self.lab, shelf, *args), shelf.put_now))
+            except Exception as error:
+                if not results:
+                    return (self.kind, error), {}
+                break
+        return (self.kind, Done(results, perf_counter() - began, reads.fresh())), shelf.made
 
 
 class Ray(Executor):
@@ -48,17 +203,25 @@ class Ray(Executor):
             scratch = [unless_made.enter_context(closing(each)) for each in scratches()]
             folders = paths(scratch)
             lab.data.put_away(folders[-1])  # so that it need not stay in this process's memory beside Ray's
-            self.store = Boxes([folder, *folders] if folder else folders, ray.put, ray.get)
+            self.store = Boxes([folder, *folders] if folder else folders)
             unless_made.callback(self.store.give_back, keep=folder is not None)
             resource = "CPU" if lab.on == CPU else "GPU"
-            count = _count(cluster, resource)
+            count = cluster.count or int(ray.cluster_resources().get(resource, 0)) or 1
+            count = min(count, cluster.most or count)
             if cluster.address and (word := busy(resource, ray.available_resources())):
                 print(word, file=sys.stderr)
-            near = not (cluster.address or "").startswith(CLIENT)
-            self.pool = Actors(partial(_hire(lab, count).remote, ray.put(lab), _place(lab)), count, near)
-            unless_made.callback(self.pool.close)
+            self.near = not (cluster.address or "").startswith(CLIENT)  # this process is on a node of Ray
+            self.kind: Kind | None = None  # of all workers
+            self.gone: Exception | None = None  # why nothing is computed any more
+            self.free: SimpleQueue[Any] = SimpleQueue()  # workers, each once for each batch that it may still take
+            self.workers = _hired(lab, count)
+            self.threads = ThreadPoolExecutor((AHEAD + 1) * count)  # each waits for one answer of a worker
+            unless_made.callback(self.threads.shutdown, wait=True, cancel_futures=True)
+            unless_made.callback(self.stop)
+            for worker in self.workers:
+                self.threads.submit(self._begin, worker)
             self.leave = unless_made.pop_all()
-        self.batches = Batches(self._send, count, self.store, LONGEST)
+        self.batches = Batches(lambda orders: self.threads.submit(self._done, orders), count, self.store, LONGEST)
 
     def __exit__(self, *_: object) -> None:
         self.batches.cancel()
@@ -66,24 +229,69 @@ class Ray(Executor):
 
     def stop(self) -> None:
         """Ends the workers now, not after their jobs."""
-        self.pool.stop()
+        self._end(Gone("the workers were stopped"))
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         return self.batches.submit(job, args)
 
-    def _send(self, orders: Orders) -> Future[Done]:
-        return self.pool.submit(orders, self.store.objects(refs([args for _, args in orders])))
+    def _begin(self, worker: Any) -> None:
+        """Only once a worker has started it gets work: Ray may have no room for it yet."""
+        try:
+            self._check(ray.get(worker.begin.remote()))
+        except RayError as error:
+            self._end(Gone(f"no worker starts on Ray: {_last_line(error)}"))
+        except Gone as error:
+            self._end(error)
+        for _ in range(AHEAD):
+            self.free.put(worker)
+
+    def _check(self, kind: Kind) -> None:
+        """Raises Gone for a worker that computes other bits than the first one."""
+        self.kind = self.kind or kind
+        for name, found in kind.items():
+            if found != self.kind.get(name):
+                raise Gone(
+                    f"workers of Ray differ: {name} is {found} on one, and {self.kind.get(name)} on another; "
+                    "results would depend on which of them computes what, so make all nodes alike"
+                )
+
+    def _done(self, orders: Orders) -> Done:
+        """In a thread of its own.  Raises what the first job has raised, or why there are no workers."""
+        worker = self.free.get()
+        try:
+            if self.gone:
+                raise self.gone
+            boxes = self.store.objects(refs([args for _, args in orders]))
+            answer, object_ = worker.do.options(num_returns=2).remote(orders, *boxes)
+            # Once the messages are on this node, too, they outlive the other.
+            (kind, done), box = ray.get([answer, object_]) if self.near else (ray.get(answer), None)
+            self._check(kind)  # of one that was started anew
+        except RayError as error:
+            self._end(Gone(KILLED if isinstance(error, RayActorError) else f"Ray: {_last_line(error)}"))
+            assert self.gone
+            raise self.gone from None
+        except Gone as error:
+            self._end(error)
+            raise
+        finally:
+            self.free.put(worker)
+        if isinstance(done, Exception):
+            raise done
+        lent = Lent(object_, box)
+        results = [(result, [Put(ref, lent) for ref in put]) for result, put in done.results]
+        return Done(results, done.seconds, done.read)
+
+    def _end(self, why: Exception) -> None:
+        if self.gone:
+            return
+        self.gone = why
+        for worker in self.workers:
+            ray.kill(worker)
+            self.free.put(worker)  # whoever waits for one learns of it
 
 
-def _place(lab: Lab) -> str:
-    """As a worker says it, to whom Ray shows its own GPU alone."""
-    return CPU if lab.on == CPU else "cuda:0"
-
-
-def _count(cluster: Cluster, resource: str) -> int:
-    """How many workers there are to be."""
-    found = cluster.count or int(ray.cluster_resources().get(resource, 0)) or 1
-    return min(found, cluster.most or found)
+def _last_line(error: BaseException) -> str:
+    return str(error).strip().rpartition("\n")[2]
 
 
 def busy(resource: str, free: Mapping[str, float]) -> str | None:
@@ -93,10 +301,13 @@ def busy(resource: str, free: Mapping[str, float]) -> str | None:
     return f"fedlapse: the cluster has no free {resource}; the command waits until it has one"
 
 
-def _hire(lab: Lab, count: int) -> Any:
-    """What starts a worker."""
-    gpus = 0.0 if lab.on == CPU else min(1.0, ray.cluster_resources().get("GPU", 0) / count)
-    return ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0, max_task_retries=0)(Worker)
+def _hired(lab: Lab, count: int) -> list[Any]:
+    """Workers, for which Ray may have no room yet."""
+    share = 0.0 if lab.on == CPU else min(1.0, ray.cluster_resources().get("GPU", 0) / count)
+    hire = ray.remote(num_cpus=1, num_gpus=share, max_restarts=DEATHS, max_task_retries=TRIES - 1)(Worker)
+    place = CPU if lab.on == CPU else "cuda:0"  # as a worker says it, to whom Ray shows its own GPU alone
+    shared = ray.put(lab)
+    return [hire.remote(shared, place) for _ in range(count)]
 
 
 @contextmanager
@@ -119,8 +330,6 @@ def _joined(cluster: Cluster, gpus: int) -> Iterator[None]:
     except Exception as error:
         said = f"--ray-address {cluster.address}" if cluster.address else "--executor ray"
         raise BadScenario(f"{said}: {in_one_line(str(error))}") from None
-    if not loud:
-        _hush()
     try:
         yield
     finally:
@@ -129,7 +338,7 @@ def _joined(cluster: Cluster, gpus: int) -> Iterator[None]:
 
 @contextmanager
 def _apart() -> Iterator[None]:
-    """What Ray starts meanwhile does not hear the signals that a terminal sends to the process group of this command:
+    """What Ray starts meanwhile does not hear the signals that a service sends to the process group of this command:
     it would go before the rounds have ended.  It ends when this process does."""
     from ray._private import services
 
@@ -140,10 +349,3 @@ def _apart() -> Iterator[None]:
         yield
     finally:
         services.ConsolePopen = usual
-
-
-def _hush() -> None:
-    """Ray prints when a worker dies, whatever the level of its log is; this command says itself what matters."""
-    from ray._private import worker
-
-    worker.print_to_stdstream = lambda *_, **__: None

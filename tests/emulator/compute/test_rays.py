@@ -30,8 +30,7 @@ from tests.emulator.compute.test_executors import named, product, sums, whereabo
 if not find_spec("ray"):
     pytest.skip("NO RAY: --executor ray is not tested; pip install 'fedlapse[ray]'", allow_module_level=True)
 
-from emulator.compute.actors import TRIES
-from emulator.compute.rays import Ray, busy
+from emulator.compute.rays import TRIES, Ray, busy
 from emulator.compute.workers import KILLED, Gone
 
 pytestmark = pytest.mark.slow
