@@ -19,7 +19,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol, TypeVar
 
 from emulator.compute import forking
-from emulator.compute.signals import ENDING, held_back
+from emulator.compute.signals import ENDING, held_back, program_left_out
 from emulator.messages.scratch import IN_MEMORY
 from emulator.record.writing import why
 
@@ -153,7 +153,8 @@ def _until_imported() -> None:
         return
     first = CONTEXT.Process(target=_nothing)
     try:
-        first.start()
+        with program_left_out():
+            first.start()
         first.join()
     except BaseException:
         forking.stop()  # else it would yet start that process, which nobody waits for

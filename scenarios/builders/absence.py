@@ -13,6 +13,7 @@ from devices.sessions import Diurnal, Renewal, Sessions, night
 from devices.traces import DAY, Log, read
 from network.files import BadFile
 from scenarios.builders.drawing import generator
+from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.recordings import place, told
 from scenarios.schema import hardware
 from scenarios.text.faults import BadScenario
@@ -89,7 +90,7 @@ def _off(off: tuple[tuple[float, float], ...]) -> Presence:
     return Presence(off)
 
 
-@lru_cache(maxsize=16)
+@kept_for_a_call(maxsize=16)
 def _logs(path: Path, needs: tuple[str, ...], here: Path) -> tuple[Log, ...]:  # noqa: ARG001  from where it is seen
     try:
         return read(path, needs)
