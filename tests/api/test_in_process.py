@@ -30,7 +30,8 @@ TINY: dict[str, Any] = {
     "fleet": [{"profile": "pi-4", "count": 2, "link": {"up_mbit_s": 4, "down_mbit_s": 4}}],
     "network": {"model": "ideal"},
     "rounds": {"max": 2, "fraction": 1.0},
-    "training": {"epochs": 1, "batch": 200, "lr": 0.3},
+    "training": {"epochs": 1, "batch": 400, "lr": 0.3},
+    "evaluate": {"personalise_every": "never"},
     "algorithms": ["fedavg"],
 }
 LONG = {**TINY, "rounds": {"max": 6, "fraction": 1.0}, "algorithms": ["fedavg", {"fedprox": {"mu": 0.1}}]}
