@@ -188,8 +188,8 @@ class Keys:
     def _sources(self, label: str = "") -> str:
         found = self.sources[label]
         if found is None:
-            why = "is in no file, or has changed since it was imported, so no one can tell when it changes"
-            raise ValueError(f"the code of {label or self.lab.model} {why}")
+            what = f"the code of {label or self.lab.model}"
+            raise ValueError(f"{what} is in no file, or in one that has changed since it was imported")
         return found
 
     def _tests(self, run: Run, device: str, round: int) -> Parts:

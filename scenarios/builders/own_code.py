@@ -70,6 +70,6 @@ def changed(found: dict[str, str]) -> bool:
 def _here(roots: set[str]) -> dict[str, str]:
     """SHA-256 of the files of a user's modules, by module: of these, and of what they import."""
     try:
-        return sources({root for root in roots if file_of(root)}, leave_out=OURS)
+        return sources({root for root in roots if root.partition(".")[0] not in OURS and file_of(root)}, OURS)
     except OSError:  # one of them has gone
         return {}
