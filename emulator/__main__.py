@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from emulator.commands.group import Lazy
 from emulator.messages.scratch import clear
+from emulator.sessions.in_process import allow_many_files
 from emulator.terminal.stopping import ending, hear_no_more, listen
 
 COMMANDS = {  # where each is, and its first sentence
@@ -135,16 +135,9 @@ app = typer.Typer(
 )
 
 
-def _allow_many_files() -> None:
-    """Raises the soft limit, usually 1,024 or 256, to what the system allows: each run keeps three files open."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard != resource.RLIM_INFINITY:  # macOS says that nothing bounds it, and refuses to be given that
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def main() -> None:
     listen()
-    _allow_many_files()
+    allow_many_files()
     try:
         with ending():
             clear()

@@ -1,137 +1,334 @@
-"""The commands as functions.  Each is a process of its own, so it plays in notebooks and beside other event loops."""
+"""The commands as functions, in the process that calls them."""
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
+from emulator.record.folders import home
+from emulator.record.given import given_by
+from emulator.record.writing import told
+from emulator.results.soundness import soundness
+from emulator.sessions.asked import only, pace_of, trackers_of
+from emulator.sessions.computing import Computing, Playing
+from emulator.sessions.in_process import called
+from emulator.sessions.options import options as options_of
+from emulator.terminal.errors import FAILED, Unfinished, one_line
+from emulator.terminal.lines import say
+from emulator.terminal.reading import told_while_read
 from fedlapse.errors import Error
 from fedlapse.loaded import Backend, Framed, Loaded, installed, load
+from scenarios.load import given
+from scenarios.load import load as load_file
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario, placed
 
 if TYPE_CHECKING:
-    from scenarios.schema.scenario import Scenario
+    from emulator.sessions.ending import Ended
+    from emulator.sessions.replaying import Played
 
-    Given: TypeAlias = str | Path | Mapping[str, Any] | Scenario
-
-GOES_ON = re.compile(r"\d{4}-\d\d-\d\dT|fedlapse: live at")  # a line after which it is still playing
-EXCERPT = re.compile(r"\n +\d* \| .*")  # of a scenario's text, with a caret
-UNMET = 3  # exit code: an expectation of the scenario did not come out, but the results are there
+Given: TypeAlias = str | Path | Mapping[str, Any] | Scenario
+Folder: TypeAlias = str | Path
+SIGNALLED = 128  # exit codes above it: a signal has ended the command
 
 
 @overload
 def compare(
-    scenario: Given, *changes: str, out: str | Path | None = None, frames: None = None, **options: Any
+    scenario: Given = ...,
+    *changes: str,
+    out: Folder | None = ...,
+    force: bool = ...,
+    small: bool = ...,
+    seed: int | None = ...,
+    rounds: int | None = ...,
+    track: str | Sequence[str] = ...,
+    live: int | None = ...,
+    frames: None = ...,
+    **options: Any,
 ) -> Loaded: ...
 @overload
 def compare(
-    scenario: Given, *changes: str, out: str | Path | None = None, frames: Backend, **options: Any
+    scenario: Given = ...,
+    *changes: str,
+    out: Folder | None = ...,
+    force: bool = ...,
+    small: bool = ...,
+    seed: int | None = ...,
+    rounds: int | None = ...,
+    track: str | Sequence[str] = ...,
+    live: int | None = ...,
+    frames: Backend,
+    **options: Any,
 ) -> Framed: ...
 def compare(
-    scenario: Given, *changes: str, out: str | Path | None = None, frames: Backend | None = None, **options: Any
+    scenario: Given = "quickstart",
+    *changes: str,
+    out: Folder | None = None,
+    force: bool = False,
+    small: bool = False,
+    seed: int | None = None,
+    rounds: int | None = None,
+    track: str | Sequence[str] = (),
+    live: int | None = None,
+    frames: Backend | None = None,
+    **options: Any,
 ) -> Loaded | Framed:
     """Plays a scenario as `fedlapse compare` does, and loads the results; progress goes to stderr.
 
     `scenario` is a file, a name that comes with fedlapse, a mapping, or a Scenario; `changes` are PATH=VALUE;
-    `frames` is as in `load`; `options` are those of the command, as `workers=2, force=True, track=["csv:logs"]`.
-    Raises Error.
+    `frames` is as in `load`; all else are options of the command, as `workers=2, force=True, track=["csv:logs"]`.
+    Raises Error; and KeyboardInterrupt if it is interrupted, once its files are whole: every run ends its round.
     """
     if frames is not None:
         installed(frames)  # before hours of training
-    with _file(scenario) as path:
-        place = {} if out is None else {"out": str(out)}
-        said = _call("compare", path, *changes, format="json", **place, **options)
-    return load(said["out"], frames)
+    with _call():
+        from emulator.sessions.one_scenario import play_scenario
+
+        (playing,) = options_of(options, Playing)
+        playing.have_workers_ready()
+        made = _scenario(scenario, changes, small, seed, rounds)
+        with placed(made.source):
+            trackers = trackers_of(_listed(track))
+            ended = play_scenario(
+                made, playing, out=_path(out), force=force, given=given_by(made.source), track=trackers, live=live
+            )
+        _tell(ended)
+    return load(ended.results.folder, frames)
 
 
-def check(scenario: Given, *changes: str, **options: Any) -> dict[str, Any]:
+def run(
+    scenario: Given,
+    *changes: str,
+    algorithm: str,
+    world: Literal["virtual", "sockets"] = "virtual",
+    speedup: float | None = None,
+    out: Folder | None = None,
+    force: bool = False,
+    small: bool = False,
+    seed: int | None = None,
+    rounds: int | None = None,
+    track: str | Sequence[str] = (),
+    **options: Any,
+) -> Loaded:
+    """Plays one algorithm of a scenario, by its label, as `fedlapse run` does; else as `compare`."""
+    with _call():
+        from emulator.sessions.one_scenario import play_scenario
+
+        (playing,) = options_of(options, Playing)
+        playing.have_workers_ready()
+        made = only(_scenario(scenario, changes, small, seed, rounds), algorithm)
+        pace, trackers = pace_of(world, speedup), trackers_of(_listed(track))
+        with placed(made.source):
+            ended = play_scenario(
+                made, playing, out=_path(out), force=force, given=given_by(made.source), track=trackers, speedup=pace
+            )
+        _tell(ended)
+    return load(ended.results.folder)
+
+
+def check(
+    scenario: Given = "quickstart",
+    *changes: str,
+    small: bool = False,
+    seed: int | None = None,
+    rounds: int | None = None,
+    **options: Any,
+) -> dict[str, Any]:
     """What the scenario will cost, without training: that of `fedlapse check --format json`.  Raises Error."""
-    with _file(scenario) as path:
-        return _call("check", path, *changes, format="json", **options)
+    with _call():
+        from emulator.sessions.checking import planned
+
+        (computing,) = options_of(options, Computing)
+        made = _scenario(scenario, changes, small, seed, rounds)
+        with placed(made.source):
+            plan = planned(made, computing.workers, computing.device)
+        if plan.failing:
+            raise BadScenario("\n".join(plan.failing.values()))
+        for warning in plan.warnings:
+            say(f"fedlapse: {warning}", err=True)
+        return plan.plain()
 
 
-def replay(run: str | Path, *, fleet: Given | None = None, **options: Any) -> dict[str, Any]:
+def tune(
+    scenario: Given,
+    *changes: str,
+    out: Folder | None = None,
+    force: bool = False,
+    small: bool = False,
+    rounds: int | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Searches good settings of each algorithm: that of `fedlapse tune --format json`.  Raises as `compare`."""
+    with _call(ValueError):
+        from emulator.sessions.tuning import Tuning
+
+        (playing,) = options_of(options, Playing)
+        playing.have_workers_ready()
+        made = _scenario(scenario, changes, small, None, rounds)
+        with placed(made.source):
+            found = Tuning(made, playing).into(_path(out), force)
+        return {"out": str(found.out), **found.plain}
+
+
+def study(
+    scenario: Given,
+    *changes: str,
+    exploratory: bool = False,
+    out: Folder | None = None,
+    force: bool = False,
+    small: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Follows a study's protocol: that of `fedlapse study --format json`.  Raises as `compare`."""
+    with _call(ValueError):
+        from emulator.sessions.studying import Studying
+
+        (playing,) = options_of(options, Playing)
+        playing.have_workers_ready()
+        made = _scenario(scenario, changes, small, None, None)
+        with placed(made.source):
+            found = Studying(made, playing).into(_path(out), force, exploratory)
+        for text in found.answer.warnings:
+            say(f"fedlapse: {text}", err=True)
+        return {"out": str(found.out), **found.plain}
+
+
+def replay(
+    run: Folder,
+    *,
+    fleet: Given | None = None,
+    events: bool = False,
+    out: Folder | None = None,
+    force: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
     """What finished runs would have cost on other links or devices: that of `fedlapse replay --format json`.
 
     Such as `replay("runs/farm-0001", down=["10Mbit/s", "trace.csv"], symmetric=True)`.  `fleet` is a scenario, given
-    as in `compare`, whose devices, links and server are taken.  Raises Error.
+    as in `compare`, whose devices, links and server are taken.  Raises as `compare`.
     """
-    if fleet is None:
-        return _call("replay", str(run), format="json", **options)
-    with _file(fleet) as path:
-        return _call("replay", str(run), fleet=path, format="json", **options)
+    with _call(ValueError, computes=bool(options.get("train"))):
+        from emulator.sessions.replay_runs import Links, Recorded, Replaying
+        from emulator.sessions.replay_runs import replay as replayed
+
+        _sound(Path(run))
+        links, recorded, replaying = options_of({**options, "run": run}, Links, Recorded, Replaying)
+        found = replayed(links, recorded, replaying, events=events, out=_path(out), force=force, fleet=_fleet(fleet))
+        _whole(found.played)
+        return found.plain
+
+
+def map_(
+    run: Folder, *, fleet: Given | None = None, target: str | None = None, out: Folder | None = None, **options: Any
+) -> dict[str, Any]:
+    """Who is first over a grid of links, such as `map("runs/farm-0001", uplink="0.1..100Mbit/s")`: what map.json says.
+
+    `fleet` is as in `replay`.  Raises as `compare`.
+    """
+    with _call(ValueError, computes=bool(options.get("train"))):
+        from emulator.sessions.mapping import Ranges, draw
+        from emulator.sessions.replay_runs import Recorded, Replaying
+
+        _sound(Path(run))
+        ranges, recorded, replaying = options_of({**options, "run": run}, Ranges, Recorded, Replaying)
+        found = draw(ranges, recorded, replaying, target=target, out=_path(out), fleet=_fleet(fleet))
+        _whole(found.played)
+        drawn: dict[str, Any] = json.loads(found.text)
+        return drawn
+
+
+def audit(*runs: Folder) -> dict[str, dict[str, Any]]:
+    """The faults of each folder: that of `fedlapse audit --format json`.  Raises Error for what holds no run."""
+    with _call(ValueError, computes=False):
+        from emulator.sessions.auditing import audited_in
+
+        return {str(folder): asdict(each) for folder, each in audited_in(map(Path, runs)).items()}
+
+
+def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folder | None = None) -> Path:
+    """Writes rounds, events, transfers and devices as a table each; the folder in which they lie.  Raises Error."""
+    with _call(ValueError, computes=False):
+        from emulator.sessions.exporting import Form, exported
+
+        _sound(Path(run))
+        return exported(Path(run), Form(format), _path(out))
 
 
 @contextmanager
-def _file(scenario: Given) -> Iterator[str]:
-    """Where the scenario stands as a file.  An error in a scenario without one names no place in a text."""
-    if isinstance(scenario, str | Path):
-        yield str(scenario)
-        return
-    if isinstance(scenario, Mapping):
-        text = json.dumps(scenario, default=str)  # which is YAML
-    else:
-        from scenarios.load import dump
-
-        text = dump(scenario)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "scenario.yaml"
-        path.write_text(text, encoding="utf-8")
-        try:
-            yield str(path)
-        except Error as error:
-            said = re.sub(rf"{re.escape(str(path))}(:\d+:\d+)?", "scenario", EXCERPT.sub("", str(error)))
-            raise Error(said) from None
-
-
-def _call(command: str, *words: str, **options: Any) -> dict[str, Any]:
-    """What the command prints.  Raises Error with what it says if it fails, KeyboardInterrupt if it is interrupted."""
-    line = [sys.executable, "-P", "-m", "emulator", command, *words, *_options(options)]
-    here = {**os.environ, "PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
-    last: list[str] = []
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:  # a pipe would be full before anybody read it
-        with subprocess.Popen(line, stdout=printed, stderr=subprocess.PIPE, text=True, env=here) as playing:  # noqa: S603
-            try:
-                _show(playing, last)
-            except KeyboardInterrupt:
-                playing.send_signal(signal.SIGINT)
-                _show(playing, last)
-                sys.stderr.writelines(last)
-                raise
-        printed.seek(0)
-        answer = printed.read()
-    if playing.returncode not in (0, UNMET):
-        why = "".join(each.removeprefix("fedlapse: ") for each in last).rstrip()
-        raise Error(why or f"{command} ended with exit code {playing.returncode}")
-    sys.stderr.writelines(last)
-    found: dict[str, Any] = json.loads(answer)
-    return found
+def _call(*also: type[Exception], computes: bool = True) -> Iterator[None]:
+    """Raises Error for what the command line would say in a line, and KeyboardInterrupt if it was stopped."""
+    try:
+        with called(computes):
+            yield
+    except Error:
+        raise
+    except BadScenario as error:
+        raise Error(str(error)) from None
+    except OSError as error:
+        raise Error(told(error)) from None
+    except Unfinished as end:
+        if end.code <= SIGNALLED:
+            raise Error("\n".join(end.lines)) from None
+        for line in end.lines:
+            say(f"fedlapse: {line}", err=True)
+        raise KeyboardInterrupt from None
+    except also as error:
+        raise Error(one_line(error)) from None
 
 
-def _show(playing: subprocess.Popen[str], last: list[str]) -> None:
-    """Shows the lines on stderr as they come, but for the last words, which may be why the command fails."""
-    assert playing.stderr
-    for line in playing.stderr:
-        last.append(line)
-        if GOES_ON.match(line) or not last[0].startswith("fedlapse: "):
-            sys.stderr.writelines(last)
-            last.clear()
+def _scenario(said: Given, changes: Sequence[str], small: bool, seed: int | None, rounds: int | None) -> Scenario:
+    more = [] if seed is None else [f"seeds=[{seed}]"]
+    more += [] if rounds is None else [f"rounds.max={rounds}"]
+    return _read(said, [*changes, *more], small)
 
 
-def _options(options: Mapping[str, Any]) -> Iterator[str]:
-    """`workers=2, force=True, track=["csv:logs"]` as the command line has them."""
-    for name, value in options.items():
-        flag = f"--{name.replace('_', '-')}"
-        for each in value if isinstance(value, list | tuple) else [value]:
-            if each is True:
-                yield flag
-            elif each is not False and each is not None:
-                yield from (flag, str(each))
+def _fleet(said: Given | None) -> Scenario | None:
+    return None if said is None else _read(said, (), algorithms=False)
+
+
+def _read(said: Given, changes: Sequence[str], small: bool = False, algorithms: bool = True) -> Scenario:
+    with told_while_read():
+        if isinstance(said, str | Path):
+            return load_file(str(said), changes, small, recordings=True, algorithms=algorithms)
+        return given(said, changes, small, algorithms)
+
+
+def _tell(ended: Ended) -> None:
+    """Says what is doubtful.  Raises Error if a run failed or a file could not be written, Unfinished if stopped."""
+    from emulator.sessions.ending import incomplete, warn
+
+    again = [ended.to_go_on] if ended.to_go_on else []
+    if ended.unwritten:
+        raise Error("\n".join([incomplete(ended), *again]))
+    if ended.code == FAILED:
+        raise Error("\n".join(why for each in ended.ending.failures.values() for why in each))
+    if ended.code > SIGNALLED:
+        raise Unfinished(ended.code, f"stopped; what was written is in {ended.results.folder}", *again)
+    warn(ended)
+
+
+def _whole(played: Played) -> None:
+    if played.code:
+        raise Unfinished(played.code, played.why or "a run failed")
+
+
+def _sound(run: Path) -> None:
+    """Says what the results' seal tells.  Raises Error if they are damaged."""
+    folder = home(run)
+    found = soundness(folder)
+    if found.damaged:
+        raise Error(f"{folder}: {'; '.join(found.notes)}")
+    for note in found.notes:
+        say(f"fedlapse: {folder}: {note}", err=True)
+
+
+def _listed(said: str | Sequence[str]) -> list[str]:
+    return [said] if isinstance(said, str) else [*said]
+
+
+def _path(folder: Folder | None) -> Path | None:
+    return None if folder is None else Path(folder)

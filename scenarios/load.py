@@ -62,6 +62,10 @@ def parse(
     if not isinstance(source.plain, dict):
         held = "nothing" if source.plain is None else f"a {type(source.plain).__name__}"
         raise BadScenario(f"{in_one_line(where)}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
+    return _made(source, changes, small, recordings, algorithms)
+
+
+def _made(source: YamlSource, changes: Sequence[str], small: bool, recordings: bool, algorithms: bool) -> Scenario:
     source.changes = tuple(changes)
     if small:
         said = source.plain.get("small")
@@ -114,6 +118,21 @@ def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:
     return _checked(YamlSource(where, plain=raw))
 
 
+def given(
+    scenario: Mapping[str, Any] | Scenario, changes: Sequence[str] = (), small: bool = False, algorithms: bool = True
+) -> Scenario:
+    """A program's scenario, with `path=value` changes, and its recordings read; errors name no place in a text.
+
+    The rest is as in `load`.  Raises BadScenario.
+    """
+    raw = plain(scenario) if isinstance(scenario, Scenario) else scenario
+    try:
+        source = YamlSource("scenario", plain=json.loads(json.dumps(raw, default=str)))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadScenario(f"scenario: {error}") from None
+    return _made(source, changes, small, True, algorithms)
+
+
 def dump(scenario: Scenario) -> str:
     """Returns the scenario as YAML with every default written out; `parse` reads it back as the same.
 
@@ -129,14 +148,19 @@ def dump(scenario: Scenario) -> str:
 _written: tuple[Scenario, str] | None = None
 
 
+def plain(scenario: Scenario) -> dict[str, Any]:
+    """The scenario's plain values, with every default written out."""
+    found = scenario.model_dump(mode="json")
+    found["algorithms"] = [{entry.key: dict(entry.options), "name": entry.name} for entry in scenario.algorithms]
+    return found
+
+
 def _text_of(scenario: Scenario) -> str:
-    plain = scenario.model_dump(mode="json")
-    plain["algorithms"] = [{entry.key: dict(entry.options), "name": entry.name} for entry in scenario.algorithms]
     text = io.StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = None
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    yaml.dump(plain, text)
+    yaml.dump(plain(scenario), text)
     return text.getvalue()
 
 

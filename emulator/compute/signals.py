@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
-from types import FrameType
+from multiprocessing import process, resource_tracker
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
 
 Handler = Callable[[int, FrameType | None], object] | int
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a user, a service or a terminal sends them
@@ -40,7 +43,7 @@ def put_off() -> Iterator[None]:
 @contextmanager
 def held_back() -> Iterator[None]:
     """While worker processes are started, which inherit the mask.  A signal that came takes effect at the end."""
-    with put_off():  # another thread may be hit, which no mask of this one prevents
+    with put_off(), program_left_out():  # another thread may be hit, which no mask of this one prevents
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             resource_tracker.ensure_running()  # to have SIGHUP blocked for good; of the others it lifts the block
@@ -48,3 +51,16 @@ def held_back() -> Iterator[None]:
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def program_left_out() -> Iterator[None]:
+    """Workers that are started meanwhile do not run the program again that starts them, as multiprocessing has them do,
+    and begin in its present folder, not in that in which it began."""
+    its: Any = process  # of which typeshed does not know where it began
+    program, began = sys.modules["__main__"], its.ORIGINAL_DIR
+    sys.modules["__main__"], its.ORIGINAL_DIR = ModuleType("__main__"), str(Path.cwd())
+    try:
+        yield
+    finally:
+        sys.modules["__main__"], its.ORIGINAL_DIR = program, began

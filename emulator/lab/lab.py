@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from network.links.link import Link
 from network.sharing.flow import Topology
 from network.wire import payload
 from network.wire.encoding import parse
+from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.roster import all_names, sample
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class Lab:
         return {name: bincount(data.y[held], minlength=data.classes).tolist() for name, held in counts.items()}
 
 
-@lru_cache(maxsize=4)
+@kept_for_a_call(maxsize=4)
 def _module(name: str, classes: int, shape: tuple[int, ...], text: bool, place: str) -> nn.Module:
     from algorithms.training.as_built import remember
 

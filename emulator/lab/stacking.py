@@ -27,6 +27,7 @@ from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
 from emulator.lab.lab import CPU, Lab
 from scenarios.builders import plugins
+from scenarios.builders.own_code import before_each_call
 from scenarios.schema import training as schema
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
@@ -118,6 +119,7 @@ def _that_pay(model: nn.Module, batch: int, place: str) -> tuple[int, str]:
 
 
 _tried: dict[tuple[Any, ...], str] = {}
+before_each_call(_tried.clear)
 
 
 def _obstacle(model: str, data: Dataset) -> str:

@@ -16,8 +16,8 @@ from threading import Lock
 
 from emulator.ledger.canonical import packed
 from emulator.ledger.facts import Fact, Facts
-from emulator.ledger.sources import file_of
 from scenarios.builders.reads import SEEN, Kind, Read, Sign, listing, sign, variable
+from scenarios.builders.sources import file_of
 
 READS, NAMES, FILE = INPUTS = "reads", "names", "file"  # jobs of such facts; FILE: a file's digest, by path and sign
 FRESH = 1.0  # s for which a look at files holds: hits may come by the thousand

@@ -20,11 +20,11 @@ from emulator.lab.lab import Lab
 from emulator.lab.scoring import test_shards
 from emulator.lab.seeds import seed as derive
 from emulator.ledger.canonical import digest, name_of, packed, plain
-from emulator.ledger.sources import OURS, sources
 from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run
 from network.wire.form import FRAME
-from scenarios.builders import reads
+from scenarios.builders import own_code, reads
+from scenarios.builders.sources import OURS, sources
 
 FORM = b"fedlapse-job-v1\0"
 
@@ -188,7 +188,8 @@ class Keys:
     def _sources(self, label: str = "") -> str:
         found = self.sources[label]
         if found is None:
-            raise ValueError(f"the code of {label or self.lab.model} is in no file, so no one can tell when it changes")
+            what = f"the code of {label or self.lab.model}"
+            raise ValueError(f"{what} is in no file, or in one that has changed since it was imported")
         return found
 
     def _tests(self, run: Run, device: str, round: int) -> Parts:
@@ -251,12 +252,14 @@ def _classes(algorithm: Algorithm) -> Sequence[type]:
 
 
 def _sources(lab: Lab, *classes: type) -> str | None:
-    """Digest of the files that jobs consist of which use these classes; None if one of them is in no file."""
+    """Digest of the files that jobs consist of which use these classes; None if one of them is in no file, or is a
+    user's and has changed since it was imported."""
     of_model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
     try:
-        return digest(packed(sources({jobs.__name__, *of_model, *(each.__module__ for each in classes)})))
+        found = sources({jobs.__name__, *of_model, *(each.__module__ for each in classes)})
     except ValueError:
         return None
+    return None if own_code.changed(found) else digest(packed(found))
 
 
 _SHARED: dict[Kinds, Kinds] = {}

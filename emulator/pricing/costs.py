@@ -19,6 +19,7 @@ from emulator.pricing.memory import footprint, uploaded
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
 from network.wire.form import FRAME
+from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.roster import MANY, sample
 
 Numbered = tuple[int, Work]  # the same work has the same number: it would take long to compare it each time
@@ -185,7 +186,7 @@ def _of_tensors(sizes: Mapping[str, int]) -> int:
     return sum(sizes.values()) - sizes.get(FRAME, 0)
 
 
-@lru_cache(maxsize=8)
+@kept_for_a_call(maxsize=8)
 def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[int, ...], text: bool) -> Meter:
     """The counts of a network on examples and targets of these shapes, shared by all runs of this process: to count
     takes longer than to play a round of a small scenario."""

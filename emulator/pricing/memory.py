@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +16,7 @@ from algorithms.training.local import single_values
 from algorithms.training.turns import TURN
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab
+from scenarios.builders.own_code import kept_for_a_call
 
 FLOAT = 4  # bytes
 TWICE = 1.6  # of what a forward pass keeps: measured 1.55 on CNNs, 1.02 on a perceptron
@@ -81,7 +81,7 @@ def _activations(lab: Lab, batch: int) -> int:
     return _measured(lab.model, data.classes, data.x.shape[1:], data.text, data.y.shape[1:], batch)
 
 
-@lru_cache(maxsize=8)
+@kept_for_a_call(maxsize=8)
 def _of_module(model: str, classes: int, shape: tuple[int, ...], text: bool) -> tuple[int, int]:
     """Bytes of its parameters and buffers, and of those parameters that are trained."""
     module = models.build(model, 0, classes, shape, text)
@@ -89,7 +89,7 @@ def _of_module(model: str, classes: int, shape: tuple[int, ...], text: bool) -> 
     return _bytes((*module.parameters(), *module.buffers())), _bytes(trained)
 
 
-@lru_cache(maxsize=256)
+@kept_for_a_call(maxsize=256)
 def _measured(
     model: str, classes: int, shape: tuple[int, ...], text: bool, targets: tuple[int, ...], batch: int
 ) -> int:

@@ -11,13 +11,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from emulator.ledger.sources import OURS, file_of, sources
 from emulator.record.again import Otherwise, known
 from emulator.record.host import of_scenario
 from emulator.record.record import FILES, replace_file
 from emulator.record.seal import CODE
 from emulator.sessions.machine import processor
 from scenarios.builders.reads import SEEN, sign
+from scenarios.builders.sources import OURS, file_of, sources
 from scenarios.schema.scenario import Scenario
 
 PACKAGES = ("fedlapse", "torch", "numpy")

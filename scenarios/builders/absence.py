@@ -12,6 +12,7 @@ from devices.generated_presence import DiurnalSessions, RenewalSessions, Session
 from devices.presence import Availability, RecordedPresence, StatedPresence, together
 from devices.traces import DAY, Log, read
 from network.foreign_files import BadFile
+from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.random_values import generator
 from scenarios.builders.recordings import place, told
 from scenarios.schema import hardware
@@ -89,7 +90,7 @@ def _off(off: tuple[tuple[float, float], ...]) -> StatedPresence:
     return StatedPresence(off)
 
 
-@lru_cache(maxsize=16)
+@kept_for_a_call(maxsize=16)
 def _logs(path: Path, needs: tuple[str, ...], here: Path) -> tuple[Log, ...]:  # noqa: ARG001  from where it is seen
     try:
         return read(path, needs)

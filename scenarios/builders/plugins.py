@@ -24,7 +24,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 import devices.data.tv  # noqa: F401  what is imported here may import torchvision beside a CPU-only torch
 from algorithms.algorithm import INTERFACE, Algorithm, Training
 from network.wire.encoding import parse
-from scenarios.builders import reads
+from scenarios.builders import own_code, reads
 from scenarios.builders.slips import NO_OPTIONS, annotated, slips
 from scenarios.schema import training as schema
 from scenarios.schema.entries import Encoding, Entry
@@ -88,7 +88,10 @@ def _missing(kind: Any) -> list[str]:
 
 def thing(path: str) -> Any:
     """Returns the object at `package.module:name`. Raises Unknown, also for whatever its import raises."""
+    if path.partition(":")[0] == "__main__":
+        raise Unknown(f"{short(path)} lies in the program itself, which workers do not import; put it into a file")
     reads.watch(path)
+    own_code.note(path.partition(":")[0])
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:

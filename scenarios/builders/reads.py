@@ -44,6 +44,7 @@ SEEN: dict[Read, None] = {}  # by this process and its workers, in order
 BEFORE: dict[str, str | None] = {}  # variables that a user's code has set, as they were
 
 _roots: set[str] = set()  # packages and modules that scenarios name: theirs is a user's code also if it is installed
+_values: dict[str, str | None] = {}  # of variables, as they were read first
 _written: set[str] = set()  # files that a user's code has made: what it reads there is its own
 _sent = 0
 _looking = threading.local()  # .now: the hook's own look at a folder
@@ -56,6 +57,31 @@ def watch(path: str) -> None:
         os.environ.__class__ = _Environ
     _roots.add(path.partition(":")[0].partition(".")[0])
     _installed.cache_clear()
+
+
+def changed() -> bool:
+    """Whether something that was read is otherwise now, so that code which keeps it is out of date."""
+    return any(map(_differs, list(SEEN)))
+
+
+def _differs(read: Read) -> bool:
+    match read.kind:
+        case "file":
+            return sign(read.name) != read.sign
+        case "folder":
+            return listing(read.name) != read.names
+        case "variable":
+            return variable(read.name) != _values.get(read.name)
+        case _:
+            return False
+
+
+def forget() -> None:
+    """Forgets what was read, as the code that has read it is about to be imported anew."""
+    global _sent
+    for known in (SEEN, _values, _written):
+        known.clear()
+    _sent = 0
 
 
 def fresh() -> Sequence[Read]:
@@ -166,8 +192,16 @@ class _Environ(type(os.environ)):  # type: ignore[misc]  # os names its class fo
     def __getitem__(self, name: str) -> str:
         if isinstance(name, str) and _asker():
             SEEN[Read("variable", name)] = None
+            _values.setdefault(name, BEFORE[name] if name in BEFORE else self._value(name))
         found: str = super().__getitem__(name)
         return found
+
+    def _value(self, name: str) -> str | None:
+        try:
+            value: str = super().__getitem__(name)
+        except KeyError:
+            return None
+        return value
 
     def __setitem__(self, name: str, value: str) -> None:
         self._set(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 from numpy.random import Generator
@@ -13,6 +12,7 @@ from numpy.random import Generator
 from network.foreign_files import BadFile, bad
 from network.links.trace import Direction, Trace
 from network.traces.trace_folders import Gathered, Traces, find, gather, summed
+from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.random_values import generator, value
 from scenarios.schema import link_keys
 from scenarios.text.faults import BadScenario
@@ -129,7 +129,7 @@ def _uplink(downs: Sequence[Traces], number: int, said: link_keys.Recorded, mine
     raise bad(down.name, None, "is a downlink only; give up_mbit_s, or trace.up, up_ratio (0.2, say) or symmetric")
 
 
-@lru_cache(maxsize=64)
+@kept_for_a_call(maxsize=64)
 def _gathered(
     places: tuple[Path, ...],
     format: str | None,

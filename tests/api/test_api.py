@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
@@ -29,17 +30,15 @@ TINY: dict[str, Any] = {
     "training": {"epochs": 1, "batch": 20, "lr": 0.3},
     "algorithms": ["fedavg", {"fedprox": {"mu": 0.1}}],
 }
-OWN = """
-from dataclasses import dataclass
-
-from algorithms.fedavg import FedAvg
+ALONE = {"workers": 0, "no_ledger": True, "quiet": True}
 
 
-@dataclass(frozen=True)
-class Own(FedAvg):
-    pass
-"""
-ALONE = {"workers": 0, "no_ledger": True}
+@pytest.fixture(scope="module", autouse=True)
+def page() -> Iterator[None]:
+    """report.html is a word: it takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("emulator.report.page.page", lambda results: "a page")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -186,31 +185,17 @@ def test_a_fleet_to_replay_on_may_be_a_mapping(found: fedlapse.Loaded, tmp_path:
         fedlapse.replay(found.results.folder, fleet={**fleet, "fleet": [{**fleet["fleet"][0], "count": 0}]})
 
 
-def test_an_algorithm_is_found_where_this_program_finds_its_modules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "own.py").write_text(OWN)
-    monkeypatch.syspath_prepend(str(folder))
-    (tmp_path / "network.py").write_text("raise SystemExit('a file of the folder in which it is called')")
-    monkeypatch.chdir(tmp_path)
-    assert (
-        "own" in fedlapse.check({**TINY, "algorithms": ["fedavg", {"own:Own": {}, "name": "own"}]}, workers=0)["prices"]
-    )
-
-
 def test_what_is_wrong_is_told_as_on_the_command_line(
     found: fedlapse.Loaded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(fedlapse.Error) as told:
-        fedlapse.compare({**TINY, "training": {"lr": -1, "batc": 3}})
-    assert str(told.value).splitlines() == [
+        fedlapse.compare({**TINY, "training": {"lr": -1, "batc": 3}}, workers=0)
+    assert set(str(told.value).splitlines()) == {
         "scenario: training.lr: it must be greater than 0, not -1",
         "scenario: training.batc: unknown key 'batc'; did you mean batch?",
-    ]
+    }
     with pytest.raises(fedlapse.Error, match=r"^cannot read tiny\.yaml: No such file or directory; [^\n]*$"):
-        fedlapse.compare("tiny.yaml")
+        fedlapse.compare("tiny.yaml", workers=0)
     assert capsys.readouterr().err == ""  # it is told once
     with pytest.raises(fedlapse.Error, match="holds no results"):
         fedlapse.load(tmp_path)
@@ -222,6 +207,46 @@ def test_what_is_wrong_is_told_as_on_the_command_line(
         found.frame("rounds", "excel")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"workrs": 2}, "there is no option 'workrs'; did you mean workers?"),
+        ({"workers": -1}, "workers: it must be at least 0, not -1"),
+        ({"workers": 2000}, "workers: it must be at most 1024, not 2000"),
+        ({"executor": "threads"}, "executor: it should be 'processes' or 'ray', not 'threads'"),
+        ({"ledger": 3}, "ledger: it's not a path"),
+    ],
+)
+def test_an_option_is_looked_at_as_on_the_command_line(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(fedlapse.Error) as told:
+        fedlapse.compare(TINY, **options)
+    assert said in str(told.value) or (said.startswith("ledger: ") and str(told.value).startswith("ledger: "))
+
+
+def test_one_algorithm_is_played_as_run_does(found: fedlapse.Loaded, tmp_path: Path) -> None:
+    """Its records are those of `compare`, byte for byte."""
+    one = fedlapse.run(TINY, algorithm="fedprox", out=tmp_path / "one", **ALONE)
+    for seed in (1, 2):
+        name = f"fedprox-s{seed}/events.jsonl"
+        assert (one.results.folder / name).read_bytes() == (found.results.folder / name).read_bytes()
+    with pytest.raises(fedlapse.Error, match="--algorithm fedyogi: the scenario has none of that name"):
+        fedlapse.run(TINY, algorithm="fedyogi", **ALONE)
+
+
+def test_an_audit_and_a_map_are_those_of_the_commands(found: fedlapse.Loaded, tmp_path: Path) -> None:
+    audited = fedlapse.audit(found.results.folder)
+    assert len(audited) == 5  # the folder, and four runs
+    assert not any(each["faults"] for each in audited.values())
+    drawn = fedlapse.map(found.results.folder, uplink="1..4Mbit/s", points=2, out=tmp_path)
+    assert drawn == json.loads((tmp_path / "map.json").read_text())
+    assert drawn["axes"]["uplink"] == pytest.approx([125_000, 500_000])
+
+
+def test_what_no_round_can_meet_is_an_error() -> None:
+    with pytest.raises(fedlapse.Error, match=r"^scenario: rounds\.deadline_s: it is 0\.01, but fedprox needs at least"):
+        fedlapse.check({**TINY, "rounds": {"max": 2, "deadline_s": 0.01}}, workers=0)
+
+
 def test_a_chart_is_that_of_the_report(found: fedlapse.Loaded) -> None:
     spec = found.plot("accuracy-time").to_dict()
     assert spec["name"] == "accuracy-time"
@@ -231,8 +256,7 @@ def test_a_chart_is_that_of_the_report(found: fedlapse.Loaded) -> None:
 
 def test_tables_as_files(found: fedlapse.Loaded, tmp_path: Path) -> None:
     for form in ("csv", "parquet"):
-        words = ["export", str(found.results.folder), "--format", form, "--out", str(tmp_path / form)]
-        subprocess.run([sys.executable, "-m", "fedlapse", *words], check=True, capture_output=True)
+        assert fedlapse.export(found.results.folder, format=form, out=tmp_path / form) == tmp_path / form  # type: ignore[arg-type]
     with (tmp_path / "csv" / "rounds.csv").open() as file:
         read = list(csv.DictReader(file))
     assert [int(row["bytes_up"]) for row in read] == [each.bytes_up for each in found.rounds]
@@ -247,16 +271,18 @@ def test_import_is_cheap() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_the_page_runs_as_it_is_read(tmp_path: Path) -> None:
+def test_the_page_runs_as_it_is_read(
+    tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
     """docs/python.md: its block of Python, and the commands after it; of its words on results, each exists."""
     page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     quick = block.replace('"seeds=[1]"', '"seeds=[1]", "training.epochs=1", "training.batch=64"')
-    done = subprocess.run([sys.executable, "-c", quick], cwd=tmp_path, check=True, capture_output=True, text=True)
-    assert "accuracy 0.8" in done.stdout
+    command = request.getfixturevalue("fedlapse")  # it plays in tmp_path
+    exec(quick, {"__name__": "results"})
+    assert "accuracy 0.8" in capsys.readouterr().out
     for line in re.findall(r"^\$ fedlapse (.*?)(?: +#.*)?$", page, re.MULTILINE):
-        words = [sys.executable, "-m", "fedlapse", *shlex.split(line)]
-        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+        assert command(*shlex.split(line)).returncode == 0
     assert (tmp_path / "runs" / "from-python-tables" / "rounds.csv").is_file()
     for name in ("verdict", "summary", "rounds", "events", "transfers", "devices", "frame", "plot", "notes"):
         assert f"`{name}" in page

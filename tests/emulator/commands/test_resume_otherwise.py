@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from emulator.ledger.sources import file_of
 from emulator.record.again import Otherwise
 from emulator.sessions import code
 from scenarios.builders.reads import Read, sign
+from scenarios.builders.sources import file_of
 from scenarios.load import build
 from tests.conftest import SMALL, digests, merged
 

@@ -17,7 +17,7 @@ from emulator.lab.jobs import blocks, start
 from emulator.lab.lab import Lab
 from emulator.ledger.key import Keys
 from emulator.messages.files import Memory
-from scenarios.builders import plugins
+from scenarios.builders import own_code, plugins
 from tests.emulator.ledger.small import (
     ALL,
     DEVICE,
@@ -151,7 +151,16 @@ def test_the_files_that_a_users_code_imports_are_in_the_keys(written: Any, file:
     before = keys(mine)
     path = folder / file
     path.write_text((path.read_text() if path.exists() else "") + "# changed\n")
+    own_code.renew()  # as before another call, or in another command
     assert changed(before, keys(mine)) == jobs
+
+
+def test_code_that_has_changed_since_it_was_imported_has_no_key(written: Any) -> None:
+    folder, mine = written
+    Keys(mine, "here").key(start, (RUN,))
+    (folder / "ledger_helper.py").write_text("HALF = 0.6\n")
+    with pytest.raises(ValueError, match="^the code of mine is in no file, or in one that has changed since"):
+        Keys(mine, "here").key(start, (RUN,))
 
 
 @pytest.mark.parametrize(
@@ -182,5 +191,5 @@ def test_fedlapses_own_files_are_in_the_keys_of_those_jobs_that_import_them(
 def test_code_that_is_in_no_file_has_no_key() -> None:
     space: dict[str, Any] = {"__name__": "nowhere", "FedAvg": FedAvg}
     exec("class Typed(FedAvg): pass", space)
-    with pytest.raises(ValueError, match=r"^the code of mine is in no file, so no one can tell when it changes$"):
+    with pytest.raises(ValueError, match=r"^the code of mine is in no file, or in one that has changed since"):
         Keys(lab(space["Typed"](TRAINING)), "here").key(start, (RUN,))

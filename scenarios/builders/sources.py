@@ -19,19 +19,21 @@ OURS = frozenset(("algorithms", "devices", "emulator", "network", "scenarios"))
 INSTALLED = {"site-packages", "dist-packages"}  # folders that hold what others wrote
 
 
-def sources(roots: Collection[str]) -> dict[str, str]:
+def sources(roots: Collection[str], leave_out: Collection[str] = ()) -> dict[str, str]:
     """SHA-256 of each file, by the name of its module: of the modules `roots`, and of all that these import.
 
-    A package that holds one of the roots belongs to it, installed or not.  Raises ValueError for a root without a file.
+    A package that holds one of the roots belongs to it, installed or not; those in `leave_out` do not.
+    Raises ValueError for a root without a file.
     """
-    own, here = OURS | {_top(root) for root in roots}, cache(_written_here)
+    own, here = (OURS | {_top(root) for root in roots}) - {*leave_out}, cache(_written_here)
     found: dict[str, str] = {}
     seen: set[str] = set()
     todo = set(roots)
     while todo:
         name = todo.pop()
         seen.add(name)
-        file = file_of(name) if _top(name) in own or here(_top(name)) else None
+        mine = _top(name) in own or (_top(name) not in leave_out and here(_top(name)))
+        file = file_of(name) if mine else None
         if file is not None:
             source = file.read_bytes()
             found[name] = hashlib.sha256(source).hexdigest()

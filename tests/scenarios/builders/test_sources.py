@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.ledger.sources import file_of, imported, sources
+from scenarios.builders.sources import file_of, imported, sources
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,0 +1,212 @@
+"""A call plays in the process that calls it: with the user's code as it is now, and leaving the process as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import fedlapse
+from emulator.sessions.session import Session
+
+pytestmark = pytest.mark.slow
+
+TINY: dict[str, Any] = {
+    "name": "tiny",
+    "seeds": [1],
+    "fleet": [{"profile": "pi-4", "count": 2, "link": {"up_mbit_s": 4, "down_mbit_s": 4}}],
+    "network": {"model": "ideal"},
+    "rounds": {"max": 2, "fraction": 1.0},
+    "training": {"epochs": 1, "batch": 400, "lr": 0.3},
+    "evaluate": {"personalise_every": "never"},
+    "algorithms": ["fedavg"],
+}
+LONG = {**TINY, "rounds": {"max": 6, "fraction": 1.0}, "algorithms": ["fedavg", {"fedprox": {"mu": 0.1}}]}
+OWN = """
+from dataclasses import dataclass
+
+from algorithms.fedavg import FedAvg
+from part_of_own import STAYS
+
+
+@dataclass(frozen=True)
+class Own(FedAvg):
+    def combine(self, state, replies, server):
+        return state if STAYS else super().combine(state, replies, server)
+"""
+HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGURG)
+
+
+@pytest.fixture(autouse=True)
+def page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """report.html is a word: it takes seconds."""
+    monkeypatch.setattr("emulator.report.page.page", lambda results: "a page")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Writes a user's algorithm into a folder on Python's path: with 1 the model stays as it is."""
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "network.py").write_text("raise SystemExit('a file of the folder in which it is called')")
+    monkeypatch.chdir(tmp_path)
+    yield lambda stays: (tmp_path / "part_of_own.py").write_text(f"STAYS = {stays}\n") and None
+    for name in ("own", "part_of_own"):
+        sys.modules.pop(name, None)
+
+
+def models(out: Path, workers: int, ledger: Path | None = None) -> set[str]:
+    """The digests of the models that a run of the user's algorithm came by."""
+    remembered: dict[str, Any] = {"no_ledger": True} if ledger is None else {"ledger": ledger}
+    scenario = {**TINY, "algorithms": [{"own:Own": {}, "name": "own"}]}
+    found = fedlapse.compare(scenario, out=out, workers=workers, quiet=True, force=True, **remembered)
+    return {json.loads(each.details)["model"] for each in found.events if each.event == "server.end"}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_code_that_was_edited_is_imported_anew(own: Callable[[int], None], tmp_path: Path, workers: int) -> None:
+    """Within the same second, with as many bytes, in a module that the named one imports."""
+    own(0)
+    trained = models(tmp_path / "a", workers)
+    own(1)
+    assert len(models(tmp_path / "b", workers)) == 1 < len(trained)
+    own(0)
+    assert models(tmp_path / "c", workers) == trained
+
+
+def test_a_ledger_keeps_the_results_of_each_state_of_the_code(own: Callable[[int], None], tmp_path: Path) -> None:
+    seen = []
+    for stays in (0, 1, 0, 1):
+        own(stays)
+        seen.append(models(tmp_path / "out", 0, tmp_path / "ledger"))
+    assert seen[0] == seen[2] != seen[1] == seen[3]
+
+
+def test_code_that_was_not_edited_is_not_imported_again(own: Callable[[int], None], tmp_path: Path) -> None:
+    own(0)
+    models(tmp_path / "out", 0)
+    mine = sys.modules["own"]
+    models(tmp_path / "out", 0)
+    assert sys.modules["own"] is mine
+
+
+def test_an_algorithm_in_the_program_itself_is_refused() -> None:
+    with pytest.raises(fedlapse.Error, match="'__main__:Own' lies in the program itself, which workers do not import"):
+        fedlapse.check({**TINY, "algorithms": ["__main__:Own"]}, workers=0)
+
+
+def state() -> dict[str, Any]:
+    """Whatever of this process a call might change."""
+    return {
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.get_deterministic_debug_mode(),
+        "filled": torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
+        "torch": torch.get_rng_state().tolist(),
+        "numpy": np.random.get_state()[1].tolist(),  # type: ignore[index]  # noqa: NPY002
+        "random": random.getstate(),
+        "warnings": list(warnings.filters),
+        "signals": [signal.getsignal(number) for number in HEARD],
+        "garbage": gc.get_threshold(),
+        "frozen": gc.get_freeze_count(),
+        "files": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "switching": sys.getswitchinterval(),
+        "path": list(sys.path),
+        "program": sys.modules["__main__"],
+        "folder": Path.cwd(),
+    }
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_call_leaves_the_process_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        before = state()
+        fedlapse.compare(TINY, out=tmp_path / "out", workers=workers, no_ledger=True, quiet=True)
+        assert state() == before
+    finally:
+        torch.set_num_threads(threads)
+
+
+def in_a_notebook(call: Callable[[], Any]) -> Any:
+    """Calls within an event loop that runs in the main thread."""
+
+    async def cell() -> Any:
+        return call()
+
+    with asyncio.Runner() as runner:
+        return runner.run(cell())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_it_plays_where_an_event_loop_is_running(tmp_path: Path, workers: int) -> None:
+    def call() -> fedlapse.Loaded:
+        return fedlapse.compare(TINY, out=tmp_path / "a", workers=workers, no_ledger=True, quiet=True)
+
+    there = in_a_notebook(call)
+    here = fedlapse.compare(TINY, out=tmp_path / "b", workers=0, no_ledger=True, quiet=True)
+    assert there.summary["digest"] == here.summary["digest"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of runs that nobody has interrupted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("emulator.report.page.page", lambda results: "a page")
+        out = tmp_path_factory.mktemp("whole") / "out"
+        found = fedlapse.compare(LONG, out=out, workers=0, no_ledger=True, quiet=True)
+    digest: str = found.summary["digest"]
+    return digest
+
+
+@pytest.mark.parametrize("where", [lambda call: call(), in_a_notebook])
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupted_cell_leaves_valid_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: str, where: Callable[[Callable[[], Any]], Any], times: int
+) -> None:
+    """Ctrl-C once: each run ends its round; twice: at once.  What is played again is as if nothing had happened."""
+    tell, out = Session._tell, tmp_path / "out"
+    told = []
+
+    def interrupting(self: Session, run: Any, row: Any) -> None:
+        tell(self, run, row)
+        told.append(row)
+        if len(told) == 2:
+            for _ in range(times):
+                os.kill(os.getpid(), signal.SIGINT)
+
+    def call() -> Any:
+        return fedlapse.compare(LONG, out=out, workers=0, no_ledger=True, quiet=True)
+
+    before = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "_tell", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            where(call)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert 2 <= len(told) < 12
+    assert not any(each["faults"] for each in fedlapse.audit(out).values())
+    assert call().summary["digest"] == whole
+
+
+def test_torch_is_imported_once_in_a_sweep(tmp_path: Path) -> None:
+    """Torch and fedlapse's modules are those of this process in each of its points."""
+    before = {
+        name: id(module) for name, module in sys.modules.items() if name.partition(".")[0] in ("torch", "emulator")
+    }
+    for lr in (0.1, 0.2):
+        fedlapse.compare(TINY, f"training.lr={lr}", out=tmp_path / str(lr), workers=0, no_ledger=True, quiet=True)
+    assert {name: id(sys.modules[name]) for name in before} == before
