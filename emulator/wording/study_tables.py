@@ -101,7 +101,7 @@ def ratios(answer: Answer) -> Table:
     ]
     caption = (
         f"The time of the first over that of the second, with 95 % intervals, on the study's own links. {DECIDED}: "
-        f"decided after Holm's adjustment over the targets and links of the two. {REACHED}"
+        f"significant after Holm's adjustment over the targets and links of the two. {REACHED}"
     )
     return Table(caption, ("algorithm", "over", *map(goal, answer.targets)), rows, 2)
 
@@ -139,7 +139,7 @@ def on_links(answer: Answer) -> Table:
     more = f" {LINKS} of {len(all_)} links are shown." if len(all_) > LINKS else ""
     caption = (
         f"The time of the first over that of the second on other links, to {goal(main)}{_for_links(answer, links)} "
-        f"{DECIDED}: decided."
+        f"{DECIDED}: significant."
     )
     horizon = (
         "(... in so many s): for as long as all runs of the two are known, which may be longer than in the table above."

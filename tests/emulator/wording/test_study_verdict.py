@@ -368,7 +368,7 @@ def test_the_page_says_for_which_links_settings_were_chosen(tuned: dict[str, obj
     assert plain.tune
     tune = plain.tune.model_copy(update={"links": tuned})
     page = markdown(replace(answer(), scenario=plain.model_copy(update={"tune": tune})), {})
-    assert f"The time of the first over that of the second on other links, {said}: decided." in page
+    assert f"The time of the first over that of the second on other links, {said}: significant." in page
 
 
 def test_the_page_says_where_replays_are_not_known():
