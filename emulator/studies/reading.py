@@ -29,8 +29,8 @@ READ = """\
 - **Ratio and interval.** 1.20 [1.10, 1.31] means 1.20 times as long; the brackets hold the 95 % interval over seeds.
   Where seeds were cut off at the horizon, the true ratio is mostly further from 1.
 - **Significant.** With several targets and links, chance has several tries. Holm's adjustment of the p-values makes up
-  for that, pair by pair. A difference is significant (✓) if its adjusted p is below 0.05. The brackets are not adjusted,
-  so 1.23 [1.08, 1.42] may not be significant although it leaves 1 out. Not significant does not mean equal.
+  for that, pair by pair. A difference is significant (✓) if its adjusted p is below 0.05. The brackets are not
+  adjusted, so 1.23 [1.08, 1.42] may not be significant although it leaves 1 out. Not significant does not mean equal.
 - **Map and recorded links.** Each place has its own 95 % interval, without adjustment. All places replay the same runs,
   so a hundred places where the same algorithm is first are not a hundred proofs.
 - **Placebo.** An algorithm whose importance means nothing, for example because its values are shuffled. If it does as
