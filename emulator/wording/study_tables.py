@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum, isfinite
 
 from emulator.results import units
@@ -12,7 +12,7 @@ from emulator.results.restricted import Contrast
 from emulator.results.table import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
-from emulator.results.why import Pace, Why
+from emulator.results.why import Why
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.swings import unchanged
@@ -210,14 +210,17 @@ def _both(answer: Answer, each: Why) -> str:
 def paces(answer: Answer) -> Table:
     """What a round is made of."""
     found = list(answer.paces)
-    unit, size = units.of_time(each.total for each in found), units.of_bytes(_bytes(each, "") for each in found)
+    unit, size = (
+        units.of_time(each.total for each in found),
+        units.of_bytes(fsum(each.bytes.values()) for each in found),
+    )
     spent = units.of_energy(each.joules for each in found)
     rows = [
         (
             each.label,
             unit.show(each.total),
-            *(unit.show(_seconds(each, family)) for family in ("download", "compute", "upload")),
-            *(size.show(_bytes(each, way)) for way in ("down", "up")),
+            *(unit.show(_family(each.seconds, family)) for family in ("download", "compute", "upload")),
+            *(size.show(_family(each.bytes, way)) for way in ("down", "up")),
             NONE if each.joules is None else spent.show(each.joules),
         )
         for each in found
@@ -233,12 +236,8 @@ def paces(answer: Answer) -> Table:
     return Table(caption, headings, rows, 1)
 
 
-def _seconds(each: Pace, family: str) -> float:
-    return fsum(value for what, value in each.seconds.items() if what.startswith(family))
-
-
-def _bytes(each: Pace, way: str) -> float:
-    return fsum(value for what, value in each.bytes.items() if what.startswith(way))
+def _family(amounts: Mapping[str, float], begin: str) -> float:
+    return fsum(value for what, value in amounts.items() if what.startswith(begin))
 
 
 def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:

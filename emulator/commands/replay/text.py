@@ -12,8 +12,9 @@ from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, cells, fli
 from emulator.results import units
 from emulator.results.summary import FEW
 from emulator.results.table import Table
+from emulator.results.units import joined
 from emulator.wording.terminal import printed
-from emulator.wording.verdict import answer
+from emulator.wording.verdict import answer, over
 
 TOLD = 6  # lines of a kind; more are summed up
 NAMED = 3  # settings of which a line is true
@@ -61,7 +62,7 @@ def _missed(record: Finding) -> Iterator[str]:
 
 
 def _orders(batch: Batch, findings: Sequence[Finding], target: str) -> str:
-    """The verdict on the record, as `compare` has it; then those of a few other settings, and where orders change."""
+    """The verdict on the record, as `compare` has it; then ratios in a few other settings, and where orders change."""
     called = f"the end of {batch.every}" if target == ALL else target
     if (ranked := findings[0].ranking(target)) is None:
         return f"To {called}, the record does not say in which order the algorithms come."
@@ -69,7 +70,8 @@ def _orders(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     if len(findings) <= NAMED:
         for each in findings[1:]:
             there = each.ranking(target)
-            lines += [f"{each.name}: {line}" for line in answer(there, called)] if there else []
+            others = [f"{other.label} {over(other)}" for other in there.others] if there else []
+            lines += [f"On {each.name}, over {there.best.label}: {joined(others)}."] if there else []
     return "\n".join([*lines, _turned(findings, target, called)])
 
 

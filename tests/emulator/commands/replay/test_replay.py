@@ -187,7 +187,7 @@ def test_another_fleet_has_its_name_and_what_algorithms_take_beside_each_other(f
     at = [of["times_s"]["accuracy 0.5"] for of in told]
     own, other = (seconds["fedcurv"]["1"] / seconds["fedavg"]["1"] for seconds in at)
     assert f"\nNot distinguishable from it: fedcurv {own:.2f}x (" in done.stdout
-    assert f"\nother: Not distinguishable from it: fedcurv {other:.2f}x (" in done.stdout
+    assert f"\nOn other, over fedavg: fedcurv {other:.2f}x.\n" in done.stdout
     assert [line.split("  ")[0] for line in done.stdout.splitlines() if line.startswith("other  ")] == ["other"]
 
 
