@@ -27,10 +27,13 @@ from emulator.audit.format import PARTS, USES, Row, malformed, misformed
 from emulator.audit.seal_laws import ends, of_run
 from emulator.audit.timeline import Event, Round, Stretch, Visit
 from emulator.audit.whole_record import slack
-from emulator.record.record import read_lines
+from emulator.record.record import FILES, read_lines
 from emulator.record.seal import read_seal
 
 CUT = "cut"  # under this kind a row counts the bytes of transfers that were cut
+
+
+RECORD = ("events.jsonl", "rounds.jsonl")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Audit:
 
     faults: list[str]  # one sentence for each law that it breaks
     unjudged: str | None = None  # why the laws of the scenario were not applied
-    sealed: bool = False  # whether it has a seal: an interrupted run has none
+    sealed: bool = False  # it has a seal, be it damaged or lost; an interrupted run has none
 
 
 def audit(folder: Path) -> Audit:
@@ -52,11 +55,16 @@ def audit(folder: Path) -> Audit:
     sealed, seal_faults = None, of_run(folder)
     with suppress(ValueError):  # a damaged seal is one of the faults
         sealed = read_seal(folder)
+    told, has_seal = [f"seal: {what}" for what in seal_faults], sealed is not None or bool(seal_faults)
+    for name in RECORD:
+        if not (folder / name).is_file():  # where it was sealed, the seal says so
+            due = f"form: {name} is missing; the record of a run is {' and '.join(RECORD)} in one folder"
+            return Audit([*told, *([] if sealed and name in sealed.files else [due])], None, has_seal)
     timeline, faults, unjudged, known = Timeline(), list[str](), None, None
     try:
-        lines, rows = _objects(folder / "events.jsonl"), _objects(folder / "rounds.jsonl")
+        lines, rows = (_objects(folder / name) for name in RECORD)
     except ValueError as error:
-        return Audit(_once(seal_faults, [f"form: {error}"]), None, sealed is not None)
+        return Audit([*told, f"form: {error}"], None, has_seal)
     try:
         known = expected.declared(folder)
     except (OSError, ValueError) as error:
@@ -68,20 +76,13 @@ def audit(folder: Path) -> Audit:
             timeline.read(Event(number, body["event"], body["round"], body["t"], body))
     timeline.finish(known.finish if known else None)
     faults += [*_work(folder), *timeline.faults, *_judge(rows, timeline), *ends(folder, sealed, timeline, rows)]
-    if known and not faults:
+    if known and not faults and all((folder / name).is_file() for name in FILES if sealed):
         try:
             faults += scenario_laws.faults(known, timeline, rows)
             faults += scenario_laws.length(known, rows) if sealed and sealed.failure is None else ()
         except ValueError as error:  # of a link or a log that is made when it is needed
             unjudged = str(error)
-    return Audit(_once(seal_faults, faults), unjudged, sealed is not None)
-
-
-def _once(sealing: list[str], faults: list[str]) -> list[str]:
-    """All faults.  A missing file that was sealed is reported once, by the seal."""
-    missing = tuple(what for what in sealing if what.endswith(" is missing"))
-    others = (fault for fault in faults if not fault.partition(": ")[2].startswith(missing))
-    return [*(f"seal: {what}" for what in sealing), *others]
+    return Audit([*told, *faults], unjudged, has_seal)
 
 
 def _work(folder: Path) -> Iterator[str]:
@@ -94,8 +95,6 @@ def _work(folder: Path) -> Iterator[str]:
 
 
 def _objects(path: Path) -> list[Row]:
-    if not path.is_file():
-        raise ValueError(f"{path.name} is missing; the record of a run is events.jsonl and rounds.jsonl in one folder")
     try:
         return list(read_lines(path, repeated_keys=False))
     except RecursionError:

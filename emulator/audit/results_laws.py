@@ -54,7 +54,7 @@ def _as_a_whole(out: Path, runs: Mapping[Path, Audit]) -> Audit:
     lost = [LOST] if has_lost_seal(out) else []
     faults = [f"seal: {fault}" for fault in (*broken(out, due=_due(out, runs)), *lost)]
     if not (out / SEAL).is_file() or (out / REPLAY).is_file():
-        return Audit(faults, None if runs else NO_TIMELINES, (out / SEAL).is_file())
+        return Audit(faults, None if runs else NO_TIMELINES, bool(faults) or (out / SEAL).is_file())
     if unreadable := list(_unreadable(out)):
         return Audit([*faults, *filter(None, unreadable)], None, True)
     try:
@@ -139,7 +139,8 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
     results = results_of(out, scenario)
     failures = _failures(out, results.runs)
     links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
-    due = json.loads(json.dumps(ended(results, failures, links)))
+    made = {key: value for key, value in ended(results, failures, links).items() if key not in SAID}
+    due = json.loads(json.dumps(made))
     wrong = [change for change in unlike(said, due) if not (_near(change) or _reworded(change))]
     for change in wrong[:SHOWN]:
         yield f"summary: {change.key} is {change.a!r}, but the records say {change.b!r}"

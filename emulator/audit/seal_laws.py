@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from numpy import ndarray
@@ -34,21 +34,21 @@ def of_run(folder: Path) -> list[str]:
 def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
     """Judges the end of a record, which only a sealed one must have."""
     if sealed is not None:
-        cut = list(_cut(folder))
+        there = [name for name in FILES if (folder / name).is_file()]
+        yield from (f"form: {name} is missing" for name in FILES if name not in (*there, *sealed.files))
+        cut = list(_cut(folder, there))
         yield from cut
-        if sealed.failure is None and not cut:
+        if sealed.failure is None and not cut and len(there) == len(FILES):
             yield from _missing(folder, timeline, rows)
     yield from _run(folder, due=sealed is not None and sealed.failure is None)
-    yield from _model(folder, timeline, due=sealed is not None and bool(rows))
+    named = sealed is not None and MODEL in sealed.files  # then the seal says that it is missing
+    yield from _model(folder, timeline, due=sealed is not None and bool(rows) and not named)
 
 
-def _cut(folder: Path) -> Iterator[str]:
-    """Faults of files that are missing, or end in the middle of a line."""
-    for name in FILES:
-        path = folder / name
-        if not path.is_file():
-            yield f"form: {name} is missing"
-        elif (content := path.read_bytes()) and not content.endswith(b"\n"):
+def _cut(folder: Path, names: Iterable[str]) -> Iterator[str]:
+    """Faults of files that end in the middle of a line."""
+    for name in names:
+        if (content := (folder / name).read_bytes()) and not content.endswith(b"\n"):
             yield f"form: {name} ends in the middle of a line"
 
 

@@ -55,7 +55,7 @@ def _reservations(audited: Mapping[Path, Audit]) -> Iterator[str]:
     """Sentences on what was not judged."""
     yield from _unjudged(audited)
     for folder, each in audited.items():
-        if not each.sealed and not any(fault.startswith("seal: ") for fault in each.faults):
+        if not each.sealed:
             yield f"{folder}: {NO_SEAL}"
 
 

@@ -111,7 +111,7 @@ class Pace:
             return ""
         target = self.targets[0]
         seconds = eta(self.seen.get(target.metric, ()), target.value)
-        name = target.name.removeprefix("accuracy ")
+        name = target.level if target.metric == "accuracy" else target.name
         return f"{name} in {'-' if seconds is None else f'{about(max(0.0, seconds - (real - self.real)))} real'}"
 
     def curve(self, bars: bool) -> str:

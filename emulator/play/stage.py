@@ -29,7 +29,8 @@ class Outcome:
 
     run: Run
     rows: list[Row] = field(default_factory=list, repr=False)  # asyncio looks at the text of a result, at its end
-    failure: str | None = None  # why it could not go on
+    failure: str | None = None  # why it could not go on, with the run's name
+    why: str | None = None  # the same without it
     fault: Faulty | None = None  # the algorithm's own, if that is why
     unwritten: OSError | None = None  # why its record or its model is not whole
     interrupted: bool = False  # it was told to stop before its end
@@ -42,12 +43,12 @@ class Outcome:
 
     def give_up(self, why: Exception) -> None:
         """Notes why the run cannot go on."""
-        self.failure = f"{self.run.label}, seed {self.run.seed}: {why}"
+        self.failure, self.why = f"{self.run.label}, seed {self.run.seed}: {why}", str(why)
 
     def blame(self, fault: Faulty) -> None:
         """The algorithm's own mistake has ended the run."""
         self.fault = fault.under(self.run.seed)
-        self.failure = str(self.fault)
+        self.failure = self.why = str(self.fault)
 
     @property
     def length(self) -> float:

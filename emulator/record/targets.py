@@ -24,8 +24,12 @@ class Target:
 
     @property
     def name(self) -> str:
-        held = f" held {self.hold}" if self.hold > 1 else ""
-        return f"{self.metric} {self.value:g}{held}"
+        return f"{self.metric} {self.level}"
+
+    @property
+    def level(self) -> str:
+        """`0.85`, or `0.85 held 2`."""
+        return f"{self.value:g}" + (f" held {self.hold}" if self.hold > 1 else "")
 
 
 def pending(rows: Sequence[Mapping[str, Any]], target: Target) -> bool:

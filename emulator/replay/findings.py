@@ -63,7 +63,8 @@ class Times:
     @property
     def cut(self) -> bool:
         """Some seeds did not get there by the horizon, so the mean is less than that of their times would be."""
-        return any(each.time is None or each.time > self.tau for each in self.timed.values())
+        reached = [each.time is not None and each.time <= self.tau for each in self.timed.values()]
+        return self.spread["low"] is not None and not all(reached)
 
     @property
     def spread(self) -> Spread:
@@ -280,10 +281,6 @@ def flips(findings: Sequence[Finding], target: str) -> list[str]:
 def cells(each: Finding, target: str, unit: units.Unit) -> list[str]:
     """The times of one row of a table, as text; ~ for those that rest on assumed accuracies."""
     return [
-        f"{GUESS * times.assumed}{'≥ ' * _cut(times)}{units.spread(times.spread, unit)}" if times.known else UNKNOWN
+        f"{GUESS * times.assumed}{'≥ ' * times.cut}{units.spread(times.spread, unit)}" if times.known else UNKNOWN
         for times in each.times[target].values()
     ]
-
-
-def _cut(times: Times) -> bool:
-    return times.cut and times.spread["low"] is not None

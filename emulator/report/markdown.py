@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from emulator.report.comparison import MADE_BY, compare, notes, unlike
 from emulator.results.caveats import remarks
 from emulator.results.results import Results, facts
 from emulator.results.settings import how_sure, settings
-from emulator.results.table import Table
 from emulator.wording import tables
 from emulator.wording.conclusion import answered
 from emulator.wording.markup import escaped as _text
-from emulator.wording.markup import grid
+from emulator.wording.markup import grid, listed
 
 
 def markdown(results: Sequence[Results]) -> str:
@@ -25,21 +24,18 @@ def markdown(results: Sequence[Results]) -> str:
         parts.append(f"{named}{_text(facts(one.scenario))}")
         if lines := answered(one.summary):
             parts.append(named + "  \n".join(_text(str(line)) for line in lines))
-            parts.append("\n".join(f"- {_text(str(line))}" for line in one.summary.get("why", ())))
+            parts.append(listed([str(line) for line in one.summary.get("why", ())]))
         said = [f"- {'✅' if each['ok'] else '❌'} {_text(each['text'])}" for each in one.summary.get("expect") or ()]
         parts += [
             *([f"**{_text(name)}**"] if said and len(all_.sources) > 1 else []),
             *(["\n".join(said)] if said else []),
         ]
-    to_targets = tables.to_targets(all_.summary)
-    parts += _table(to_targets) if to_targets.rows else []
-    parts += _table(tables.at_the_end(all_.summary))
-    for shown in (tables.numbers(all_.summary), tables.published(all_.summary)):
-        parts += _table(shown) if shown.rows else []
+    parts += map(grid, (tables.to_targets(all_.summary), tables.at_the_end(all_.summary)))
+    parts += map(grid, (tables.numbers(all_.summary), tables.published(all_.summary)))
     for one in all_.sources.values():
-        parts += [*_table(settings(one.scenario)), "\n".join(f"- {_text(line)}" for line in how_sure(one.scenario))]
+        parts += [grid(settings(one.scenario)), listed(how_sure(one.scenario))]
     remarked = [*remarks(all_.summary.get("links", {})), *(f"{line}." for line in tables.unmetered(all_.summary))]
-    parts += ["\n".join(f"- {_text(said)}" for said in remarked)]
+    parts.append(listed(remarked))
     warnings = [*tables.failures(all_.summary), *tables.warnings(all_.summary)]
     parts += ["\n".join(f"- ⚠️ **{_text(label)}**: {_text(text)}" for label, text in warnings)]
     parts += [
@@ -47,8 +43,3 @@ def markdown(results: Sequence[Results]) -> str:
         for name, one in all_.sources.items()
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _table(shown: Table) -> Iterator[str]:
-    yield grid(shown.headings, shown.rows, shown.words)
-    yield f"<sub>{_text(shown.caption)}</sub>"

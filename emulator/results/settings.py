@@ -31,7 +31,8 @@ TRANSFERS: Mapping[str, str] = {
 
 def settings(scenario: Scenario) -> Table:
     """The settings that are not defaults, and how they were chosen."""
-    shared = _changed(scenario.training.model_dump(exclude={"stack"}), Training().model_dump())
+    usual = Training().model_dump()
+    shared = {key: said for key, said in scenario.training.model_dump(exclude={"stack"}).items() if said != usual[key]}
     hows = [scenario.tuned.get(entry.name, "") for entry in scenario.algorithms]
     once = hows[0] if len(set(hows)) == 1 else ""
     named = [
@@ -44,10 +45,6 @@ def settings(scenario: Scenario) -> Table:
         caption += " None is known to be tuned; `fedlapse tune` chooses those of all algorithms with the same care."
         return Table(caption, ("algorithm", "settings"), [row[:2] for row in rows], 2)
     return Table(caption, ("algorithm", "settings", "chosen by"), rows, 3)
-
-
-def _changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value != defaults[key]}
 
 
 def _words(options: Mapping[str, Any]) -> str:

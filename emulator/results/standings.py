@@ -28,7 +28,8 @@ def with_means(summary: Mapping[str, Any], runs: Runs, targets: Sequence[Target]
     labels = {label: {**said, "targets": dict(said["targets"])} for label, said in summary["labels"].items()}
     for target in targets:
         found = {each.label: each for each in values(OWN, target, seen, None)}
-        means = {label: _means(each, seen) for label, each in found.items()} if _reached(found) else {}
+        reached = any(timed.time is not None for each in found.values() for timed in each.times.values())
+        means = {label: _means(each, seen) for label, each in found.items()} if reached else {}
         base = means.get(baseline, {})
         for label, said in labels.items():
             entry, own = dict(said["targets"][target.name]), means.get(label, {})
@@ -43,10 +44,6 @@ def with_means(summary: Mapping[str, Any], runs: Runs, targets: Sequence[Target]
             said["targets"][target.name] = entry
     ranked = rankings(seen, targets) if pairs else []
     return {**summary, "labels": labels, "ranking": ranked[0].plain if ranked else None}
-
-
-def _reached(found: Mapping[str, Values]) -> bool:
-    return any(timed.time is not None for each in found.values() for timed in each.times.values())
 
 
 def _means(found: Values, seen: Mapping[str, Any]) -> dict[str, float | None]:

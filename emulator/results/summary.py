@@ -103,7 +103,9 @@ def _label(
         "rounds": {str(seed): len(rows) for seed, rows in sorted(seeds.items())},
         "targets": {target.name: _target(seeds, target) for target in targets},
         "final": {
-            metric: _final(finals, metric) for metric in FINALS if all(row[metric] is not None for row in finals)
+            metric: spread([row[metric] for row in finals]) if finals else None
+            for metric in FINALS
+            if all(row[metric] is not None for row in finals)
         },
         "numbers": _numbers(finals),
         "time_s": spread([row["time_s"] for row in finals]) if finals else None,
@@ -114,10 +116,6 @@ def _label(
         "device_rounds": {fate: sum(row[fate] for row in rounds) for fate in FATES},
         "warnings": [each._asdict() for each in warned],
     }
-
-
-def _final(finals: Rows, metric: str) -> Spread | None:
-    return spread([row[metric] for row in finals]) if finals else None
 
 
 def _of_devices(seeds: Mapping[int, Rows]) -> dict[str, float | None]:

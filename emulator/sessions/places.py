@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +23,12 @@ from emulator.tuning.results import Founds
 from emulator.tuning.scores import retimed, scores
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.space import Configuration
+from network.links.remark import Remark, together
 from scenarios.schema.scenario import Scenario
 
 Tried = tuple[str, Configuration]  # an algorithm's label, and what was tried of it
 Ends = Mapping[int, tuple[float, ...] | None]  # by seed: when the rounds end, s
 SHOWN = 3  # recordings that are named where an assumption is told
-PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 
 
 class Places:
@@ -182,20 +180,13 @@ class Places:
 
 
 def alike(said: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Each sentence once, with whom it is about; those that differ in their percentages alone are one: `41 to 48%`."""
-    about: dict[tuple[str, ...], list[tuple[str, list[float]]]] = {}
+    """Each sentence once, with whom it is about; those that differ in their shares alone are one: `41 to 48%`."""
+    about: dict[str, list[tuple[str, str]]] = {}
     for sentence, name in said:
-        words, numbers = PERCENT.split(sentence)[::2], PERCENT.findall(sentence)
-        about.setdefault(tuple(words), []).append((name, [float(each) for each in numbers]))
-    for form, of in about.items():
-        ranges = [_range(numbers) for numbers in zip(*(numbers for _, numbers in of), strict=True)]
-        sentence = "".join(f"{words}{number}" for words, number in zip_longest(form, ranges, fillvalue=""))
-        yield f"{sentence} ({_some(list(dict.fromkeys(name for name, _ in of)))})"
-
-
-def _range(numbers: Sequence[float]) -> str:
-    low, high = min(numbers), max(numbers)
-    return f"{low:g}%" if low == high else f"{low:g} to {high:g}%"
+        about.setdefault(sentence.form if isinstance(sentence, Remark) else sentence, []).append((sentence, name))
+    for of in about.values():
+        sentences, names = zip(*of, strict=True)
+        yield f"{together(sentences)} ({_some(list(dict.fromkeys(names)))})"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -121,9 +121,8 @@ class Trainer:
 
     def _result(self, outcome: Outcome) -> Result:
         run, rows = outcome.run, outcome.rows
-        why = outcome.failure and outcome.failure.removeprefix(f"{run.label}, seed {run.seed}: ")
         loops, _ = outcome.looped
-        played = Replayed(run.label, run.seed, rows, None, 0, why, loops)
+        played = Replayed(run.label, run.seed, rows, None, 0, outcome.why, loops)
         return result_of(played, self.batch.targets, len(rows), self.batch.shared)
 
     # --- what it will cost ----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 CAPTIONS = {
     "ratios": "Each algorithm's mean time over the baseline's, with its 95 % interval. Left of the line at 1 it is "
-    "sooner than the baseline. A hollow point is undecided after Holm's adjustment.",
+    "faster than the baseline. A hollow point is not significant after Holm's adjustment.",
     "times": "Each dot is the time that one seed took to the main target on the study's own links. A hollow dot at the "
     "horizon is a seed that did not get there in time; of several, their number stands beside it. The tick is the "
     "restricted mean time.",
@@ -28,9 +28,9 @@ READ = """\
   have the shortest of all, and count a seed only if it got there by then.
 - **Ratio and interval.** 1.20 [1.10, 1.31] means 1.20 times as long; the brackets hold the 95 % interval over seeds.
   Where seeds were cut off at the horizon, the true ratio is mostly further from 1.
-- **Decided, undecided.** With several targets and links, chance has several tries. Holm's adjustment of the p-values
-  makes up for that, pair by pair. A difference is decided if its adjusted p is below 0.05. The brackets are not
-  adjusted, so 1.23 [1.08, 1.42] may be undecided although it leaves 1 out. Undecided does not mean equal.
+- **Significant.** With several targets and links, chance has several tries. Holm's adjustment of the p-values makes up
+  for that, pair by pair. A difference is significant (✓) if its adjusted p is below 0.05. The brackets are not
+  adjusted, so 1.23 [1.08, 1.42] may not be significant although it leaves 1 out. Not significant does not mean equal.
 - **Map and recorded links.** Each place has its own 95 % interval, without adjustment. All places replay the same runs,
   so a hundred places where the same algorithm is first are not a hundred proofs.
 - **Placebo.** An algorithm whose importance means nothing, for example because its values are shuffled. If it does as

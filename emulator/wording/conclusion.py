@@ -22,7 +22,10 @@ def summed_up(
 
     `cut_short`: labels of which a record could not be written to its end.
     """
-    reserved = [f"{cut_off(found)}, so this is no result."] if interrupted else _early([*failures, *cut_short])
+    early = list(dict.fromkeys([*failures, *cut_short]))
+    reserved = [f"Some runs ended early ({', '.join(early)})."] if early else []
+    if interrupted:
+        reserved = [f"{cut_off(found)}, so this is no result."]
     said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
     return {
         **ended(found, failures, links, interrupted),
@@ -38,11 +41,6 @@ def cut_off(found: Results) -> str:
     rounds = sorted({len(rows) for seeds in found.runs.values() for rows in seeds.values()})
     few = f"{rounds[0]} to " if len(rounds) > 1 else ""
     return f"Interrupted after {few}{counted(rounds[-1], 'round')}"
-
-
-def _early(labels: Sequence[str]) -> list[str]:
-    """A reservation that a verdict must not hide: runs are not what the scenario says."""
-    return [f"Some runs ended early ({', '.join(dict.fromkeys(labels))})."] if labels else []
 
 
 def answered(summary: Mapping[str, Any]) -> list[str]:

@@ -1,8 +1,14 @@
-"""Text and tables as Markdown."""
+"""Text and tables as Markdown, and tables as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
+
+from emulator.results.table import Table
+
+Value = str | int | float | None
 
 
 def escaped(cell: str) -> str:
@@ -13,8 +19,34 @@ def escaped(cell: str) -> str:
     return shown.replace("](", "]\\(")
 
 
-def grid(headings: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
-    """A table; so many columns from the left are text, the others are numbers."""
-    rules = [":--" if number < words else "--:" for number in range(len(headings))]
-    lines = [[escaped(cell) for cell in headings], rules, *([escaped(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def grid(shown: Table) -> str:
+    """A table and its caption; "" if it has no rows."""
+    rules = [":--" if number < shown.words else "--:" for number in range(len(shown.headings))]
+    lines = [
+        [escaped(cell) for cell in shown.headings],
+        rules,
+        *([escaped(cell) for cell in row] for row in shown.rows),
+    ]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return f"{table}\n\n<sub>{escaped(shown.caption)}</sub>" if shown.rows else ""
+
+
+def listed(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {escaped(line)}" for line in lines)
+
+
+def csv_text(headings: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
+    """A file: numbers in full, nothing for what is not known, yes and no."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: Value) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return repr(value) if isinstance(value, float) else str(value)

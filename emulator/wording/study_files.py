@@ -6,8 +6,6 @@ to a target that was not reached, no horizon where all runs got there.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isinf
@@ -22,15 +20,15 @@ from emulator.studies.cells import Cell
 from emulator.tuning.results import Best, bests
 from emulator.tuning.search import ROUNDS
 from emulator.tuning.space import words
+from emulator.wording.markup import Value, csv_text
 
-Value = str | int | float | None
 Row = tuple[Value, ...]
 UNKNOWN: Row = (None, None, None)
 
 
 @dataclass(frozen=True)
-class Table:
-    """One file."""
+class File:
+    """A table in full."""
 
     name: str
     headings: Sequence[str]
@@ -39,36 +37,24 @@ class Table:
     @property
     def csv(self) -> str:
         """Its text."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.headings)
-        writer.writerows([_cell(value) for value in row] for row in self.rows)
-        return text.getvalue()
+        return csv_text(self.headings, self.rows)
 
 
-def _cell(value: Value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def tables(answer: Answer) -> dict[str, Table]:
+def tables(answer: Answer) -> dict[str, File]:
     """By the name of the file; what a study has not asked for is left out."""
     made = (
-        Table("tuning.csv", TUNING, list(_tuning(answer))),
-        Table("times.csv", TIMES, [row for each in answer.values for row in _times(each)]),
-        Table("comparisons.csv", COMPARISONS, [_comparison(answer, each) for each in answer.comparisons]),
-        Table("reasons.csv", REASONS, [_reason(answer, each) for each in answer.whys]),
-        Table("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
+        File("tuning.csv", TUNING, list(_tuning(answer))),
+        File("times.csv", TIMES, [row for each in answer.values for row in _times(each)]),
+        File("comparisons.csv", COMPARISONS, [_comparison(answer, each) for each in answer.comparisons]),
+        File("reasons.csv", REASONS, [_reason(answer, each) for each in answer.whys]),
+        File("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
         _places("map.csv", answer.cells),
         *(_places(f"map-{one}-{other}.csv", each) for (one, other), each in answer.duels.items()),
         _borders(answer),
         _places("traces.csv", answer.traces),
         *(_places(f"traces-{one}-{other}.csv", each) for (one, other), each in answer.trace_duels.items()),
-        Table("sensitivity.csv", SENSITIVITY, list(_sensitivity(answer))),
-        Table("nulls.csv", NULLS, list(_nulls(answer))),
+        File("sensitivity.csv", SENSITIVITY, list(_sensitivity(answer))),
+        File("nulls.csv", NULLS, list(_nulls(answer))),
     )
     return {each.name: each for each in made if each.rows}
 
@@ -159,7 +145,7 @@ def _pace(each: Pace) -> Iterator[Row]:
     yield each.label, "all devices", each.joules, "J"
 
 
-def _places(name: str, cells: Sequence[Cell]) -> Table:
+def _places(name: str, cells: Sequence[Cell]) -> File:
     axes = list(dict.fromkeys(axis for each in cells for axis in each.place))
     labels = list(dict.fromkeys(label for each in cells for label in each.chosen))
     headings = (
@@ -168,7 +154,7 @@ def _places(name: str, cells: Sequence[Cell]) -> Table:
         *(f"{label} s" for label in labels),
         *(f"{label} configuration" for label in labels),
     )
-    return Table(name, headings, [_place(each, axes, labels) for each in cells])
+    return File(name, headings, [_place(each, axes, labels) for each in cells])
 
 
 def _place(each: Cell, axes: Iterable[str], labels: Sequence[str]) -> Row:
@@ -185,12 +171,12 @@ def _counts(found: Contrast | None) -> Row:
     return (found.base_reached, found.reached, found.seeds) if found else UNKNOWN
 
 
-def _borders(answer: Answer) -> Table:
+def _borders(answer: Answer) -> File:
     axes = list(dict.fromkeys(axis for each in answer.borders for axis in each.place))
     rows: list[Row] = [
         (*(each.place[axis] for axis in axes), each.up_mbit_s, each.slower, each.faster) for each in answer.borders
     ]
-    return Table("borders.csv", (*axes, "up_mbit_s", "first below", "first above"), rows)
+    return File("borders.csv", (*axes, "up_mbit_s", "first below", "first above"), rows)
 
 
 SENSITIVITY = (

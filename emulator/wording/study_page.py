@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from emulator.results.comparison import OWN
-from emulator.results.table import Table
 from emulator.results.units import counted, joined
 from emulator.studies.answer import Answer
 from emulator.studies.protocol import protocol_of
@@ -13,7 +12,7 @@ from emulator.studies.reading import CAPTIONS, READ
 from emulator.tuning.results import remarks
 from emulator.tuning.together import target_of
 from emulator.wording import study_tables
-from emulator.wording.markup import escaped, grid
+from emulator.wording.markup import escaped, grid, listed
 from emulator.wording.names import goal
 from emulator.wording.study_files import tables
 from emulator.wording.study_verdict import verdict
@@ -25,14 +24,14 @@ def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
     """The page.  `figures`: the path of each picture, relative to the page, by its name."""
     parts = [
         f"# {escaped(answer.scenario.name)}: which algorithm is fastest",
-        _list(verdict(answer)),
+        listed(verdict(answer)),
         *_warnings(answer),
         "## Times to the targets",
         *_times(answer),
         *_figures(figures, "ratios", "times"),
         "## Why",
-        *_table(study_tables.reasons(answer)),
-        *_table(study_tables.paces(answer)),
+        grid(study_tables.reasons(answer)),
+        grid(study_tables.paces(answer)),
         *_figures(figures, "pace"),
         *_elsewhere(answer, figures),
         *_moved(answer, figures),
@@ -49,17 +48,7 @@ def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
 def _warnings(answer: Answer) -> Lines:
     if answer.warnings:
         yield "**What to know about the runs** (with the settings for the study's own links):"
-        yield _list([f"{text}." for text in answer.warnings])
-
-
-def _list(lines: Sequence[str]) -> str:
-    return "\n".join(f"- {escaped(line)}" for line in lines)
-
-
-def _table(found: Table) -> Lines:
-    if found.rows:
-        yield grid(found.headings, found.rows, found.words)
-        yield f"<sub>{escaped(found.caption)}</sub>"
+        yield listed([f"{text}." for text in answer.warnings])
 
 
 def _figures(figures: Mapping[str, str], *names: str) -> Lines:
@@ -74,37 +63,37 @@ def _figure(figures: Mapping[str, str], name: str, caption: str) -> Lines:
 
 
 def _times(answer: Answer) -> Lines:
-    yield from _table(study_tables.times(answer))
-    yield from _table(study_tables.ratios(answer))
-    yield from _table(study_tables.means(answer))
-    yield from _table(study_tables.on_links(answer))
+    yield grid(study_tables.times(answer))
+    yield grid(study_tables.ratios(answer))
+    yield grid(study_tables.means(answer))
+    yield grid(study_tables.on_links(answer))
     if answer.unknown:
-        yield _list([f"{each}." for each in answer.unknown])
+        yield listed([f"{each}." for each in answer.unknown])
 
 
 def _elsewhere(answer: Answer, figures: Mapping[str, str]) -> Lines:
     if answer.cells:
         yield "## On other links and devices"
-        yield from _table(study_tables.shares(answer.cells, answer.baseline, "settings of the map"))
+        yield grid(study_tables.shares(answer.cells, answer.baseline, "settings of the map"))
         yield from _figures(figures, "map")
         for (one, other), cells in answer.duels.items():
-            yield from _table(study_tables.shares(cells, one, f"settings, between {one} and {other} alone"))
+            yield grid(study_tables.shares(cells, one, f"settings, between {one} and {other} alone"))
             yield from _figure(figures, f"map-{one}-{other}", CAPTIONS["duel"].format(one, other))
-        yield from _table(study_tables.borders(answer))
+        yield grid(study_tables.borders(answer))
     if answer.traces or answer.assumptions:
         yield "## On recorded links"
-        yield from _table(study_tables.shares(answer.traces, answer.baseline, "recorded links"))
+        yield grid(study_tables.shares(answer.traces, answer.baseline, "recorded links"))
         yield from _figures(figures, "traces")
         for (one, other), cells in answer.trace_duels.items():
-            yield from _table(study_tables.shares(cells, one, f"recorded links, between {one} and {other} alone"))
-        yield _list([f"{each}." for each in answer.assumptions])
+            yield grid(study_tables.shares(cells, one, f"recorded links, between {one} and {other} alone"))
+        yield listed([f"{each}." for each in answer.assumptions])
 
 
 def _moved(answer: Answer, figures: Mapping[str, str]) -> Lines:
     if answer.moved:
         yield "## What if one thing were different"
         yield from _figures(figures, "tornado")
-        yield from _table(study_tables.moved(answer))
+        yield grid(study_tables.moved(answer))
 
 
 def _protocol(answer: Answer) -> Lines:
@@ -135,13 +124,13 @@ def _protocol(answer: Answer) -> Lines:
     if answer.exploratory:
         facts.insert(0, "The protocol was changed after records were made, so nothing here confirms anything.")
     yield "\n".join(f"- {each}" for each in facts)
-    yield from _table(study_tables.roles(answer))
+    yield grid(study_tables.roles(answer))
     if scenario.tune:
         tuned = ", ".join(map(str, scenario.tune.seeds))
         yield (
             f"Settings were chosen under seeds {tuned}, from {counted(scenario.tune.budget, 'configuration')} of each "
             f"algorithm, by the restricted mean time to {escaped(target_of(scenario).name)}."
         )
-        yield from _table(study_tables.tuned(answer))
-        yield _list([f"{each}." for each in remarks(scenario, answer.founds)])
-    yield from _table(study_tables.nulls(answer))
+        yield grid(study_tables.tuned(answer))
+        yield listed([f"{each}." for each in remarks(scenario, answer.founds)])
+    yield grid(study_tables.nulls(answer))

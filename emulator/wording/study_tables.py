@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum, isfinite
 
 from emulator.results import units
@@ -12,7 +12,7 @@ from emulator.results.restricted import Contrast
 from emulator.results.table import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
-from emulator.results.why import Pace, Why
+from emulator.results.why import Why
 from emulator.studies.answer import Answer, Moved
 from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.sensitivity import unchanged
@@ -101,7 +101,7 @@ def ratios(answer: Answer) -> Table:
     ]
     caption = (
         f"The time of the first over that of the second, with 95 % intervals, on the study's own links. {DECIDED}: "
-        f"decided after Holm's adjustment over the targets and links of the two. {REACHED}"
+        f"significant after Holm's adjustment over the targets and links of the two. {REACHED}"
     )
     return Table(caption, ("algorithm", "over", *map(goal, answer.targets)), rows, 2)
 
@@ -139,7 +139,7 @@ def on_links(answer: Answer) -> Table:
     more = f" {LINKS} of {len(all_)} links are shown." if len(all_) > LINKS else ""
     caption = (
         f"The time of the first over that of the second on other links, to {goal(main)}{_for_links(answer, links)} "
-        f"{DECIDED}: decided."
+        f"{DECIDED}: significant."
     )
     horizon = (
         "(... in so many s): for as long as all runs of the two are known, which may be longer than in the table above."
@@ -210,14 +210,17 @@ def _both(answer: Answer, each: Why) -> str:
 def paces(answer: Answer) -> Table:
     """What a round is made of."""
     found = list(answer.paces)
-    unit, size = units.of_time(each.total for each in found), units.of_bytes(_bytes(each, "") for each in found)
+    unit, size = (
+        units.of_time(each.total for each in found),
+        units.of_bytes(fsum(each.bytes.values()) for each in found),
+    )
     spent = units.of_energy(each.joules for each in found)
     rows = [
         (
             each.label,
             unit.show(each.total),
-            *(unit.show(_seconds(each, family)) for family in ("download", "compute", "upload")),
-            *(size.show(_bytes(each, way)) for way in ("down", "up")),
+            *(unit.show(_family(each.seconds, family)) for family in ("download", "compute", "upload")),
+            *(size.show(_family(each.bytes, way)) for way in ("down", "up")),
             NONE if each.joules is None else spent.show(each.joules),
         )
         for each in found
@@ -233,12 +236,8 @@ def paces(answer: Answer) -> Table:
     return Table(caption, headings, rows, 1)
 
 
-def _seconds(each: Pace, family: str) -> float:
-    return fsum(value for what, value in each.seconds.items() if what.startswith(family))
-
-
-def _bytes(each: Pace, way: str) -> float:
-    return fsum(value for what, value in each.bytes.items() if what.startswith(way))
+def _family(amounts: Mapping[str, float], begin: str) -> float:
+    return fsum(value for what, value in amounts.items() if what.startswith(begin))
 
 
 def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:

@@ -1,4 +1,4 @@
-"""The verdict of a study in at most twelve lines: who is fastest, by how much, why, where, and what is not known."""
+"""The verdict of a study in at most eleven lines: who is fastest, by how much, why, where, and what is not known."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from emulator.studies.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
 from emulator.studies.comparisons import ranking
 from emulator.studies.protocol import enough_seeds, protocol_of, ranked
 from emulator.studies.sensitivity import swings
-from emulator.wording.names import count, goal, got_there, share
+from emulator.wording.names import count, goal, share
 from emulator.wording.verdict import answer as three_lines
 
 Duels = Mapping[tuple[str, str], Sequence[Cell]]
-LINES = 12
+LINES = 11
 SHORT = 5
 NEXT_TO_NOTHING = f" by less than {100 * SLIGHT:g} %"
-SIDES = ("faster", f"faster{NEXT_TO_NOTHING}", f"slower{NEXT_TO_NOTHING}", "slower", "not significant", "not known")
 CHANGED = "Exploratory: the protocol was changed after records were made"
 
 
@@ -106,36 +105,10 @@ def _cut(answer: Answer, why: Why) -> str:
     return f" (rounds are counted until {duration(found[0].tau)}, as {joined(short)})"
 
 
-def _against_baseline(answer: Answer) -> Iterator[str]:
-    """The ranked algorithms over the baseline; nothing if it has the least time, as the first lines tell it then."""
-    baseline = answer.baseline
-    found_first = ranking(answer.values, ranked(answer.scenario), answer.main)
-    if found_first and found_first.best.label == baseline:
-        return
-    others = [label for label in ranked(answer.scenario) if label != baseline]
-    found = {label: answer.compared(label, baseline, answer.main) for label in others}
-    groups: dict[str, list[str]] = {side: [] for side in SIDES}
-    for label, each in found.items():
-        known = each is not None and each.contrast is not None
-        groups[_side(each, label)].append(f"{label} {_ratio(each)}{got_there(each)}" if each and known else label)
-    said = [f"{name}: {joined(labels)}" for name, labels in groups.items() if labels]
-    if said:
-        yield f"Of the ranked algorithms, as multiples of {baseline}'s time, {'; '.join(said)}."
-
-
 def _ratio(each: Comparison) -> str:
     """With its interval only if it is significant: the tables have the others'."""
     assert each.contrast is not None
     return figure(each.contrast.ratio) if each.faster is None else str(each.contrast)
-
-
-def _side(each: Comparison | None, label: str) -> str:
-    if each is None or each.contrast is None:
-        return "not known"
-    if each.faster is None:
-        return "not significant"
-    side = "faster" if each.faster == label else "slower"
-    return f"{side}{NEXT_TO_NOTHING}" if abs(each.contrast.ratio - 1) < SLIGHT else side
 
 
 def _importance(answer: Answer) -> Iterator[str]:
@@ -224,13 +197,9 @@ def _sensitivity(answer: Answer) -> Iterator[str]:
             f"{figure(most.low)} ({most.least}) to {figure(most.high)} ({most.most})"
         )
     if said:
-        few = "" if _known(answer) else f" (means of {counted(answer.moved[0].of, 'seed')}; differences may be chance)"
+        known = any(each.contrast is not None for each in answer.moved)
+        few = "" if known else f" (means of {counted(answer.moved[0].of, 'seed')}; differences may be chance)"
         yield f"To {goal(answer.targets[0])}, {'; '.join(said)}{few}."
-
-
-def _known(answer: Answer) -> bool:
-    """Whether the runs with one factor changed have intervals."""
-    return any(each.contrast is not None for each in answer.moved)
 
 
 def _undecided(answer: Answer) -> Iterator[str]:
@@ -257,6 +226,4 @@ def _ratios(answer: Answer) -> Iterator[str]:
         yield f"By these means, {joined(told)}."
 
 
-TESTED = (
-    *(_warning, _first, _pairs, _against_baseline, _importance, _on_map, _on_recorded_links, _sensitivity, _undecided),
-)
+TESTED = (*(_warning, _first, _pairs, _importance, _on_map, _on_recorded_links, _sensitivity, _undecided),)

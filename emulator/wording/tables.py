@@ -68,12 +68,9 @@ def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
 def _cut(target: Mapping[str, Any]) -> bool:
     """Some seeds count up to the horizon only."""
     time = target["time_s"]
-    return time["mean"] is not None and (target["reached"] < target["of"] or time["mean"] < _mean(target))
-
-
-def _mean(target: Mapping[str, Any]) -> float:
-    """Of the times of all seeds, which all got there."""
-    return fmean(at["time_s"] for at in target["seeds"].values())
+    if time["mean"] is None or target["reached"] < target["of"]:
+        return time["mean"] is not None
+    return bool(time["mean"] < fmean(at["time_s"] for at in target["seeds"].values()))
 
 
 def _measure(measure: str, targets: Sequence[Mapping[str, Any]], baseline: str, ratios: bool) -> Iterator[Column]:

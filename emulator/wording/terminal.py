@@ -1,4 +1,4 @@
-"""The tables at the end of `compare`."""
+"""Tables on the terminal, and those at the end of `compare`."""
 
 from __future__ import annotations
 
@@ -31,54 +31,46 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
     Joules too, where they are known and there is room.
     """
     ordered = {**summary, "labels": {entry.name: summary["labels"][entry.name] for entry in scenario.algorithms}}
-    text = io.StringIO()
-    console = Console(file=text, width=columns(), markup=False, highlight=False)
     size = f"{counted(scenario.devices, 'device')}, {counted(len(scenario.seeds), 'seed')}"
     title = f"{scenario.name}: {size}, network model {scenario.network_model}"
     if len(scenario.seeds) > 1:
         few = len(scenario.seeds) < FEW
-        title += f"; means over seeds [{'extremes' if few else 'quartiles'}]"
-        title += "" if few else ", ratios [95 % interval]"
+        title += f"; means over seeds [{'extremes' if few else 'quartiles'}]{'' if few else ', ratios [95 % interval]'}"
+    parts = []
     if scenario.rounds.targets:
-        shown = [tables.to_targets(ordered, without) for without in (UNTIL if columns() >= WIDE else NARROW)]
-        _print(f"{title}; until a target was reached", _fitting(shown, console), console)
-        console.print()
+        until = [tables.to_targets(ordered, without) for without in (UNTIL if columns() >= WIDE else NARROW)]
+        parts.append(printed(until, f"{title}; until a target was reached"))
         title = "At the end"
-    ended = [tables.at_the_end(ordered, without) for without in END]
-    _print(title, _fitting(ended, console), console)
+    parts.append(printed([tables.at_the_end(ordered, without) for without in END], title))
     if (stated := tables.published(ordered)).rows:
-        console.print()
-        _print("Beside what is published", _grid(stated), console)
-    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
+        parts.append(printed([stated], "Beside what is published"))
+    return "\n\n".join(parts)
 
 
 def settings_table(scenario: Scenario) -> str:
     """With which settings each algorithm ran, and how they were chosen."""
+    shown = settings(scenario)
+    return "\n" + printed([shown], shown.caption)
+
+
+def printed(shown: Sequence[Table], title: str = "") -> str:
+    """Below the title, the first of these tables that the terminal holds, with ranges beside means or else below them.
+
+    If it holds none, it is the last one.  A title of the table's own would be broken where the table ends.
+    """
     text = io.StringIO()
     console = Console(file=text, width=columns(), markup=False, highlight=False)
-    shown = settings(scenario)
-    _print(shown.caption, _grid(shown), console)
-    return "\n" + "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
-
-
-def _print(title: str, grid: Grid, console: Console) -> None:
-    """A title of the table's own would be broken where the table ends."""
-    console.print(filled(title, console.width), soft_wrap=True)
-    console.print(grid)
-
-
-def _fitting(shown: Sequence[Table], console: Console) -> Grid:
-    """The first of these tables that the terminal holds, with ranges beside means or else below them; or the last."""
     unbounded = console.options.update(width=1000)
-    for each in (version for whole in shown for version in (whole, _folded(whole))):
-        grid = _grid(each)
-        if console.measure(grid, options=unbounded).maximum <= console.width:
+    if title:
+        console.print(filled(title, console.width), soft_wrap=True)
+    for each in shown:
+        folded = replace(each, rows=[[cell.replace(" [", "\n[") for cell in row] for row in each.rows])
+        versions = [_grid(each), _grid(folded)]
+        fitting = [it for it in versions if console.measure(it, options=unbounded).maximum <= console.width]
+        if fitting:
             break
-    return grid
-
-
-def _folded(shown: Table) -> Table:
-    return replace(shown, rows=[[cell.replace(" [", "\n[") for cell in row] for row in shown.rows])
+    console.print([*fitting, *versions[1:]][0])
+    return "\n".join(line.rstrip() for line in text.getvalue().rstrip().splitlines())
 
 
 def _grid(shown: Table) -> Grid:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from network.foreign_files import shown
+from network.links.remark import Remark
 from network.links.trace import Floats, Trace
 from network.traces.trace_text import FASTEST, TraceText
 
@@ -73,10 +74,11 @@ def _remark(rates: Floats, pinged: npt.NDArray[np.intp]) -> str:
     if not near.any() or near.all() or not rates[~near].mean() > 0:
         return ""
     part = rates[near].mean() / rates[~near].mean()
-    return (
-        f"the logger broke its download off to ping: {near.mean():.0%} of the seconds lie around a ping, with "
-        f"{part:.0%} of the rate of the others, and are replayed like them"
+    said = (
+        "the logger broke its download off to ping: {} of the seconds lie around a ping, with {} of the rate of the "
+        "others, and are replayed like them"
     )
+    return Remark.of(said, float(near.mean()), float(part))
 
 
 def _evenly(source: TraceText, times: array[float], rates: array[float], pings: array[float], remark: str) -> Trace:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from emulator.replay.batch import Batch
 from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, cells, flips, goals, missed
 from emulator.results import units
 from emulator.results.summary import FEW
+from emulator.results.table import Table
+from emulator.results.units import joined
 from emulator.sessions.replay_files import repeated
 from emulator.terminal.lines import for_terminal
-from emulator.wording.plan_text import columns
-from emulator.wording.verdict import answer
+from emulator.wording.terminal import printed
+from emulator.wording.verdict import answer, over
 
 TOLD = 6  # lines of a kind; more are summed up
 NAMED = 3  # settings of which a line is true
@@ -40,44 +39,22 @@ def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: 
 def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     """Mean times of all settings, the record's first; the fastest is named where there are several algorithms."""
     unit, own = units.of_rows([_means(each, target) for each in findings], units.of_time)
+    turned, several = flips(findings, target), len(batch.labels) > 1
     tested = len(findings[0].times[target][batch.labels[0]].seeds) >= FEW
-    grid = _grid(batch.labels, unit, "fastest" if tested else "least mean")
-    turned = flips(findings, target)
+    rows = []
     for each, its in zip(findings, own, strict=True):
-        row = [each.name] if unit else [each.name, its.name]
-        row += cells(each, target, its)
-        if len(batch.labels) > 1:
-            row.append(f"{each.first(target) or units.NONE}{' (order changes)' if each.name in turned else ''}")
-        grid.add_row(*row)
-    in_unit = f" in {unit.name}" if unit else ""
+        first = f"{each.first(target) or units.NONE}{' (order changes)' if each.name in turned else ''}"
+        rows.append([each.name, *([] if unit else [its.name]), *cells(each, target, its), *([first] * several)])
+    headings = ["links", *([] if unit else ["in"]), *batch.labels, *(["fastest" if tested else "least mean"] * several)]
     until = f"for {batch.every}" if target == ALL else f"until {target}"
-    title = f"{batch.scenario.name}: mean time {until}{in_unit}"
-    return f"{title}, network model {batch.network}\n{_printed(grid)}"
+    title = f"{batch.scenario.name}: mean time {until}{f' in {unit.name}' if unit else ''}"
+    return printed([Table("", headings, rows, 1 if unit else 2)], f"{title}, network model {batch.network}")
 
 
 def _means(each: Finding, target: str) -> list[float]:
     """Those that are known of algorithms that get there, in s."""
     means = [times.spread["mean"] for times in each.times[target].values() if times.known]
     return [mean for mean in means if mean is not None]
-
-
-def _grid(labels: Sequence[str], unit: units.Unit | None, first: str) -> Table:
-    """The columns; `unit` is that of all rows, None if each has its own."""
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
-    grid.add_column("links")
-    if unit is None:
-        grid.add_column("in")
-    for label in labels:
-        grid.add_column(label, justify="right")
-    if len(labels) > 1:
-        grid.add_column(first)
-    return grid
-
-
-def _printed(grid: Table) -> str:
-    shown = io.StringIO()
-    Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
-    return "\n".join(line.rstrip() for line in shown.getvalue().rstrip().splitlines())
 
 
 def _missed(record: Finding) -> Iterator[str]:
@@ -87,7 +64,7 @@ def _missed(record: Finding) -> Iterator[str]:
 
 
 def _orders(batch: Batch, findings: Sequence[Finding], target: str) -> str:
-    """The verdict on the record, as `compare` has it; then those of a few other settings, and where orders change."""
+    """The verdict on the record, as `compare` has it; then ratios in a few other settings, and where orders change."""
     called = f"the end of {batch.every}" if target == ALL else target
     if (ranked := findings[0].ranking(target)) is None:
         return f"To {called}, the record does not say in which order the algorithms come."
@@ -95,7 +72,8 @@ def _orders(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     if len(findings) <= NAMED:
         for each in findings[1:]:
             there = each.ranking(target)
-            lines += [f"{each.name}: {line}" for line in answer(there, called)] if there else []
+            others = [f"{other.label} {over(other)}" for other in there.others] if there else []
+            lines += [f"On {each.name}, over {there.best.label}: {joined(others)}."] if there else []
     return "\n".join([*lines, _turned(findings, target, called)])
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from emulator.results.table import Table
 from emulator.terminal.lines import for_terminal
 from emulator.tuning import results
 from emulator.tuning.together import fixed, spaces, target_of
-from emulator.wording.plan_text import columns
+from emulator.wording.terminal import printed
 from scenarios.schema.scenario import Scenario
 
 
@@ -19,22 +16,13 @@ def text(scenario: Scenario, founds: results.Founds) -> str:
     """The best settings of each algorithm by each clock, how each search went, and what is to be said of them."""
     assert scenario.tune
     seeds = ", ".join(map(str, scenario.tune.seeds))
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in results.HEADINGS:
-        grid.add_column(heading)
-    above = ""
-    for row in results.rows(founds):  # a label stands once
-        grid.add_row("" if row[0] == above else row[0], *row[1:])
-        above = row[0]
-    shown = io.StringIO()
-    Console(file=shown, width=columns(), markup=False, highlight=False).print(grid)
     title = (
         f"{scenario.name}: time to {target_of(scenario).name}, seeds {seeds}, {scenario.tune.budget} configurations "
         f"of each algorithm, network model {scenario.network_model}"
     )
-    lines = [for_terminal(title), *(line.rstrip() for line in shown.getvalue().rstrip().splitlines())]
+    shown = Table("", results.HEADINGS, results.rows(founds), len(results.HEADINGS))
     said = (*results.courses(founds), *results.remarks(scenario, founds))
-    return "\n".join([*lines, *map(for_terminal, said)])
+    return "\n".join([for_terminal(title), printed([shown]), *map(for_terminal, said)])
 
 
 def text_of_plan(scenario: Scenario, rungs: str) -> str:

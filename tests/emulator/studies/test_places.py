@@ -26,6 +26,7 @@ from emulator.tuning.digest import digest
 from emulator.tuning.scores import Curve
 from emulator.tuning.search import Found
 from emulator.tuning.space import Dimension, Space
+from network.links.remark import Remark
 from scenarios.load import build
 from scenarios.schema.study import Grid, Rule
 from scenarios.text.faults import BadScenario
@@ -48,12 +49,10 @@ def rows(accuracies: Sequence[float], length: float = 10.0) -> list[dict[str, An
 
 
 def test_what_is_assumed_of_several_recordings_is_said_once() -> None:
-    said = [("41% lie there, with 48% left", "a"), ("45% lie there, with 48% left", "b"), ("no uplink", "b")]
-    assert list(alike(said)) == ["41 to 45% lie there, with 48% left (a and b)", "no uplink (b)"]
-    assert list(alike([*said[:1], ("{} is 41% of it", "a")])) == [
-        "41% lie there, with 48% left (a)",
-        "{} is 41% of it (a)",
-    ]
+    form = "{} lie there, with {} left"
+    said = [(Remark.of(form, 0.41, 0.484), "a"), (Remark.of(form, 0.454, 0.476), "b"), ("no {} uplink, 5% of it", "b")]
+    assert said[0][0] == "41% lie there, with 48% left"
+    assert list(alike(said)) == ["41 to 45% lie there, with 48% left (a and b)", "no {} uplink, 5% of it (b)"]
 
 
 def test_what_a_run_has_used_until_a_time() -> None:

@@ -12,14 +12,14 @@ from emulator.results.comparison import OWN
 from emulator.studies import analysis
 from emulator.studies.answer import Moved, Null
 from emulator.wording import study_tables
-from emulator.wording.study_files import Table, tables
+from emulator.wording.study_files import File, tables
 from emulator.wording.study_verdict import verdict
 from tests.emulator.studies.made import TARGET, answer, run, runs_of
 
 LEAST_P = 1 / 10_001
 
 
-def cells(found: Table) -> list[dict[str, str]]:
+def cells(found: File) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(found.csv)))
 
 
@@ -35,7 +35,7 @@ def test_what_was_not_asked_for_has_no_table():
 
 
 def test_cells_are_written_in_full():
-    made = Table("x.csv", ("a", "b", "c", "d"), [("a, b", 0.1 + 0.2, None, True), ("", 3, 2.0, False)])
+    made = File("x.csv", ("a", "b", "c", "d"), [("a, b", 0.1 + 0.2, None, True), ("", 3, 2.0, False)])
     assert made.csv == 'a,b,c,d\n"a, b",0.30000000000000004,,yes\n,3,2.0,no\n'
 
 

@@ -63,10 +63,6 @@ def test_a_pair_of_the_protocol_has_the_same_statistics_in_the_ranking():
     assert due
     assert due.ratio
     assert (fedavg.ratio, fedavg.adjusted) == (pytest.approx(1 / due.ratio), due.adjusted)
-    assert any(
-        line.startswith("Of the ranked algorithms, as multiples of fedavg's time, faster: fedcl")
-        for line in verdict(made)
-    )
 
 
 def test_a_pair_is_told_with_its_reasons():
@@ -167,7 +163,7 @@ def test_between_the_two_of_a_pair_alone_it_says_who_is_first_on_recorded_links_
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(10.05, "Significantly slower: fedcl 1.005x ["), (9.95, "faster by less than 1 %: fedcl 0.99")],
+    [(10.05, "Significantly slower: fedcl 1.005x ["), (9.95, "Significantly slower: fedavg 1.005x [")],
 )
 def test_next_to_nothing_is_called_so(seconds: float, said: str):
     """As many rounds as FedAvg's, each half a percent longer or shorter: significant, and of no consequence."""
@@ -330,7 +326,7 @@ def test_nobody_reached_it():
     assert verdict(answer(runs=runs))[0] == "No ranked algorithm reached test accuracy 0.8 on the study's own links."
 
 
-def test_never_more_than_twelve_lines():
+def test_never_more_than_eleven_lines():
     made = replace(with_placebo(7), exploratory=True, nulls=[WRONG], unknown=["fedcl is not known on fast"])
     pairs = [["fedcl", "fedcurv"], ["fedcurv", "fedcl"], ["fedcl-shuffled", "fedcurv"]]
     told = verdict(replace(made, scenario=scenario(5, **{**ROLES, "pairs": pairs})))
@@ -368,7 +364,7 @@ def test_the_page_says_for_which_links_settings_were_chosen(tuned: dict[str, obj
     assert plain.tune
     tune = plain.tune.model_copy(update={"links": tuned})
     page = markdown(replace(answer(), scenario=plain.model_copy(update={"tune": tune})), {})
-    assert f"The time of the first over that of the second on other links, {said}: decided." in page
+    assert f"The time of the first over that of the second on other links, {said}: significant." in page
 
 
 def test_the_page_says_where_replays_are_not_known():

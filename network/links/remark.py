@@ -1,0 +1,31 @@
+"""A remark on a recording, whose numbers can be told together with those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Remark(str):
+    """A sentence with shares in it: `form` has {} in their places."""
+
+    __slots__ = ("form", "shares")
+    form: str
+    shares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, form: str, *shares: float) -> Remark:
+        made = cls(form.format(*(f"{share:.0%}" for share in shares)))
+        made.form, made.shares = form, shares
+        return made
+
+
+def together(remarks: Sequence[str]) -> str:
+    """Equal remarks but for their shares as one, with ranges: `41 to 45%`."""
+    shares = [each.shares for each in remarks if isinstance(each, Remark)]
+    first = remarks[0]
+    return first.form.format(*map(_range, zip(*shares, strict=True))) if isinstance(first, Remark) else first
+
+
+def _range(shares: Sequence[float]) -> str:
+    low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    return f"{low}%" if low == high else f"{low} to {high}%"
