@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.table import Table
-
 from emulator.replay.batch import Batch
 from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, cells, flips, goals, missed
 from emulator.results import units

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.table import Table
-
 from emulator.results.table import Table
 from emulator.terminal.lines import for_terminal
 from emulator.tuning import results
