@@ -114,7 +114,7 @@ def lab_of(shape: Shape, tests: int = TESTS) -> Lab:
         links=dict.fromkeys(names, Link.of(5, 20, 30)),
         server=Device("server", profiles()["workstation"]),
         server_link=Link.of(100, 100, 5),
-        stack={RUN.label: stacking.size(shape.model, data, shape.training.batch)},
+        stack={RUN.label: stacking.size(shape.model, data, shape.training.batch, shape.cohort)},
     )
 
 

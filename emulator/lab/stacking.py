@@ -1,14 +1,15 @@
 """How many devices train as one stack: what a scenario's `training.stack` comes to.
 
-It follows from the model, the shape of its examples, the batches, and whether a GPU trains; never from the number of
-workers or the speed of the machine.  Which devices train together decides the last bits of their models, so the number
-stands in the resolved scenario, and a resumed run keeps it on any device.
+It follows from the model, the shape of its examples, the batches, how many devices a round asks, and whether a GPU
+trains; never from the number of workers or the speed of the machine.  Which devices train together decides the last
+bits of their models, so the number stands in the resolved scenario, and a resumed run keeps it on any device.
 """
 
 from __future__ import annotations
 
 import random
 import warnings
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,10 @@ from scenarios.schema import training as schema
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 
-MOST = 25  # devices in a stack of `auto` on a CPU: more make it hardly faster, and leave workers without work
-PARAMETERS = (
-    120_000  # of a model that `auto` stacks, at most: 1.5 to 7 times as fast as the loop; of 200,000, 1.1 to 1.4
-)
+MOST = 25  # devices in a stack of `auto` on a CPU: of larger models, more make it hardly faster
+SMALL, MOST_SMALL = 10_000, 250  # parameters up to which more devices pay, and how many: 1.6 to 2 times as fast as 25
+STACKS = 4  # of a cohort, at least, if these have MOST devices: one stack would leave workers without work
+PARAMETERS = 250_000  # of a model that `auto` stacks, at most: there 1.9 to 3 times as fast as the loop
 BATCH = 64  # examples in its steps, at most: with more, arithmetic takes most of a step of the loop too
 MOST_ON_GPU = 50  # as pfl-research's benchmark, which is what was measured (docs/scaling.md)
 PARAMETERS_ON_GPU = 250_000_000  # of a whole stack: with gradients, momenta and uploads some 5 GB
@@ -48,7 +49,8 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
     """
 
     def number(training: schema.Training) -> int:
-        return size(scenario.model, data, training.batch, training.stack, place)
+        asked = scenario.rounds.ask or scenario.needed
+        return size(scenario.model, data, training.batch, asked, training.stack, place)
 
     def own(entry: Entry) -> Entry:
         said = entry.options.get("training") or {}
@@ -71,9 +73,10 @@ def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
     return found
 
 
-def size(model: str, data: Dataset, batch: int, said: int | str = "auto", place: str = CPU) -> int:
-    """Devices that train together, for a `training.stack` of `auto` or of a number."""
-    wanted = _that_pay(_built(model, data), batch, place)[0] if said == "auto" else int(said)
+def size(model: str, data: Dataset, batch: int, asked: int, said: int | str = "auto", place: str = CPU) -> int:
+    """Returns how many devices train together, of so many that a round asks, for a `training.stack` of `auto` or of a
+    number."""
+    wanted = _that_pay(_built(model, data), batch, asked, place)[0] if said == "auto" else int(said)
     return wanted if wanted == 1 or not _obstacle(model, data) else 1
 
 
@@ -92,7 +95,7 @@ def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
         elif obstacle := _obstacle(scenario.model, lab.data):
             found[entry.name] = obstacle
         else:
-            found[entry.name] = _that_pay(_built(scenario.model, lab.data), training.batch, lab.on)[1]
+            found[entry.name] = _that_pay(_built(scenario.model, lab.data), training.batch, lab.asked, lab.on)[1]
     return found
 
 
@@ -100,8 +103,8 @@ def _built(model: str, data: Dataset) -> nn.Module:
     return models.build(model, 0, data.classes, data.x.shape[1:], data.text)
 
 
-def _that_pay(model: nn.Module, batch: int, place: str) -> tuple[int, str]:
-    """Devices in a stack of `auto`, and for 1 the reason."""
+def _that_pay(model: nn.Module, batch: int, asked: int, place: str) -> tuple[int, str]:
+    """Returns the number of devices in a stack of `auto`, if a round asks so many, and for 1 the reason."""
     layers = [layer for layer in model.modules() if any(True for _ in layer.parameters(recurse=False))]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if place != CPU:
@@ -115,7 +118,7 @@ def _that_pay(model: nn.Module, batch: int, place: str) -> tuple[int, str]:
         return 1, f"on a CPU stacks pay up to {PARAMETERS:,} parameters, and the model has {parameters:,}"
     if batch > BATCH:
         return 1, f"on a CPU stacks pay up to batches of {BATCH}, and training.batch is {batch}"
-    return MOST, ""
+    return MOST if parameters > SMALL else min(MOST_SMALL, max(MOST, ceil(asked / STACKS))), ""
 
 
 _tried: dict[tuple[Any, ...], str] = {}

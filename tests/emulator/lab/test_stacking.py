@@ -104,8 +104,8 @@ def test_on_a_gpu_auto_takes_what_can_be_stacked(model: str, said: int | str, si
 
 
 def test_on_a_gpu_large_models_have_small_stacks_and_recurrent_ones_none() -> None:
-    assert stacking._that_pay(models.build("lstm-tiny", 0, 80), 10, GPU)[0] == 1
-    assert stacking._that_pay(wide(), 10, GPU)[0] == 3
+    assert stacking._that_pay(models.build("lstm-tiny", 0, 80), 10, 4, GPU)[0] == 1
+    assert stacking._that_pay(wide(), 10, 4, GPU)[0] == 3
 
 
 def test_a_resolved_scenario_keeps_its_number_on_any_device() -> None:
@@ -139,9 +139,27 @@ def test_why_auto_stacks_nothing_on_a_cpu() -> None:
     assert "speed up dense networks only, and the model has Conv2d" in whys("digits-cnn")["fedavg"]
     assert "up to batches of 64, and training.batch is 65" in whys(DENSE, batch=65)["fedavg"]
     assert (
-        "up to 120,000 parameters, and the model has 159,010"
-        in stacking._that_pay(models.build("mlp", 0, 10), 10, CPU)[1]
+        "up to 250,000 parameters, and the model has 616,610"
+        in stacking._that_pay(models.build("cifar-mlp", 0, 10), 10, 4, CPU)[1]
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "size"),
+    [
+        (nn.Linear(99, 100), 4, 25),  # 10,000 parameters
+        (nn.Linear(99, 100), 100, 25),
+        (nn.Linear(99, 100), 101, 26),
+        (nn.Linear(99, 100), 400, 100),
+        (nn.Linear(99, 100), 5000, 250),
+        (nn.Linear(100, 100), 5000, 25),  # 10,100
+        (models.build("mlp", 0, 10), 5000, 25),  # 159,010
+    ],
+)
+def test_on_a_cpu_auto_stacks_more_devices_of_a_small_model_if_there_are_four_such_stacks(
+    model: nn.Module, asked: int, size: int
+) -> None:
+    assert stacking._that_pay(model, 10, asked, CPU) == (size, "")
 
 
 def test_nothing_is_said_of_stacks_and_of_those_who_ask_for_none() -> None:
