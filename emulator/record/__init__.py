@@ -1,1 +1,1 @@
-"""What happened, in words and files.  No torch."""
+"""Events, rows and files of a run.  Imports no torch."""

@@ -1,19 +1,20 @@
-"""A record that is played again: the lines that its files hold must come again, and only behind them the files grow."""
+"""Compares a run that is played again with its record: known lines must be written again, and new ones are appended."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 EVENTS, ROUNDS = "events.jsonl", "rounds.jsonl"
+SUBJECT = ("event", "device", "round")  # the keys that identify a line
 BUFFER = 2**17  # bytes: a round of a hundred devices, which is written at its end in any case
 
 
-class Otherwise(Exception):  # noqa: N818  what happened, not what went wrong
+class Otherwise(Exception):  # noqa: N818  it names an outcome of a run, not a mistake
     """A run that is played again differs from its record, at this line of this file."""
 
     def __init__(self, file: Path, line: int = 0, about: str = "") -> None:
@@ -27,9 +28,9 @@ class Otherwise(Exception):  # noqa: N818  what happened, not what went wrong
 
 
 class Again:
-    """A file whose first `known` bytes are lines that must come again; what is behind them goes when others come.
+    """A file whose first `known` bytes must be written again line by line; new lines replace the bytes after them.
 
-    As a file it has write, flush, fileno, name and closed.  `write` raises Otherwise.
+    It offers the write, flush, fileno, name and closed of a file.  `write` raises Otherwise for another line.
     """
 
     def __init__(self, path: Path, known: int) -> None:
@@ -42,16 +43,13 @@ class Again:
 
     @property
     def behind(self) -> bool:
-        """Whether lines that it holds have yet to come again."""
+        """The file holds known lines that were not written again yet."""
         return self.at < self.known
 
     def write(self, line: bytes) -> None:
-        if self.behind:
-            self._compare(line)
-        else:
+        if not self.behind:
             self._grown().write(line)
-
-    def _compare(self, line: bytes) -> None:
+            return
         here = self.old.readline()
         if here != line:
             self.old.seek(self.at)
@@ -60,13 +58,13 @@ class Again:
         self.number += 1
 
     def end(self) -> None:
-        """No more lines come.  Raises Otherwise if it holds more."""
+        """Ends the comparison.  Raises Otherwise if known lines were not written again."""
         if self.behind:
             raise Otherwise(self.path, self.number + 1, _about(self.old.readline()))
         self._grown()
 
     def cut(self) -> None:
-        """Takes away what has not come again."""
+        """Removes the known lines that were not written again."""
         self.known = self.at
         self._grown()
 
@@ -93,39 +91,34 @@ class Again:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes it."""
         self.old.close()
         if self.new:
             self.new.close()
 
 
 def known(folder: Path, names: tuple[str, ...]) -> dict[str, int]:
-    """How many bytes of each of a run's files that are there must come again: its whole lines.
+    """The number of bytes that must be written again, by file: its whole lines.  Missing files are left out.
 
-    A run that was told to end its round has also cut what its stragglers did.  These last lines, and the rows that tell
-    of them, come otherwise when it goes on.
+    A run that was told to stop after its round has cut its stragglers' work.  A resumed run lets them finish, so the
+    last lines with such cuts, and the rows of their rounds, do not count as known.
     """
-    found = {name: _whole(folder / name) for name in names if (folder / name).is_file()}
+    paths = {name: folder / name for name in names if (folder / name).is_file()}
+    lengths = {name: next((end for _, end in _spans(path, path.stat().st_size)), 0) for name, path in paths.items()}
     stopped = set[int]()
-    for start, line in _back(folder / EVENTS, found.get(EVENTS, 0)):
+    for start, line in _back(folder / EVENTS, lengths.get(EVENTS, 0)):
         if not (str(line.get("event")).endswith(".cut") and line.get("why") == "closed"):
             break
-        found[EVENTS] = start
+        lengths[EVENTS] = start
         stopped.add(line["round"])
-    for start, line in _back(folder / ROUNDS, found.get(ROUNDS, 0)) if stopped else ():
+    for start, line in _back(folder / ROUNDS, lengths.get(ROUNDS, 0)) if stopped else ():
         if line["round"] < min(stopped):
             break
-        found[ROUNDS] = start
-    return found
-
-
-def _whole(path: Path) -> int:
-    """Bytes up to the last newline."""
-    return next((end for _, end in _spans(path, path.stat().st_size)), 0)
+        lengths[ROUNDS] = start
+    return lengths
 
 
 def _back(path: Path, end: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines before `end`, from the last to the first, each with where it starts; until one is damaged."""
+    """Yields (offset, object) of the lines before `end`, from the last to the first; stops at a damaged one."""
     for start, stop in _spans(path, end):
         with path.open("rb") as file:
             file.seek(start)
@@ -137,7 +130,7 @@ def _back(path: Path, end: int) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _spans(path: Path, end: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of the whole lines before `end`, from the last to the first."""
+    """Yields the offsets (start, end) of the whole lines before `end`, from the last to the first."""
     if not end:
         return
     with path.open("rb") as file:
@@ -158,10 +151,14 @@ def _spans(path: Path, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _about(line: bytes) -> str:
-    """The event, device and round of a line."""
+    """The subject of a line, as `subject` words it; "" for a damaged line."""
     try:
-        said = json.loads(line)
-    except (ValueError, RecursionError):
+        return subject(json.loads(line))
+    except (ValueError, TypeError, RecursionError):
         return ""
-    words = [str(said[key]) for key in ("event", "device") if key in said]
-    return " ".join([*words, f"round {said['round']}"]) if "round" in said else " ".join(words)
+
+
+def subject(line: Mapping[str, Any]) -> str:
+    """Names the event, the device and the round of a line: `down.start pi-4-0 round 3`."""
+    there = [key for key in SUBJECT if key in line]
+    return " ".join(f"round {line[key]}" if key == "round" else str(line[key]) for key in there)

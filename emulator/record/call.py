@@ -1,4 +1,4 @@
-"""What a line of the record is about: a device, and a round."""
+"""Names a device-round, the subject of most lines of the record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Call(NamedTuple):
-    """One device in one round; most lines of the record belong to one."""
+    """One device in one round."""
 
     device: str
     round: int

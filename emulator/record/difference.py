@@ -12,11 +12,11 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from emulator.record.again import SUBJECT, subject
 from emulator.record.folders import is_run, run_folders
 
-WHERE = ("event", "device", "round")  # what a line is about; all else is said only if it differs
-LONG = 60  # characters of a value
-MANY = 4  # keys of a line that are told
+LONG = 60  # characters of a value that are shown
+MANY = 4  # keys of a line that are shown
 ABSENT = "(absent)"
 
 
@@ -39,7 +39,7 @@ class FirstDifference:
     file: str
     line: int  # from 1
     time_s: float | None  # simulated: the earlier of both lines
-    a: str  # in short; "the end" after the last line
+    a: str  # in short; "the end" if the file has no such line
     b: str
 
 
@@ -73,7 +73,7 @@ class Difference:
 def difference(a: Path, b: Path) -> Difference:
     """Compares two folders of results, or two folders of runs (LABEL-sSEED), whose names may differ.
 
-    Raises ValueError if they are neither, or cannot be read; OSError likewise.
+    Raises ValueError if they are neither or are damaged, and OSError if they cannot be read.
     """
     single = [is_run(path) for path in (a, b)]
     if single[0] != single[1]:
@@ -92,28 +92,28 @@ def difference(a: Path, b: Path) -> Difference:
 
 def pair(name: str, a: Path, b: Path) -> Pair:
     """Compares two folders of one run line by line, and their models byte by byte."""
-    found = (first_difference(a / file, b / file) for file in ("events.jsonl", "rounds.jsonl"))
-    return Pair(name, tuple(each for each in found if each), _models(a, b))
+    differences = (first_difference(a / file, b / file) for file in ("events.jsonl", "rounds.jsonl"))
+    return Pair(name, tuple(filter(None, differences)), _models(a, b))
 
 
 def first_difference(a: Path, b: Path) -> FirstDifference | None:
-    """The first line in which two files of JSON lines differ; None if all complete lines say the same."""
+    """Finds the first line in which two files of JSON lines differ; None if all complete lines are equal."""
     for number, (one, other) in enumerate(zip_longest(_lines(a), _lines(b)), 1):
         if one != other:
             lines = [None if text is None else _object(path, number, text) for path, text in ((a, one), (b, other))]
             times = [t for line in lines if line and (t := _time(line)) is not None]
-            said = [_line(line, lines[1 - side]) for side, line in enumerate(lines)]
-            return FirstDifference(a.name, number, min(times, default=None), *said)
+            texts = [_line(line, lines[1 - side]) for side, line in enumerate(lines)]
+            return FirstDifference(a.name, number, min(times, default=None), *texts)
     return None
 
 
 def changes(a: Path, b: Path) -> tuple[Change, ...]:
-    """Compares the scenarios of two folders key by key.  Yields nothing if neither folder has one."""
+    """Compares the scenarios of two folders key by key.  Returns () if neither folder has one."""
     return tuple(unlike(*(_scenario(path / "scenario.yaml") for path in (a, b))))
 
 
 def unlike(a: Any, b: Any, key: str = "") -> Iterator[Change]:
-    """The values of two objects, at any depth, that are not equal; `key` is what they are called."""
+    """Yields the values of two objects, at any depth, that are not equal; `key` is the name of the objects."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         yield from _unlike_by_key(a, b, key)
     elif _has_parts(a) and _has_parts(b):
@@ -136,7 +136,7 @@ def _has_parts(value: Any) -> bool:
 
 
 def _parts(entries: list[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """By name if each has its own: a new one must not make all those after it look changed."""
+    """The entries by name if all names differ, else by number.  By name, a new entry leaves those after it equal."""
     names = [str(entry["name"]) for entry in entries if "name" in entry]
     keys = names if len(set(names)) == len(entries) else [str(number) for number in range(len(entries))]
     return dict(zip(keys, entries, strict=True))
@@ -152,7 +152,7 @@ def _scenario(path: Path) -> Any:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Whole lines; what follows the last newline was being written.  A file that is not there has none."""
+    """Yields the whole lines; text after the last newline was being written.  A missing file has no lines."""
     if path.is_file():
         with path.open("rb") as file:
             yield from (line for line in file if line.endswith(b"\n"))
@@ -174,22 +174,16 @@ def _time(line: Mapping[str, Any]) -> float | None:
 
 
 def _line(line: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> str:
-    """`down.start pi-4-0 round 3, bytes.weights = 80`: what it is about, and where it differs."""
+    """Words the subject of a line and its differing values: `down.start pi-4-0 round 3, bytes.weights = 80`."""
     if line is None:
         return "the end"
-    if other is None or any(line.get(key) != other.get(key) for key in WHERE):
+    if other is None or any(line.get(key) != other.get(key) for key in SUBJECT):
         time = _time(line)
-        return _about(line) if time is None else f"{_about(line)}, at {time:.9g} s"
+        return subject(line) if time is None else f"{subject(line)}, at {time:.9g} s"
     differ = list(unlike(line, other))
     values = [f"{change.key} = {_short(change.a)}" for change in differ[:MANY]]
     more = f" and {len(differ) - MANY} more" if len(differ) > MANY else ""
-    return ", ".join([_about(line), *values]) + more
-
-
-def _about(line: Mapping[str, Any]) -> str:
-    """`down.start pi-4-0 round 3`"""
-    there = [key for key in WHERE if key in line]
-    return " ".join(f"round {line[key]}" if key == "round" else str(line[key]) for key in there)
+    return ", ".join([subject(line), *values]) + more
 
 
 def _models(a: Path, b: Path) -> str:
@@ -200,5 +194,5 @@ def _models(a: Path, b: Path) -> str:
 
 
 def _short(value: Any) -> str:
-    said = value if isinstance(value, str) else dumps(value, sort_keys=True, default=str)
-    return said if len(said) <= LONG else said[: LONG - 1] + "…"
+    text = value if isinstance(value, str) else dumps(value, sort_keys=True, default=str)
+    return text if len(text) <= LONG else text[: LONG - 1] + "…"

@@ -1,4 +1,4 @@
-"""One number for all that equal runs must share, and the earlier folder that has the same."""
+"""Computes one digest over all that equal runs must share, and finds an earlier folder with an equal digest."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FILES = ("events.jsonl", "rounds.jsonl", MODEL)
 
 
 def digest(out: Path) -> str:
-    """The sha256 of what `sha256sum` prints for OUT's scenario.yaml and its runs' records and final models.
+    """The SHA-256 of the lines that `sha256sum` prints for OUT's scenario.yaml and its runs' records and final models.
 
-    host.json may differ between equal runs, summary and report follow from the rest: they are no part of it.  A file
-    that a run has not left is passed over.  Raises ValueError if there is no scenario.yaml.
+    The digest leaves out host.json, which may differ between equal runs, and summary and report, which follow from the
+    rest.  Missing files of runs are skipped.  Raises ValueError if there is no scenario.yaml.
     """
     if not (out / "scenario.yaml").is_file():
         raise ValueError(
@@ -29,10 +29,10 @@ def digest(out: Path) -> str:
 
 
 def twin(out: Path, digest: str) -> Path | None:
-    """The newest of the older folders beside `out` whose summary.json has the same digest; None if there is none.
+    """The newest of the older folders beside `out` whose summary.json has this digest; None if there is none.
 
-    Never raises: what cannot be read has no digest.  Age is that of summary.json; while `out` has none, all others
-    are older.
+    The time of summary.json is a folder's age; without one in `out`, all others are older.  Folders that cannot be
+    read are skipped.
     """
     ours = _written(out)
     older = []
@@ -41,13 +41,13 @@ def twin(out: Path, digest: str) -> Path | None:
         if age is not None and (ours is None or age <= ours):
             older.append((age, folder))
     for _, folder in sorted(older, reverse=True):
-        if _says(folder) == digest:
+        if object_in(folder / "summary.json").get("digest") == digest:
             return folder
     return None
 
 
 def _beside(out: Path) -> list[Path]:
-    """The other folders in the same one; none if that cannot be read."""
+    """The other folders in the parent of `out`; [] if it cannot be read."""
     parent = out.parent if out.name not in ("", "..") else out.resolve().parent
     try:
         return [folder for folder in parent.iterdir() if not _same(folder, out)]
@@ -56,7 +56,7 @@ def _beside(out: Path) -> list[Path]:
 
 
 def _written(folder: Path) -> int | None:
-    """When its summary was, in ns; None if it has none."""
+    """The time at which the folder's summary was written, in ns; None if it has none."""
     try:
         summary = folder / "summary.json"
         return summary.stat().st_mtime_ns if summary.is_file() else None  # a pipe of that name would never end
@@ -69,8 +69,3 @@ def _same(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except OSError:
         return False
-
-
-def _says(folder: Path) -> str | None:
-    said = object_in(folder / "summary.json").get("digest")
-    return said if isinstance(said, str) else None

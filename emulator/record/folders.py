@@ -13,19 +13,19 @@ REPLAY = "replay.json"  # in a folder of replays
 
 
 def is_run(folder: Path) -> bool:
-    """Whether it is the folder of a run, perhaps a damaged one: one file of a run is enough, or its seal."""
+    """True for the folder of a run, even a damaged one: it holds a file of a run, or a run's seal."""
     if any((folder / name).is_file() for name in (RUN, *FILES)):
         return True
     return (folder / SEAL).is_file() and not any((folder / name).is_file() for name in OF_RESULTS)
 
 
 def untrained(out: Path) -> bool:
-    """Whether the runs in OUT were replayed without training, so that their models are those of another record."""
+    """True if the runs in OUT were replayed without training, so that their models come from another record."""
     return (out / REPLAY).is_file() and object_in(out / REPLAY).get("trained") is not True
 
 
 def run_folders(path: Path) -> list[Path]:
-    """The runs that `path` means: all those in it, or itself if it is one.  Raises ValueError if there is none."""
+    """The folders of runs in `path`, sorted, or `path` itself if it is one.  Raises ValueError if there is none."""
     if runs := sorted(filter(is_run, path.glob("*/"))):
         return runs
     if is_run(path):
@@ -34,5 +34,5 @@ def run_folders(path: Path) -> list[Path]:
 
 
 def home(path: Path) -> Path:
-    """The folder of results that a run, or such a folder itself, belongs to."""
+    """The folder of results: the parent of a run's folder, else `path` itself."""
     return path.resolve().parent if is_run(path) else path

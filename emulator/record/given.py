@@ -1,4 +1,4 @@
-"""What the user wrote: the file of the scenario as it was, and what the command line changed in it."""
+"""Keeps the user's input beside the results: the scenario file unchanged, and the changes on the command line."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ GIVEN, CHANGES = "given.yaml", "changes.json"
 
 @dataclass(frozen=True)
 class Given:
-    """Both, as far as there are any."""
+    """The user's input; either part may be missing."""
 
-    file: bytes | None = None  # None: the scenario comes with fedlapse, or from a program
-    changes: Sequence[str] = ()  # as they were typed, such as fleet.0.count=30
+    file: bytes | None = None  # the scenario file; None: the scenario comes with fedlapse, or from a program
+    changes: Sequence[str] = ()  # on the command line, as typed, such as fleet.0.count=30
 
 
 def given_by(source: YamlSource | None) -> Given:
-    """What a scenario was read from."""
+    """The input from which a scenario was read."""
     return Given(source.file, source.changes) if source else Given()
 
 
 def keep(out: Path, given: Given) -> None:
-    """Writes both beside scenario.yaml.  What lies there of an earlier command is replaced or taken away."""
+    """Writes the input beside scenario.yaml.  Replaces or removes the input of an earlier command."""
     changes = json.dumps(given.changes, indent=1) + "\n" if given.changes else None
     for name, content in ((GIVEN, given.file), (CHANGES, changes)):
         if content is None:
@@ -37,13 +37,13 @@ def keep(out: Path, given: Given) -> None:
 
 
 def kept(out: Path) -> Given:
-    """What lies in the folder.  Raises ValueError if the changes are damaged."""
+    """Reads the input that `keep` wrote.  Raises ValueError if the changes are damaged."""
     file, changes = out / GIVEN, out / CHANGES
     try:
-        said = json.loads(changes.read_bytes()) if changes.is_file() else []
-        sound = isinstance(said, list) and all(isinstance(each, str) for each in said)
+        typed = json.loads(changes.read_bytes()) if changes.is_file() else []
+        sound = isinstance(typed, list) and all(isinstance(change, str) for change in typed)
     except (ValueError, RecursionError):
         sound = False
     if not sound:
         raise ValueError(f"{changes} is not as fedlapse writes it")
-    return Given(file.read_bytes() if file.is_file() else None, said)
+    return Given(file.read_bytes() if file.is_file() else None, typed)

@@ -10,16 +10,16 @@ events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round
     server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model, overrun}
     off / on   {device}, only for devices of an open round        refused {device, kind, why}
 
-`broken` is said over sockets only: a connection ended, though its device had not gone offline.
+`broken` occurs over sockets only: a connection ended, though its device had not gone offline.
 A download's `reply_to` is the device's last counted round, which it acknowledges; an upload's is the round that it
 answers.  `setup` is the time in seconds that a transfer spends on round trips and on waking the radio before its bytes
 flow.  `jitter` and `throttled` are factors that `seconds` already contains.  A key without effect is left out.
-`then` is written when a device goes offline for a while, and says what it will do when it is back: another `.start`
-follows, of the rest or of everything; where it is the rest of a message, `from` is its first byte.
-`done` is the share of the work that was done before it was cut, where heat makes it differ from the share of seconds.
+`then` is written when a device goes offline for a while.  It names what the device does when it is back: another
+`.start` follows, for the rest or for everything; for the rest of a message, `from` is its first byte.
+`done` is the share of the work that was done before it was cut, if heat makes it differ from the share of seconds.
 `overrun`, in seconds, is written over sockets only, where real training may take longer than is charged.
-`model` and `update` are prefixes of the BLAKE3 of the encoded tensors.  `idle` is that of the SHA-256 of the names
-of the devices that are online and idle; it is written where an algorithm has a rule of its own for whom it asks.
+`model` and `update` are prefixes of the BLAKE3 of the encoded tensors.  `idle` is a prefix of the SHA-256 of the names
+of the devices that are online and idle; it is written if the algorithm selects devices by a rule of its own.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ from emulator.record.writing import replacing
 from network.foreign_files import unique
 
 Line = dict[str, Any]
-Said = ParamSpec("Said")  # by an event, after its time
+Values = ParamSpec("Values")  # of an event, after its time
 MODEL = "final.safetensors"
-SECOND_NAMES = "second_names"  # in its metadata: JSON, each further name of a tensor, and its first
+SECOND_NAMES = "second_names"  # in the model's metadata: JSON, each further name of a tensor -> its first name
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")
-Earlier = Literal["replaced", "compared", "cut"]  # what becomes of an earlier record in the same folder
+Earlier = Literal["replaced", "compared", "cut"]  # how to treat an earlier record in the same folder
 
 _WHOLE = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 _checked = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":")).encode
 
 
 def encode(line: Mapping[str, Any]) -> bytes:
-    """A line with its newline: keys sorted, floats in the fewest digits that read back equal.
+    """Encodes a line, with its newline: keys sorted, floats in the fewest digits that read back equal.
 
     Raises ValueError for a number that is not finite.
     """
@@ -83,7 +83,7 @@ def encode(line: Mapping[str, Any]) -> bytes:
         text = orjson.dumps(line, option=_WHOLE)
     except TypeError:  # an integer of more than 64 bits, or numpy's float
         return _checked(line).encode() + b"\n"
-    # It also writes null for what is not finite; where all of them are the line's own there is none such.
+    # orjson also writes null for a number that is not finite.  As many nulls as the line has None: there is none.
     if b"null" in text and text.count(b"null") != [*line.values()].count(None) and not _finite(line):
         _checked(line)
     return text
@@ -100,19 +100,19 @@ def _finite(value: Any) -> bool:
 class Record:
     """Writes the files of a run as it goes; they are valid up to their last whole line at any instant.
 
-    An `earlier` record of the same run that is to be "compared" stays while the same lines come again, and grows behind
-    them; the first that differs raises Otherwise.  One that is to be "cut" loses what it holds from there.
+    An `earlier` record of the run is kept as long as this run writes equal lines, and then grows.  At the first line
+    that differs, "compared" raises Otherwise and "cut" removes the rest.
 
-    Without a folder it writes nothing and only counts.  It goes on counting in the same way after a file could not be
-    written, on a full disk for instance; `unwritten` then holds the error, and the files hold the rounds before it.
+    Without a folder a Record writes nothing and only counts.  If a file cannot be written, on a full disk for instance,
+    it goes on counting; `unwritten` then holds the error, and the files hold the rounds before it.
     """
 
     def __init__(self, folder: Path | None, now: Callable[[], float], earlier: Earlier = "replaced") -> None:
         self.folder, self.earlier = folder, earlier
-        self.halted = False  # it was told to stop before it came to the end of the earlier record, which stays
+        self.halted = False  # the run was stopped within the earlier record, which stays as it is
         self.clock = now
-        self.standing: float | None = None
-        self.began = self.served = 0.0  # the server's work: since when, and how long it is charged
+        self.standing: float | None = None  # the time inside `instant`
+        self.began = self.served = 0.0  # the server's work: its start, and the seconds that are charged
         self.events, self.rounds, self.works = _opened(folder, earlier)
         self.ledger = Ledger()
         self.trips: dict[Call, Trip] = {}
@@ -120,27 +120,26 @@ class Record:
         self.cohort: CohortRule = "drawn"
 
     def about(self, run: Run, facts: Facts) -> None:
-        """Writes run.json: which run this is, and what a replay must know about its algorithm."""
+        """Writes run.json: the run, and the facts about its algorithm that a replay needs."""
         self.cohort = facts.cohort
+        if self.folder is None:
+            return
+        path, text = self.folder / RUN, text_of(run, facts)
         try:
-            if self.folder:
-                self._about(self.folder / RUN, text_of(run, facts))
+            if self.earlier == "compared" and path.is_file() and any(file.behind for file in self._again):
+                if path.read_bytes() != text.encode():
+                    raise Otherwise(path)
+            else:
+                replace_file(path, text)
         except OSError as error:
             self.unwritten = self.unwritten or error
 
-    def _about(self, path: Path, text: str) -> None:
-        if self.earlier == "compared" and path.is_file() and any(file.behind for file in self._again):
-            if path.read_bytes() != text.encode():
-                raise Otherwise(path)
-        else:
-            replace_file(path, text)
-
     def stop(self) -> None:
-        """The run is told to end before its last round: what follows is no part of it."""
+        """Ends the record, because the run is told to end before its last round.  Later lines are dropped."""
         self.halted = any(file.behind for file in self._again)
 
     def finish(self) -> None:
-        """The run has ended.  Raises Otherwise if the earlier record goes on."""
+        """Ends the record of a run that has ended.  Raises Otherwise if the earlier record goes on."""
         for file in self._again if not (self.halted or self.unwritten) else ():
             try:
                 file.end()
@@ -152,7 +151,7 @@ class Record:
         return [file for file in (self.events, self.rounds, self.works) if isinstance(file, Again)]
 
     def _cut(self, error: Otherwise) -> None:
-        """Takes away what has not come again, if it is to be cut; else raises the error."""
+        """Removes the lines that this run did not write again if `earlier` is "cut"; else raises the error."""
         if self.earlier == "compared":
             raise error
         for file in self._again:
@@ -166,7 +165,7 @@ class Record:
         return Instant(self)
 
     def open(self, round: int, asked: Sequence[str], model: str, idle: Sequence[str] = ()) -> float:
-        """A round opens.  `idle`: the devices that it could have asked."""
+        """Records that a round opens; returns the time.  `idle`: the devices that it could have asked."""
         self.trips.update({Call(device, round): Trip() for device in asked})
         among = digest_of(idle) if self.cohort == "own" else None
         return self._write(Opened, self.now(), round, list(asked), model, among)
@@ -184,9 +183,9 @@ class Record:
         headers: int = 0,
         since: int = 0,
     ) -> None:
-        """A transfer starts.  `setup`: seconds of round trips before it; `since`: the byte at which it goes on."""
+        """Records that a transfer starts.  `setup`: s before the bytes flow; `since`: the byte at which it goes on."""
         wire = sum(sizes.values()) - since + headers if headers else None
-        started = self.now(), call.round, call.device, direction, sizes, reply_to, setup, wire, since
+        started = self.now(), call.round, call.device, direction, dict(sizes), reply_to, setup, wire, since
         t = self._write(TransferStarted, *started)
         trip = self.trips[call]
         if before := getattr(trip, direction):
@@ -203,7 +202,7 @@ class Record:
         transfer.moved = sum(transfer.sizes.values()) - transfer.since
 
     def cut(self, direction: Way, call: Call, why: str, nbytes: int, then: str | None = None) -> None:
-        """A transfer is cut.  `then`: it will `resume` or `restart`; None: it is lost."""
+        """Records that a transfer is cut.  `then`: it will `resume` or `restart`; None: it is lost."""
         t = self._write(TransferCut, self.now(), call.round, call.device, direction, nbytes, why, then)
         transfer: Transfer = getattr(self.trips[call], direction)
         transfer.stop, transfer.moved = t, nbytes
@@ -211,7 +210,7 @@ class Record:
         self.trips[call].cut(why, then)
 
     def duty(self, call: Call, duty: Duty) -> None:
-        """Records what a round asks of a device, whether or not the device gets to do it."""
+        """Records what a round asks of a device, even if the device never does it."""
         if self.works:
             for line in self.ledger.device(call.device, call.round, duty):
                 self._say(self.works, line)
@@ -228,15 +227,15 @@ class Record:
         self._write(ComputeEnded, t, call.round, call.device, update, overrun)
 
     def compute_cut(self, call: Call, why: str, done: float | None = None, then: str | None = None) -> None:
-        """Work is cut.  `done`: the share done, None for that of its seconds; `then`: it will `pause` or `restart`."""
+        """Records that work is cut.  `done`: share of the work; None: share of its seconds.  `then`: pause, restart."""
         stint, t = self.trips[call].work[-1], self.now()
         stint.stop, stint.vain = t, then == "restart"
         self.trips[call].cut(why, then)
         planned = stint.bill.total_seconds
         passed = min(1.0, stint.seconds / planned) if planned else 0.0
         stint.share = passed if done is None else done
-        said = done if stint.share != passed else None
-        self._write(ComputeCut, t, call.round, call.device, stint.seconds, why, said, then)
+        written = done if stint.share != passed else None
+        self._write(ComputeCut, t, call.round, call.device, stint.seconds, why, written, then)
 
     def server_start(self, round: int, what: str, bill: Bill, rate: float) -> float:
         if self.works and bill.pieces:
@@ -264,7 +263,7 @@ class Record:
         self._write(CameBack, self.now(), call.round, call.device)
 
     def row(self, row: Mapping[str, Any]) -> None:
-        """Writes the row of a round that has ended; a crash of this process can then lose nothing before it."""
+        """Writes the row of a round that has ended, and flushes; a crash of this process loses no earlier line."""
         if not (self.events and self.rounds and self.works):
             return
         self._flush(self.events)  # first: a row must never be there without the events that it sums up
@@ -276,17 +275,18 @@ class Record:
         for file in (self.events, self.rounds, self.works):
             if file and not file.closed:
                 try:
-                    _close(file)
+                    with file:
+                        file.flush()
+                        os.fsync(file.fileno())
                 except OSError as error:
                     self._failed(file, error)
 
     def _write(
-        self, kind: Callable[Concatenate[float, Said], Event], t: float, *said: Said.args, **more: Said.kwargs
+        self, kind: Callable[Concatenate[float, Values], Event], t: float, *values: Values.args, **more: Values.kwargs
     ) -> float:
-        """Writes an event, if there is a file; returns its time, from which seconds are counted, as a real clock has
-        moved on since."""
+        """Writes an event, if there is a file; returns its time, from which seconds count: a real clock moves on."""
         if self.events:
-            self._say(self.events, kind(t, *said, **more).plain)
+            self._say(self.events, kind(t, *values, **more).plain)
         return t
 
     def _say(self, to: BinaryIO | Again, line: Mapping[str, Any]) -> None:
@@ -311,13 +311,13 @@ class Record:
             self._failed(file, error)
 
     def _failed(self, file: BinaryIO | Again, error: OSError) -> None:
-        """Remembers why a file could not be written first: the run goes on to the end of its round."""
+        """Keeps the first error of a file that could not be written; the run goes on to the end of its round."""
         error.filename = file.name
         self.unwritten = self.unwritten or error
 
 
 class Instant:
-    """See Record.instant.  A generator would take four times as long."""
+    """The context of Record.instant.  A generator would take four times as long."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -339,33 +339,27 @@ def _opened(folder: Path | None, earlier: Earlier) -> Sequence[BinaryIO | Again 
         return [None for _ in FILES]
     folder.mkdir(parents=True, exist_ok=True)
     lengths = {} if earlier == "replaced" else known(folder, FILES)
+    files: list[BinaryIO | Again] = []
     with ExitStack() as opened:  # which closes the first files if a later one cannot be opened
-        files = [opened.push(_file(folder / name, lengths.get(name))) for name in FILES]
+        for path in (folder / name for name in FILES):
+            known_file = path.name in lengths
+            files.append(Again(path, lengths[path.name]) if known_file else path.open("wb", buffering=BUFFER))
+            opened.push(files[-1])
         opened.pop_all()
     return files
 
 
-def _file(path: Path, length: int | None) -> BinaryIO | Again:
-    return path.open("wb", buffering=BUFFER) if length is None else Again(path, length)
-
-
-def _close(file: BinaryIO | Again) -> None:
-    with file:
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _overrun(passed: float, charged: float) -> float:
-    """By how many seconds work outlasted its charge; 0 where that is rounding."""
+    """The seconds by which work outlasted its charge; 0 for a difference by rounding."""
     late = passed - charged
     return late if late > 1e-6 * charged + 1e-9 else 0.0
 
 
 def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
-    """The objects of a JSON-lines file.  A last line without its newline is ignored: it was being written.
+    """Yields the objects of a JSON-lines file.  A last line without its newline is ignored: it was being written.
 
-    Raises ValueError, naming file and line, for any other line that is not an object, and for an object that has a key
-    twice unless `repeated_keys` is set, which saves the time to look for them.
+    Raises ValueError, naming file and line, for any other line that is not an object.  Unless `repeated_keys` is set,
+    which is faster, also for an object that has a key twice.
     """
     hook = None if repeated_keys else unique
     with path.open("rb") as file:
@@ -382,7 +376,7 @@ def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """The events of a run's events.jsonl.  Raises ValueError, naming file and line, for a line that no run writes."""
+    """Yields the events of events.jsonl.  Raises ValueError, naming file and line, for a line that no run writes."""
     for number, line in enumerate(read_lines(path), 1):
         try:
             yield event_of(line)

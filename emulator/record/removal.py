@@ -1,6 +1,7 @@
 """Removes results: files whose names fedlapse writes, in folders that host.json names, and nothing of the user's.
 
-All are removed or none: each is moved into one folder first, which shows whether it can be.  No link is followed.
+All files are removed or none: each is first moved into one folder, which fails if it cannot be removed.  No link is
+followed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from emulator.record.host import CHARTS, HOST, Kinds, folders_of
 from emulator.record.seal import OF_RESULTS, OF_RUN, SEAL
 from emulator.record.writing import PARTIAL, named
 
-ASIDE = ".fedlapse-removed"  # in the folder that is cleared, for a moment
+ASIDE = ".fedlapse-removed"  # a folder that holds the files for a moment, in the folder that is cleared
 OF_A_REPORT = (
     *("times", "seconds", "accuracy-time", "accuracy-rounds", "accuracy-bytes", "rounds", "timeline", "rates"),
     *("availability", "bytes", "wasted", "devices", "usage", "leverage", "split", "split-[1-9]", "map", "map-[1-9]"),
@@ -24,7 +25,7 @@ TABLES = (
     *("tuning", "times", "comparisons", "reasons", "rounds", "map", "map-*-*", "borders", "traces", "traces-*-*"),
     *("sensitivity", "nulls"),
 )
-WRITTEN = {  # what a folder holds: patterns of the names that fedlapse writes there
+WRITTEN = {  # kind of folder -> patterns of the names that fedlapse writes there
     "results": (*OF_RESULTS, SEAL),
     "run": (*OF_RUN, SEAL),
     CHARTS: tuple(f"{name}.{form}" for name in OF_A_REPORT for form in ("svg", "png")),
@@ -37,23 +38,23 @@ WRITTEN = {  # what a folder holds: patterns of the names that fedlapse writes t
 
 @dataclass(frozen=True)
 class Written:
-    """What fedlapse has written into a folder and those below it."""
+    """The files and folders that fedlapse has written into a folder and below it."""
 
     out: Path
-    files: Sequence[Path]  # host.json after those that it leads to
-    folders: Sequence[Path]  # below `out`; a folder after those in it
+    files: Sequence[Path]  # a host.json comes after the files to which it leads
+    folders: Sequence[Path]  # below `out`; a folder comes after the folders in it
 
 
 def written(out: Path, kind: str) -> Written:
-    """All that results, a search or a study have left in `out`."""
+    """Lists the files and folders of results, a search or a study in `out`."""
     folders = list(_folders(out, kind))
     files = [path for folder, of in [*folders, (out, kind)] for path in _files(folder, of)]
-    above = dict.fromkeys(each for folder, _ in folders for each in (folder, *folder.parents) if out in each.parents)
+    above = dict.fromkeys(path for folder, _ in folders for path in (folder, *folder.parents) if out in path.parents)
     return Written(out, files, sorted(above, key=lambda path: len(path.parts), reverse=True))
 
 
 def in_the_way(out: Path, coming: Kinds, leaving: Written) -> Path | None:
-    """What is neither ours nor may be written over or through: a link to a folder, or a file that a run would write."""
+    """The first path that is not ours and in the way: a link to a folder, or a file that a run would write."""
     if (aside := out / ASIDE).is_symlink():
         return aside
     for name, kind in coming.items():
@@ -65,7 +66,7 @@ def in_the_way(out: Path, coming: Kinds, leaving: Written) -> Path | None:
 
 
 def linked(out: Path, coming: Kinds) -> Path | None:
-    """A link through which these folders or the files in them would be written."""
+    """The first link through which these folders or the files in them would be written; None if there is none."""
     for name, kind in coming.items():
         if (link := _link(out, name)) is not None:
             return link
@@ -75,14 +76,14 @@ def linked(out: Path, coming: Kinds) -> Path | None:
 
 
 def remove(leaving: Written) -> None:
-    """Removes the files, and the folders that are empty then.
+    """Removes the files, and the folders that are then empty.
 
-    Raises OSError, with the name of the file, if one of them cannot be removed; then all are where they were.
+    Raises OSError, with the name of the file, if a file cannot be removed; then all files are in their places.
     """
     aside, moved = leaving.out / ASIDE, list[tuple[Path, Path]]()
     with named(aside):
         aside.mkdir(exist_ok=True)
-        _empty(aside)  # of one that was killed here
+        _empty(aside)  # of the files of a command that was killed here
     try:
         for path in leaving.files:
             with named(path):
@@ -105,7 +106,7 @@ def _empty(aside: Path) -> None:
 
 
 def _folders(out: Path, kind: str) -> Iterator[tuple[Path, str]]:
-    """The folders below, with what they hold; a folder after those in it."""
+    """Yields the folders below and their kinds; a folder comes after the folders in it."""
     if HOST not in WRITTEN[kind]:
         return
     for name, holds in (folders_of(out) or {}).items():
@@ -116,7 +117,7 @@ def _folders(out: Path, kind: str) -> Iterator[tuple[Path, str]]:
 
 
 def _link(out: Path, name: str) -> Path | None:
-    """What leads away from `out` on the way to a folder in it: a link, or `name` itself."""
+    """The first link on the way from `out` to a folder in it, or `name` itself if it leads out; None if neither."""
     parts = PurePosixPath(name).parts
     if not parts or ".." in parts or PurePosixPath(name).is_absolute():
         return out / name
@@ -125,7 +126,7 @@ def _link(out: Path, name: str) -> Path | None:
 
 
 def _files(folder: Path, kind: str) -> Iterator[Path]:
-    """Those that fedlapse has written there; a link goes itself, not what it leads to."""
+    """Yields the files that fedlapse has written there, host.json last.  A link counts as a file; its target does not."""
     patterns = WRITTEN[kind]
     for path in sorted(folder.iterdir() if folder.is_dir() else (), key=lambda path: (path.name == HOST, path.name)):
         ours = any(fnmatchcase(path.name.removesuffix(PARTIAL), pattern) for pattern in patterns)

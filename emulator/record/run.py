@@ -1,4 +1,4 @@
-"""run.json: which run a folder holds, and what a replay must know of its algorithm."""
+"""Reads and writes run.json: the run that a folder holds, and the facts about its algorithm that a replay needs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Run:
 
     @property
     def name(self) -> str:
-        """That of its folder."""
+        """The name of the run's folder."""
         return f"{self.label}-s{self.seed}"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a replay must know of an algorithm, so that it need not import it."""
+    """The facts about an algorithm with which a replay need not import it."""
 
     keeps_uncounted: bool  # see algorithms.algorithm.Algorithm
     any_cohort_will_do: bool
@@ -36,12 +36,12 @@ class Facts:
 
 def text_of(run: Run, facts: Facts) -> str:
     """The content of run.json."""
-    said = {"label": run.label, "seed": run.seed, "algorithm": asdict(facts)}
-    return json.dumps(said, indent=1, sort_keys=True) + "\n"
+    content = {"label": run.label, "seed": run.seed, "algorithm": asdict(facts)}
+    return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
 def read_run(folder: Path) -> tuple[Run, Facts]:
-    """Returns which run the folder holds, and the facts of its algorithm.
+    """Returns the run that the folder holds, and the facts about its algorithm.
 
     Raises ValueError if there is no run.json, or it is damaged.
     """
@@ -50,14 +50,14 @@ def read_run(folder: Path) -> tuple[Run, Facts]:
         raise ValueError(f"{folder} is not the folder of a run: it has no {RUN}")
     content = path.read_bytes()
     try:
-        said = json.loads(content)
-        found = Run(said["label"], said["seed"]), Facts(**said["algorithm"])
-        sound = content == text_of(*found).encode() and _typed(*found)
+        fields = json.loads(content)
+        run, facts = Run(fields["label"], fields["seed"]), Facts(**fields["algorithm"])
+        sound = content == text_of(run, facts).encode() and _typed(run, facts)
     except (ValueError, TypeError, KeyError, RecursionError):
         sound = False
     if not sound:
         raise ValueError(f"{path} is not as `fedlapse run` writes it")
-    return found
+    return run, facts
 
 
 def _typed(run: Run, facts: Facts) -> bool:

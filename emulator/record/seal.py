@@ -22,7 +22,7 @@ OF_RESULTS = (
     *("scenario.yaml", GIVEN, CHANGES, CODE, "split.json", "host.json", "summary.json", "report.html"),
     *("replay.json", "map.json", "map.html", "map.png"),
 )
-MADE_AGAIN = ("report.html", "map.", "charts/")  # pages follow from the record, and commands make them anew
+MADE_AGAIN = ("report.html", "map.", "charts/")  # pages, which commands make anew from the record
 NO_SEAL = "no seal: interrupted"
 
 
@@ -31,17 +31,17 @@ class Seal:
     """The content of seal.json."""
 
     files: Mapping[str, str]  # path in the folder -> SHA-256 in hexadecimal
-    failure: str | None = None  # why the run ended early on its own account
+    failure: str | None = None  # why the run ended early, if it was not interrupted
 
 
 def hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The SHA-256 of each of these files, by name.  Files that do not exist are left out."""
-    found = {}
+    digests = {}
     for name in names:
         if (folder / name).is_file():
             with (folder / name).open("rb") as file:
-                found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
 def seal_run(folder: Path, failure: str | None = None) -> None:
@@ -57,11 +57,11 @@ def seal_results(folder: Path) -> None:
 
 
 def renew(folder: Path, names: Collection[str]) -> None:
-    """Enters pages that were made again into the seal of a folder of results; all else stays, and stays out."""
+    """Updates the digests of pages that were made again in the seal of a folder of results, and no others."""
     try:
         sealed = read_seal(folder)
     except (OSError, ValueError):
-        return  # a damaged seal stays as it is, and says so
+        return  # a damaged seal stays as it is, so that `audit` reports it
     if sealed and OF_RESULTS[0] in sealed.files:
         pages = [name for name in names if name.startswith(MADE_AGAIN)]
         _write(folder, Seal({**sealed.files, **hashes(folder, pages)}, sealed.failure))
@@ -74,8 +74,8 @@ def read_seal(folder: Path) -> Seal | None:
         return None
     content = path.read_bytes()
     try:
-        said = json.loads(content)
-        seal = Seal(dict(said["files"]), said.get("failure"))
+        fields = json.loads(content)
+        seal = Seal(dict(fields["files"]), fields.get("failure"))
         paths = [PurePosixPath(name) for name in seal.files]
         sound = content == _text(seal).encode() and isinstance(seal.failure, str | None)
         sound = sound and not any(path.is_absolute() or ".." in path.parts for path in paths)
@@ -87,9 +87,9 @@ def read_seal(folder: Path) -> Seal | None:
 
 
 def broken(folder: Path, only: Collection[str] | None = None, due: Iterable[str] = ()) -> list[str]:
-    """A sentence for each file that is not as the folder's seal says, and for each of `due` that it does not name.
+    """Returns a sentence for each file that differs from the folder's seal, and for each of `due` missing in the seal.
 
-    None if the folder has no seal.  `only`: compares no files but these.
+    Returns [] if the folder has no seal.  `only`: the files to compare; None: all.
     """
     try:
         sealed = read_seal(folder)
@@ -98,17 +98,17 @@ def broken(folder: Path, only: Collection[str] | None = None, due: Iterable[str]
     if sealed is None:
         return []
     chosen = [name for name in sorted(sealed.files) if only is None or name in only]
-    found = hashes(folder, chosen)
+    digests = hashes(folder, chosen)
     faults = [
-        f"{name} is {'not as it was sealed' if name in found else 'missing'}"
+        f"{name} is {'not as it was sealed' if name in digests else 'missing'}"
         for name in chosen
-        if found.get(name) != sealed.files[name]
+        if digests.get(name) != sealed.files[name]
     ]
     return [*faults, *(f"{name} is not in the seal" for name in due if name not in sealed.files)]
 
 
 def damage(folder: Path) -> list[str]:
-    """A sentence for each file of a folder of results, of the runs in it, or of a run, that differs from its seal."""
+    """Returns a sentence for each file that differs from its seal, in a run or in results and the runs in them."""
     runs = sorted(path.parent for path in folder.glob(f"*/{SEAL}"))
     return [*broken(folder), *(f"{run.name}/{fault}" for run in runs for fault in broken(run))]
 
@@ -118,5 +118,5 @@ def _write(folder: Path, seal: Seal) -> None:
 
 
 def _text(seal: Seal) -> str:
-    said = {"files": dict(seal.files), **({"failure": seal.failure} if seal.failure else {})}
-    return json.dumps(said, indent=1, sort_keys=True) + "\n"
+    content = {"files": dict(seal.files), **({"failure": seal.failure} if seal.failure else {})}
+    return json.dumps(content, indent=1, sort_keys=True) + "\n"

@@ -1,4 +1,4 @@
-"""Counts what a round took, over its device-rounds: bytes by kind, waste and the critical path.  Pure."""
+"""Sums up a round over its device-rounds: bytes by kind, wasted seconds and the critical path.  Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from emulator.record.work import Pieces, steps_of
 
-CUT = "cut"  # the kind under which bytes of an unfinished transfer are counted: they belong to no whole tensor
+CUT = "cut"  # the kind of the bytes of an unfinished transfer, which belong to no whole tensor
 
 
 @dataclass(slots=True)
@@ -24,35 +24,35 @@ class Transfer:
     stop: float
     moved: int = 0  # bytes that went through
     whole: bool = False
-    setup: float = 0.0  # s of round trips before it, beyond the way itself
+    setup: float = 0.0  # s of round trips before the bytes flow
     since: int = 0  # the byte of its message with which it begins
     kept: bool = False  # it was cut, and another transfer goes on from the byte that was reached
-    vain: bool = False  # it was cut, and another one starts again from the first byte
+    vain: bool = False  # it was cut, and another transfer starts again from the first byte
 
     @property
     def seconds(self) -> float:
         return self.stop - self.start
 
     def seconds_by_kind(self) -> dict[str, float]:
-        """Its seconds after the set-up, divided among the kinds in proportion to their bytes."""
+        """The seconds after the set-up, divided among the kinds in proportion to their bytes."""
         total, seconds = sum(self.sizes.values()), self.seconds - self.setting_up
         return {kind: seconds * size / total for kind, size in self.sizes.items()} if total else {}
 
     @property
     def setting_up(self) -> float:
-        """The seconds of its set-up that passed, which are fewer if it was cut during the set-up."""
+        """The seconds of the set-up that passed: fewer than `setup` if the transfer was cut during it."""
         return min(self.setup, self.seconds)
 
 
 @dataclass
 class Bill:
-    """What a piece of work costs on the machine that does it, phase by phase."""
+    """The cost of a piece of work on the machine that does it, by phase: FLOPs and seconds."""
 
     flops: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    pieces: Pieces = ()  # of which it is the price; () if that is not known
-    jitter: dict[str, float] = field(default_factory=dict)  # factors that are in the seconds; {}: none
-    throttled: float = 1.0  # another, of all phases: the machine is hot
+    pieces: Pieces = ()  # the work that it prices; () if unknown
+    jitter: dict[str, float] = field(default_factory=dict)  # factors by phase that the seconds contain; {}: none
+    throttled: float = 1.0  # the factor by which heat lengthens all phases, which the seconds contain
 
     def add(self, phase: str, flops: float, seconds: float) -> None:
         self.flops[phase] = self.flops.get(phase, 0.0) + flops
@@ -64,7 +64,7 @@ class Bill:
         return Bill(self.flops, seconds, self.pieces, dict(factors), self.throttled)
 
     def on_hot(self, throttled: float) -> Bill:
-        """This bill on a hot machine, which takes `throttled` times the seconds of a cold one."""
+        """This bill on a hot machine, which needs `throttled` times the seconds of a cold one."""
         more = throttled / self.throttled
         seconds = {phase: more * s for phase, s in self.seconds.items()}
         return Bill(self.flops, seconds, self.pieces, self.jitter, throttled)
@@ -81,7 +81,7 @@ class Bill:
 
     @property
     def cold_seconds(self) -> float:
-        """Seconds by phase on a machine that is not throttled."""
+        """The seconds of all phases on a machine that is not throttled."""
         return self.total_seconds / self.throttled
 
     @property
@@ -100,12 +100,11 @@ class Stint:
     bill: Bill
     start: float
     stop: float
-    share: float = 0.0  # of the bill: 1 if it was finished
-    vain: bool = False  # it was cut, and started again
+    share: float = 0.0  # of the bill's work that was done: 1 if it was finished
+    vain: bool = False  # it was cut, and the work started again
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
         return self.stop - self.start
 
     @property
@@ -113,7 +112,7 @@ class Stint:
         return self.share * self.bill.total_flops
 
     def seconds_by_phase(self) -> dict[str, float]:
-        """The time it took, by phase, in proportion to the seconds charged; only an overrun makes them differ."""
+        """The seconds by phase, in proportion to the seconds charged."""
         charged = self.bill.total_seconds
         return {phase: self.seconds / charged * s for phase, s in self.bill.seconds.items()} if charged else {}
 
@@ -121,9 +120,9 @@ class Stint:
 class Usage(NamedTuple):
     """The seconds of one device in one round; useful + wasted is computing + sending."""
 
-    useful: float  # of a device that counts, without what was started again
+    useful: float  # if its reply counts, without the stretches that were started again; else 0
     wasted: float
-    idle: float  # between what it did, before, and after; also while offline
+    idle: float  # all other seconds, online or offline
     computing: float
     sending: float  # and receiving
 
@@ -134,21 +133,21 @@ class Trip:
 
     down: Transfer | None = None
     up: Transfer | None = None
-    work: list[Stint] = field(default_factory=list)  # several where absences have cut it
-    earlier: list[tuple[str, Transfer]] = field(default_factory=list)  # cut while the device was off, and gone on with
-    busy: bool = False  # it has begun, and has more to do
-    gone: bool = False  # it went off, or its connection broke, and what it did is lost
-    restarts: int = 0  # how often it begins again what absences have cut
+    work: list[Stint] = field(default_factory=list)  # several if absences have cut the work
+    earlier: list[tuple[str, Transfer]] = field(default_factory=list)  # (way, part) that an absence cut, and continued
+    busy: bool = False  # the device has begun, and has more to do
+    gone: bool = False  # it went off, or its connection broke, and its work is lost
+    restarts: int = 0  # how often it begins again after an absence
 
     def cut(self, why: str, then: str | None) -> None:
-        """Notes that what the device was doing is cut.  `then`: how it goes on when the device is back."""
+        """Notes that the device's transfer or work is cut.  `then`: how it goes on when the device is back."""
         self.restarts += then == "restart"
         if then is None:
             self.busy, self.gone = False, why != "closed"
 
     @property
     def transfers(self) -> list[Transfer]:
-        """All of them, both ways."""
+        """All transfers, both ways."""
         last = [transfer for transfer in (self.down, self.up) if transfer]
         return [transfer for _, transfer in self.earlier] + last if self.earlier else last
 
@@ -166,7 +165,7 @@ class Trip:
         return sum([stint.flops for stint in self.work])
 
     def add_bytes(self, way: str, to: dict[str, int]) -> None:
-        """Adds up by kind what messages that arrived have brought; bytes of transfers that were cut are of no kind."""
+        """Adds the bytes of one way to the sums by kind; bytes of cut transfers count as CUT."""
         pieces = self._pieces(way)
         arrived = bool(pieces) and pieces[-1].whole
         if arrived:
@@ -174,7 +173,7 @@ class Trip:
                 to[kind] = to.get(kind, 0) + size
         for piece in pieces:
             if piece.whole or (arrived and piece.kept):
-                continue  # its bytes are among those of the message
+                continue  # the message has its bytes
             if piece.moved:
                 to[CUT] = to.get(CUT, 0) + piece.moved
 
@@ -183,7 +182,7 @@ class Trip:
         return _sum_of(piece.seconds_by_kind() for piece in self._pieces(way))
 
     def _pieces(self, way: str) -> list[Transfer]:
-        """The transfers of one direction: a message, or its parts if absences have cut it."""
+        """The transfers of one direction: one message, or its parts if absences have cut it."""
         last: list[Transfer] = [transfer] if (transfer := getattr(self, way)) else []
         return [earlier for direction, earlier in self.earlier if direction == way] + last if self.earlier else last
 
@@ -192,21 +191,22 @@ class Trip:
         return _sum_of(stint.seconds_by_phase() for stint in self.work)
 
     def usage(self, counts: bool, opened: float, closed: float) -> Usage:
-        """Where its seconds went from the round's opening to its close, or to its own last end if that is later."""
+        """Divides the seconds from the round's opening to its close, or to the device's own last end if later."""
         transfers = self.transfers
-        did: list[Stint | Transfer] = sorted([*self.work, *transfers], key=attrgetter("start", "stop"))
+        stretches: list[Stint | Transfer] = sorted([*self.work, *transfers], key=attrgetter("start", "stop"))
         idle, t = 0.0, opened
-        for each in did:
-            idle += each.start - t
-            t = each.stop
+        for stretch in stretches:
+            idle += stretch.start - t
+            t = stretch.stop
         idle += max(closed, t) - t
-        computing, sending = sum([each.seconds for each in self.work]), sum([each.seconds for each in transfers])
-        useful = computing + sending - sum([each.seconds for each in did if each.vain]) if counts else 0.0
+        computing, sending = sum([stint.seconds for stint in self.work]), sum([part.seconds for part in transfers])
+        vain = sum([stretch.seconds for stretch in stretches if stretch.vain])
+        useful = computing + sending - vain if counts else 0.0
         return Usage(useful, computing + sending - useful, idle, computing, sending)
 
 
 def bytes_by_kind(trips: Iterable[Trip]) -> dict[str, dict[str, int]]:
-    """{"down": {kind: bytes, "frame": bytes}, "up": ...} over all trips of a round."""
+    """Sums {"down": {kind: bytes, "frame": bytes}, "up": ...} over all trips of a round."""
     totals: dict[str, dict[str, int]] = {"down": {}, "up": {}}
     for trip in trips:
         for direction, kinds in totals.items():
@@ -215,9 +215,9 @@ def bytes_by_kind(trips: Iterable[Trip]) -> dict[str, dict[str, int]]:
 
 
 def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], length: float) -> dict[str, Any]:
-    """Where the seconds of a round went: the path of the device whose reply closed it.  Sums to `length`.
+    """Divides the `length` seconds of a round along the path of the device whose reply closed it.
 
-    `wait_s` is what this path does not explain: nobody online, a deadline, a device that was lost.
+    `wait_s` is the rest, which this path does not explain: nobody online, a deadline, a device that was lost.
     """
     path: dict[str, Any] = {
         "device": device,
@@ -228,21 +228,21 @@ def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], leng
         "server_s": _sum_of(bill.seconds for bill in server),
     }
     parts = [part.values() for part in path.values() if isinstance(part, dict)]
-    known = math.fsum([path["setup_s"], *chain(*parts)])  # a replay has them in another order
+    known = math.fsum([path["setup_s"], *chain(*parts)])  # exact, because a replay adds them in another order
     path["wait_s"] = length - known
     return path
 
 
 def seconds(usages: Mapping[str, Usage]) -> dict[str, Any]:
-    """Useful, wasted and idle seconds of all devices of a round, and a list of the three for each device."""
+    """Sums the useful, wasted and idle seconds of a round, and lists the three of each device."""
     devices = {name: [usage.useful, usage.wasted, usage.idle] for name, usage in usages.items()}
-    sums = {use: math.fsum(each[n] for each in devices.values()) for n, use in enumerate(("useful", "wasted", "idle"))}
+    sums = {use: math.fsum(row[n] for row in devices.values()) for n, use in enumerate(("useful", "wasted", "idle"))}
     return {**sums, "devices": devices}
 
 
-def _sum_of(each: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def _sum_of(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     total: dict[str, float] = {}
-    for seconds in each:
+    for seconds in parts:
         for name, value in seconds.items():
             total[name] = total.get(name, 0.0) + value
     return total

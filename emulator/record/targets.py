@@ -1,4 +1,4 @@
-"""When a run reached its targets.  Pure."""
+"""Finds the round in which a run reached a target.  Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Target:
     hold: int = schema.Target.model_fields["hold"].default
 
     @classmethod
-    def of(cls, said: schema.Target) -> Target:
-        """As a scenario says it."""
-        return cls(said.metric, said.value, said.hold)
+    def of(cls, target: schema.Target) -> Target:
+        """The target of a scenario."""
+        return cls(target.metric, target.value, target.hold)
 
     @property
     def name(self) -> str:
@@ -33,15 +33,15 @@ class Target:
 
 
 def pending(rows: Sequence[Mapping[str, Any]], target: Target) -> bool:
-    """Whether the last evaluations are enough for the target, and too few to tell whether it is held."""
+    """True if the last evaluation is at or above the target, but too few were so far to hold it."""
     known = [row[target.metric] for row in rows if row[target.metric] is not None]
     return bool(known) and known[-1] >= target.value and reached(rows, target) is None
 
 
 def reached(rows: Sequence[Mapping[str, Any]], target: Target) -> Mapping[str, Any] | None:
-    """The round in which the target was reached: the first of `hold` rounds in a row at or above the value.
+    """The row in which the target was reached: the first of `hold` rows in a row at or above the value.
 
-    Skips rounds in which the metric was not evaluated.  None if the target was not reached.
+    Skips rows without an evaluation of the metric.  None if the target was not reached.
     """
     streak: list[Mapping[str, Any]] = []
     for row in rows:

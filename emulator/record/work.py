@@ -4,12 +4,12 @@ work.jsonl, one object a line with sorted keys:
 
     {work, pieces: [[phase, flops, steps, floats, conv, recurrent, positions, operators, convolutions], ...]}
                                                each kind once, numbered from 0
-    {device, round, work, examples, held}      what a device is asked for, from this round on until its next line
-    {server: request|combine, round, work}     and what the server does
+    {device, round, work, examples, held}      a device's work, from this round on until its next line
+    {server: request|combine, round, work}     the server's work, likewise
 
-`flops` are those of all steps together.  `floats` and the numbers after it are those of one step; `conv` and
-`recurrent` are its FLOPs in convolutions and in recurrent layers (devices/device.py).  `held` is the memory in bytes
-that the work needs at once; a device with less refuses.  Phases are listed in the order in which they are added up.
+`flops` counts all steps together.  `floats` and the numbers after it count one step; `conv` and `recurrent` are its
+FLOPs in convolutions and in recurrent layers (devices/device.py).  `held` is the memory in bytes that the work needs
+at once; a device with less refuses.  Phases are listed in the order in which they are added up.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from algorithms.counting.step_counts import Step
 from devices.device import Device
 
-Said = TypeVar("Said")
+Entry = TypeVar("Entry")
 
 LINES = (  # the keys of each kind of line
     {"work", "pieces"},
     {"device", "round", "work", "examples", "held"},
     {"server", "round", "work"},
 )
-MOST = 1e24  # of anything: more is no work that anybody has recorded
+MOST = 1e24  # the largest number that a line may have
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,18 @@ class Piece:
     step: Step
 
     @classmethod
-    def of(cls, phase: str, flops: float, steps: int, *each: float) -> Piece:
-        """As a line of work.jsonl says it."""
-        return cls(phase, flops, steps, Step(flops / max(1, steps), *each))
+    def of(cls, phase: str, flops: float, steps: int, *numbers: float) -> Piece:
+        """Makes a piece from its list in work.jsonl."""
+        return cls(phase, flops, steps, Step(flops / max(1, steps), *numbers))
 
     @property
     def plain(self) -> list[str | float]:
-        """As a line of work.jsonl says it."""
-        _, *each = astuple(self.step)
-        return [self.phase, self.flops, self.steps, *each]
+        """The piece's list in work.jsonl."""
+        _, *numbers = astuple(self.step)
+        return [self.phase, self.flops, self.steps, *numbers]
 
     def seconds(self, device: Device) -> float:
-        """Seconds that it takes on a device.  Raises ValueError for counts that no work can have."""
+        """Seconds of the piece on a device.  Raises ValueError for counts that no work can have."""
         return device.seconds(self.step, self.steps)
 
 
@@ -72,7 +73,7 @@ def steps_of(pieces: Pieces) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Duty:
-    """What a round asks of a device: work, the examples to train on, and the memory in bytes that it takes."""
+    """A round's task for a device: the work, the examples to train on, and the memory in bytes that it needs."""
 
     pieces: Pieces
     examples: int
@@ -86,19 +87,19 @@ class Duty:
         """Why a device with `memory` bytes cannot do it; None if it can."""
         if self.held <= memory:
             return None
-        of = f"{label} needs {self.held / 1e6:.4g} MB for {self.examples} examples"
-        return f"{of}, it has {memory / 1e6:.4g} MB"
+        need = f"{label} needs {self.held / 1e6:.4g} MB for {self.examples} examples"
+        return f"{need}, it has {memory / 1e6:.4g} MB"
 
 
 class Ledger:
-    """Makes the lines of work.jsonl as a run goes on: one wherever something differs from the line before."""
+    """Makes the lines of work.jsonl as a run goes on: one for each change from the line before."""
 
     def __init__(self) -> None:
         self.numbers: dict[Pieces, int] = {}
-        self.last: dict[tuple[str, str], Duty | Pieces] = {}  # of each device, and of each half of the server's work
+        self.last: dict[tuple[str, str], Duty | Pieces] = {}  # by device, and by half of the server's work
 
     def device(self, name: str, round: int, duty: Duty) -> Iterator[Mapping[str, Any]]:
-        """The lines for what this round asks of a device; none if the round before asked the same."""
+        """Yields the lines of a device's task in this round; none if the device's last round asked the same."""
         if self.last.get(("device", name)) != duty:
             self.last["device", name] = duty
             number, new = self._kind(duty.pieces)
@@ -106,7 +107,7 @@ class Ledger:
             yield {"device": name, "round": round, "work": number, "examples": duty.examples, "held": duty.held}
 
     def server(self, what: str, round: int, pieces: Pieces) -> Iterator[Mapping[str, Any]]:
-        """The lines for the server's work in this round; none if it is as in the round before."""
+        """Yields the lines of the server's work in this round; none if it equals the work of the round before."""
         if self.last.get(("server", what)) != pieces:
             self.last["server", what] = pieces
             number, new = self._kind(pieces)
@@ -114,7 +115,7 @@ class Ledger:
             yield {"server": what, "round": round, "work": number}
 
     def _kind(self, pieces: Pieces) -> tuple[int, list[Mapping[str, Any]]]:
-        """The number of a kind of work, and its line where it is a new one."""
+        """The number of a kind of work, and its line if it is new."""
         number = self.numbers.get(pieces)
         if number is not None:
             return number, []
@@ -127,8 +128,8 @@ class Works:
 
     def __init__(self, path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         self.kinds: list[Pieces] = []
-        self.asked: dict[str, list[tuple[int, Duty]]] = {}  # by device: from which round on
-        self.served: dict[str, list[tuple[int, Pieces]]] = {}
+        self.asked: dict[str, list[tuple[int, Duty]]] = {}  # by device: (first round, task)
+        self.served: dict[str, list[tuple[int, Pieces]]] = {}  # by half of the server's work
         for number, line in enumerate(lines, 1):
             try:
                 self._take(line)
@@ -136,7 +137,7 @@ class Works:
                 raise ValueError(f"{path}:{number} is not as `fedlapse run` writes it") from None
 
     def device(self, name: str, round: int) -> Duty | None:
-        """What this round asked of one of its devices; None if the record does not tell."""
+        """A device's task in this round; None if the record does not tell."""
         return _from(self.asked.get(name, ()), round)
 
     def server(self, what: str, round: int) -> Pieces:
@@ -159,24 +160,24 @@ class Works:
             _append(self.served.setdefault(_name(line["server"]), []), round, pieces)
 
 
-def _append(to: list[tuple[int, Said]], round: int, said: Said) -> None:
+def _append(to: list[tuple[int, Entry]], round: int, entry: Entry) -> None:
     if to and round < to[-1][0]:
         raise ValueError("rounds follow one another")
-    if to and said == to[-1][1]:
+    if to and entry == to[-1][1]:
         raise ValueError("only what has changed is written")
-    to.append((round, said))
+    to.append((round, entry))
 
 
-def _from(said: Sequence[tuple[int, Said]], round: int) -> Said | None:
-    """What was said last before this round, or of it."""
-    number = bisect(said, round, key=lambda each: each[0])
-    return said[number - 1][1] if number else None
+def _from(entries: Sequence[tuple[int, Entry]], round: int) -> Entry | None:
+    """The last entry of this round or of an earlier one; None if there is none."""
+    number = bisect(entries, round, key=itemgetter(0))
+    return entries[number - 1][1] if number else None
 
 
-def _piece(phase: Any, flops: Any, steps: Any, *each: Any) -> Piece:
-    if 3 + len(each) != LENGTH:
+def _piece(phase: Any, flops: Any, steps: Any, *numbers: Any) -> Piece:
+    if 3 + len(numbers) != LENGTH:
         raise ValueError("a piece has other numbers")
-    piece = Piece.of(_name(phase), _amount(flops), _count(steps), *map(_amount, each))
+    piece = Piece.of(_name(phase), _amount(flops), _count(steps), *map(_amount, numbers))
     if piece.step.conv + piece.step.recurrent > piece.step.flops * (1 + 1e-9):
         raise ValueError("parts are more than the whole")
     return piece

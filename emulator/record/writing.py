@@ -1,4 +1,4 @@
-"""Writes files that take the place of others, and says in plain words why one could not be written."""
+"""Replaces files whole or not at all, and words in plain English why a file could not be written."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)  # for bytes, or for open files
-PARTIAL = ".partial"  # how the name of a file ends that is being written
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)  # no room for bytes, or open files
+PARTIAL = ".partial"  # suffix of a file that is being written
 NO_FOLDER = "it is a file, or lies in one; give a folder"
 PLAIN = {
     errno.ENOSPC: "no space left on the disk",
@@ -25,7 +25,7 @@ PLAIN = {
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Puts this file's name into an OSError raised inside: where the disk is full, the system gives none."""
+    """Puts this file's name into an OSError raised inside: on a full disk the system gives none."""
     try:
         yield
     except OSError as error:
@@ -35,7 +35,7 @@ def named(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` once all of it is on the disk; else nothing changes there.
+    """Yields a file to write to.  It replaces `path` once all of it is on the disk; after an error `path` is unchanged.
 
     Raises OSError, with the name of `path`.
     """
@@ -52,10 +52,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def why(error: OSError) -> str:
-    """What was wrong, in words and without the system's error number."""
+    """Words an error, without the system's error number."""
     return PLAIN.get(error.errno or 0) or (error.strerror or str(error)).lower()
 
 
 def told(error: OSError) -> str:
-    """The same, with the name of the file."""
+    """Words an error, with the name of the file."""
     return f"{error.filename}: {why(error)}" if error.filename is not None else why(error)

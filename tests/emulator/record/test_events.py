@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from emulator.audit.format import BILL, COMMON, EVENTS, FRAMED, MAY_HAVE
-from emulator.record.events import READERS, event_of
+from emulator.record.events import CLASSES, event_of
 from emulator.record.record import read_lines
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.jsonl"))
@@ -36,10 +36,10 @@ def test_what_stands_in_few_lines_is_kept_too(line: dict[str, object]) -> None:
 
 
 def test_each_event_that_the_audit_knows_has_a_class() -> None:
-    assert READERS.keys() == EVENTS.keys()
+    assert CLASSES.keys() == EVENTS.keys()
 
 
-@pytest.mark.parametrize("event", READERS)
+@pytest.mark.parametrize("event", CLASSES)
 def test_what_is_written_has_the_keys_that_the_audit_knows(event: str) -> None:
     """Both name them, so that the audit does not take them from what it judges."""
     always, perhaps = COMMON | EVENTS[event], MAY_HAVE.get(event, {})
