@@ -1,4 +1,4 @@
-"""The rounds of all runs so far, and what the page is to show of them."""
+"""The rows of all runs so far, and what the page shows: the verdict, progress and charts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Charts = Sequence[tuple[str, dict[str, Any]]]  # (title, Vega-Lite specification
 
 
 class Watching:
-    """Is told of each round in the thread that plays; `state` is asked for from another."""
+    """Keeps all rows.  The thread that plays calls it for each round; readers' threads call `state`."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -34,7 +34,7 @@ class Watching:
         self._put(run, (*self.rows[run.label].get(run.seed, ()), row))
 
     def end(self, run: Run, status: Status) -> None:
-        """What it came to is in its rows."""
+        """Does nothing: the rows tell all that is shown."""
 
     def _put(self, run: Run, rows: tuple[Row, ...]) -> None:
         with self.lock:
@@ -42,7 +42,7 @@ class Watching:
             self.version += 1
 
     def state(self) -> dict[str, Any]:
-        """The verdict so far, how far all runs are, and the charts."""
+        """The rounds played, the verdict so far, and each chart's title and Vega-Lite specification."""
         with self.lock:
             runs = {label: dict(sorted(seeds.items())) for label, seeds in self.rows.items()}
         aims = targets(self.scenario)

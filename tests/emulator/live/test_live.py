@@ -8,9 +8,8 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +44,22 @@ def live() -> Iterator[Live]:
         yield serving
 
 
+def address(url: str) -> str:
+    """HOST:PORT."""
+    return url.removeprefix("http://").rstrip("/")
+
+
 def get(live: Live, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
     """`Sec_Fetch_Site` is the header Sec-Fetch-Site."""
-    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)) as connection:
+    with closing(http.client.HTTPConnection(address(live.url), timeout=PATIENCE)) as connection:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         with connection.getresponse() as answer:
             return answer.status, answer.read().decode()
 
 
 @contextmanager
-def events(live: Live) -> Iterator[Iterator[tuple[str, Any]]]:
-    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)) as connection:
+def events(url: str) -> Iterator[Iterator[tuple[str, Any]]]:
+    with closing(http.client.HTTPConnection(address(url), timeout=PATIENCE)) as connection:
         connection.request("GET", "/events")
         with connection.getresponse() as answer:
             yield told(answer)
@@ -73,7 +77,7 @@ def told(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
 
 
 def test_each_round_changes_what_readers_are_told(live: Live) -> None:
-    with events(live) as found:
+    with events(live.url) as found:
         assert next(found)[1]["verdict"] == ["So far:", "No round was played."]
         live.watching.tell(RUN, row(0, 10.0, 0.5, 10.0))
         _, state = next(found)
@@ -85,84 +89,37 @@ def test_each_round_changes_what_readers_are_told(live: Live) -> None:
         assert state["charts"]
 
 
-def test_the_end_sends_readers_to_the_report(tmp_path: Path) -> None:
+def test_the_end_sends_every_reader_the_report(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     report.write_text("<p>the report</p>", encoding="utf-8")
-    serving = Live(Watching(SCENARIO)).__enter__()
-    with events(serving) as found:
-        assert get(serving, "/report.html")[0] == 404
-        next(found)
-        serving.report = report
-        ending = threading.Thread(target=serving.__exit__, args=(None, None, None))  # it waits for readers
-        ending.start()
-        assert next(found)[0] == "done"
-        assert get(serving, "/report.html") == (200, "<p>the report</p>")
-        ending.join()
+    with ExitStack() as readers:
+        with Live(Watching(SCENARIO)) as serving:
+            one, other = (readers.enter_context(events(serving.url)) for _ in range(2))
+            next(one), next(other)
+            serving.report = report
+        assert list(one) == list(other) == [("done", "<p>the report</p>")]
     with pytest.raises(OSError):  # noqa: PT011  nobody is there any more
-        socket.create_connection(("127.0.0.1", serving.port), timeout=1)
+        socket.create_connection(serving.server_address, timeout=1)
 
 
-class Slow(Watching):
-    """Its first state, that of a new reader, is ready only when others have been told of a later one."""
-
-    def __init__(self) -> None:
-        super().__init__(SCENARIO)
-        self.asked = 0
-        self.later = threading.Event()
-
-    def state(self) -> dict[str, Any]:
-        self.asked += 1
-        if self.asked == 1:
-            assert self.later.wait(20)
-        elif self.asked == 3:  # so the second has been told
-            self.later.set()
-        return {"asked": self.asked}
-
-
-def test_a_reader_whose_first_state_is_late_hears_of_what_comes_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emulator.live.server.EVERY", 0.02)
-    watching = Slow()
-
-    def play() -> None:
-        while not watching.later.wait(0.02):
-            watching.begin(RUN)
-
-    with Live(watching) as serving:
-        rounds = threading.Thread(target=play)
-        rounds.start()
-        with events(serving) as found:
-            next(found)
-            rounds.join()
-            watching.begin(RUN)
-            assert next(found)[0] == "state"
-
-
-def test_the_report_waits_for_all_readers(tmp_path: Path) -> None:
-    report = tmp_path / "report.html"
-    report.write_text("<p>the report</p>", encoding="utf-8")
-    serving = Live(Watching(SCENARIO)).__enter__()
-    with events(serving) as one, events(serving) as other:
-        next(one), next(other)
-        serving.report = report
-        ending = threading.Thread(target=serving.__exit__, args=(None, None, None))
-        ending.start()
-        assert (next(one)[0], next(other)[0]) == ("done", "done")
-        assert get(serving, "/report.html")[0] == 200
-        ending.join(0.5)
-        assert get(serving, "/report.html")[0] == 200
-        ending.join()
+def test_the_end_without_a_report_is_said() -> None:
+    with ExitStack() as readers:
+        with Live(Watching(SCENARIO)) as serving:
+            one = readers.enter_context(events(serving.url))
+            next(one)
+        assert list(one) == [("gone", None)]
 
 
 def test_only_this_computer_and_only_reading(live: Live) -> None:
     assert get(live, "/", Host="evil.example")[0] == 403
-    assert get(live, "/", Host=f"evil.example:{live.port}")[0] == 403
-    assert get(live, "/", method="POST")[0] == 405
+    assert get(live, "/", Host=f"evil.example:{live.server_address[1]}")[0] == 403
+    assert get(live, "/", method="POST")[0] == 501
     assert get(live, "/etc/passwd")[0] == 404
     assert get(live, "/../pyproject.toml")[0] == 404
-    assert [address for address, *_ in live.runner.addresses] == ["127.0.0.1"]
+    assert live.server_address[0] == "127.0.0.1"
 
 
-@pytest.mark.parametrize("path", ["/", "/events", "/report.html"])
+@pytest.mark.parametrize("path", ["/", "/events"])
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])  # localhost with another port is the same site
 def test_pages_of_others_can_neither_read_nor_frame_it(live: Live, path: str, site: str) -> None:
     for mode, dest in (("cors", "empty"), ("no-cors", "script"), ("navigate", "iframe"), ("navigate", "object")):
@@ -175,12 +132,12 @@ def test_a_link_leads_to_it_and_its_own_page_asks(live: Live) -> None:
     assert get(live, "/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate", Sec_Fetch_Dest="document")[0] == 200
     assert get(live, "/", Sec_Fetch_Site="none", Sec_Fetch_Mode="navigate", Sec_Fetch_Dest="document")[0] == 200
     asked = {"Sec_Fetch_Site": "same-origin", "Sec_Fetch_Mode": "cors", "Sec_Fetch_Dest": "empty"}
-    assert get(live, "/report.html", **asked)[0] == 404  # not yet there
+    assert get(live, "/", **asked)[0] == 200
 
 
-@pytest.mark.parametrize(("path", "host"), [("/", ""), ("/events", ""), ("/report.html", ""), ("/", "evil.example")])
+@pytest.mark.parametrize(("path", "host"), [("/", ""), ("/events", ""), ("/no-page", ""), ("/", "evil.example")])
 def test_every_answer_says_what_browsers_must_not_do_with_it(live: Live, path: str, host: str) -> None:
-    with closing(http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)) as connection:
+    with closing(http.client.HTTPConnection(address(live.url), timeout=PATIENCE)) as connection:
         connection.request("GET", path, headers={"Host": host} if host else {})
         with connection.getresponse() as answer:
             said = answer.headers
@@ -193,10 +150,10 @@ def test_every_answer_says_what_browsers_must_not_do_with_it(live: Live, path: s
 
 
 def test_a_reader_that_does_not_read_holds_nobody_up(live: Live) -> None:
-    lazy = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(READERS - 1)]
+    lazy = [socket.create_connection(live.server_address) for _ in range(READERS - 1)]
     for each in lazy:
-        each.sendall(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{live.port}\r\n\r\n".encode())
-    with events(live) as found:
+        each.sendall(f"GET /events HTTP/1.1\r\nHost: {address(live.url)}\r\n\r\n".encode())
+    with events(live.url) as found:
         next(found)
         for number in range(200):
             live.watching.tell(RUN, row(number, 10.0 * number, 0.5, 10.0))
@@ -207,10 +164,19 @@ def test_a_reader_that_does_not_read_holds_nobody_up(live: Live) -> None:
 
 
 def test_a_port_that_is_taken_is_one_line(live: Live, tmp_path: Path) -> None:
-    words = ["compare", "--live", str(live.port), "--out", str(tmp_path / "o"), "--no-ledger", "rounds.max=1"]
+    port = str(live.server_address[1])
+    words = [
+        "compare",
+        "--live",
+        port,
+        "--out",
+        str(tmp_path / "o"),
+        "--no-ledger",
+        "rounds.max=1",
+    ]
     done = CliRunner().invoke(app, [*words, "--workers", "0"])
     assert done.exit_code == 2
-    said = f"fedlapse: --live {live.port}: address already in use on 127.0.0.1; without a number a free port is taken\n"
+    said = f"fedlapse: --live {port}: address already in use on 127.0.0.1; without a number a free port is taken\n"
     assert said in done.output
 
 
@@ -220,13 +186,10 @@ def test_a_command_shows_its_runs_and_ends_with_the_report(tmp_path: Path) -> No
     command = [sys.executable, "-m", "emulator", *words, *quick]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as playing:
         assert playing.stderr
-        found = re.search(rb"live at http://127\.0\.0\.1:(\d+)/", next(iter(playing.stderr.readline, b"")))
+        found = re.search(rb"live at (http://127\.0\.0\.1:\d+/)", next(iter(playing.stderr.readline, b"")))
         assert found
-        serving = Live(Watching(SCENARIO), int(found[1]))  # for its address alone: it serves nothing
-        with events(serving) as shown:
+        with events(found[1].decode()) as shown:
             *states, last = shown
-        assert last[0] == "done"
         assert states
-        status, text = get(serving, "/report.html")
-        assert (status, text) == (200, (tmp_path / "o" / "report.html").read_text(encoding="utf-8"))
+        assert last == ("done", (tmp_path / "o" / "report.html").read_text(encoding="utf-8"))
         assert playing.wait(60) == 0
