@@ -235,7 +235,7 @@ conducts = st.sampled_from(
 absences = st.sampled_from([[], [[0.3, 2.0]], [[1.0, 1.5], [3.0, 9.0]]])
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(one=links, other=links, network=networks, rounds=conducts, off=absences, seed=st.integers(0, 9))
 def test_a_run_on_any_links_obeys_the_laws(tmp_path_factory, one, other, network, rounds, off, seed):
     folder = tmp_path_factory.mktemp("any")

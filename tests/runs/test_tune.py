@@ -35,14 +35,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Tuned:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("workers", "ledger"), [(0, False)])
-def test_workers_and_a_ledger_change_no_byte(tmp_path: Path, whole: Tuned, workers: int, ledger: bool) -> None:
-    words = ("--ledger", tmp_path / "ledger") if ledger else ("--no-ledger",)
-    again = tuned(tmp_path, {}, "--workers", workers, *words)
+def test_a_ledger_changes_no_byte(tmp_path: Path, whole: Tuned) -> None:
+    again = tuned(tmp_path, {}, "--no-ledger")
     assert again.decided == whole.decided
     tables = [said.replace(str(tmp_path), "").partition("\ntraining: ")[0] for said in (again.said, whole.said)]
     assert tables[0].partition("\nnext: ")[0] == tables[1]
-    assert ("training: " in again.said) == ledger  # without one there is nothing to say
+    assert "training: " not in again.said  # there is nothing to say
 
 
 @pytest.mark.slow
@@ -253,24 +251,21 @@ def tuning(folder: Path, workers: int) -> Command:
     return Command(folder / "out", "tune", written(folder, STOPPED), *words)
 
 
-def has(pattern: str, count: int = 1) -> Callable[[Path], bool]:
-    """Whether so many files or folders of OUT are there."""
-    return lambda out: len(list(out.glob(pattern))) >= count
+def has(pattern: str) -> Callable[[Path], bool]:
+    """Says if OUT has such a file or folder."""
+    return lambda out: any(out.glob(pattern))
 
 
 INSTANTS = {
     "begun": has("asked.json"),
     "a first run": has("trials/*/*-s*"),
-    "amid a step": has("trials/01-*/*-s*/seal.json", 3),
-    "a step is done": has("trials/01-*/seal.json"),
     "amid the second": has("trials/02-*/*-s*"),
-    "neighbours": has("trials/03-*/*-s*"),
     "nearly": has("tuned.yaml*"),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("instant", "workers"), [*((each, 0) for each in INSTANTS), ("amid the second", 2)])
+@pytest.mark.parametrize(("instant", "workers"), [("begun", 0), ("amid the second", 2), ("nearly", 0)])
 def test_what_was_killed_goes_on_to_the_same_bytes(
     tmp_path: Path, undisturbed: dict[str, bytes], instant: str, workers: int
 ) -> None:
@@ -283,9 +278,8 @@ def test_what_was_killed_goes_on_to_the_same_bytes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
-def test_ctrl_c_says_how_to_go_on(tmp_path: Path, undisturbed: dict[str, bytes], workers: int) -> None:
-    with tuning(tmp_path, workers) as command:
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
+    with tuning(tmp_path, 2) as command:
         command.until(lambda: INSTANTS["a first run"](command.out))
         command.send(signal.SIGINT)
         code, text = command.ended(60)

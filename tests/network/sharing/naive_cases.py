@@ -19,7 +19,7 @@ from network.sharing.fluid import Back, Fluid
 from tests.network.sharing.naive_sharing import Act, Naive, Opening, Steps, links_of, route, value
 
 few = settings(max_examples=20, deadline=None, derandomize=True)
-many = settings(max_examples=120, deadline=None, derandomize=True)
+many = settings(max_examples=40, deadline=None, derandomize=True)
 
 
 def steps(values: st.SearchStrategy[float]) -> st.SearchStrategy[Steps]:

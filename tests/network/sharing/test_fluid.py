@@ -113,7 +113,7 @@ rough = st.lists(
 )
 capacities = st.integers(1, 20).map(float)
 few = settings(max_examples=40, deadline=None, derandomize=True)
-many = settings(max_examples=1000, deadline=None, derandomize=True)
+many = settings(max_examples=300, deadline=None, derandomize=True)
 
 
 # --- by hand ----------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_it_agrees_with_the_definition_on_many_whole_cases(openings: list[Openin
 
 
 @pytest.mark.slow
-@settings(many, max_examples=300)
+@settings(many)
 @given(rough, st.floats(1e3, 1e8))
 def test_it_agrees_with_the_definition_on_many_rough_cases(openings: list[Opening], capacity: float) -> None:
     agrees_with_the_definition(openings, capacity)
