@@ -191,7 +191,5 @@ def test_fedlapses_own_files_are_in_the_keys_of_those_jobs_that_import_them(
 def test_code_that_is_in_no_file_has_no_key() -> None:
     space: dict[str, Any] = {"__name__": "nowhere", "FedAvg": FedAvg}
     exec("class Typed(FedAvg): pass", space)
-    with pytest.raises(
-        ValueError, match=r"^the code of mine is in no file, or in one that has changed since"
-    ):
+    with pytest.raises(ValueError, match=r"^the code of mine is in no file, or in one that has changed since"):
         Keys(lab(space["Typed"](TRAINING)), "here").key(start, (RUN,))
