@@ -99,11 +99,6 @@ def test_what_has_not_changed_is_not_imported_again(own: Callable[[int], None], 
     assert {name: id(sys.modules[name]) for name in before} == before
 
 
-def test_an_algorithm_in_the_program_itself_is_refused() -> None:
-    with pytest.raises(fedlapse.Error, match="'__main__:Own' lies in the program itself, which workers do not import"):
-        fedlapse.check({**TINY, "algorithms": ["__main__:Own"]}, workers=0)
-
-
 def state() -> dict[str, Any]:
     """Whatever of this process a call might change."""
     return {
