@@ -133,16 +133,17 @@ def run(
 def check(
     scenario: Given = "quickstart",
     *changes: str,
+    workers: int | None = None,
+    device: str = "cpu",
     small: bool = False,
     seed: int | None = None,
     rounds: int | None = None,
-    **options: Any,
 ) -> dict[str, Any]:
     """What the scenario will cost, without training: that of `fedlapse check --format json`.  Raises Error."""
     with _call():
         from emulator.sessions.checking import planned
 
-        (computing,) = options_of(options, Computing)
+        (computing,) = options_of({"workers": workers, "device": device}, Computing)
         made = _scenario(scenario, changes, small, seed, rounds)
         with placed(made.source):
             plan = planned(made, computing.workers, computing.device)

@@ -34,6 +34,8 @@ def only(scenario: Scenario, label: str) -> Scenario:
 def pace_of(world: str, speedup: float | None) -> float | None:
     """Modelled seconds in a real one, over sockets; None: in virtual time, which is as fast as the computer."""
     if world == "sockets":
+        if speedup is not None and not 0.001 <= speedup <= 1000:
+            raise BadScenario(f"--speedup {speedup:g}: it must be from 0.001 to 1000")
         return 1.0 if speedup is None else speedup
     if speedup is not None:
         raise BadScenario(

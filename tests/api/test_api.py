@@ -242,6 +242,13 @@ def test_an_audit_and_a_map_are_those_of_the_commands(found: fedlapse.Loaded, tm
     assert drawn["axes"]["uplink"] == pytest.approx([125_000, 500_000])
 
 
+@pytest.mark.parametrize("search", [fedlapse.tune, fedlapse.study])
+def test_a_search_needs_a_scenario_that_says_what_is_tried(search: Any, tmp_path: Path) -> None:
+    with pytest.raises(fedlapse.Error, match="the scenario has no `(tune|study):`"):
+        search(TINY, out=tmp_path / "out", **ALONE)
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_no_round_can_meet_is_an_error() -> None:
     with pytest.raises(fedlapse.Error, match=r"^scenario: rounds\.deadline_s: it is 0\.01, but fedprox needs at least"):
         fedlapse.check({**TINY, "rounds": {"max": 2, "deadline_s": 0.01}}, workers=0)
