@@ -129,7 +129,7 @@ def lengthened(base: Fleet, mixed: Fleet) -> Spread:
 
 
 def beside(base: Fleet, mixed: Fleet, target: str) -> str:
-    """The four effects as a table of Markdown; median over seeds and [low, high]."""
+    """The four effects as a table of Markdown; mean over seeds and [low, high]."""
     clock = units.of_time([*base.time, *mixed.time])
     lost = spread([their - own for own, their in zip(base.accuracy, mixed.accuracy, strict=True)])
     rows = [
@@ -152,8 +152,8 @@ def _both(base: Sequence[float | None], mixed: Sequence[float | None], unit: Uni
 
 def _signed(values: Spread) -> str:
     """`-0.8 [-1.4, +0.3]`, of shares in points."""
-    median, low, high = (f"{100 * (values[key] or 0.0):+.1f}" for key in ("median", "low", "high"))
-    return f"{median} [{low}, {high}]"
+    mean, low, high = (f"{100 * (values[key] or 0.0):+.1f}" for key in ("mean", "low", "high"))
+    return f"{mean} [{low}, {high}]"
 
 
 def main(

@@ -46,7 +46,7 @@ how an algorithm differs from the baseline, seed by seed. Where a paper states s
 ours beside it, and ends each row with a verdict:
 
 * *as published*: the paper's difference lies between those of our seeds; or all seeds differ in the paper's direction,
-  and the median by half to twice as much (of ratios, their logarithms are compared);
+  and the mean by half to twice as much (of ratios, their logarithms are compared);
 * *same direction*: all seeds differ in the paper's direction, but by more or less than that;
 * *against it*: all seeds differ in the other direction;
 * *unclear*: the seeds disagree, or in one of them neither algorithm reached the target.
@@ -173,7 +173,7 @@ def _setting(name: str, found: Mapping[str, Any], twins: Sequence[str]) -> Itera
         (
             label,
             *(units.spread(said["final"][m], SHARE) if said["final"].get(m) else units.NONE for m in METRICS),
-            units.duration(said["time_s"]["median"]),
+            units.duration(said["time_s"]["mean"]),
         )
         for label, said in found["labels"].items()
     ]

@@ -52,7 +52,7 @@ class Times:
         return {str(seed): UNKNOWN if each is None else each.time for seed, each in self.seeds.items()}
 
     def values(self, target: str, label: str) -> Values:
-        """The times as comparisons take them."""
+        """The times as comparisons take them; a finding has the name of the target alone, and so do these."""
         return Values(OWN, Target(target, 0.0), label, self.timed, self.tau)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from emulator.replay.batch import Batch
-from emulator.replay.findings import ALL, ASSUMPTION, GUESS, Finding, cells, flips, goals, missed
+from emulator.replay.findings import ALL, ASSUMPTION, GUESS, TIED, Finding, cells, flips, goals, missed
 from emulator.results import units
 from emulator.results.summary import FEW
 from emulator.results.table import Table
@@ -17,6 +17,7 @@ from emulator.wording.terminal import printed
 from emulator.wording.verdict import answer, over
 
 TOLD = 6  # lines of a kind; more are summed up
+NOT_SHOWN = "none shown"  # to be fastest, by five seeds or more
 NAMED = 3  # settings of which a line is true
 
 
@@ -41,7 +42,9 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     tested = len(findings[0].times[target][batch.labels[0]].seeds) >= FEW
     rows = []
     for each, its in zip(findings, own, strict=True):
-        first = f"{each.first(target) or units.NONE}{' (order changes)' if each.name in turned else ''}"
+        first = each.first(target) or units.NONE
+        first = NOT_SHOWN if tested and first == TIED else first
+        first += " (order changes)" if each.name in turned else ""
         rows.append([each.name, *([] if unit else [its.name]), *cells(each, target, its), *([first] * several)])
     headings = ["links", *([] if unit else ["in"]), *batch.labels, *(["fastest" if tested else "least mean"] * several)]
     until = f"for {batch.every}" if target == ALL else f"until {target}"

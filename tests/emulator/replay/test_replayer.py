@@ -19,6 +19,7 @@ from emulator.replay.conditions import Condition, Uplink, at_speed, links_from
 from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_of, time_to
 from emulator.replay.replayer import Check, Parting, Replayed, ReplayRecord
 from emulator.replay.script import Script, Served, Written, read_script
+from emulator.results.comparison import observed, rankings
 from emulator.results.restricted import Timed
 from network.links.link import Link
 from network.links.tcp import Tcp
@@ -218,6 +219,22 @@ def test_a_mean_needs_every_seed():
     assert finding("s", (), both).times["accuracy 0.5"]["fedavg"].mean == 5.0
     lost = result_of(replayed(seed=3, parting=Parting(0, "")), [GOAL], 1)
     assert not finding("s", (), [*both, lost]).times["accuracy 0.5"]["fedavg"].known
+
+
+def test_a_replay_says_of_a_record_what_compare_says():
+    """Times 4 to 8 s, and 6 to 12 s but for a seed that never gets there in 9 s, so that times count up to 9 s."""
+    runs = {"a": {seed: [(at, 0.6)] for seed, at in enumerate((4.0, 5.0, 6.0, 7.0, 8.0), 1)}}
+    runs["b"] = {seed: [(at, 0.6)] for seed, at in enumerate((6.0, 8.0, 9.0, 12.0), 1)} | {5: [(9.0, 0.4)]}
+    made = [replayed(*rows, label=label, seed=seed) for label, of in runs.items() for seed, rows in of.items()]
+    rows = {label: {each.seed: each.rows for each in made if each.label == label} for label in runs}
+    (compared,) = rankings(observed(rows), [GOAL])
+    there = finding("as recorded", (), [result_of(each, [GOAL], 1) for each in made]).ranking(GOAL.name)
+    assert (
+        (there.best.mean, there.others[0].mine.mean) == (compared.best.mean, compared.others[0].mine.mean) == (6.0, 8.2)
+    )
+    assert there.others[0].contrast == compared.others[0].contrast
+    assert there.others[0].contrast.tau == 9.0
+    assert (there.fastest, there.others[0].adjusted) == (compared.fastest, compared.others[0].adjusted)
 
 
 def written(folder, text):
