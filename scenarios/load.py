@@ -62,13 +62,7 @@ def parse(
     if not isinstance(source.plain, dict):
         held = "nothing" if source.plain is None else f"a {type(source.plain).__name__}"
         raise BadScenario(f"{in_one_line(where)}: a scenario is a mapping with `name:` and `fleet:`; this holds {held}")
-    source.changes = tuple(changes)
-    if small:
-        said = source.plain.get("small")
-        if not isinstance(said, dict) or not said:
-            raise BadScenario(f"{in_one_line(source.name)} has no `small:`, so there is no quick version of it")
-        quick = (f"{path}={json.dumps(value, default=str)}" for path, value in said.items())
-        source.changes = (*quick, *changes)
+    source.changes = (*(_small(source) if small else ()), *changes)
     change(source, source.changes)
     scenario = _checked(source, algorithms=False)
     if recordings:
@@ -107,6 +101,13 @@ def _recorded(text: str, name: str) -> Scenario:
     if strange := named - boards.known(scenario).keys():
         raise ValueError(f"there is no profile {min(strange)!r}")
     return scenario
+
+
+def _small(source: YamlSource) -> list[str]:
+    said = source.plain.get("small")
+    if not isinstance(said, dict) or not said:
+        raise BadScenario(f"{in_one_line(source.name)} has no `small:`, so there is no quick version of it")
+    return [f"{path}={json.dumps(value, default=str)}" for path, value in said.items()]
 
 
 def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from network.links.rate import Constant
-from network.sharing.flow import Flow, Link
+from network.sharing.flow import Flow, LinkState
 from network.sharing.fluid import Fluid
 from network.sharing.hierarchy import Hierarchy
 from tests.all_of import all_of
@@ -432,7 +432,7 @@ def test_every_question_brings_it_forward_even_where_an_instant_is_coarse(
 def test_flows_whose_own_links_just_fill_a_shared_one_are_bounded_by_their_own(n: int) -> None:
     """Each has a cap of just its share.  It makes no difference to rates, but a flow that its own link bounds needs no
     look when another one comes or goes."""
-    link = Link(None, Constant(n * MB), None)
+    link = LinkState(None, Constant(n * MB), None)
     link.above, link.below = (link,), [link]
     shared = Hierarchy([link], 0.0)
     flows = [Flow(number, number, MB, Constant(MB), 1.0, None, (link,), MB) for number in range(n)]
