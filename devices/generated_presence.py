@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -197,7 +198,7 @@ class DiurnalSessions(Sessions):
     def _changes(self, rng: np.random.Generator, on: bool) -> Iterator[float]:
         begun = self.local % 24 * HOUR  # after midnight
         clock = begun
-        summed = {True: _sums(self.leave), False: _sums(self.arrive)}
+        summed = {on: list(accumulate(rates, initial=0.0)) for on, rates in ((True, self.leave), (False, self.arrive))}
         while True:
             clock = _reached(summed[on], clock, float(rng.exponential()))
             yield clock - begun
@@ -208,14 +209,6 @@ def night(seed: int, local: float = 0.0) -> DiurnalSessions:
     """Returns the presence of a phone that charges on Wi-Fi at night: online mostly from 22 to 7 o'clock. The rates are
     assumed."""
     return DiurnalSessions(seed, *NIGHT, local)
-
-
-def _sums(rates: Sequence[float]) -> list[float]:
-    """Returns the sum of the rates up to each hour of the day, 0 to 24."""
-    sums = [0.0]
-    for rate in rates:
-        sums.append(sums[-1] + rate)
-    return sums
 
 
 def _reached(sums: list[float], clock: float, more: float) -> float:

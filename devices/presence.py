@@ -130,7 +130,7 @@ class RecordedPresence:
             return t
         phase = self._phase(t)
         following = bisect_right(self.intervals, phase, key=_start)
-        wait = self.intervals[following][0] if following < len(self.intervals) else self._first()
+        wait = self.intervals[following][0] if following < len(self.intervals) else self.period + self.intervals[0][0]
         return self._settled(t + (wait - phase), True)
 
     def next_off(self, t: float) -> float:
@@ -153,9 +153,6 @@ class RecordedPresence:
         """Returns the last interval that begins by then, if any."""
         last = bisect_right(self.intervals, phase, key=_start)
         return self.intervals[max(0, last - 1) : last]
-
-    def _first(self) -> float:
-        return self.period + self.intervals[0][0]
 
     def _settled(self, t: float, on: bool) -> float:
         """Returns `t`, or a few floats later: rounding may put it just before the change."""

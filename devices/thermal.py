@@ -53,7 +53,8 @@ class Throttle:
         """Returns the work done in `seconds` of load that start at `heat`, in seconds at full speed."""
         if self._never():
             return seconds
-        return self.sustained * seconds - self._credit(heat) * math.expm1(-seconds / self.heating)
+        beyond = (1 - self.sustained) * (1 - heat.level) * self.heating  # done beyond the sustained speed, without end
+        return self.sustained * seconds - beyond * math.expm1(-seconds / self.heating)
 
     def load(self, heat: Heat, start: float, work: float) -> tuple[float, Heat]:
         """Returns the seconds that `work`, in seconds at full speed, takes from `start` on, and the state when it is
@@ -81,10 +82,6 @@ class Throttle:
             if step <= DONE * seconds:
                 return seconds
             seconds += step
-
-    def _credit(self, heat: Heat) -> float:
-        """Returns the work beyond the sustained speed, over an endless load."""
-        return (1 - self.sustained) * (1 - heat.level) * self.heating
 
     def _never(self) -> bool:
         return self.sustained == 1 or self.heating == math.inf

@@ -66,13 +66,7 @@ def parse(
 
 
 def _made(source: YamlSource, changes: Sequence[str], small: bool, recordings: bool, algorithms: bool) -> Scenario:
-    source.changes = tuple(changes)
-    if small:
-        said = source.plain.get("small")
-        if not isinstance(said, dict) or not said:
-            raise BadScenario(f"{in_one_line(source.name)} has no `small:`, so there is no quick version of it")
-        quick = (f"{path}={json.dumps(value, default=str)}" for path, value in said.items())
-        source.changes = (*quick, *changes)
+    source.changes = (*(_small(source) if small else ()), *changes)
     change(source, source.changes)
     scenario = _checked(source, algorithms=False)
     if recordings:
@@ -111,6 +105,13 @@ def _recorded(text: str, name: str) -> Scenario:
     if strange := named - boards.known(scenario).keys():
         raise ValueError(f"there is no profile {min(strange)!r}")
     return scenario
+
+
+def _small(source: YamlSource) -> list[str]:
+    said = source.plain.get("small")
+    if not isinstance(said, dict) or not said:
+        raise BadScenario(f"{in_one_line(source.name)} has no `small:`, so there is no quick version of it")
+    return [f"{path}={json.dumps(value, default=str)}" for path, value in said.items()]
 
 
 def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from scenarios.builders import absence
 from scenarios.builders.roster import EACH
 from scenarios.schema.link_keys import Links, listed
-from scenarios.schema.scenario import DEEPEST, Scenario
+from scenarios.schema.scenario import DEEPEST, Expect, Scenario
 from scenarios.schema.training import Stop, Target
 from scenarios.text.faults import Fault, did_you_mean
 from scenarios.text.yaml_source import Loc
@@ -19,7 +19,6 @@ def faults(scenario: Scenario) -> list[Fault]:
     return [
         *_rounds(scenario),
         *_targets(scenario),
-        *_expected(scenario),
         *_topology(scenario),
         *_windows(scenario),
         *_behind(scenario),
@@ -42,19 +41,14 @@ def _rounds(scenario: Scenario) -> Iterator[Fault]:
 def _targets(scenario: Scenario) -> Iterator[Fault]:
     stop = scenario.rounds.stop_at
     said: list[tuple[Loc, Target]] = [(("rounds", "targets", n), t) for n, t in enumerate(scenario.rounds.targets)]
-    for loc, target in [*said, *([(("rounds", "stop_at"), stop)] if stop else [])]:
-        if reason := _never_seen(scenario, target.metric, target.hold > 1 or isinstance(target, Stop)):
-            yield Fault(loc, f"{target.metric} {target.value:g} can never be seen: {reason}")
-        elif reason := _too_often(scenario, target.metric, target.hold):
+    said += [(("rounds", "stop_at"), stop)] if stop else []
+    named: list[tuple[Loc, Target | Expect, str]] = [(loc, each, f"{each.metric} {each.value:g}") for loc, each in said]
+    named += [(("expect", n), each, each.metric) for n, each in enumerate(scenario.expect)]
+    for loc, each, name in named:
+        if reason := _never_seen(scenario, each.metric, each.hold > 1 or isinstance(each, Stop)):
+            yield Fault(loc, f"{name} can never be seen: {reason}")
+        elif reason := _too_often(scenario, each.metric, each.hold):
             yield Fault((*loc, "hold"), reason)
-
-
-def _expected(scenario: Scenario) -> Iterator[Fault]:
-    for number, expected in enumerate(scenario.expect):
-        if reason := _never_seen(scenario, expected.metric, expected.hold > 1):
-            yield Fault(("expect", number), f"{expected.metric} can never be seen: {reason}")
-        elif reason := _too_often(scenario, expected.metric, expected.hold):
-            yield Fault(("expect", number, "hold"), reason)
 
 
 def _never_seen(scenario: Scenario, metric: str, often: bool) -> str | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from devices.data import tv
 from devices.data.dataset import Dataset
-from devices.data.packed import check_md5, located, unpacked
+from devices.data.packed import check_md5, located, normalised, unpacked
 
 LIMIT = 1 << 26  # bytes of a batch; twice what one has
 PLACES = ("", "cifar-10-batches-py", "cifar10/cifar-10-batches-py")
@@ -54,8 +54,11 @@ def cifar10(root: Path, download: bool = False, batches: int = BATCHES) -> Datas
     for k, (path, name) in enumerate(zip(files[:-1], names[:-1], strict=True)):
         rows = slice(k * BATCH, (k + 1) * BATCH)
         x[rows], y[rows] = read_batch(path, MD5[name])
-    x_test, y_test = read_batch(files[-1], MD5[TEST])
-    return Dataset("cifar10", _normal(x), y, _normal(x_test.astype(np.float32)), y_test, CLASSES)
+    pixels, y_test = read_batch(files[-1], MD5[TEST])
+    x, x_test = (
+        normalised(each, MEAN[:, None, None], DEVIATION[:, None, None]) for each in (x, pixels.astype(np.float32))
+    )
+    return Dataset("cifar10", x, y, x_test, y_test, CLASSES)
 
 
 def read_batch(path: Path, md5: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -71,10 +74,3 @@ def read_batch(path: Path, md5: str) -> tuple[NDArray[np.uint8], NDArray[np.int6
         return pixels.reshape(len(labels), *SHAPE), labels
     except (pickle.UnpicklingError, LookupError, TypeError, AttributeError, ValueError, EOFError) as error:
         raise ValueError(f"{path}: not a batch of CIFAR-10 ({error})") from error
-
-
-def _normal(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    x /= 255
-    x -= MEAN[:, None, None]
-    x /= DEVIATION[:, None, None]
-    return x

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from devices.data import tv
 from devices.data.dataset import Dataset
-from devices.data.packed import check_md5, located, unpacked
+from devices.data.packed import check_md5, located, normalised, unpacked
 
 LIMIT = 1 << 28  # bytes; six times MNIST's largest file, so that no small file can unpack into all memory
 NUMBERS: dict[int, np.dtype[Any]] = {0x08: np.dtype(np.uint8), 0x0C: np.dtype(">i4")}  # by the format's type byte
@@ -127,7 +127,8 @@ def _read(published: PublishedImages, root: Path, download: bool) -> Dataset:
     x, y, x_test, y_test = (
         checked(path, published.md5[name], published.title) for path, name in zip(files, names, strict=True)
     )
-    x, x_test = _normal(x, published), _normal(x_test, published)
+    images = (each.astype(np.float32)[:, None] for each in (x, x_test))  # (n, 1, 28, 28)
+    x, x_test = (normalised(each, published.mean, published.deviation) for each in images)
     return Dataset(published.name, x, y.astype(np.int64), x_test, y_test.astype(np.int64), classes=10)
 
 
@@ -138,11 +139,3 @@ def checked(path: Path, md5: tuple[str, str], whose: str) -> NDArray[Any]:
         raise ValueError(f"{path}: {path.stat().st_size} bytes; {whose}'s file is smaller")
     check_md5(path.read_bytes(), md5[0 if path.suffix == ".gz" else 1], path, whose)
     return read_idx(path)
-
-
-def _normal(pixels: NDArray[np.uint8], published: PublishedImages) -> NDArray[np.float32]:
-    x = pixels.astype(np.float32)[:, None]  # (n, 1, 28, 28)
-    x /= 255
-    x -= published.mean
-    x /= published.deviation
-    return x

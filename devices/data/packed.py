@@ -7,7 +7,10 @@ import lzma
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\0"  # how they start: RFC 1952; "The .xz File Format" 1.2.1
 MEMORY = 1 << 27  # bytes that xz may use beside what it unpacks: its strongest preset needs half of it
@@ -108,3 +111,11 @@ def absent(what: str, root: Path, places: Sequence[str], fetched: bool = True) -
         " set data.root or $FEDLAPSE_DATA to where they are"
         + (", or data.download: true to fetch them" if fetched else "; they cannot be fetched for you")
     )
+
+
+def normalised(x: NDArray[np.float32], mean: Any, deviation: Any) -> NDArray[np.float32]:
+    """Returns pixels from 0 to 255 scaled to 0 ... 1, less the mean, over the deviation; in place."""
+    x /= 255
+    x -= mean
+    x /= deviation
+    return x

@@ -162,23 +162,15 @@ Board.__doc__ = """Performance of a kind of hardware in training, as `fedlapse c
 left out disables that effect."""
 
 
-def _file_or_not(value: Any) -> str:
-    return "<file>" if isinstance(value, str) else "<profiles>"
-
-
 Boards = Annotated[
     Annotated[Path, Tag("<file>")] | Annotated[dict[Name, Board], Tag("<profiles>")],  # type: ignore[valid-type]
-    Discriminator(_file_or_not),
+    Discriminator(lambda value: "<file>" if isinstance(value, str) else "<profiles>"),
 ]
-
-
-def _flag_or_number(value: Any) -> str:
-    return "<flag>" if isinstance(value, bool) else "<number>"
 
 
 Jitter = Annotated[
     Annotated[bool, Tag("<flag>")] | Annotated[float, Field(gt=0, le=2), Tag("<number>")],
-    Discriminator(_flag_or_number),
+    Discriminator(lambda value: "<flag>" if isinstance(value, bool) else "<number>"),
 ]
 
 

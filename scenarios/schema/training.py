@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -13,11 +13,9 @@ from scenarios.schema.keys import BelowOne, Count, NotNegative, Part, Positive, 
 Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
 
-def _word_or_number(value: Any) -> str:
-    return "<word>" if isinstance(value, str) else "<number>"
-
-
-Either = Discriminator(_word_or_number)  # so that an error is about the one that was meant
+Either = Discriminator(
+    lambda value: "<word>" if isinstance(value, str) else "<number>"
+)  # so that an error is about the one that was meant
 Stack = Annotated[Annotated[Literal["auto"], Tag("<word>")] | Annotated[Count, Tag("<number>")], Either]
 PersonaliseEvery = Annotated[
     Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<number>")], Either

@@ -127,7 +127,7 @@ def _of_value(said: Any, key: str) -> str:
     if said["type"] == "value_error":  # our own words, which name the value
         return str(said["msg"]).removeprefix("Value error, ")
     if said["type"] == "literal_error":
-        known = [word.strip("'") for word in _words(said["ctx"]["expected"])]
+        known = [word.strip("'") for word in re.split(" or |, ", said["ctx"]["expected"])]
         return f"{short(given)} is not known; {did_you_mean(str(given), known)}"
     message = re.sub(NOUNS, _in_yaml, _demand(said))
     return f"{message}{_given(given, message)}{_hint(said, key, given)}"
@@ -211,10 +211,6 @@ def _given(value: Any, message: str) -> str:
 def short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _words(expected: str) -> list[str]:
-    return [word for part in expected.split(" or ") for word in part.split(", ")]
 
 
 def _part(model: type[Any], loc: Sequence[str | int]) -> type[Any]:

@@ -22,12 +22,9 @@ from algorithms.fedavg import FedAvg
 from algorithms.importance.batched import CHUNK
 from algorithms.importance.fisher import prepared
 from algorithms.models import build
-from algorithms.training.seeding import seeded
+from tests.algorithms import made
+from tests.algorithms.made import cross_entropy
 from tests.all_of import all_of
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
 
 
 def slope_of_one(outputs: Tensor, y: Tensor) -> Tensor:
@@ -39,12 +36,7 @@ def half_square(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def party(name: str = "a", round: int = 0, data: int = 0, dtype: torch.dtype = torch.float32) -> Party:
-    seeded(3)
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(16, 3)).to(dtype)
-    draw = torch.Generator().manual_seed(data)
-    n = 15 + data % 7
-    x, y = torch.randn(n, 1, 4, 4, generator=draw, dtype=dtype), torch.randint(3, (n,), generator=draw)
-    return Party(name, 5, model, cross_entropy, x, y, round, 0, 100 * round + data)
+    return made.party(made.cnn(dtype), name, 15 + data % 7, draw=data, round=round, seed=100 * round + data)
 
 
 def copied(model: nn.Module) -> Tensors:

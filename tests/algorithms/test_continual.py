@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Tensors, Training, matches
@@ -21,6 +20,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.training.local import sgd
 from algorithms.training.seeding import seeded
 from network.wire.payload import encode
+from tests.algorithms.made import cross_entropy
 from tests.all_of import all_of
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -36,10 +36,6 @@ PARAMETERS = {
     "softmax.weight": 15,
     "softmax.bias": 3,
 }
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
 
 
 def network() -> nn.Sequential:

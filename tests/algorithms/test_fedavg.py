@@ -7,20 +7,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from algorithms.algorithm import Algorithm, Load, Party, Phase, Reply, Tensors, Training
 from algorithms.counting.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.training.seeding import seeded
+from tests.algorithms import made
 from tests.all_of import all_of
 
 NAMES = [f"device-{k:05}" for k in range(10_000)]
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
 
 
 def net() -> nn.Sequential:
@@ -29,10 +26,7 @@ def net() -> nn.Sequential:
 
 
 def party(model: nn.Module, n: int = 20, seed: int = 5, data: int = 0) -> Party:
-    draw = torch.Generator().manual_seed(data)
-    dtype = next(model.parameters()).dtype
-    x = torch.randn(n, 1, 4, 4, generator=draw, dtype=dtype)
-    return Party("a", 1, model, cross_entropy, x, torch.randint(3, (n,), generator=draw), 0, 0, seed)
+    return made.party(model, n=n, draw=data, devices=1, seed=seed)
 
 
 def copied(model: nn.Module) -> Tensors:

@@ -17,13 +17,9 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedprox import FedProx
 from algorithms.importance.batched import CHUNK
-from algorithms.training.seeding import seeded
 from network.wire.form import FRAME
 from network.wire.payload import sizes
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
+from tests.algorithms import made
 
 
 def half_square(outputs: Tensor, y: Tensor) -> Tensor:
@@ -31,11 +27,7 @@ def half_square(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def party(name: str = "a", round: int = 0, data: int = 0, memory: Message | None = None) -> Party:
-    seeded(3)
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(16, 3))
-    draw = torch.Generator().manual_seed(data)
-    x, y = torch.randn(20, 1, 4, 4, generator=draw), torch.randint(3, (20,), generator=draw)
-    return Party(name, 2, model, cross_entropy, x, y, round, 0, 5, memory or {})
+    return made.party(made.cnn(), name, draw=data, devices=2, round=round, seed=5, memory=memory or {})
 
 
 def number(value: float) -> Tensor:

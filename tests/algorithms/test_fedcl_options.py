@@ -24,6 +24,7 @@ from algorithms.importance.importance import importance
 from algorithms.models import cross_entropy
 from algorithms.training.seeding import seeded
 from network.wire.payload import encode
+from tests.algorithms import made
 from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
@@ -45,9 +46,8 @@ def network() -> nn.Sequential:
 
 
 def party(name: str, round: int = 0, memory: Message | None = None, model: nn.Module | None = None) -> Party:
-    draw = torch.Generator().manual_seed(sum(map(ord, name)))
-    x, y = torch.randn(20, 1, 4, 4, generator=draw), torch.randint(3, (20,), generator=draw)
-    return Party(name, len(NAMES), model or network(), cross_entropy, x, y, round, 0, 5 + round, memory or {})
+    given = {"devices": len(NAMES), "round": round, "seed": 5 + round, "memory": memory or {}}
+    return made.party(model or network(), name, draw=sum(map(ord, name)), **given)
 
 
 def copied(model: nn.Module) -> Tensors:

@@ -19,12 +19,8 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from algorithms.fedcurv_penalty import Curvature
 from algorithms.training.local import Pull
-from algorithms.training.seeding import seeded
+from tests.algorithms import made
 from tests.all_of import all_of
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
 
 
 def half_square(outputs: Tensor, y: Tensor) -> Tensor:
@@ -38,11 +34,7 @@ def party(
     memory: Message | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Party:
-    seeded(3)
-    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(16, 3)).to(dtype)
-    draw = torch.Generator().manual_seed(data)
-    x, y = torch.randn(20, 1, 4, 4, generator=draw, dtype=dtype), torch.randint(3, (20,), generator=draw)
-    return Party(name, 5, model, cross_entropy, x, y, round, 0, 100 * round + data, memory or {})
+    return made.party(made.cnn(dtype), name, draw=data, round=round, seed=100 * round + data, memory=memory or {})
 
 
 def line(*values: float) -> Tensor:

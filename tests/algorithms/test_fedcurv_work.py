@@ -18,6 +18,7 @@ from algorithms.counting.cost import FloatCounter, Meter
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
+from tests.algorithms import made
 
 TRAINING = Training(lr=0.1, epochs=2, batch=8, momentum=0.9)
 EXAMPLES, N = 20, 10_000
@@ -34,9 +35,8 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 def party(name: str = "a", memory: Message | None = None) -> Party:
-    draw = torch.Generator().manual_seed(ord(name))
-    x, y = torch.randn(EXAMPLES, 1, 8, 8, generator=draw), torch.randint(10, (EXAMPLES,), generator=draw)
-    return Party(name, 4, models.build("digits-cnn", 0), models.cross_entropy, x, y, 1, 0, 1, memory or {})
+    given = {"shape": (1, 8, 8), "classes": 10, "devices": 4, "round": 1, "seed": 1, "memory": memory or {}}
+    return made.party(models.build("digits-cnn", 0), name, EXAMPLES, draw=ord(name), **given)
 
 
 def flops(algorithm: FedAvg, download: Message) -> float:

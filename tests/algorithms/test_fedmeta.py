@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Algorithm, Load, Party, Phase, Reply, Tensors, Training
@@ -20,16 +19,14 @@ from algorithms.fedmeta import FedMeta
 from algorithms.training.local import sgd
 from algorithms.training.seeding import seeded
 from algorithms.uga import UGA
+from tests.algorithms import made
+from tests.algorithms.made import cross_entropy
 
 torch.set_num_threads(1)  # as in a worker
 
 ONE: tuple[Literal["one_step"], Literal["sum"]] = ("one_step", "sum")
 TRAINING = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.5)
 BASES: dict[str, Callable[..., Algorithm]] = {"fedavg": FedAvg, "uga": UGA}
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
 
 
 def network() -> nn.Module:
@@ -46,11 +43,7 @@ def flat() -> nn.Module:
 
 def party(make: Callable[[], nn.Module] = network, n: int = 10, name: str = "server") -> Party:
     seeded(3)
-    model = make()
-    draw = torch.Generator().manual_seed(len(name))
-    dtype = next(model.parameters()).dtype
-    x, y = torch.randn(n, 1, 4, 4, generator=draw).to(dtype), torch.randint(3, (n,), generator=draw)
-    return Party(name, 1, model, cross_entropy, x, y, round=2, cycle=0, seed=len(name))
+    return made.party(make(), name, n, draw=len(name), devices=1, round=2, seed=len(name))
 
 
 def copied(model: nn.Module) -> Tensors:

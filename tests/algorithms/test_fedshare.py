@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors, Training
@@ -16,15 +15,12 @@ from algorithms.counting.cost import Meter
 from algorithms.fedavg import FedAvg
 from algorithms.fedshare import FedShare, packed, unpacked
 from algorithms.training.seeding import seeded
+from tests.algorithms.made import cross_entropy
 
 torch.set_num_threads(1)  # as in a worker
 
 TRAINING = Training(epochs=2, batch=4, lr=0.1)
 NAMES = ["a", "b", "c", "d"]
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
 
 
 def network() -> nn.Module:

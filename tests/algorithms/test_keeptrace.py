@@ -17,13 +17,11 @@ from algorithms.keeptrace import keep_trace, replayed, spacing, stored, traced_s
 from algorithms.training.local import Quadratic, draws, seeded_step, sgd
 from algorithms.training.seeding import seeded
 from benchmarks.uga import unrolled
+from tests.algorithms import made
+from tests.algorithms.made import cross_entropy
 from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
 
 
 def smooth() -> nn.Module:
@@ -73,10 +71,7 @@ class Recurrent(nn.Module):
 
 def party(make: Callable[[], nn.Module], n: int = 11, dtype: torch.dtype = torch.float64) -> Party:
     seeded(3)
-    model = make().to(dtype)
-    draw = torch.Generator().manual_seed(0)
-    x, y = torch.randn(n, 1, 4, 4, generator=draw).to(dtype), torch.randint(3, (n,), generator=draw)
-    return Party("a", 1, model, cross_entropy, x, y, 0, 0, 5)
+    return made.party(make().to(dtype), n=n, devices=1, seed=5)
 
 
 def copied(model: nn.Module) -> Tensors:

@@ -14,7 +14,7 @@ from algorithms.fedadam import FedAdam
 from algorithms.fedavg import FedAvg
 from algorithms.fedavgm import FedAvgM
 from algorithms.fedyogi import FedYogi
-from algorithms.models import cross_entropy
+from tests.algorithms import made
 from tests.all_of import all_of
 
 TRAINING = Training(epochs=1, batch=4, lr=0.1)
@@ -22,10 +22,8 @@ TRAINING = Training(epochs=1, batch=4, lr=0.1)
 
 def party(name: str = "server", round: int = 0, dtype: torch.dtype = torch.float32) -> Party:
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).to(dtype)
-    draw = torch.Generator().manual_seed(ord(name[0]) + round)
-    n = 6 + 2 * (ord(name[0]) % 3)
-    x, y = torch.randn(n, 3, generator=draw, dtype=dtype), torch.randint(2, (n,), generator=draw)
-    return Party(name, 3, model, cross_entropy, x, y, round, 0, round)
+    given = {"shape": (3,), "classes": 2, "devices": 3, "round": round, "seed": round}
+    return made.party(model, name, 6 + 2 * (ord(name[0]) % 3), draw=ord(name[0]) + round, **given)
 
 
 def start(dtype: torch.dtype) -> Tensors:

@@ -9,17 +9,13 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from algorithms.algorithm import Algorithm, Load, Message, Party, Phase, Reply, Tensors, Training
 from algorithms.counting.cost import sgd_traffic
 from algorithms.fedavg import FedAvg
 from algorithms.scaffold import CORRECTION, SCAFFOLD
 from algorithms.training.seeding import seeded
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
+from tests.algorithms import made
 
 
 def half_square(outputs: Tensor, y: Tensor) -> Tensor:
@@ -29,10 +25,8 @@ def half_square(outputs: Tensor, y: Tensor) -> Tensor:
 def party(name: str = "a", round: int = 0, dtype: torch.dtype = torch.float32, memory: Message | None = None) -> Party:
     seeded(3)
     layers = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(16, 3)
-    draw = torch.Generator().manual_seed(ord(name[0]))
-    n = 15 + ord(name[0]) % 7
-    x, y = torch.randn(n, 1, 4, 4, generator=draw, dtype=dtype), torch.randint(3, (n,), generator=draw)
-    return Party(name, 5, nn.Sequential(*layers).to(dtype), cross_entropy, x, y, round, 0, 100 * round, memory or {})
+    given = {"draw": ord(name[0]), "round": round, "seed": 100 * round, "memory": memory or {}}
+    return made.party(nn.Sequential(*layers).to(dtype), name, 15 + ord(name[0]) % 7, **given)
 
 
 def copied(model: nn.Module) -> Tensors:

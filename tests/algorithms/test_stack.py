@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms import models, stack
+from algorithms import stack
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
@@ -20,6 +20,7 @@ from algorithms.training.local import Quadratic, pull
 from algorithms.training.seeding import seeded
 from algorithms.training.stack_batches import stacked
 from scenarios.builders import plugins
+from tests.algorithms import made
 from tests.all_of import all_of
 
 ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_decay=0.01)
@@ -70,11 +71,10 @@ def net() -> nn.Sequential:
 
 
 def party(name: str, round: int, memory: Message, model: nn.Module | None = None) -> Party:
-    n = SHARDS.get(name, 10)
-    draw = torch.Generator().manual_seed(sum(name.encode()))
-    x, y = torch.randn(n, 6, generator=draw, dtype=torch.float64), torch.randint(3, (n,), generator=draw)
-    made = Party(name, 5, model or net(), models.cross_entropy, x, y, round, round, 10 * round + ord(name[0]), memory)
-    return replace(made, fleet=tuple(SHARDS))
+    given = {"draw": sum(name.encode()), "round": round, "cycle": round, "seed": 10 * round + ord(name[0])}
+    return made.party(
+        model or net(), name, SHARDS.get(name, 10), shape=(6,), memory=memory, fleet=tuple(SHARDS), **given
+    )
 
 
 def played(algorithm: Any, rounds: int = 3) -> list[tuple[list[Message], list[Party]]]:

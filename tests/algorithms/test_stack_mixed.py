@@ -19,6 +19,7 @@ from algorithms.importance.importance import Kind, estimating
 from algorithms.training import local
 from algorithms.training.local import Quadratic, Sgd, pull, seeded
 from algorithms.training.pulls import form
+from tests.algorithms import made
 
 TRAINING = Training(epochs=2, batch=4, lr=0.1, momentum=0.9, weight_decay=0.01)
 SIZES = {"a": 5, "b": 12, "c": 1, "d": 12, "e": 9}
@@ -35,10 +36,8 @@ def weights_of(model: nn.Module) -> Tensors:
 
 
 def party(name: str, model: nn.Module, memory: Message | None = None) -> Party:
-    draw = torch.Generator().manual_seed(sum(name.encode()))
-    x = torch.randn(SIZES[name], 6, generator=draw, dtype=torch.float64)
-    y = torch.randint(3, (SIZES[name],), generator=draw)
-    return Party(name, 5, model, models.cross_entropy, x, y, 3, 3, ord(name), memory or {}, tuple(SIZES))
+    given = {"draw": sum(name.encode()), "round": 3, "cycle": 3, "seed": ord(name), "memory": memory or {}}
+    return made.party(model, name, SIZES[name], shape=(6,), fleet=tuple(SIZES), **given)
 
 
 def omega(seed: int) -> Tensors:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training
@@ -22,14 +21,12 @@ from algorithms.training.seeding import seeded
 from algorithms.uga import UGA
 from benchmarks import uga as benchmark
 from benchmarks.uga import unrolled
+from tests.algorithms import made
+from tests.algorithms.made import cross_entropy
 
 torch.set_num_threads(1)  # as in a worker
 
 TRAINING = Training(epochs=3, batch=4, lr=0.1)
-
-
-def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, y, reduction="none")
 
 
 def half_square(outputs: Tensor, y: Tensor) -> Tensor:
@@ -50,12 +47,8 @@ def flat() -> nn.Module:
 
 def party(make: Callable[[], nn.Module] = network, n: int = 10, name: str = "a", double: bool = False) -> Party:
     seeded(3)
-    model = make()
-    draw = torch.Generator().manual_seed(ord(name))
-    x, y = torch.randn(n, 1, 4, 4, generator=draw), torch.randint(3, (n,), generator=draw)
-    if double:
-        model, x = model.double(), x.double()
-    return Party(name, 1, model, cross_entropy, x, y, 0, 0, ord(name))
+    model = make().double() if double else make()
+    return made.party(model, name, n, draw=ord(name), devices=1, seed=ord(name))
 
 
 def copied(model: nn.Module) -> Tensors:

@@ -15,6 +15,7 @@ from algorithms.fedmeta import FedMeta
 from algorithms.importance.importance import Kind, importance
 from algorithms.models import cross_entropy
 from algorithms.uga import UGA
+from tests.algorithms import made
 from tests.all_of import all_of
 
 TRAINING = Training(epochs=3, batch=4, lr=0.1, momentum=0.5)
@@ -35,9 +36,7 @@ class Net(nn.Module):
 
 
 def party(spare: bool) -> Party:
-    draw = torch.Generator().manual_seed(3)
-    x, y = torch.randn(10, 6, generator=draw), torch.randint(10, (10,), generator=draw)
-    return Party("a", 1, Net(spare), cross_entropy, x, y, round=0, cycle=0, seed=1)
+    return made.party(Net(spare), n=10, draw=3, shape=(6,), classes=10, devices=1, seed=1)
 
 
 def weights(spare: bool) -> dict[str, Tensor]:

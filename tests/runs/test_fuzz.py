@@ -175,7 +175,7 @@ def shooting(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(socket.socket, "connect", offline)
     monkeypatch.setattr(socket, "getaddrinfo", offline)
-    monkeypatch.setattr("devices.data.idx._download", offline)  # it would make folders at paths that are drawn
+    monkeypatch.setattr("devices.data.tv.datasets", offline)  # it would make folders at paths that are drawn
     monkeypatch.setattr("devices.data.digits.digits", lambda: read_once())
     monkeypatch.setattr("emulator.forecast.host.SECONDS", 0.0)
     monkeypatch.setattr("emulator.pricing.costs.meter_of", meter)

@@ -19,6 +19,7 @@ from algorithms.importance.importance import importance
 from algorithms.importance.placebo import replaced
 from algorithms.models import cross_entropy
 from algorithms.training.seeding import seeded
+from tests.algorithms import made
 from tests.all_of import all_of
 
 torch.set_num_threads(1)  # as in a worker
@@ -34,9 +35,8 @@ def network() -> nn.Sequential:
 
 
 def party(name: str, round: int = 0, memory: Message | None = None) -> Party:
-    draw = torch.Generator().manual_seed(sum(map(ord, name)))
-    x, y = torch.randn(20, 1, 4, 4, generator=draw).double(), torch.randint(3, (20,), generator=draw)
-    return Party(name, 4, network(), cross_entropy, x, y, round, 0, 100 * round + ord(name[0]), memory or {})
+    given = {"devices": 4, "round": round, "seed": 100 * round + ord(name[0]), "memory": memory or {}}
+    return made.party(network(), name, draw=sum(map(ord, name)), **given)
 
 
 def first() -> Tensors:

@@ -28,6 +28,7 @@ from algorithms.training import local
 from algorithms.training.as_built import has_changed, remember, restore
 from algorithms.training.seeding import seeded
 from algorithms.training.tensors import load, tensors_of
+from tests.algorithms import made
 from tests.all_of import all_of
 
 TRAINING = Training(epochs=2, batch=3, lr=0.1)
@@ -159,9 +160,7 @@ def built(what: str) -> nn.Module:
 
 
 def party(model: nn.Module, name: str) -> Party:
-    draw = torch.Generator().manual_seed(ord(name))
-    x, y = torch.randn(7, 3, generator=draw), torch.randint(3, (7,), generator=draw)
-    return Party(name, 2, model, models.cross_entropy, x, y, round=0, cycle=0, seed=ord(name))
+    return made.party(model, name, 7, draw=ord(name), shape=(3,), devices=2, seed=ord(name))
 
 
 def trained(device: Party, weights: Tensors) -> Tensors:
