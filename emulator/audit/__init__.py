@@ -1,1 +1,1 @@
-"""The laws that a record must obey, read from the record alone."""
+"""Checks records against their laws, from the files alone."""

@@ -1,14 +1,14 @@
-"""Judges whether a record obeys the laws, from the files in a run's folder and beside it.  It computes every sum again.
+"""Checks a record against the laws, from the files in a run's folder and beside it.  It computes every sum again.
 
-    seal      the files are those that were sealed, and a sealed record is whole; seal_laws.py
+    seal      the files equal their digests in the seal, and a sealed record is whole; seal_laws.py
     form      every line has its keys, of the right type, and finite numbers; format.py
     rounds    0, 1, 2, ... each opened, closed and combined before the next
     I1-I8     as in docs/design/record.md §1; event_laws.py, whole_record.py, stragglers.py
-    rows      rounds.jsonl says what the events say
-    scenario  devices, links and rules are those of OUT/scenario.yaml, where there is one; scenario_laws.py
+    rows      rounds.jsonl agrees with the events
+    scenario  devices, links and rules follow OUT/scenario.yaml, if there is one; scenario_laws.py
 
 A record without a seal may end anywhere, because a run may be stopped; up to there it must obey.  A folder of results
-has laws of its own: results_laws.py.  Pure but for reading.
+has laws of its own: results_laws.py.  Reads files, and changes nothing.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Audit:
 
 
 def audit(folder: Path) -> Audit:
-    """Judges the record in `folder`; by the laws of the scenario only if it breaks no other.
+    """Checks the record in `folder`; applies the laws of the scenario only if it obeys all others.
 
-    A file that is missing, or is not lines of JSON objects, breaks the law of form, and no other is then judged.
+    A file that is missing, or is not lines of JSON objects, breaks the law of form; then no other law is applied.
     """
     from emulator.audit import expected, scenario_laws
 
     sealed, seal_faults = None, of_run(folder)
-    with suppress(ValueError):  # a damaged seal is one of the faults
+    with suppress(ValueError):  # `of_run` reports a damaged seal
         sealed = read_seal(folder)
     told, has_seal = [f"seal: {what}" for what in seal_faults], sealed is not None or bool(seal_faults)
     for name in RECORD:
@@ -80,7 +80,7 @@ def audit(folder: Path) -> Audit:
         try:
             faults += scenario_laws.faults(known, timeline, rows)
             faults += scenario_laws.length(known, rows) if sealed and sealed.failure is None else ()
-        except ValueError as error:  # of a link or a log that is made when it is needed
+        except ValueError as error:  # a link or a log that is read when it is needed
             unjudged = str(error)
     return Audit([*told, *faults], unjudged, has_seal)
 
@@ -104,16 +104,18 @@ def _objects(path: Path) -> list[Row]:
 
 
 def _judge(rows: list[Row], timeline: Timeline) -> Iterator[str]:
-    """The laws of rounds.jsonl.  Rows may be fewer than rounds: one waits for its last straggler."""
+    """Applies the laws of rounds.jsonl.  It may have fewer rows than rounds: a row waits for the last straggler."""
     before: float | None = 0.0
-    watts: dict[str, Any] = {}  # of each device, as a row has said first
+    watts: dict[str, Any] = {}  # by device, as in its first row
     for place, row in enumerate(rows):
         wrong = list(misformed(row))
         yield from (f"form: row {place}: {what}" for what in wrong)
         if wrong:
             before = None
             continue
-        yield from (f"I6: row {place}: {what}" for what in _changed(row["watts"], watts))
+        for name, draw in row["watts"].items():
+            if (known := watts.setdefault(name, draw)) != draw:
+                yield f"I6: row {place}: {name!r} draws {draw} W; it was {known} before, and no machine changes its own"
         if row["round"] != place:
             yield f"rows: row {place} is of round {row['round']}; they must be 0, 1, 2, ..."
         yield from (f"{law}: row {place}: {what}" for law, what in _row(row, before, timeline.rounds))
@@ -162,13 +164,14 @@ def _numbers(row: Row, round: Round) -> Iterator[str]:
         )
     if (sums := _bytes(round)) != _without_zeros(row["bytes"]):
         yield f"bytes is {row['bytes']}, but the events say {sums}"
-    if not near(row["flops"], flops := _flops(round), 1e-9):
+    stretches = chain(*(visit.all("compute") for visit in round.visits.values()), round.server.values())
+    if not near(row["flops"], flops := sum(stretch.flops for stretch in stretches), 1e-9):
         yield f"flops is {row['flops']}, but the events say {flops}"
     yield from _seconds(row, round)
 
 
 def _seconds(row: Row, round: Round) -> Iterator[str]:
-    """Of all that were asked, from the opening to the close, or to what a device did last if that is later."""
+    """Checks the seconds and joules of all devices asked, from the opening to the close or to a later last end."""
     said, spent = row["seconds"], round.spent()
     for what, keys in (("seconds.devices", said["devices"]), ("joules", row["joules"]), ("watts", row["watts"])):
         if keys.keys() != spent.keys():
@@ -181,23 +184,17 @@ def _seconds(row: Row, round: Round) -> Iterator[str]:
             yield f"seconds of {name!r} are {said['devices'][name]}, but the events say {due}"
         yield from _joules(name, row, [own.idle, own.computing, own.sending])
     for number, use in enumerate(USES):
-        total = sum(each[number] for each in said["devices"].values())
+        total = sum(seconds[number] for seconds in said["devices"].values())
         if not near(said[use], total, 1e-9):
             yield f"seconds.{use} is {said[use]}, but those of the devices sum to {total}"
 
 
 def _joules(name: str, row: Row, seconds: list[float]) -> Iterator[str]:
-    """Watts times seconds, while it idles, computes, and has the radio on."""
+    """Checks joules = watts x seconds, summed over idling, computing and the radio."""
     joules, watts = row["joules"][name], row["watts"][name]
     due = None if watts is None else sum(a * b for a, b in zip(watts, seconds, strict=True))
     if (joules is None) != (due is None) or (due is not None and not near(joules, due, 1e-6)):
         yield f"joules of {name!r} are {joules}, but {watts} W in {seconds} s make {due}"
-
-
-def _changed(watts: Mapping[str, Any], known: dict[str, Any]) -> Iterator[str]:
-    for name, each in watts.items():
-        if known.setdefault(name, each) != each:
-            yield f"{name!r} draws {each} W; it was {known[name]} before, and no machine changes its own"
 
 
 def _bytes(round: Round) -> dict[str, dict[str, int]]:
@@ -215,13 +212,8 @@ def _without_zeros(sums: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str,
     return {way: {kind: size for kind, size in sorted(sizes.items()) if size} for way, sizes in sums.items()}
 
 
-def _flops(round: Round) -> float:
-    devices = sum(stretch.flops for visit in round.visits.values() for stretch in visit.all("compute"))
-    return devices + sum(stretch.flops for stretch in round.server.values())
-
-
 def _critical(row: Row, before: float | None, round: Round) -> Iterator[str]:
-    """Where the seconds went: each part as the events say, and all together the length of the round."""
+    """Checks that the parts of the critical path agree with the events, and last as long as the round together."""
     path = row["critical"]
     closer = round.counted[-1] if round.counted else None
     if path["device"] != closer:
@@ -264,7 +256,7 @@ def _parts(visit: Visit, round: Round) -> dict[str, dict[str, float]]:
 
 
 def _split(stretches: list[Stretch], key: str) -> dict[str, float]:
-    """Their seconds after the set-up, in proportion to what the line that starts one says under `key`."""
+    """Divides the stretches' seconds after the set-up in proportion to `key` of the line that starts each."""
     sums: Counter[str] = Counter()
     for stretch in stretches:
         shares = stretch.start.body[key]

@@ -1,7 +1,7 @@
-"""The law of whom a round asks: of the devices online and idle as many as the scenario says, as the seed draws them.
+"""Checks the cohorts: a round asks as many of the online, idle devices as the scenario says, as the seed draws them.
 
-An algorithm may have a rule of its own instead, by what run.json says: of that a record shows only among whom it chose.
-The draw is made here again, as docs/design/record.md §2 describes it.  Pure.
+The draw is repeated here, as docs/design/record.md §2 describes it.  By run.json an algorithm may have a rule of its
+own instead; then the record shows only the devices from which it chose.  Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scenarios.builders.roster import EACH, all_names
 
 
 def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
-    """Judges all rounds."""
+    """Checks the cohorts of all rounds."""
     asked_by: dict[str, Round] = {}
     since = 0.0
     for round in rounds.values():
@@ -34,19 +34,19 @@ def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
 
 @dataclass(frozen=True)
 class Opening:
-    """What a round finds as it opens.
+    """The state of the fleet as a round opens.
 
-    A record does not tell all: what is due at the very instant of the opening may be over by then or not, and over
-    sockets also what came shortly before.  Then the answer to a question is None.
+    A record does not tell everything: an event due at the instant of the opening may come before or after it, and over
+    sockets also one that came shortly before.  Then an answer is None.
     """
 
     declared: Declared
     line: Event
-    since: float  # when the round before it was over
-    asked_by: Mapping[str, Round]  # of each device that was asked before: the last round that did
+    since: float  # the time at which the round before it was over
+    asked_by: Mapping[str, Round]  # by device: the last earlier round that asked it
 
     def free(self, name: str) -> bool | None:
-        """Whether a device is online and idle."""
+        """True if a device is online and idle; None if the record does not tell."""
         states = self._online(name), self._idle(name)
         return False if False in states else None if None in states else True
 
@@ -74,9 +74,9 @@ class Opening:
         return None if unsure else True
 
     def choice(self, facts: Facts, doubted: bool) -> Sequence[str]:
-        """The devices among which the round chooses, sorted.  `doubted`: whether those in doubt count as free.
+        """The devices from which the round chooses, sorted.  `doubted`: devices in doubt count as free.
 
-        In a large fleet some of the devices that are free stand for all: the first in an order that is drawn, too.
+        In a large fleet some of the free devices stand for all: the first in an order that the seed draws.
         """
 
         def free(name: str) -> bool:
@@ -101,7 +101,7 @@ class Opening:
 
 def _asked(opening: Opening) -> Iterator[str]:
     facts, asked = opening.declared.facts, list(opening.line.body["asked"])
-    strange = [name for name in asked if opening.free(name) is False]  # who is busy breaks I7
+    strange = [name for name in asked if opening.free(name) is False]  # I7 reports a busy device
     if strange:
         yield f"asks {strange[0]!r}, which is offline"
     elif facts.cohort == "drawn":
@@ -127,7 +127,7 @@ def _drawn(opening: Opening, facts: Facts, asked: Sequence[str]) -> Iterator[str
 
 
 def _draw(names: Sequence[str], count: int, root: int) -> list[str]:
-    """`count` of the names, drawn without replacement, in their order; all if there are no more."""
+    """Draws `count` of the names without replacement and keeps their order; returns all if there are no more."""
     if count >= len(names):
         return list(names)
     places = np.random.default_rng(root).choice(len(names), count, replace=False, shuffle=False)
@@ -135,7 +135,7 @@ def _draw(names: Sequence[str], count: int, root: int) -> list[str]:
 
 
 def _chosen(opening: Opening, facts: Facts, asked: Sequence[str]) -> Iterator[str]:
-    """By a rule of the algorithm's own: at most as many as the scenario says, or all; among those whom `idle` names."""
+    """Checks a cohort by the algorithm's own rule: at most `ask` devices, or all, of those in the digest `idle`."""
     count, said = opening.declared.asked, opening.line.body.get("idle")
     least, most = (opening.choice(facts, doubted) for doubted in (False, True))
     if not (1 <= len(asked) <= count or len(least) <= len(asked) <= len(most)):

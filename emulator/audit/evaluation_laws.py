@@ -1,4 +1,4 @@
-"""The law of when models are evaluated: a row has no metric that is not due, and `personalised` where it is.  Pure."""
+"""Checks the schedule of evaluations: a row has no metric that is not due, and has `personalised` if due.  Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from scenarios.schema.training import Rounds
 
 VALIDATION = "validation"
 METRICS = ("accuracy", "loss", VALIDATION, "initial", "personalised_participants")  # of an evaluated round
-TRAINED = "personalised"  # of fewer rounds, as every device trains once more for it
+TRAINED = "personalised"  # of fewer rounds, because every device trains once more for it
 
 
 def faults(declared: Declared, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
-    """The place of a row, and what is wrong with its metrics."""
+    """Yields (place of the row, fault) for each metric that breaks the schedule."""
     evaluate, last = declared.evaluate, len(rows) - 1
     often = evaluate.personalise_every if evaluate.test and evaluate.every else "never"
     for place, row in enumerate(rows):
@@ -26,7 +26,7 @@ def faults(declared: Declared, rows: Sequence[Row]) -> Iterator[tuple[int, str]]
             due = evaluated and (evaluate.test or metric == VALIDATION)
             if row[metric] is not None and not due:
                 yield place, f"{metric} is {row[metric]}, but by `evaluate` it is not known after this round"
-        if place == last and often != "never":  # that a run ends here is known before the devices train for it
+        if place == last and often != "never":  # the run knows that it ends here before the devices train for it
             trained = trained or is_enough(declared.rounds, [*rows[:-1], row | {TRAINED: None}])
         if row[TRAINED] is not None and not trained:
             yield place, f"{TRAINED} is {row[TRAINED]}, but {_said(evaluate.personalise_every)}"
@@ -35,15 +35,15 @@ def faults(declared: Declared, rows: Sequence[Row]) -> Iterator[tuple[int, str]]
 
 
 def is_enough(rules: Rounds, rows: Sequence[Row]) -> bool:
-    """Whether a run with these rows is at its end."""
+    """True if a run with these rows is at its end."""
     stop, until = rules.stop_at, rules.until_s
-    held = any(pending(rows, Target.of(each)) for each in rules.targets)
+    held = any(pending(rows, Target.of(target)) for target in rules.targets)
     late = bool(until and rows and rows[-1]["time_s"] >= until) and not held
     return len(rows) == rules.max or late or bool(stop and reached(rows, Target.of(stop)))
 
 
 def _falls(every: int, place: int) -> bool:
-    """Whether the round at this place is one of each `every`; 0 is none."""
+    """True if the round at this place is the last of `every` rounds; `every` = 0 is never."""
     return every > 0 and (place + 1) % every == 0
 
 

@@ -1,6 +1,6 @@
-"""The laws that the events of a record must obey, applied line by line.  Pure.
+"""Checks the events of a record line by line.  Pure.
 
-I1 to I8 are those of docs/design/record.md §1; of I4 a record shows only the acknowledgements.
+docs/design/record.md §1 defines the laws I1 to I8; of I4 a record shows only the acknowledgements.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from emulator.audit.stragglers import faults as after_the_close
 from emulator.audit.timeline import Event, Round, Stretch, Visit, losses
 from emulator.audit.whole_record import slack
 
-AFTER: dict[str, str | None] = {  # in a device-round, what an event must follow
+AFTER: dict[str, str | None] = {  # event -> the event before it in a device-round
     "down.start": None,
     "down.end": "down.start",
     "down.cut": "down.start",
@@ -27,15 +27,15 @@ AFTER: dict[str, str | None] = {  # in a device-round, what an event must follow
 
 
 class Timeline:
-    """The rounds of a record, put together line by line; `faults` says what broke a law."""
+    """The rounds of a record, put together line by line; `faults` has a sentence for each broken law."""
 
     def __init__(self) -> None:
         self.rounds: dict[int, Round] = {}
         self.faults: list[str] = []
         self.latest: Event | None = None
-        self.serving: Stretch | None = None  # what the server is doing
-        self.rates: dict[str, float] = {}  # of each device, and of the server under ""
-        self.back: list[tuple[Event, Round, Visit, Event | None]] = []  # at this instant; and what was cut before
+        self.serving: Stretch | None = None  # the server's present work
+        self.rates: dict[str, float] = {}  # FLOP/s by device; the server's under ""
+        self.back: list[tuple[Event, Round, Visit, Event | None]] = []  # returns at this instant, and what each had cut
         self.acknowledged: dict[str, int] = {}  # device -> its last counted round
         self.model: str | None = None  # digest; None if a broken record leaves it open
 
@@ -107,23 +107,16 @@ class Timeline:
         heard = len(round.counted) + sum(visit.refused for visit in round.visits.values())
         least, most = (heard + lost for lost in round.lost)
         if reason == "all" and most < asked:
-            said = f"closed for 'all', but only {most} of {asked} were heard or lost"
-            self.fault("rounds", line, said)
+            self.fault("rounds", line, f"closed for 'all', but only {most} of {asked} were heard or lost")
         if reason in ("first", "deadline") and least >= asked:
-            said = f"closed for {reason!r}, but all of {asked} were heard or lost"
-            self.fault("rounds", line, said)
+            self.fault("rounds", line, f"closed for {reason!r}, but all of {asked} were heard or lost")
         if reason != "too_few" and not round.counted:
             self.fault("rounds", line, f"closed for {reason!r}, but counts nobody")
-        self._cut_too_early(round)
-
-    def _cut_too_early(self, round: Round) -> None:
         counted = [round.visits[name].last for name in round.counted if name in round.visits]
         arrived = max((last.number for last in counted if last), default=0)
-        for visit in round.visits.values():
-            cut = visit.cut("closed")
+        for cut in (visit.cut("closed") for visit in round.visits.values()):
             if cut and cut.number < arrived:
-                said = f"cut by a close whose last counted reply came later, in line {arrived}"
-                self.fault("I7", cut, said)
+                self.fault("I7", cut, f"cut by a close whose last counted reply came later, in line {arrived}")
 
     def _server(self, line: Event, round: Round) -> None:
         what, starts = line.body["what"], line.event == "server.start"
@@ -177,9 +170,9 @@ class Timeline:
                 self.back.append((line, round, visit, visit.last))
 
     def _went_on(self) -> None:
-        """Who came back must have gone on in that instant with what his absence had cut, also after the close.
+        """Checks that devices that came back went on in that instant with what the absence had cut.
 
-        Unless the close came in the same instant and stopped him.
+        This holds after the close too, unless the close stopped the device in the same instant.
         """
         for line, round, visit, before in self.back:
             stopped = round.close is not None and round.close.number > line.number
@@ -192,7 +185,9 @@ class Timeline:
         phase, _, step = line.event.partition(".")
         cut = visit.did.get(phase)
         again = step == "start" and visit.suspended and cut is not None and cut.stop is visit.last
-        if before != AFTER[line.event] and not again and not (before == "down.end" and _declines(line)):
+        # A device that cannot take part replies at once, without a tensor.
+        declines = before == "down.end" and line.event == "up.start" and set(line.body["bytes"]) == {"frame"}
+        if before != AFTER[line.event] and not again and not declines:
             self.fault("I7", line, f"{line.event} follows {before or 'nothing'}, not {AFTER[line.event] or 'nothing'}")
         visit.last = line
         if phase == "refused":
@@ -214,7 +209,7 @@ class Timeline:
             self._stops(line, visit, visit.did[phase])
 
     def _goes_on(self, line: Event, before: Stretch) -> None:
-        """What an absence has cut goes on with exactly what was left, or starts again from the beginning."""
+        """Checks that what an absence cut goes on with exactly what was left, or starts again from the beginning."""
         if "seconds" in line.body:
             self._roofline(line)
             self._rest_of_work(line, before)
@@ -226,11 +221,11 @@ class Timeline:
             self.fault("I5", line, f"goes on with another message than that of line {before.start.number}")
 
     def _rest_of_work(self, line: Event, before: Stretch) -> None:
-        """In seconds of a machine that is cold: it may have cooled down meanwhile."""
+        """Compares work with what was left, in seconds of a cold machine: it may have cooled down meanwhile."""
         left = 1 - before.share if before.then == "pause" else 1.0
         for what in ("phases", "seconds"):
             heat, heat_before = (
-                each.get("throttled", 1.0) if what == "seconds" else 1.0 for each in (line.body, before.start.body)
+                body.get("throttled", 1.0) if what == "seconds" else 1.0 for body in (line.body, before.start.body)
             )
             said, due = line.body[what], before.start.body[what]
             if said.keys() != due.keys() or not all(
@@ -277,7 +272,10 @@ class Timeline:
             self.fault("I5", line, f"{stretch.moved} bytes went through of {announced} announced")
 
     def _done(self, line: Event, stretch: Stretch) -> None:
-        """A device heats up as it computes: of the work the first seconds do no less than the others, nor than cold."""
+        """Checks the share done before a cut: at least its share of seconds, at most the share of a cold machine.
+
+        A device heats up as it computes, so its first seconds do more work than the later ones.
+        """
         if stretch.whole or not stretch.charged:
             return
         share, heat = min(1.0, stretch.seconds / stretch.charged), stretch.start.body.get("throttled", 1.0)
@@ -305,7 +303,7 @@ class Timeline:
                 )
 
     def _duration(self, stretch: Stretch) -> None:
-        """Work lasts as charged, and as long as its recorded overrun: over sockets real training can take longer."""
+        """Checks that work lasts as charged plus its recorded overrun: over sockets real training can take longer."""
         assert stretch.stop
         stop, passed, charged = stretch.stop, stretch.seconds, stretch.charged
         margin = slack(stop.t)
@@ -316,16 +314,11 @@ class Timeline:
             self.fault("I6", stop, f"says it was cut after {stop.body['seconds']} s, but {passed} s passed")
 
     def finish(self, stragglers: bool | None = None) -> None:
-        """The laws that need the whole record.  `stragglers`: whether they may finish, if that is known."""
+        """Applies the laws that need the whole record.  `stragglers`: True if they may finish; None if unknown."""
         after, absences = after_the_close(self.rounds, stragglers), whole_record.absences(self.rounds.values())
         for law, line, what in chain(after, absences):
             self.fault(law, line, what)
         self.faults += whole_record.overlaps(self.rounds, self.latest.t if self.latest else 0.0)
-
-
-def _declines(line: Event) -> bool:
-    """Whether it is the start of a reply without a tensor: a device says that it cannot take part."""
-    return line.event == "up.start" and set(line.body["bytes"]) == {"frame"}
 
 
 def near(a: float, b: float, relative: float) -> bool:

@@ -1,6 +1,6 @@
-"""Reads from OUT the devices, links and rules that a run should have; imports no algorithm, model or data.
+"""Reads from OUT/scenario.yaml the devices, links and rules that a record must show.
 
-For the audit: the record must show what the scenario beside it says.
+It imports no algorithm, model or data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scenarios.builders import machines
 from scenarios.load import recorded
 from scenarios.schema.training import Evaluate, Rounds
 
-DRAW = ("fedlapse", "numpy")  # another version may make another fleet of a scenario
+DRAW = ("fedlapse", "numpy")  # packages of which another version may draw another fleet
 
 
 @dataclass(frozen=True)
@@ -33,29 +33,29 @@ class Declared:
     rounds: Rounds
     evaluate: Evaluate
     needed: int  # replies that close a round
-    always_on: bool  # whether no group of devices ever goes offline
+    always_on: bool  # no group of devices ever goes offline
     devices: Mapping[str, Device]
     links: Mapping[str, Link]
     server: Device
     server_link: Link
-    works: Works  # what was to be computed, as the record says
+    works: Works  # the declared work, by the record
     seed: int  # of the run
-    facts: Facts  # what run.json says of the algorithm
-    virtual: bool  # time is computed, so things happen when they are due; else they may be late, never early
+    facts: Facts  # about the algorithm, by run.json
+    virtual: bool  # True: events happen when they are due; False: they may be late, never early
 
     @property
     def asked(self) -> int:
-        """How many devices a round asks, if as many are online and idle."""
+        """The number of devices that a round asks, if as many are online and idle."""
         return self.rounds.ask or self.needed
 
     @property
     def finish(self) -> bool:
-        """Whether devices may end what they do after the close."""
+        """True if devices may finish after the close."""
         return self.rounds.stragglers == "finish"
 
 
 def declared(folder: Path) -> Declared:
-    """Reads what OUT declares for the run in `folder`.  Raises ValueError or OSError where that is impossible."""
+    """Reads the declaration of the run in `folder` from OUT.  Raises ValueError or OSError if that is impossible."""
     out = folder.resolve().parent
     if (out / REPLAY).is_file():
         raise ValueError("it is a replay, whose devices and links may be others than the scenario's")

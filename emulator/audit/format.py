@@ -1,4 +1,4 @@
-"""The form of a record: the keys of each line and row, and what their values must be.  Pure."""
+"""Checks the form of a record: the keys of each line and row, and the types of their values.  Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 Row = dict[str, Any]
 Fits = Callable[[object], bool]
-LARGEST = 1e100  # beyond it a number is nonsense, and sums of it may no longer be finite
+LARGEST = 1e100  # a larger number is nonsense, and sums of it may overflow
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A test for values, and words for what passes it."""
+    """A test for values, and words for the values that pass it."""
 
     fits: Fits
     words: str
@@ -25,10 +25,6 @@ class Kind:
 
 def _is_number(value: object) -> bool:
     return type(value) in (int, float) and -LARGEST < value < LARGEST  # type: ignore[operator]  # nan fails as well
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < LARGEST
 
 
 def _is_text(value: object) -> bool:
@@ -51,7 +47,7 @@ NULL = Kind(lambda value: value is None, "null")
 NUMBER = Kind(_is_number, "a finite number")
 AMOUNT = Kind(lambda value: _is_number(value) and value >= 0, "a finite number of at least 0")  # type: ignore[operator]
 RATE = Kind(lambda value: _is_number(value) and value > 0, "a finite number above 0")  # type: ignore[operator]
-COUNT = Kind(_is_count, "a whole number of at least 0")
+COUNT = Kind(lambda value: type(value) is int and 0 <= value < LARGEST, "a whole number of at least 0")
 TRUTH = Kind(lambda value: isinstance(value, bool), "true or false")
 TEXT = Kind(_is_text, "a string")
 NAMES = Kind(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings")
@@ -115,7 +111,7 @@ ROW: Keys = {
     "joules": _each(AMOUNT | NULL),
     "watts": _each(THREE | NULL),
 }
-LEARNT: Keys = {  # what models did, which the audit takes as it stands
+LEARNT: Keys = {  # metrics of models, which the audit cannot recompute
     **dict.fromkeys(("accuracy", "validation", "initial", "personalised", "personalised_participants"), SHARE | NULL),
     "loss": NUMBER | NULL,
     "leverage": _each(NUMBER),
@@ -130,6 +126,7 @@ CRITICAL: Keys = {
 
 
 def malformed(body: Row) -> Iterator[str]:
+    """Yields a sentence for each fault in the form of a line of events.jsonl."""
     event = body.get("event")
     if not isinstance(event, str) or event not in EVENTS:
         yield f"the event is {reprlib.repr(event)}; it must be one of {', '.join(EVENTS)}"
@@ -149,6 +146,7 @@ def _misfits(body: Row, keys: Keys, what: str) -> Iterator[str]:
 
 
 def misformed(row: Row) -> Iterator[str]:
+    """Yields a sentence for each fault in the form of a row of rounds.jsonl."""
     known = ROW | LEARNT | {"critical": _each(ANYTHING)}
     yield from _misfits(row, known, "a row")
     yield from (f"a row has the unknown key {key!r}" for key in sorted(row.keys() - known.keys()))

@@ -1,4 +1,4 @@
-"""The laws of a folder of results: its seal, and that summary.json and split.json are those of its runs."""
+"""Checks a folder of results: its seal, and that summary.json and split.json follow from its runs."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ HOST = {"command", "versions", "machine", "device", "real_seconds", "world", "ov
 
 
 def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
-    """Judges the folder that holds these runs; its summary only if they obey their laws themselves."""
-    found = _as_a_whole(out, runs)
+    """Checks the folder that holds these runs; checks its summary only if the runs obey their own laws."""
+    audited = _as_a_whole(out, runs)
     if (out / REPLAY).is_file():
-        return found
+        return audited
     faults, doubt = seed_laws.judged(out, runs)
-    return replace(found, faults=[*found.faults, *faults], unjudged=found.unjudged or doubt)
+    return replace(audited, faults=[*audited.faults, *faults], unjudged=audited.unjudged or doubt)
 
 
 def _as_a_whole(out: Path, runs: Mapping[Path, Audit]) -> Audit:
@@ -59,22 +59,22 @@ def _as_a_whole(out: Path, runs: Mapping[Path, Audit]) -> Audit:
         return Audit([*faults, *filter(None, unreadable)], None, True)
     try:
         host, scenario = expected.host_of(out), recorded(out)
-        known = _host(host) if (out / "host.json").is_file() else ()  # the seal says that it is missing
+        known = _host(host) if (out / "host.json").is_file() else ()  # the seal reports a missing one
         faults += chain(known, _runs(scenario, runs), _split(out, scenario, runs))
-        if faults or any(each.faults for each in runs.values()):
+        if faults or any(run.faults for run in runs.values()):
             return Audit(faults, None, True)
         faults += _summary(out, scenario, host.get("world") == "virtual")
     except (OSError, ValueError) as error:
         return Audit(faults, str(error), True)
-    except (KeyError, TypeError, AttributeError) as error:  # rows of the right form may yet lack what one sums up
+    except (KeyError, TypeError, AttributeError) as error:  # rows of the right form may lack a value that is summed
         return Audit([*faults, f"summary: the rows do not add up to one: {type(error).__name__} {error}"], None, True)
     return Audit(faults, None, True)
 
 
 def _due(out: Path, runs: Iterable[Path]) -> Iterator[str]:
-    """The files that the seal of these results must name."""
+    """Yields the files that the seal of these results must name."""
     needed: tuple[str, ...] = () if (out / REPLAY).is_file() else ALWAYS
-    if _of_a_study(out):  # or of a search: one page tells of all their folders
+    if _of_a_study(out):  # or of a search: one page covers all their folders
         needed = tuple(name for name in needed if name != REPORT)
     for name in OF_RESULTS:
         if name in needed or (out / name).is_file():
@@ -91,7 +91,7 @@ def _of_a_study(out: Path) -> bool:
 
 
 def _unreadable(out: Path) -> Iterator[str]:
-    """A sentence for each file that cannot be judged; "" for a missing one, which the seal has reported."""
+    """Yields a sentence for each file that cannot be checked; "" for a missing one, which the seal has reported."""
     for name in ("split.json", "summary.json"):
         try:
             _object(out / name)
@@ -111,13 +111,13 @@ def _host(host: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_device(said: object) -> bool:
-    """What trainings were computed on: {"torch": ["cpu"]}, or {"torch": ["cuda:0", ...], "model": "..."}."""
+    """True for {"torch": ["cpu"]}, or {"torch": ["cuda:0", ...], "model": "..."}: the hardware that trained."""
     if said == {"torch": ["cpu"]}:
         return True
     if not isinstance(said, dict) or said.keys() != {"torch", "model"} or not isinstance(said["model"], str):
         return False
     places = said["torch"]
-    named = isinstance(places, list) and places and all(isinstance(each, str) for each in places)
+    named = isinstance(places, list) and places and all(isinstance(place, str) for place in places)
     return bool(named) and all(map(GPU.fullmatch, places)) and len(set(places)) == len(places)
 
 
@@ -149,18 +149,18 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
 
 
 def _failures(out: Path, runs: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
-    """By label: why runs ended early, as their seals say."""
-    found: dict[str, list[str]] = {}
+    """The reasons for which runs ended early, by label, from their seals."""
+    failures: dict[str, list[str]] = {}
     for label, seeds in runs.items():
         for seed in seeds:
             sealed = read_seal(out / Run(label, seed).name)
             if sealed and sealed.failure:
-                found.setdefault(label, []).append(sealed.failure)
-    return found
+                failures.setdefault(label, []).append(sealed.failure)
+    return failures
 
 
 def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Caveats:
-    """What is assumed about links, and how often recordings start over while their devices are asked."""
+    """The assumptions about links, and how often recordings start over while their devices are asked."""
     looped = []
     for label, seeds in runs.items():
         for seed, rows in seeds.items():
@@ -173,7 +173,7 @@ def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequen
 
 
 def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]:
-    """Its form; and each device was asked to train on as many examples as it held in that round."""
+    """Checks the form of split.json, and that each device trained on as many examples as it held in that round."""
     said = _object(out / "split.json")
     if not _is_split(said, scenario.rounds.per_cycle):
         yield "form: split.json is not as `fedlapse compare` writes it"
@@ -192,10 +192,10 @@ def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]
 
 
 def _held(counts: Sequence[int], classes: int, round: int, per_cycle: int) -> Sequence[int]:
-    """How many examples a device may hold in a round; `counts`: those of each class, or of each slice of a text.
+    """The numbers of examples that a device may hold in a round; `counts`: by class, or by slice of a text.
 
-    Data that drift come in slices, one for each cycle of `per_cycle` rounds; the last one stays.  Counts of classes
-    are sums over all slices, so that any part of them may be one of these.
+    Drifting data come in slices, one for each cycle of `per_cycle` rounds; the last one stays.  Counts by class are
+    sums over all slices, so a slice may hold any part of them.
     """
     if not per_cycle:
         return (sum(counts),)
@@ -205,7 +205,7 @@ def _held(counts: Sequence[int], classes: int, round: int, per_cycle: int) -> Se
 
 
 def _is_split(said: Mapping[str, Any], per_cycle: int) -> bool:
-    """Whether each device has a count for each class; in texts, for each time slice: one, unless the data drift."""
+    """True if each device has a count for each class, or in texts for each time slice: one, unless the data drift."""
     if said.keys() != {"classes", "seeds"} or not COUNT.fits(said["classes"]) or not isinstance(said["seeds"], dict):
         return False
     if not all(map(_is_dealt, said["seeds"].values())):
@@ -215,7 +215,7 @@ def _is_split(said: Mapping[str, Any], per_cycle: int) -> bool:
 
 
 def _is_dealt(of: object) -> bool:
-    """The counts of one seed, by device; `of` devices where the fleet is larger than that."""
+    """True for the counts of one seed, by device; `of` is the number of devices in a larger fleet."""
     if not isinstance(of, dict) or not {"devices"} <= of.keys() <= {"devices", "of"} or not COUNT.fits(of.get("of", 0)):
         return False
     return isinstance(of["devices"], dict) and all(
@@ -224,14 +224,14 @@ def _is_dealt(of: object) -> bool:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """Raises ValueError for what is no JSON object."""
+    """Reads a JSON object.  Raises ValueError for anything else."""
     try:
-        found = json.loads(path.read_bytes().decode(), object_pairs_hook=unique)
+        content = json.loads(path.read_bytes().decode(), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ValueError(f"{path} must hold a JSON object")
-    return found
+    return content
 
 
 def _near(change: Change) -> bool:
@@ -240,7 +240,7 @@ def _near(change: Change) -> bool:
 
 
 def _reworded(change: Change) -> bool:
-    """Whether it is prose about data that are compared themselves: a sentence, or as many sentences."""
+    """True for a change of words alone, whose data are compared by themselves: a sentence, or as many sentences."""
     a, b = change.a, change.b
     if change.key.rpartition(".")[2] not in PROSE or ABSENT in (a, b):
         return False

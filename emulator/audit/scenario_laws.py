@@ -1,18 +1,18 @@
-"""The laws that need the scenario beside a record: what it shows of devices, links and rules is what was declared.
+"""Checks a record against its scenario: its devices, links and rules are the declared ones.
 
-    rules      of the close, and of what becomes of what an absence cuts
-    presence   devices go off and come back when it is due
-    watts      are those of the profile
-    cohort_laws.py, evaluation_laws.py: whom a round asks, and when models are evaluated
-    work_laws.py, transfer_laws.py: what work costs on a machine, and transfers on a link
+    rules      the close follows the rules, and what an absence cuts is resumed, restarted or lost by them
+    presence   devices go off and come back at the declared times
+    watts      follow the profile
+    cohort_laws.py, evaluation_laws.py: which devices a round asks, and when models are evaluated
+    work_laws.py, transfer_laws.py: the cost of work on a machine, and of transfers on a link
 
-In virtual time things happen when they are due; over sockets never before.  Pure.
+In virtual time events happen when they are due; over sockets never earlier.  Pure.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from devices.device import UNKNOWN
 from devices.presence import Availability
@@ -27,20 +27,25 @@ from emulator.audit.whole_record import Fault, slack
 
 
 def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """Judges a record that obeys all other laws.  Raises ValueError where a device or link cannot be made."""
+    """Checks a record that obeys all other laws.  Raises ValueError if a device or link cannot be made."""
     asked = {name for round in timeline.rounds.values() for name in round.visits}
     if strange := sorted(name for name in asked if name not in declared.devices):
         yield f"scenario: asks {strange[0]!r}, and the scenario has no such device"
         return
     for place, row in enumerate(rows):
-        yield from (f"scenario: row {place}: {what}" for what in _watts(declared, row["watts"]))
+        for name, draw in row["watts"].items():
+            power = declared.devices[name].profile.power
+            due = None if power == UNKNOWN else [power.idle, power.compute, power.radio]
+            if draw != due:
+                said = f"{name!r} draws {draw} W idle, computing and with its radio; its profile says {due}"
+                yield f"scenario: row {place}: {said}"
     yield from (f"scenario: row {place}: {what}" for place, what in evaluation_laws.faults(declared, rows))
     for law, line, what in _of_events(declared, timeline, len(rows)):
         yield f"{law}: {line.where}: {what}"
 
 
 def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
-    """A run that nobody stopped plays all rounds, or up to the one that reaches `stop_at` or ends after `until_s`."""
+    """Checks the number of rounds: a run plays all, or up to the one that reaches `stop_at` or ends after `until_s`."""
     rules = declared.rounds
     if rows and not (is_enough(rules, rows) and not is_enough(rules, rows[:-1])):
         due = f"{rules.max} at most" if rules.stop_at or rules.until_s else rules.max
@@ -48,7 +53,10 @@ def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator[Fault]:
-    """`written`: of so many rounds work.jsonl is whole.  Links last: they may be recordings that are not here."""
+    """Checks the events.  `written`: the rounds for which work.jsonl is complete.
+
+    Links come last, because a link may be a recording that is not on this machine.
+    """
     rounds, now = timeline.rounds, timeline.latest.t if timeline.latest else 0.0
     for round in rounds.values():
         yield from _rules(declared, round)
@@ -58,15 +66,6 @@ def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator
     yield from cohort_laws.faults(declared, rounds)
     yield from work_laws.faults(declared, rounds, written)
     yield from transfer_laws.faults(declared, rounds)
-
-
-def _watts(declared: Declared, said: Mapping[str, Sequence[float] | None]) -> Iterator[str]:
-    """What a row says that devices draw."""
-    for name, each in said.items():
-        power = declared.devices[name].profile.power
-        due = None if power == UNKNOWN else [power.idle, power.compute, power.radio]
-        if each != due:
-            yield f"{name!r} draws {each} W idle, computing and with its radio; its profile says {due}"
 
 
 def _rules(declared: Declared, round: Round) -> Iterator[Fault]:
@@ -93,14 +92,14 @@ def _rules(declared: Declared, round: Round) -> Iterator[Fault]:
 
 
 def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
-    """What becomes of what an absence cuts.  Who never comes back loses all."""
+    """Checks that what an absence cuts follows the rule; a device that never comes back loses its work."""
     presence = declared.devices[name].presence
     for stretch in visit.all(*PHASES):
         if stretch.stop is None or stretch.stop.body.get("why") != "off":
             continue
         rule = declared.rounds.when_off if stretch.phase == "compute" else declared.rounds.transfers
         due = {None if rule == "lose" else rule}
-        gone = presence.next_off(stretch.end)  # of which the record may be a rounding short
+        gone = presence.next_off(stretch.end)  # the recorded time may be a rounding earlier
         if presence.next_on(gone) == math.inf:
             due.add(None)
         if stretch.then not in due:
@@ -108,14 +107,8 @@ def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
             yield "scenario", stretch.stop, f"what is cut here {said}; the scenario says {rule!r}"
 
 
-def _presence(
-    declared: Declared,
-    name: str,
-    visit: Visit,
-    round: Round,
-    now: float,
-) -> Iterator[Fault]:
-    """It goes off and comes back when the scenario says so."""
+def _presence(declared: Declared, name: str, visit: Visit, round: Round, now: float) -> Iterator[Fault]:
+    """Checks that a device goes off and comes back when the scenario says so."""
     presence, t = declared.devices[name].presence, round.open.t
     for away in visit.away:
         for line in away.lines:
@@ -126,23 +119,22 @@ def _presence(
     change = "on" if visit.off else "off"
     due, until = _next(presence, change, t), _watched(declared, visit, round, now)
     if declared.virtual and due < until - slack(until):
-        said = f"{name!r} goes {change} at {due}, before {until}, and no line says so"
-        yield "scenario", round.open, said
+        yield "scenario", round.open, f"{name!r} goes {change} at {due}, before {until}, and no line says so"
 
 
 def _next(presence: Availability, change: str, t: float) -> float:
-    """When it next goes `off`, or comes back `on`."""
+    """The time of the next change to `off` or `on`."""
     return presence.next_off(t) if change == "off" else presence.next_on(t)
 
 
 def _timely(declared: Declared, at: float, due: float) -> bool:
-    """Whether something happens when it is due; over sockets it may also happen later."""
+    """True if something happens when it is due; over sockets it may also happen later."""
     early, late = at < due - slack(at), at > due + slack(at)
     return not (early or (late and declared.virtual))
 
 
 def _watched(declared: Declared, visit: Visit, round: Round, now: float) -> float:
-    """Until when its comings and goings are written: to the close, or to what it does last if it may finish that."""
+    """The time until which a device's presence is recorded: the close, or its last event if it may finish."""
     if round.close is None:
         return now
     if not declared.finish or over(visit, round.close):

@@ -1,4 +1,4 @@
-"""The laws of a sealed record: its files are as they were sealed, it is whole, and it ends in the final model."""
+"""Checks a sealed record: its files equal their digests, it is whole, and it ends in the final model."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from emulator.record.seal import OF_RUN, SEAL, Seal, broken
 from network.wire import payload
 
 WORK, HOST = "work.jsonl", "host.json"
-ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # read by the laws of a run
+ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # files of the results that the laws of a run read
 
 
 def of_run(folder: Path) -> list[str]:
-    """A sentence for each file that differs from its seal, in the run's folder or beside it."""
+    """Returns a sentence for each file that differs from its seal, in the run's folder or beside it."""
     run = folder.resolve()
     there = [name for name in OF_RUN if (folder / name).is_file()]
     return [*broken(folder, due=there), *broken(run.parent, {*ABOUT_ALL_RUNS, f"{run.name}/{SEAL}"})]
 
 
 def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """Judges the end of a record, which only a sealed one must have."""
+    """Checks the end of a record.  Only a sealed record must be whole."""
     if sealed is not None:
         there = [name for name in FILES if (folder / name).is_file()]
         yield from (f"form: {name} is missing" for name in FILES if name not in (*there, *sealed.files))
@@ -53,7 +53,7 @@ def _cut(folder: Path, names: Iterable[str]) -> Iterator[str]:
 
 
 def _missing(folder: Path, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """Faults of a record that lacks lines, though its run has come to its end."""
+    """Yields the faults of a record that lacks lines, though its run has come to its end."""
     if not (folder / WORK).stat().st_size:
         yield f"form: {WORK} is empty"
     if not timeline.rounds:
@@ -66,7 +66,7 @@ def _missing(folder: Path, timeline: Timeline, rows: Sequence[Row]) -> Iterator[
 
 
 def _run(folder: Path, due: bool) -> Iterator[str]:
-    """The fault of run.json, which says which run this is; a run that was killed at once has none."""
+    """Yields the fault of run.json.  A run that was killed at once has no such file."""
     try:
         if due or (folder / RUN).is_file():
             read_run(folder)
@@ -75,7 +75,7 @@ def _run(folder: Path, due: bool) -> Iterator[str]:
 
 
 def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
-    """Faults of the final model by I8: it is the one that the last round left; a replay without training has none."""
+    """Checks the final model by I8: the last round left it.  A replay without training has none."""
     out = folder.resolve().parent
     replay = untrained(out)
     if not (folder / MODEL).is_file():
@@ -86,20 +86,20 @@ def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
         yield f"I8: there is a {MODEL}, but this replay trained no model"
         return
     try:
-        found = Ref.of(payload.encode({"weights": _saved(folder / MODEL)})).short
+        final = Ref.of(payload.encode({"weights": _saved(folder / MODEL)})).short
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         yield f"I8: {MODEL} holds no model: {' '.join(str(error).split())}"
         return
-    if timeline.model not in (None, found):
-        yield f"I8: {MODEL} is the model {found}, but the last round left {timeline.model}"
+    if timeline.model not in (None, final):
+        yield f"I8: {MODEL} is the model {final}, but the last round left {timeline.model}"
 
 
 def _saved(file: Path) -> dict[str, ndarray]:
-    """The model's tensors, each by its first name.  Raises ValueError if one has other values by its second."""
+    """Reads the model's tensors, by their first names.  Raises ValueError if a second name has other values."""
     with safe_open(file, "numpy") as opened:
         second: dict[str, str] = json.loads((opened.metadata() or {}).get(SECOND_NAMES, "{}"))
-    found = load(file.read_bytes())
+    tensors = load(file.read_bytes())
     for name, first in second.items():
-        if found.pop(name).tobytes() != found[first].tobytes():
+        if tensors.pop(name).tobytes() != tensors[first].tobytes():
             raise ValueError(f"{name} and {first} are one tensor, and have different values")
-    return found
+    return tensors

@@ -1,6 +1,6 @@
-"""Builds from events.jsonl the rounds, the devices in them, and what each device did when.  Pure.
+"""Builds from events.jsonl the rounds, the devices in them, and each device's transfers, work and absences.  Pure.
 
-It uses none of the code that wrote the lines, emulator/record/events.py, so that the audit can judge that code.
+It uses none of the code that wrote the lines, emulator/record/events.py, so that the audit can check that code.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class Event:
 
     @property
     def where(self) -> str:
-        """The place of the line, as faults name it."""
+        """The place of the line, in words."""
         device = f", device {self.device!r}" if "device" in self.body else ""
         return f"line {self.number}, round {self.round}{device}"
 
 
 @dataclass
 class Stretch:
-    """Something from one instant to another: a transfer, computing, being off."""
+    """A transfer, a computation or an absence, from its first line to its last."""
 
     start: Event
-    stop: Event | None = None  # None: the record ends before it
+    stop: Event | None = None  # None: the record ends first
 
     @property
     def lines(self) -> list[Event]:
-        """The line that begins it, and the one that ends it if there is one."""
+        """The first line, and the last if there is one."""
         return [self.start, self.stop] if self.stop else [self.start]
 
     @property
@@ -51,12 +51,12 @@ class Stretch:
 
     @property
     def then(self) -> str | None:
-        """How something that was cut will go on when the device is back; None: it is lost."""
+        """`resume`, `pause` or `restart` if it goes on when the device is back; None: it is lost, or was not cut."""
         return self.stop.body.get("then") if self.stop else None
 
     @property
     def since(self) -> int:
-        """The byte of its message with which a transfer begins."""
+        """The byte of the message with which a transfer begins."""
         return int(self.start.body.get("from", 0))
 
     @property
@@ -78,7 +78,7 @@ class Stretch:
 
     @property
     def charged(self) -> float:
-        """Seconds that its work is charged."""
+        """The seconds that are charged for the work."""
         return float(sum(self.start.body["seconds"].values()))
 
     @property
@@ -94,7 +94,7 @@ class Stretch:
 
     @property
     def share(self) -> float:
-        """The share of the work that was done: that of its seconds, unless the line that cuts it gives another."""
+        """The share of the work that was done: its share of the seconds, unless the line that cuts it gives another."""
         if self.whole or self.stop is None:
             return float(self.whole)
         plain = min(1.0, self.stop.body["seconds"] / self.charged) if self.charged else 0.0
@@ -108,7 +108,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of a device in a round: useful + wasted is computing + sending; with idle, they are all there are."""
+    """Seconds of a device in a round: useful + wasted = computing + sending; idle is the rest."""
 
     useful: float
     wasted: float
@@ -123,9 +123,9 @@ class Visit:
 
     did: dict[str, Stretch] = field(default_factory=dict)  # down, compute, up
     away: list[Stretch] = field(default_factory=list)
-    last: Event | None = None  # of what it did
+    last: Event | None = None  # the last event but off and on
     refused: bool = False
-    earlier: list[Stretch] = field(default_factory=list)  # what was cut as it went off, and gone on with
+    earlier: list[Stretch] = field(default_factory=list)  # stretches that an absence cut, and that went on
 
     def all(self, *phases: str) -> list[Stretch]:
         """All stretches of these phases, in order."""
@@ -139,11 +139,11 @@ class Visit:
 
     @property
     def vain(self) -> list[Stretch]:
-        """Stretches that were in vain, because the device started again."""
+        """The stretches that were in vain, because the device started again."""
         return [stretch for stretch in self.earlier if stretch.then == "restart"]
 
     def spent(self, opened: float, closed: float, counts: bool) -> Spent:
-        """Seconds from the opening to the close, or to its own last end if that is later."""
+        """The seconds from the opening to the close, or to the device's own last end if later."""
         ended = [stretch for stretch in self.all(*PHASES) if stretch.stop]
         ended.sort(key=lambda stretch: stretch.start.number)
         idle, t = 0.0, opened
@@ -166,29 +166,29 @@ class Visit:
 
     @property
     def over(self) -> bool:
-        """Whether it has nothing more to do: it never began, was cut, or its upload has ended."""
+        """The device has nothing more to do: it never began, was cut, or its upload has ended."""
         over = ("down.cut", "compute.cut", "up.cut", "up.end", "refused")
         return self.last is None or (self.last.event in over and not self.suspended)
 
     @property
     def suspended(self) -> bool:
-        """Whether its last stretch was cut by an absence and will go on after it."""
+        """An absence cut the device's last stretch, which will go on."""
         return self.last is not None and self.last.body.get("then") is not None
 
     def cut(self, why: str) -> Event | None:
-        """The line that cut one of its stretches for good, for this reason."""
+        """The line that cut a stretch for good, for this reason; None if there is none."""
         stops = (stretch.stop for stretch in self.did.values() if not stretch.then)
         return next((stop for stop in stops if stop and stop.body.get("why") == why), None)
 
     @property
     def lost(self) -> bool:
-        """Whether it was off when its request was due, or was cut for good by going off or by its connection."""
+        """The device was off when its request was due, or an absence or a broken connection cut it for good."""
         never_began = "down" not in self.did and bool(self.away)
         return never_began or self.cut("off") is not None or self.cut("broken") is not None
 
     @property
     def perhaps_lost(self) -> bool:
-        """Whether it went off between two things, or before its whole upload was read."""
+        """The device went off between two stretches, or before the server had read its whole upload."""
         if self.lost or self.suspended or not self.away or "down" not in self.did:
             return False
         return self.away[-1].start.number > self.did["down"].start.number
@@ -196,7 +196,7 @@ class Visit:
 
 @dataclass
 class Round:
-    """One round, as its lines tell it."""
+    """One round."""
 
     open: Event
     visits: dict[str, Visit]
@@ -214,7 +214,7 @@ class Round:
 
     @property
     def useful(self) -> set[str]:
-        """The devices whose work is in the model: none of a failed round."""
+        """The devices whose work is in the model; none if the round failed."""
         return set() if self.failed else set(self.counted)
 
     def spent(self) -> dict[str, Spent]:
@@ -224,14 +224,14 @@ class Round:
 
     @property
     def stamp(self) -> Event | None:
-        """The line at whose time the round was over; None if it was not."""
+        """The line at whose time the round was over; None if it never was."""
         return self.close if self.failed else self.server["combine"].stop if "combine" in self.server else None
 
 
 def losses(round: Round) -> tuple[int, int]:
     """The least and the greatest number of devices that the server can have known to be lost at the close.
 
-    Who is perhaps lost may be lost or not: the record cannot tell.
+    They differ by the devices of which the record does not tell.
     """
     known, counted = round.visits.items(), round.counted
     others = [visit for name, visit in known if name not in counted and not visit.refused]

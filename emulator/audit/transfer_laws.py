@@ -1,4 +1,4 @@
-"""The laws of transfers: headers and round trips are those of the link, and no byte is faster than the link.  Pure."""
+"""Checks transfers: headers and round trips follow the link, and no byte is faster than the link.  Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from network.links.link import Link
 from network.links.tcp import Connection, Passage
 from network.links.trace import Direction
 
-CLOSE = 1e-6  # relative: what is computed from times
+CLOSE = 1e-6  # relative error of values that are computed from times
 
 
 def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
-    """Judges each device round by round, because a connection that one transfer leaves open serves the next."""
+    """Checks each device round by round, because a connection that one transfer leaves open serves the next."""
     did: dict[str, list[Stretch]] = {}
     for round in rounds.values():
         for name, visit in round.visits.items():
-            transfers = sorted(visit.all("down", "up"), key=lambda each: each.start.number)
+            transfers = sorted(visit.all("down", "up"), key=lambda transfer: transfer.start.number)
             did.setdefault(name, []).extend(transfers)
     for name, stretches in did.items():
         link = declared.links[name].starting(places(declared.seed)(name))
@@ -31,7 +31,7 @@ def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
 
 def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequence[Stretch]) -> Iterator[Fault]:
     connection: Connection | None = None
-    silent = -math.inf  # since when it has neither sent nor received
+    silent = -math.inf  # the end of the device's last transfer
     for stretch in stretches:
         start, left = stretch.start, stretch.announced - stretch.since
         if connection and device.presence.next_off(silent) < start.t:
@@ -40,7 +40,8 @@ def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequen
         way: Direction = "down" if stretch.phase == "down" else "up"
         latency = declared.server_link.latency
         passage = link.passage(way, left, start.t + waking, latency, connection)
-        yield from _wire(stretch, left, passage.wire)
+        if (wire := start.body.get("wire", left)) != passage.wire:
+            yield "scenario", start, f"{wire} bytes are on the wire; of {left} the link makes {passage.wire}"
         if declared.virtual:
             yield from _setup(stretch, waking, passage)
             yield from _pace(declared, stretch, waking, passage)
@@ -49,14 +50,8 @@ def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequen
             silent = stretch.end
 
 
-def _wire(stretch: Stretch, left: int, due: int) -> Iterator[Fault]:
-    said = stretch.start.body.get("wire", left)
-    if said != due:
-        yield "scenario", stretch.start, f"{said} bytes are on the wire; of {left} the link makes {due}"
-
-
 def _setup(stretch: Stretch, waking: float, passage: Passage) -> Iterator[Fault]:
-    """Before bytes flow the radio wakes up, and round trips set up the connection."""
+    """Checks the seconds before bytes flow: the radio wakes up, and round trips set up the connection."""
     due = waking + (passage.delay - passage.rtt / 2 if passage.rtt else 0.0)
     said = stretch.start.body.get("setup", 0.0)
     if abs(said - due) > CLOSE * due + slack(stretch.start.t):
@@ -64,7 +59,7 @@ def _setup(stretch: Stretch, waking: float, passage: Passage) -> Iterator[Fault]
 
 
 def _pace(declared: Declared, stretch: Stretch, waking: float, passage: Passage) -> Iterator[Fault]:
-    """At best it is alone on the device's link, and on the server's."""
+    """Checks that a transfer is not faster than one that is alone on the device's link and on the server's."""
     if stretch.stop is None or not stretch.moved:
         return
     server = declared.server_link.rate("up" if stretch.phase == "down" else "down")

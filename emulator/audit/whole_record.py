@@ -1,4 +1,4 @@
-"""Laws that need the whole record.  Pure."""
+"""Checks the laws that need the whole record: absences and overlaps.  Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from itertools import chain
 
 from emulator.audit.timeline import PHASES, Event, Round, Visit
 
-TOUCH = 1e-6  # s; stretches that overlap by no more touch: they are sums of floats
+TOUCH = 1e-6  # s; a shorter overlap is the rounding of float sums
 WORK = {"down": "a download", "compute": "computing", "up": "an upload", "off": "being off"}
-Fault = tuple[str, Event, str]  # the law, where, what
-Span = tuple[float, int, float, str]  # start, its line, end, what it is
+Fault = tuple[str, Event, str]  # the law, the line, a sentence
+Span = tuple[float, int, float, str]  # start, its line, end, kind
 
 
 def slack(t: float) -> float:
@@ -19,26 +19,29 @@ def slack(t: float) -> float:
 
 
 def absences(rounds: Iterable[Round]) -> Iterator[Fault]:
-    """One rule for work that an absence cuts, and one for transfers, hold for the whole run."""
+    """Checks that one rule for work that an absence cuts, and one for transfers, hold for the whole run."""
     rules: dict[bool, tuple[str, Event]] = {}
     visits = chain.from_iterable(round.visits.values() for round in rounds)
     cuts = chain.from_iterable(map(_cuts, visits))
-    for cut, rule in sorted(cuts, key=lambda each: each[0].number):
+    for cut, rule in sorted(cuts, key=lambda pair: pair[0].number):
         first, where = rules.setdefault(cut.event == "compute.cut", (rule, cut))
         if rule != first:
             yield "I7", cut, f"what is cut here is to {rule}, but what line {where.number} cuts is to {first}"
 
 
 def _cuts(visit: Visit) -> Iterator[tuple[Event, str]]:
-    """What absences have cut, and what is to become of it.  Who never comes back loses all by any rule."""
-    back = {away.start.t for away in visit.away if away.stop}  # of the absences that ended: when they began
+    """Yields each line in which an absence cut a device, and the rule it follows.
+
+    Skips a device that never comes back: it loses everything by any rule.
+    """
+    back = {away.start.t for away in visit.away if away.stop}  # the starts of absences that ended
     for stretch in visit.all(*PHASES):
         if stretch.stop and stretch.stop.body.get("why") == "off" and (stretch.then or stretch.end in back):
             yield stretch.stop, stretch.then or "be lost"
 
 
 def overlaps(rounds: Mapping[int, Round], now: float) -> Iterator[str]:
-    """A device does one thing at a time; what the record does not end lasts until `now`, where the record ends."""
+    """Checks that a device does one thing at a time.  A stretch without an end lasts until `now`, the record's end."""
     spans: dict[str, list[Span]] = {}
     for device, span in _spans(rounds, now):
         spans.setdefault(device, []).append(span)
@@ -47,8 +50,8 @@ def overlaps(rounds: Mapping[int, Round], now: float) -> Iterator[str]:
 
 
 def _spans(rounds: Mapping[int, Round], now: float) -> Iterator[tuple[str, Span]]:
-    """Each device, and all that it did."""
-    asked: dict[str, float] = {}  # device -> when it was next asked: it was online then
+    """Yields (device, span) for all stretches."""
+    asked: dict[str, float] = {}  # device -> when it was next asked, so online again
     for round in reversed(list(rounds.values())):
         for device, visit in round.visits.items():
             for stretch in chain(visit.earlier, visit.did.values(), visit.away):
@@ -60,7 +63,7 @@ def _spans(rounds: Mapping[int, Round], now: float) -> Iterator[tuple[str, Span]
 
 
 def _overlaps(spans: Iterable[Span]) -> Iterator[str]:
-    """Each stretch that begins before another has ended; one that lasts no time may stand where another begins."""
+    """Yields a sentence for each stretch that begins before another has ended; one of no length may touch another."""
     longest: Span | None = None
     for span in spans:
         start, number, end, what = span

@@ -1,4 +1,4 @@
-"""The laws of the cost of work: that of the declared FLOPs on the declared machine, with jitter and heat.  Pure."""
+"""Checks the cost of work: the declared FLOPs on the declared machine, with jitter and heat.  Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from emulator.audit.whole_record import Fault
 from emulator.pricing.bills import jitter, priced
 from emulator.record.work import Pieces, steps_of
 
-EXACT = 1e-9  # relative: what is computed from the same numbers
-CLOSE = 1e-6  # what is computed from times
+EXACT = 1e-9  # relative error of values that are computed from the same numbers
+CLOSE = 1e-6  # of values that are computed from times
 
 
 def faults(declared: Declared, rounds: Mapping[int, Round], written: int) -> Iterator[Fault]:
-    """Judges the work of all rounds.  `written`: the number of rounds for which work.jsonl is complete."""
+    """Checks the work of all rounds.  `written`: the number of rounds for which work.jsonl is complete."""
     for round in rounds.values():
         if round.open.round < written:
             yield from _work(declared, round)
@@ -26,30 +26,25 @@ def faults(declared: Declared, rounds: Mapping[int, Round], written: int) -> Ite
 
 
 def _work(declared: Declared, round: Round) -> Iterator[Fault]:
-    """What is computed is the declared work, at the machine's rate and with this round's jitter."""
+    """Checks that a round computes the declared work, at the machine's rate and with the round's jitter."""
+    number = round.open.round
     for name, visit in round.visits.items():
-        if did := visit.all("compute"):  # how that goes on: event_laws.py
-            yield from _of_device(declared, name, round.open.round, did[0])
+        if not (did := visit.all("compute")):
+            continue
+        device, duty = declared.devices[name], declared.works.device(name, number)
+        if duty:  # event_laws.py checks how work goes on after an absence
+            yield from _priced(
+                did[0], device, duty.pieces, jitter(steps_of(duty.pieces), device, declared.seed, number)
+            )
+        else:
+            yield "scenario", did[0].start, "work.jsonl does not say what was asked of the device"
     for what, stretch in round.server.items():
-        if stretch.start.body["phases"]:  # in a round with nothing to do work.jsonl has no line
-            yield from _of_server(declared, what, round.open.round, stretch)
-
-
-def _of_device(declared: Declared, name: str, round: int, did: Stretch) -> Iterator[Fault]:
-    device, duty = declared.devices[name], declared.works.device(name, round)
-    if duty:
-        factors = jitter(steps_of(duty.pieces), device, declared.seed, round)
-        yield from _priced(did, device, duty.pieces, factors)
-    else:
-        yield "scenario", did.start, "work.jsonl does not say what was asked of the device"
-
-
-def _of_server(declared: Declared, what: str, round: int, did: Stretch) -> Iterator[Fault]:
-    pieces = declared.works.server(what, round)
-    if pieces:
-        yield from _priced(did, declared.server, pieces, {})
-    else:
-        yield "scenario", did.start, f"work.jsonl does not say what the server's {what} is"
+        if not stretch.start.body["phases"]:  # work.jsonl has no line for a round without work
+            continue
+        if pieces := declared.works.server(what, number):
+            yield from _priced(stretch, declared.server, pieces, {})
+        else:
+            yield "scenario", stretch.start, f"work.jsonl does not say what the server's {what} is"
 
 
 def _priced(stretch: Stretch, device: Device, pieces: Pieces, factors: Mapping[str, float]) -> Iterator[Fault]:
@@ -59,13 +54,13 @@ def _priced(stretch: Stretch, device: Device, pieces: Pieces, factors: Mapping[s
     if not _alike(said, factors):
         yield "scenario", stretch.start, f"jitter is {said}; this round's is {dict(factors)}"
     due = {phase: value * said.get(phase, 1.0) * heat for phase, value in bill.seconds.items()}
-    for what, each in (("phases", bill.flops), ("seconds", due)):
-        if not _alike(body[what], each):
-            yield "scenario", stretch.start, f"{what} are {body[what]}; the work on this machine has {each}"
+    for what, priced_at in (("phases", bill.flops), ("seconds", due)):
+        if not _alike(body[what], priced_at):
+            yield "scenario", stretch.start, f"{what} are {body[what]}; the work on this machine has {priced_at}"
 
 
 def _heat(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
-    """Of each machine: its rate, and how it heats up as it computes, round after round."""
+    """Checks the rate of each machine, and its heat as it computes, round after round."""
     for stretch in (stretch for round in rounds.values() for stretch in round.server.values()):
         yield from _rate(stretch, declared.server)
     work: dict[str, list[Stretch]] = {}
@@ -98,4 +93,4 @@ def _throttled(declared: Declared, device: Device, stretches: Sequence[Stretch])
 
 
 def _alike(said: Mapping[str, Any], due: Mapping[str, float]) -> bool:
-    return said.keys() == due.keys() and all(abs(said[key] - each) <= EXACT * abs(each) for key, each in due.items())
+    return said.keys() == due.keys() and all(abs(said[key] - value) <= EXACT * abs(value) for key, value in due.items())

@@ -1,1 +1,1 @@
-"""What the server and the devices say to each other, written once for both worlds."""
+"""The conversation of server and devices, written once for both worlds."""

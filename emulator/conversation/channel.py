@@ -1,4 +1,4 @@
-"""The line between the server and one device: what all lines have in common, and the line within one process."""
+"""The line between the server and one device: the part that all lines share, and the line within one process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from emulator.record.call import Call
 from emulator.worlds.interface import Cancelled, Lost, Parcel, Signal, Unread, World
 from network.links.trace import Direction
 
-BROKEN = "broken"  # in the record: why something was cut
-LOST, UNREAD = object(), object()  # in place of a parcel: the way was cut here, before or after its last byte
+BROKEN = "broken"  # the reason of a cut, in the record
+LOST, UNREAD = object(), object()  # take a parcel's place: the transfer was cut before, or after, its last byte
 
 
 class Inbox:
-    """A queue of items that have arrived and are not read yet.  A reader that is cancelled takes no item with it."""
+    """A queue of items that have arrived and are not read yet.  A cancelled reader takes no item."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -45,8 +45,7 @@ class Inbox:
 
 
 class Line:
-    """The server's end of a line (interface.ServerEnd).  A subclass says how a parcel, a stop or a loss reaches the
-    device."""
+    """The server's end of a line (interface.ServerEnd).  Subclasses deliver parcels, stops and losses."""
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         self.world = world
@@ -62,19 +61,19 @@ class Line:
         raise NotImplementedError
 
     def push(self, item: Any) -> None:
-        """Gives the device a parcel that has arrived, None for stop, or LOST."""
+        """Gives the device a parcel that has arrived, None to stop it, or LOST."""
         raise NotImplementedError
 
     def rests(self) -> None:
-        """The device says that it has nothing more to do."""
+        """Notes that the device has nothing more to do."""
         self.resting = True
         if self.rested:
             self.rested.set()
             self.rested = None
 
     def replied(self, parcel: Parcel) -> None:
-        """A reply has arrived.  The device is done if the reply answers the last request."""
-        self.traffic.flying.pop(self.name, None)  # it is answered once
+        """Takes a reply that has arrived.  The device rests if the reply answers the last request."""
+        self.traffic.flying.pop(self.name, None)  # one reply for each request
         self.replies.put(parcel)
         if parcel.header["round"] == self.asked:
             self.rests()
@@ -100,15 +99,15 @@ class Line:
         if not for_good and (self.traffic.suspend(self.name) or self.attendant.bench.suspend(self._landed("down"))):
             return
         self.traffic.lose(self.name)
-        self.attendant.vanish()  # power and radio go at this instant, whatever the device has been told
-        if self._landed("up"):  # the server has all of its reply, and will have read it in a moment
+        self.attendant.vanish()  # power and radio go at this instant, even if the device has yet to hear of it
+        if self._landed("up"):  # the server has the whole reply, and is about to read it
             return
         self.push(LOST)
         if self.replies.reader:
             self.replies.put(LOST)
 
     def broken(self) -> None:
-        """The connection has ended, though the device has not gone offline: what is under way is lost."""
+        """Loses the transfer and the work under way: the connection has ended, though the device is online."""
         if self.attendant.off or self.resting:
             return
         if flight := self.traffic.flying.get(self.name):
@@ -122,14 +121,17 @@ class Line:
         self.attendant.bench.go_on()
 
     def _landed(self, direction: Direction) -> bool:
-        """Down: the device has all of a request, and has sent nothing of its reply.  Up: of that, nothing was read."""
+        """True if the last transfer went this way and its last byte has arrived.
+
+        Down: the device has the whole request and has not begun its reply.  Up: the server has not read the reply.
+        """
         flight = self.traffic.flying.get(self.name)
         return flight is not None and flight.landed and flight.direction == direction
 
     async def fly(self, flight: Flight) -> None:
-        """Returns when the parcel has arrived at a device that is still there."""
+        """Waits until the parcel has arrived.  Raises Lost if the device has gone offline."""
         await flight.wait()
-        if self.attendant.off:  # it went in the very instant of the last byte
+        if self.attendant.off:  # it went offline in the instant of the last byte
             raise Lost("off")
 
     def launch(self, direction: Direction, parcel: Parcel) -> Flight:
@@ -145,7 +147,7 @@ class Line:
 
 
 class MemoryLine(Line):
-    """A line with both ends in one process: bytes are charged for and not copied.  `device` is the device's end."""
+    """A line with both ends in one process: bytes are charged and not copied.  `device` is the device's end."""
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         super().__init__(world, traffic, attendant)

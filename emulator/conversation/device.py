@@ -16,29 +16,28 @@ from network.wire import envelope
 
 @dataclass
 class Home:
-    """What a device keeps between rounds.
+    """The memory that a device keeps between rounds.
 
-    Some of it may be kept only if the upload was counted.  That part is pending, with its round, until the next request
-    comes.  Each request names the last counted round of this device, so a lost acknowledgement does no harm.
+    A part may be kept only if the upload was counted.  It is pending, with its round, until the next request.  Each
+    request names the last counted round of this device, so a lost acknowledgement does no harm.
     """
 
     memory: Stored = EMPTY
     pending: tuple[int, Stored] | None = None
-    entered: tuple[int, Stored] | None = None  # the last round that it was asked in, and the memory that it came with
+    entered: tuple[int, Stored] | None = None  # the last round that asked the device, and its memory as that began
 
     def before(self, round: int, counted: int | None) -> Stored:
-        """The device's memory when it was asked in this round, or, if it was not, when it would have been asked with an
-        acknowledgement of the round `counted`."""
+        """The memory as this round asked the device; if it did not, as the acknowledgement of `counted` leaves it."""
         if self.entered and self.entered[0] == round:
             return self.entered[1]
         return self.after(counted)
 
     def after(self, counted: int | None) -> Stored:
-        """The memory once the device has heard that `counted` was its last counted round."""
+        """The memory after the device has heard that `counted` was its last counted round."""
         return self.pending[1] if self.pending and self.pending[0] == counted else self.memory
 
     def settle(self, counted: int | None) -> None:
-        """Keeps the pending part if `counted` is its round; drops it otherwise."""
+        """Keeps the pending part if `counted` is its round, and drops it otherwise."""
         self.memory, self.pending = self.after(counted), None
 
     def keep(self, round: int, done: Trained) -> None:
@@ -69,14 +68,14 @@ class Attendant:
         self.notes = notes
         self.trainings = trainings
         self.home = Home()
-        self.ticket: tuple[int, Ticket] | None = None  # round, its training
-        self.refusal: tuple[int, str] | None = None  # round, why it cannot take part
+        self.ticket: tuple[int, Ticket] | None = None  # (round, its training)
+        self.refusal: tuple[int, str] | None = None  # (round, why the device cannot take part)
         self.off = False  # it has gone offline since it was last asked
         self.work: Task | None = None  # its answer to the last request
-        self.heard: list[Parcel | None] = []  # what it has yet to turn to, while it ends that
+        self.heard: list[Parcel | None] = []  # requests and stops (None) that wait while it ends that answer
 
     def hear(self, channel: TellingEnd, parcel: Parcel | None) -> None:
-        """A request has arrived, or None: it is to stop what it does."""
+        """Takes a request that has arrived, or None: a stop."""
         if parcel and not self.heard and (self.work is None or self.work.ended):
             self.work = self.world.start(self._answer(channel, parcel), soon=False)
             return
@@ -85,14 +84,14 @@ class Attendant:
             self.world.start(self._heed(channel), soon=False)
 
     async def _heed(self, channel: TellingEnd) -> None:
-        """Turns to what it has heard, one thing after the other."""
+        """Handles the requests and stops that it has heard, in order."""
         while self.heard:
             await self._turn_to(channel, self.heard[0])
             if self.heard.pop(0) is None and not self.heard:
                 channel.rests()
 
     async def attend(self, channel: AskedEnd) -> None:
-        """Asks what has arrived, again and again.  It never returns; it is cancelled when the run ends."""
+        """Receives and handles requests and stops for ever; it is cancelled when the run ends."""
         resting = True
         while True:
             try:
@@ -100,22 +99,25 @@ class Attendant:
             except Lost:
                 parcel = None
             await self._turn_to(channel, parcel)
-            resting, parcel = parcel is None, None  # a device that waits keeps no download
+            resting, parcel = parcel is None, None  # a waiting device keeps no download
 
     async def _turn_to(self, channel: DeviceEnd, parcel: Parcel | None) -> None:
-        """Stops what it does, and answers this request, or does nothing."""
+        """Stops the present answer, and starts to answer this request, if there is one."""
         if self.work:
             await self.work.cancel()
         self.work = self.world.start(self._answer(channel, parcel)) if parcel else None
 
     def take(self, parcel: Parcel) -> None:
-        """Starts the real training for this request; its inputs are fixed now, whenever the bytes will arrive."""
+        """Starts the real training for this request.  Its inputs are fixed now, before the bytes arrive."""
         round, counted = parcel.header["round"], parcel.header["counted"]
         assert isinstance(round, int)
         assert not isinstance(counted, str)
         self.home.settle(counted)
         self.home.entered = (round, self.home.memory)
-        if why := self._refusal(Call(self.name, round), parcel):
+        duty = self.costs.duty(self.name, round, parcel.sizes, self.home.memory.sizes)
+        if duty:
+            self.bench.record.duty(Call(self.name, round), duty)
+        if why := self.costs.refusal(self.name, round, duty):
             self.refusal = (round, why)
             self.trainings.forget(self.name)
             return
@@ -123,19 +125,19 @@ class Attendant:
         self.ticket = (round, ticket)
 
     def drop(self) -> None:
-        """Drops the training that was handed in: the request will not arrive, or its work is stopped."""
+        """Cancels the submitted training: the request will not arrive, or its work is stopped."""
         if self.ticket:
             self.ticket[1].cancel()
             self.ticket = None
 
     def vanish(self, why: str = "off") -> None:
-        """The device goes offline for good: it stops computing and will not continue its work."""
+        """Takes the device offline for good: it stops computing and will not continue its work."""
         self.off = True
         if self.bench.cut(why):
             self.drop()
 
     def asked(self) -> None:
-        """The server sends a request to the device, so the device is online."""
+        """Notes that the server sends a request to the device, so the device is online."""
         self.off = False
         self.bench.go_on()
 
@@ -152,7 +154,12 @@ class Attendant:
             return
         assert self.ticket
         call, ticket = Call(self.name, round), self.ticket[1]
-        done = await self._compute(call, parcel, ticket)
+        bill = self.costs.device(self.name, round, parcel.sizes, self.home.memory.sizes)
+        try:
+            done = await self.bench.do(call, bill, ticket)
+        except Cancelled:
+            ticket.cancel()
+            raise
         self.ticket = None
         self.home.keep(round, done)
         self.notes[call] = done.learnt
@@ -163,19 +170,4 @@ class Attendant:
         try:
             await channel.send(Parcel.of(header, message))
         except Lost:
-            pass  # the record says so, and the server knows
-
-    def _refusal(self, call: Call, parcel: Parcel) -> str | None:
-        """Why it cannot take part: its memory is too small for what it would have to hold at once."""
-        duty = self.costs.duty(self.name, call.round, parcel.sizes, self.home.memory.sizes)
-        if duty:
-            self.bench.record.duty(call, duty)
-        return self.costs.refusal(self.name, call.round, duty)
-
-    async def _compute(self, call: Call, parcel: Parcel, ticket: Ticket) -> Trained:
-        bill = self.costs.device(self.name, call.round, parcel.sizes, self.home.memory.sizes)
-        try:
-            return await self.bench.do(call, bill, ticket)
-        except Cancelled:
-            ticket.cancel()
-            raise
+            pass  # the record has it, and the server knows

@@ -1,4 +1,4 @@
-"""Requests and replies: what one device is asked in one round, and whether its reply is sound."""
+"""Requests and replies: sends a device its request of a round, and checks its reply."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from network.wire import form
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a reply does not count; `text` is one line without the device's name.
+    """The reason for which a reply does not count; `text` is one line without the device's name.
 
     `kind`: the device itself refuses (too little memory), it reports a wrong number of examples, the message has the
     wrong form, or a value in it is not finite.
@@ -32,12 +32,14 @@ class Judge(Protocol):
     """Decides which replies are sound."""
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
-        """Why a reply that the device has not refused itself is not sound; None if it is sound."""
+        """The fault of a reply that is no refusal by the device; None if it is sound."""
 
 
 class Soundness:
-    """The judge of a real run.  A sound reply reports a possible number of examples, and its message has the shapes of
-    this round and finite values only."""
+    """The judge of a real run.
+
+    A sound reply reports a possible number of examples, and its message has this round's shapes and finite values.
+    """
 
     def __init__(self, lab: Lab, run: Run) -> None:
         self.lab, self.run = lab, run
@@ -94,24 +96,19 @@ class Exchange:
             raise
 
     def _weigh(self, play: Play, name: str, reply: Parcel) -> None:
-        """Whether a reply that has arrived is sound, and in time."""
-        round = play.round
-        refusal = self._refusal(play, name, reply)
+        """Counts a reply that has arrived if it is sound and in time; refuses an unsound one."""
+        why = reply.header.get("refusal")
+        refusal = Refusal("device", str(why)) if why else self.judge.refusal(play, name, reply)
         if refusal:
             self._refuse(play, name, refusal)
-        elif round.count(name):
+        elif play.round.count(name):
             examples = reply.header["examples"]
             assert isinstance(examples, int)
             play.replies[name], play.uploads[name] = examples, reply.message.ref
 
     def _refuse(self, play: Play, name: str, refusal: Refusal) -> None:
-        """A refusal after the close changes nothing: the device is late."""
+        """Records a refusal.  After the close it changes nothing: the device is late."""
         if play.round.reason is None:
             self.last = self.record.refused(Call(name, play.round.number), refusal.kind, refusal.text)
             play.round.refuse(name)
             play.not_finite += refusal.kind == "values"
-
-    def _refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
-        if why := reply.header.get("refusal"):
-            return Refusal("device", str(why))
-        return self.judge.refusal(play, name, reply)

@@ -1,10 +1,9 @@
-"""Words and messages on a WebSocket, at the pace of the modelled links.  With sockets.py the only file that sleeps for
-real.
+"""Words and messages on a WebSocket, at the pace of the modelled links.  Only this file and sockets.py sleep for real.
 
 A word is a text frame.  A message is a text frame with its length in bytes, in decimal, and then its bytes in binary
-frames, as the links let them through; words may come between these.  Another length drops what has come of a message.
+frames, as the links let them through; words may come between these.  Another length drops an unfinished message.
 
-Bytes from the network are hostile: sizes are bounded before they are read, nothing is inflated, and what is decoded
+Bytes from the network are hostile: sizes are bounded before they are read, nothing is inflated, and decoded messages
 must be of a closed form (network/wire/payload.py), with shapes and dtypes of the model and finite values (exchange.py).
 """
 
@@ -23,20 +22,19 @@ from emulator.worlds.interface import Lost, Parcel
 from network.wire import envelope, payload
 from network.wire.form import Refused
 
-TICK = 0.01  # s of real time between two looks at how many bytes the links let through
+TICK = 0.01  # s of real time after which to look again how many bytes the links let through
 HEADER = 4100  # bytes: the largest header of an envelope, with its length
 DIGITS = 12  # of a length
 
 
 class Arrived:
-    """A message that has come over a socket (interface.Message); the store gets it when somebody asks for its Ref."""
+    """A message that has arrived over a socket (interface.Message); asking for its Ref puts it into the store."""
 
     def __init__(self, view: payload.View, store: Store) -> None:
         self.view, self.store = view, store
         self.sizes = view.sizes
 
     def check(self, form: UploadForm) -> None:
-        """See interface.Message."""
         self.view.check(form.shapes, form.constants)
 
     @cached_property
@@ -47,8 +45,7 @@ class Arrived:
 class Peer:
     """The other end of a WebSocket.
 
-    It may say these `words`, and send messages whose bodies have `largest` bytes at most and whose headers have these
-    two `numbers`.
+    It may send these `words`, and messages of at most `largest` bytes and these two `numbers` in their header.
     """
 
     def __init__(
@@ -61,17 +58,17 @@ class Peer:
     ) -> None:
         self.socket, self.words, self.numbers = socket, words, numbers
         self.limit, self.store = largest + HEADER, store
-        self.length, self.data = 0, bytearray()  # of the message that is coming: its length, and what has come of it
+        self.length, self.data = 0, bytearray()  # of the message that is arriving: its length, and its bytes so far
 
     async def say(self, word: str) -> None:
-        """Raises Lost if the connection has ended."""
+        """Sends a word.  Raises Lost if the connection has ended."""
         try:
             await self.socket.send_str(word)
         except ConnectionError as error:
             raise Lost(str(error)) from None
 
     async def send(self, parcel: Parcel, flight: Flight) -> None:
-        """Returns when the flight has landed and all is sent; raises Lost if it is cut, or the connection has ended."""
+        """Sends a message at the pace of its flight.  Raises Lost if that is cut, or the connection has ended."""
         data = envelope.pack(parcel.header, read(self.store, parcel.message.ref).data)
         await self.say(str(len(data)))
         try:
@@ -81,9 +78,9 @@ class Peer:
             raise Lost(str(error)) from None
 
     async def hear(self) -> Parcel | str:
-        """The next word or message.  Raises Lost when the connection ends, and Refused for what is neither.
+        """The next word or message.  Raises Lost when the connection ends, and Refused for anything else.
 
-        One who is cancelled while it waits takes nothing with it.
+        A cancelled reader loses no bytes.
         """
         while True:
             frame = await self.socket.receive()
@@ -110,29 +107,29 @@ class Peer:
 
 
 async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
-    """The bytes, at the pace at which the modelled links carry them.  Raises Lost if the flight is cut."""
+    """Yields the bytes at the pace at which the modelled links carry them.  Raises Lost if the flight is cut."""
     arrival = asyncio.ensure_future(flight.signal.wait())
     sent = 0
     try:
         while sent < len(data):
-            await asyncio.wait([arrival], timeout=TICK)  # always: a chunk for every byte would leave no time to others
+            await asyncio.wait([arrival], timeout=TICK)  # even if bytes are ready: a chunk for each would take all time
             if arrival.done():
                 arrival.result()
-            # The last byte waits until the flight has landed and is written down: nobody may count it before.
+            # The last byte waits until the record has the flight's end: the reply must not count before.
             allowed = len(data) if flight.landed else min(flight.carried(), len(data) - 1)
             if allowed > sent:
                 yield data[sent:allowed]
                 sent = allowed
     finally:
         if not arrival.cancel() and not arrival.cancelled():
-            arrival.exception()  # the flight may be cut while a chunk is written: asyncio wants to see that
+            arrival.exception()  # the flight may be cut while a chunk is written; unread, asyncio would warn
 
 
 def _parcel(data: bytes, names: tuple[str, str], store: Store) -> Parcel:
-    """A message with these two numbers; a reply may say beside them why it is a refusal."""
+    """Decodes a message with these two numbers in its header; a reply's header may also hold a refusal."""
     header, body = envelope.unpack(data)
     why = header.get("refusal", "") if "examples" in names else ""
-    if type(why) is not str or not why.isprintable():  # it will be shown on a terminal
+    if type(why) is not str or not why.isprintable():  # a terminal will show it
         raise Refused("the header's refusal must be printable text")
     numbers = header.keys() - {"refusal"} if why else header.keys()
     if numbers != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):

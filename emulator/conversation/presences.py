@@ -1,4 +1,4 @@
-"""Which devices are offline: those of open rounds are watched as they go offline and come back."""
+"""Watches the devices of open rounds as they go offline and come back."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from emulator.record.call import Call
 from emulator.record.record import Record
 from emulator.worlds.interface import ServerEnd, World
 
-RESTARTS = 10_000  # of one device in one round: its sessions are shorter than what it has to do in one
+RESTARTS = 10_000  # of one device in one round: its sessions are too short for its work or transfer
 
 
 class Presences:
-    """Writes down when a device of an open round goes offline and comes back, and tells its line.
+    """Records when a device of an open round goes offline and comes back, and tells its line.
 
     Nothing else decides that a device is off.  `patient`: a round has no deadline, so it waits for every device.
-    `stragglers` are the devices that go on after the close of their round; its owner keeps the mapping up to date.
+    `stragglers` are the devices that go on after the close of their round; the server keeps the mapping up to date.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Presences:
                 play.watches[name] = self.world.start(self._watch(play, name))
 
     def gone(self, play: Play, name: str) -> bool:
-        """Whether the device's absence is in the record although the task that asks it has not noticed yet."""
+        """True if the record has the device's absence; the task that asks it may not have noticed yet."""
         trip = self.record.trips[Call(name, play.round.number)]
         return trip.gone or (trip.down is None and name in play.away)
 
@@ -70,10 +70,10 @@ class Presences:
             off = presence.next_off(back)
 
     async def _watched(self, play: Play, call: Call) -> bool:
-        """Whether a device is in an open round, or at it after the close.
+        """True if a device is in an open round, or still busy after its close.
 
-        While a round closes, which over sockets takes milliseconds, nothing is written of anybody: what has not begun
-        by then would be of neither side of the close.
+        Waits while a round closes, which takes milliseconds over sockets: a change meanwhile would be on neither side
+        of the close.
         """
         if play.round.reason is None:
             return True
@@ -82,20 +82,21 @@ class Presences:
         return trip is not None and trip.busy
 
     def _expect_an_end(self, play: Play, call: Call) -> None:
-        """Raises RunFailed where all that is waited for begins again for ever, as no session is long enough."""
+        """Raises RunFailed if all awaited devices begin again for ever, because no session is long enough.
+
+        In an open round those are the devices that have not ended; after its close the stragglers, if no other device
+        is left to ask.
+        """
         times = self.record.trips[call].restarts
         if not self.patient or times < RESTARTS:
             return
-        awaited = self._awaited(play)
-        if awaited and all(self.record.trips[each].restarts >= RESTARTS for each in awaited):
+        awaited: list[Call] = []
+        if play.round.reason is None:
+            awaited = [Call(name, play.round.number) for name in play.running]
+        elif len(self.stragglers) == len(self.fleet):
+            awaited = [Call(name, late.round.number) for name, late in self.stragglers.items()]
+        if awaited and all(self.record.trips[waiting].restarts >= RESTARTS for waiting in awaited):
             raise RunFailed(
                 f"{call.device} went offline {times} times in round {call.round + 1} and began again each time; "
                 f"give longer sessions, `when_off: pause`, `transfers: resume`, or a deadline_s"
             )
-
-    def _awaited(self, play: Play) -> list[Call]:
-        """Of an open round those who have not answered; after its close the stragglers, if there is nobody to ask."""
-        if play.round.reason is None:
-            return [Call(name, play.round.number) for name in play.running]
-        stuck = len(self.stragglers) == len(self.fleet)
-        return [Call(name, late.round.number) for name, late in self.stragglers.items()] if stuck else []

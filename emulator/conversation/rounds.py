@@ -1,4 +1,4 @@
-"""Which replies count in a round, and when the round is over.  No clock and no I/O: callers report what happens."""
+"""Decides which replies count in a round, and when it closes.  No clock and no I/O: callers report the events."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class RoundRules:
     ask: int  # devices asked; more than `needed` is over-selection
     deadline: float | None = DEFAULT.deadline_s  # s after the round opened
     min_replies: int = DEFAULT.min_replies  # with fewer the model stays and the round has failed
-    cycle_seconds: float | None = DEFAULT.cycle_s  # cycle c comes c times so late; None: as it is wanted
-    finish_stragglers: bool = DEFAULT.stragglers == "finish"  # after the close, not stop them
-    computing: str = DEFAULT.when_off  # lose | pause | restart: what becomes of it when its device goes offline
-    transfers: str = DEFAULT.transfers  # lose | restart | resume: the same of them
+    cycle_seconds: float | None = DEFAULT.cycle_s  # s from one cycle's data to the next; None: there when wanted
+    finish_stragglers: bool = DEFAULT.stragglers == "finish"  # False: they stop at the close
+    computing: str = DEFAULT.when_off  # lose | pause | restart, after the device was offline
+    transfers: str = DEFAULT.transfers  # lose | restart | resume, after the device was offline
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Round:
     reason: Reason | None = None  # why it closed; None while open
 
     def count(self, name: str) -> bool:
-        """A sound reply has arrived; False if it is too late to count."""
+        """Counts a sound reply that has arrived; False if it is too late."""
         if self.reason is not None:
             return False
         self.counted.append(name)
@@ -49,25 +49,25 @@ class Round:
         return True
 
     def lose(self, name: str) -> None:
-        """The device went offline.  After the close this changes nothing: the device is late."""
+        """Notes that the device went offline.  After the close this changes nothing: the device is late."""
         if self.reason is None:
             self.lost.add(name)
             self._look()
 
     def refuse(self, name: str) -> None:
-        """Its reply has arrived but is not sound."""
+        """Notes that the device's reply has arrived but is not sound."""
         if self.reason is None:
             self.refused.add(name)
             self._look()
 
     def vanished(self, names: set[str]) -> None:
-        """These devices went offline before the close was written, but after it was decided."""
+        """Notes that these devices went offline after the close was decided, but before it was recorded."""
         self.lost |= names
         if self.reason in ("first", "deadline") and self._all_heard:
             self.reason = "all"
 
     def expire(self) -> None:
-        """The deadline has passed."""
+        """Closes the round, because its deadline has passed."""
         if self.reason is None:
             self._close("deadline")
 

@@ -1,13 +1,13 @@
 """The server's half of the conversation, written once for both worlds.
 
 A round: request (server work) -> download -> train -> upload -> combine (server work) -> stamp `time_s`;
-then the model is evaluated, in no time.  Who counts is decided in rounds.py.
+then the model is evaluated, in no time.  rounds.py decides which replies count.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -38,7 +38,7 @@ Plan = Callable[[Play, Mapping[str, Parcel]], None]
 
 
 class Server:
-    """Serves the rounds of one run.  `judge` says which replies are sound; `plan` is told what each round sends."""
+    """Serves the rounds of one run.  `judge` checks the replies; `plan` gets the messages that each round sends."""
 
     def __init__(
         self,
@@ -60,18 +60,18 @@ class Server:
             len(self.names) <= EACH and all(device.presence.always for device in lab.fleet.values())
         )
         self.counted: dict[str, int] = {}  # device -> its last counted round
-        self.stragglers: dict[str, Play] = {}  # devices that work on after the close of their round
-        self.freed = world.signal()  # a straggler has ended
+        self.stragglers: dict[str, Play] = {}  # devices that go on after the close of their round, and that round
+        self.freed = world.signal()  # set when a straggler has ended
         self.presences = Presences(world, lab.fleet, record, line, self.stragglers, patient=rules.deadline is None)
         self.exchange = Exchange(line, record, judge or Soundness(lab, run))
         self.plan = plan
         self.time = 0.0  # time_s of the round before
 
     async def serve(self, after: After) -> None:
-        """Plays the rounds that the rules allow.  `after` gets each round with the model that came out of it, and first
-        of all the initial model (with a Play of round -1); it returns False to end the run.
+        """Plays the rounds that the rules allow.
 
-        Raises RunFailed if three rounds in a row fail, or if no device will ever be online again.
+        `after` gets the initial model (with a Play of round -1), and then each round with its new model; it returns
+        False to end the run.  Raises RunFailed if three rounds in a row fail, or if no device will be online again.
         """
         self.state: State = await self.world.uncharged(self.world.submit(start, self.run))
         going_on = await after(self._play_of(-1, ()), self.state)
@@ -79,7 +79,7 @@ class Server:
             await self._rounds(after, going_on)
         finally:
             late = list(self.stragglers.items())
-            # No line may say that a device is back while it is stopped: nothing of it would go on.
+            # Presences end first: the record must not bring a device back that is being stopped.
             await self._end_all([play.watches[name] for name, play in late if name in play.watches])
             await self._end_all([play.asks[name] for name, play in late])
 
@@ -96,7 +96,7 @@ class Server:
             number += 1
 
     async def _next_cycle(self, number: int) -> None:
-        """Waits for the time slice whose data this round is the first to train on, if it is yet to come."""
+        """Waits for the time slice of data with which this round is the first to train, if it is yet to come."""
         training = self.algorithm.training
         cycle, seconds = training.cycle(number), self.rules.cycle_seconds
         if seconds is None or not number or training.cycle(number - 1) == cycle:
@@ -115,7 +115,7 @@ class Server:
         )
 
     async def _cohort(self, number: int) -> tuple[Sequence[str], Sequence[str]]:
-        """The devices that this round asks, and those among which it chose."""
+        """Returns the devices that this round asks, and the devices from which it chose."""
         root = seed(self.run.seed, "cohort", number)  # without the label: all algorithms of a seed ask the same devices
         few = self.rules.ask if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
         names = await self._roll_call(root, few)
@@ -124,36 +124,27 @@ class Server:
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
         """The devices that are online and idle, sorted; waits while there are none.
 
-        Of a large fleet, where that does for the algorithm, `few` of them: the first in an order that `root` draws, so
-        that any of those online are as likely to be asked as any others, and hardly any others are made.
+        `few`: returns as many of a large fleet, the first in an order that `root` draws.  So every online device is
+        equally likely, and hardly any device is built that is not asked.
         """
+        fleet = self.lab.fleet
         while True:
             if self.always_on and not self.stragglers:
-                return self.names  # as it is: the cost of a round must not grow with the fleet
-            now = self.world.now()
-            if names := self._online(now, root, few):
-                return names
-            await self._someone(self._next_on(now) - now)
-
-    def _online(self, now: float, root: int, few: int | None) -> list[str]:
-        names = self._shuffled(root) if few else self.names
-        fleet = self.lab.fleet
-        idle = (name for name in names if name not in self.stragglers)
-        online = (name for name in idle if self.always_on or fleet[name].presence.on(now))
-        return sorted(islice(online, few))
-
-    def _shuffled(self, root: int) -> Iterable[str]:
-        order = np.random.default_rng(root).permutation(len(self.names))
-        return (self.names[number] for number in order)
-
-    def _next_on(self, now: float) -> float:
-        """When the first of the idle devices is online; inf if none ever is."""
-        fleet = self.lab.fleet
-        idle = (name for name in self.names if name not in self.stragglers)
-        return min((fleet[name].presence.next_on(now) for name in idle), default=math.inf)
+                return self.names  # unchanged: the cost of a round must not grow with the fleet
+            now, names = self.world.now(), iter(self.names)
+            if few:
+                order = np.random.default_rng(root).permutation(len(self.names))
+                names = (self.names[number] for number in order)
+            idle = (name for name in names if name not in self.stragglers)
+            online = (name for name in idle if self.always_on or fleet[name].presence.on(now))
+            if cohort := sorted(islice(online, few)):
+                return cohort
+            idle = (name for name in self.names if name not in self.stragglers)
+            back = min((fleet[name].presence.next_on(now) for name in idle), default=math.inf)
+            await self._someone(back - now)
 
     async def _someone(self, seconds: float) -> None:
-        """Waits until a device comes back, or a straggler ends."""
+        """Waits until a device comes back, in `seconds` (inf: never), or a straggler ends."""
         if seconds == math.inf and not self.stragglers:
             raise RunFailed(
                 f"after second {self.world.now():.0f} no device is ever online; look at `presence` of the fleet"
@@ -168,7 +159,7 @@ class Server:
             pass
 
     def _play_of(self, number: int, cohort: Sequence[str]) -> Play:
-        more = len(cohort) > self.rules.ask  # the algorithm wants them all, not only the first
+        more = len(cohort) > self.rules.ask  # the algorithm waits for all its devices
         rules = replace(self.rules, needed=len(cohort)) if more else self.rules
         round = Round(number, cohort, rules, self.world.now())
         signals = self.world.signal(), self.world.signal()
@@ -186,12 +177,12 @@ class Server:
         self.time = play.closed = await self._close(play)
         if not play.round.failed:
             self.time = await self._combine(play)
-        play.uploads.clear()  # they are needed no more
+        play.uploads.clear()
         play.stamp = self.time
         return play
 
     async def _request(self, play: Play) -> Opening:
-        """Opens the round on the server; an importance that is estimated is charged to this round."""
+        """Does the server's work that opens a round; it may estimate an importance, which this round is charged."""
         round = play.round
         ticket = self.world.submit(request, self.run, round.number, self.state.message, tuple(round.asked))
         bill = self.costs.request(round.number)
@@ -204,7 +195,7 @@ class Server:
         return opening
 
     async def _hear(self, play: Play, opening: Opening) -> None:
-        """Asks the cohort; returns when the round has closed."""
+        """Asks the cohort, and waits until the round has closed."""
         parcels = self._parcels(play, opening)
         self.plan(play, parcels)
         for name, parcel in parcels.items():
@@ -219,7 +210,7 @@ class Server:
             play.round.expire()
 
     def _parcels(self, play: Play, opening: Opening) -> dict[str, Parcel]:
-        """The requests, by device; most get the same."""
+        """The requests, by device; most devices share one."""
 
         @cache
         def parcel(counted: int | None, own: str | None) -> Parcel:
@@ -236,7 +227,7 @@ class Server:
             self.freed.set()
 
     async def _close(self, play: Play) -> float:
-        """Tells the others to stop, or with `stragglers: finish` lets them end, and writes who counted; its time."""
+        """Records the close, and returns its time.  Other devices stop, or finish under `stragglers: finish`."""
         running = play.running
         if self.rules.finish_stragglers:
             self.stragglers.update(dict.fromkeys(running, play))
@@ -253,7 +244,7 @@ class Server:
             await self.world.together([task.cancel() for task in tasks])
 
     async def _combine(self, play: Play) -> float:
-        """Closes the round on the server: the new model; when it was there."""
+        """Combines the replies into a new model; returns the time at which the model was ready."""
         number = play.round.number
         replies = {name: (play.uploads[name], play.replies[name]) for name in sorted(play.replies)}
         ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)

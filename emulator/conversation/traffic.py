@@ -1,6 +1,6 @@
-"""All transfers of a run: the links that they share set their pace, and each leaves lines in the record.
+"""All transfers of a run: the links that they share set their pace, and the record gets their lines.
 
-Both worlds use it, so both have the same physics; only the clock that drives it differs.
+Both worlds use it, so both have the same physics; only their clocks differ.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 
 class Lane:
-    """All shared links in one direction (in both, where both meet): a model of them, driven by the clock."""
+    """A model of the shared links in one direction (in both, if they meet), driven by the clock."""
 
     def __init__(self, world: World, fluid: Fluid | Windows, back: Direction | None = None) -> None:
         self.world = world
         self.fluid = fluid
-        self.back = back  # which direction goes back in the fluid, where it has both
+        self.back = back  # the direction that the fluid takes as its way back, if it has both
         self.flights: dict[int, Flight] = {}
-        self.alarm = math.inf  # when the clock will next look here
-        self.alarms: set[float] = set()  # all that are set: those before are passed over when their time has come
+        self.alarm = math.inf  # the next time at which to look for arrivals
+        self.alarms: set[float] = set()  # all that the clock has; any but `alarm` is ignored when it rings
 
     def open(self, flight: Flight, last: bool) -> None:
-        """Takes a flight into the lane.  `last`: who calls does nothing else at this instant."""
+        """Takes a flight into the lane.  `last`: the caller does nothing else at this instant."""
         now, passage = self.world.now(), flight.passage
         if now > self.fluid.now:
             now = self.advance()  # a real clock has gone on since
@@ -57,7 +57,7 @@ class Lane:
             self._wake_at(now)
 
     def close(self, flight: Flight) -> float:
-        """Takes a flight out of the lane.  Returns how many of its bytes on the wire had gone through."""
+        """Takes a flight out of the lane.  Returns the bytes on the wire that had gone through."""
         if self.flights.pop(flight.number, None) is None:
             return float(flight.passage.wire) if flight.landed else 0.0
         carried = self.fluid.close(self.world.now(), flight.number)
@@ -65,14 +65,14 @@ class Lane:
         return carried
 
     def carried(self, flight: Flight) -> float:
-        """How many of a flight's bytes on the wire have gone through by now."""
-        now = self.advance()  # first: to look ahead of its time, the fluid would have to be copied
+        """The bytes on the wire of a flight that have gone through by now."""
+        now = self.advance()  # the fluid cannot look ahead of its own time
         if flight.number in self.flights:
             return self.fluid.carried(now, flight.number)
         return float(flight.passage.wire) if flight.landed else 0.0
 
     def advance(self) -> float:
-        """Advances the fluid model to the present time, which it returns, and lands what has arrived."""
+        """Advances the fluid model to the present time and lands the flights that have arrived; returns the time."""
         now = self.world.now()
         for number in self.fluid.advance(now):
             left = None if isinstance(self.fluid, Fluid) else self.fluid.left_with(number)
@@ -80,14 +80,13 @@ class Lane:
         return now
 
     def _ring(self, time: float) -> None:
-        """It is `time`, or in floats a bit before: then the clock comes here once more."""
+        """Handles an alarm.  If floats make it ring a bit too early, `_look` sets another."""
         self.alarms.discard(time)
-        if time != self.alarm:
-            return  # something came in between, and the clock has been here since
-        self._look()
+        if time == self.alarm:  # else another alarm has replaced it
+            self._look()
 
     def _look(self) -> None:
-        """Lands what has arrived, and sets the alarm for the next time."""
+        """Lands the flights that have arrived, and sets the alarm for the next arrival."""
         self.alarm = math.inf
         self.advance()
         due = self.fluid.next_finish()
@@ -104,23 +103,23 @@ class Lane:
 
 @dataclass(slots=True)
 class Flight:
-    """One message on its way.  `await flight.wait()` returns when its last byte has arrived."""
+    """A message on its way.  `await flight.wait()` returns when its last byte has arrived."""
 
     call: Call
     direction: Direction
     sizes: Mapping[str, int]
-    nbytes: int  # of all
+    nbytes: int  # sum of the sizes
     reply_to: int | None
     link: Link  # the device's own
     lane: Lane
     record: Record
     signal: Signal
-    leave: Callable[[Flight, Connection | None], None]  # the connection as the device's next flight will find it
+    leave: Callable[[Flight, Connection | None], None]  # takes the connection that stays open for the next flight
     number: int = 0  # a new one after each absence
-    passage: Passage = field(init=False)  # what it, or what is left of it, costs on the device's own link
-    radio: Rate = field(init=False)  # what the device's link would carry with all the airtime
-    awake: float = 0.0  # s: when the device's radio is awake
-    reached: int = 0  # bytes that had gone through when it went on
+    passage: Passage = field(init=False)  # of the message, or of its rest, on the device's own link
+    radio: Rate = field(init=False)  # of the device's link with all the airtime
+    awake: float = 0.0  # s: the time at which the device's radio is awake
+    reached: int = 0  # bytes that had gone through when it was last continued
     away: bool = False  # it is cut, and goes on when the device is back
     landed: bool = field(default=False)
     over: bool = field(default=False)
@@ -131,7 +130,7 @@ class Flight:
         return self.nbytes - self.reached
 
     def depart(self, number: int, last: bool = True) -> None:
-        """Its first byte goes.  `last`: who calls does nothing else at this instant."""
+        """Sends the first byte.  `last`: the caller does nothing else at this instant."""
         if number == self.number and not (self.over or self.away):
             self.lane.open(self, last)
 
@@ -140,13 +139,13 @@ class Flight:
         return self.reached + (0 if self.away else self._of_message(self.lane.carried(self)))
 
     def _of_message(self, wire: float) -> int:
-        """The headers go with the bytes that they lead."""
+        """Converts bytes on the wire into bytes of the message; headers travel with the bytes that they lead."""
         if self.passage.wire == self.left:  # no rounding may take a byte
             return math.floor(wire)
         return math.floor(wire * self.left / self.passage.wire)
 
     def land(self, left: Sender | None = None) -> None:
-        """Its last byte has arrived; `left` is what its sender is left with, where that is known."""
+        """Ends the transfer: its last byte has arrived.  `left`: the final state of its sender, if it is known."""
         self.landed = self.over = True
         self.leave(self, self.passage.after(self.lane.world.now(), left))
         self.record.end(self.direction, self.call)
@@ -158,7 +157,7 @@ class Flight:
             return
         self.over = True
         if not self.away:
-            self.leave(self, None)  # who breaks off a message must open a new connection
+            self.leave(self, None)  # a cut message closes its connection
             self.record.cut(self.direction, self.call, why, nbytes=self._of_message(self.lane.close(self)))
         self.signal.fail(Lost(why))
 
@@ -181,7 +180,7 @@ class Flight:
 class Traffic:
     """The transfers of a run, over the server's link, the links that devices share, and one link per device.
 
-    `fleet` says which radios sleep, and when devices were away.
+    `fleet` has the devices whose radios sleep, or that go offline.
     """
 
     def __init__(
@@ -196,12 +195,12 @@ class Traffic:
         self.record = record
         self.placed = placed
         self.fleet = fleet or {}
-        self.when_off = when_off  # lose | restart | resume: what becomes of a transfer whose device goes off
+        self.when_off = when_off  # lose | restart | resume a transfer whose device goes offline
         self.lanes = self._lanes()
         self.routes = routes(placed.server, placed.topology)
-        self.connections: dict[str, Connection] = {}  # by device, those that are open
-        self.silent: dict[str, float] = {}  # since when a device has neither sent nor received
-        self.flying: dict[str, Flight] = {}  # by device: a device speaks or listens, one thing at a time
+        self.connections: dict[str, Connection] = {}  # the open ones, by device
+        self.silent: dict[str, float] = {}  # the end of each device's last transfer
+        self.flying: dict[str, Flight] = {}  # by device, which has one transfer at a time
         self.count = 0
 
     def launch(self, direction: Direction, call: Call, sizes: Mapping[str, int], reply_to: int | None) -> Flight:
@@ -224,16 +223,20 @@ class Traffic:
         return flight
 
     def _send(self, flight: Flight) -> None:
-        """Sends a message, or what is left of it."""
+        """Sends a message, or the rest of it."""
         device, way, now, link = flight.call.device, flight.direction, self.world.now(), flight.link
-        waking = self._waking(device, now)
-        kept, route = self._connection(device, now), self.routes[way, link.via]
+        known, silent = self.fleet.get(device), self.silent.get(device, -math.inf)
+        waking = known.profile.waking(now - silent) if known and known.profile.wakeup_s else 0.0  # s until it can send
+        kept, route = self.connections.get(device), self.routes[way, link.via]
+        if kept and known and not known.presence.always and known.presence.next_off(silent) < now:
+            del self.connections[device]  # an absence since the last message has closed it
+            kept = None
         beyond = self.placed.server.latency
         passage = link.passage(way, flight.left, now + waking, beyond, kept, route.bandwidths, route.queue)
         self.count += 1
         flight.awake = now + waking
         flight.number, flight.passage, flight.away = self.count, passage, False
-        # TCP's window and losses bound the flow and not the radio: it needs no more airtime for them
+        # TCP's window and losses bound the flow, but take no airtime
         flight.radio = link.rate(way) if link.tcp.model == "tcp" else passage.link
         setup = passage.delay - passage.rtt / 2 if link.tcp.model == "tcp" else 0.0
         headers = passage.wire - flight.left
@@ -250,14 +253,14 @@ class Traffic:
             flight.lane.advance()
 
     def lose(self, device: str) -> None:
-        """The device goes offline for good: what it was sending or receiving is cut at this instant."""
+        """Cuts the device's transfer, because it goes offline for good."""
         self.connections.pop(device, None)
         flight = self.flying.get(device)
         if flight is not None:
             flight.abort("off")
 
     def suspend(self, device: str) -> bool:
-        """The device goes offline for a while.  Returns whether a transfer was cut that goes on when it is back."""
+        """Cuts the device's transfer for a while.  Returns True if there was one that goes on when it is back."""
         self.connections.pop(device, None)
         flight = self.flying.get(device)
         if flight is None or flight.over or self.when_off == "lose":
@@ -266,14 +269,16 @@ class Traffic:
         return True
 
     def go_on(self, device: str) -> None:
-        """The device is back: the transfer that its absence has cut goes on."""
+        """Continues the transfer that an absence has cut: the device is back."""
         flight = self.flying.get(device)
         if flight is not None and flight.away and not flight.over:
             self._send(flight)
 
     def _lanes(self) -> dict[Direction, Lane]:
-        """One each way; one for both ways where they meet: on air, as that is half duplex, or in queues, where
-        acknowledgements wait behind data."""
+        """One lane for each direction; one for both if they meet.
+
+        They meet on air, which is half duplex, and in queues, where acknowledgements wait behind data.
+        """
         server = self.placed.server
         down = self._shared(server.up, self.placed.topology.get("down", {}))
         up = self._shared(server.down, self.placed.topology.get("up", {}))
@@ -290,28 +295,12 @@ class Traffic:
         return {"down": Lane(self.world, Fluid(*down)), "up": Lane(self.world, Fluid(*up))}
 
     def _shared(self, root: float | Rate, shared: Mapping[str, Shared]) -> Back:
-        """What can be used of the server's link and of those below it."""
+        """The usable part of the server's link and of the links below it."""
         part = self.placed.server.tcp.part
         if part == 1:
             return root, shared
         usable = {name: each if each.airtime else each.scaled(part) for name, each in shared.items()}
         return scaled(root, part), usable
-
-    def _waking(self, device: str, now: float) -> float:
-        """Seconds until the radio is awake: it sleeps after it was idle for a while, and before it first sends."""
-        known = self.fleet.get(device)
-        if known is None or not known.profile.wakeup_s:
-            return 0.0
-        return known.profile.waking(now - self.silent.get(device, -math.inf))
-
-    def _connection(self, device: str, now: float) -> Connection | None:
-        """What is still open; an absence since the last message has closed it."""
-        kept = self.connections.get(device)
-        known = self.fleet.get(device) if kept else None
-        if known and not known.presence.always and known.presence.next_off(self.silent[device]) < now:
-            del self.connections[device]
-            return None
-        return kept
 
     def _leave(self, flight: Flight, connection: Connection | None) -> None:
         device, now = flight.call.device, self.world.now()

@@ -1,7 +1,7 @@
-"""The real trainings of a run: of a device by itself, or of a stack of devices that a round asks (algorithms/stack.py).
+"""Submits the real trainings of a run: of single devices, or of stacks of devices (algorithms/stack.py).
 
-Who trains with whom follows from whom a round asks, in that order, and never from when downloads arrive: runs that
-differ in nothing but their links do the same jobs, in either world.
+The stacks follow from the devices that a round asks, in that order, and never from when downloads arrive: runs that
+differ only in their links do the same jobs, in either world.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ Inputs = tuple[Ref, Ref]  # a device's download, and its memory
 
 
 class Trainings:
-    """Hands them in.  `measured`: in which rounds the trained model is tried on the device's own test shard."""
+    """Submits trainings.  `measured`: the rounds in which trained models are tested on the devices' own test shards."""
 
     def __init__(self, world: World, lab: Lab, run: Run, measured: Callable[[int], bool]) -> None:
         self.world, self.lab, self.run, self.measured = world, lab, run, measured
-        self.planned: dict[str, tuple[int, Ticket]] = {}  # by device, until it starts: the round, and its part of a job
+        self.planned: dict[str, tuple[int, Ticket]] = {}  # by device, until it starts: (round, its part of a stack)
 
     def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
-        """A round asks these devices, which have these inputs.  Stacks begin now: who never receives its download
-        trains for nothing."""
-        late = self.lab.over_sockets  # a request of an earlier round may still be on its way there, and nowhere else
+        """Submits the stacks of the devices that a round asks, with these inputs.
+
+        A device that never receives its download has then trained for nothing.
+        """
+        late = self.lab.over_sockets  # only there a request of an earlier round may still be on its way
         for device in list(inputs if late else self.planned):
             self.forget(device)
         for devices in self.lab.stacks(self.run.label, list(inputs)):
@@ -42,17 +44,17 @@ class Trainings:
                 self.planned[device] = round, Ticket(job.result(itemgetter(place)))
 
     def forget(self, device: str) -> None:
-        """The device does not start: its stack's results need not be kept for it."""
+        """Drops a device's part of its stack, because the device does not start."""
         if device in self.planned:
             self.planned.pop(device)[1].cancel()
 
     def close(self) -> None:
-        """The run is over."""
+        """Drops all planned trainings, because the run is over."""
         for device in list(self.planned):
             self.forget(device)
 
     def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
-        """A device's training: its part of its stack's, if the round has one for it."""
+        """A device's training: its part of a stack, if the round has planned one, else a job of its own."""
         planned = self.planned.get(device)
         if planned and planned[0] == round:
             return self.planned.pop(device)[1]

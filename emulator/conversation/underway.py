@@ -1,4 +1,4 @@
-"""A round under way, as the server (server.py), its presences and its exchange share it."""
+"""The state of a round under way, which the server, its presences and its exchange share."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class Play:
     """A round under way."""
 
     round: Round
-    began: float  # when the round before it was stamped
+    began: float  # the stamp of the round before it
     closing: Signal
     written: Signal  # the close is in the record
-    broadcast: State  # the model that goes down
+    broadcast: State  # with the model that goes down
     acknowledged: dict[str, int]  # device -> its last counted round before this one
-    download: Ref = NOTHING  # what went down, where the server must know it to read the replies
+    download: Ref = NOTHING  # the message that went down, if the server needs it to decode the replies
     opened: float = 0.0  # as recorded
     closed: float = 0.0
     stamp: float = 0.0  # time_s: when it was combined
     bills: list[Bill] = field(default_factory=list)  # of the server's work
     replies: dict[str, int] = field(default_factory=dict)  # device -> examples
-    uploads: dict[str, Ref] = field(default_factory=dict)  # of those, until they are combined
-    not_finite: int = 0  # replies that were refused because a value in them is not finite
-    asks: dict[str, Task] = field(default_factory=dict)
-    watches: dict[str, Task] = field(default_factory=dict)
-    away: set[str] = field(default_factory=set)  # of those asked: offline now
+    uploads: dict[str, Ref] = field(default_factory=dict)  # of the replies, until they are combined
+    not_finite: int = 0  # replies that were refused because a value is not finite
+    asks: dict[str, Task] = field(default_factory=dict)  # by device: the task that asks it
+    watches: dict[str, Task] = field(default_factory=dict)  # by device: the task that watches its presence
+    away: set[str] = field(default_factory=set)  # the devices asked that are offline now
 
     @property
     def running(self) -> list[str]:
-        """The devices that were asked and have not ended."""
+        """The devices whose tasks have not ended."""
         return [name for name, task in self.asks.items() if not task.ended]
 
     @property

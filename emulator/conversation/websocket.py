@@ -1,10 +1,9 @@
-"""The two ends of a line over a WebSocket (RFC 6455), the one connection that a device has.
+"""The two ends of a line over a WebSocket (RFC 6455).  A device has one connection.
 
-A device opens it with its token of this run (`Authorization: Bearer`, RFC 6750); without that the answer is 401, and
-nothing else is done or said.  Then it asks for what is next, by `ready` while it works and by `resting` when it has
-nothing to do.  Each time it is answered when the server has something for it: a request, or `stop`.  Its replies go up
-meanwhile.  When the modelled device goes offline, the server closes the connection, whatever is under way, and the
-device opens another.
+The device opens it with its token of this run (`Authorization: Bearer`, RFC 6750); without it the server answers 401
+and does nothing else.  Then the device asks for its next request, by `ready` while it works and by `resting` when it
+has nothing to do.  The server answers each time once it has a request, or `stop`.  Replies go up meanwhile.  When the
+modelled device goes offline, the server closes the connection at once, and the device opens another.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from emulator.worlds.interface import Cancelled, Lost, Parcel, World
 from network.wire.form import Refused
 
 READY, RESTING, STOP = "ready", "resting", "stop"
-STRANGERS = 8  # connections beside those of the devices
-SILENT = 2.0  # s of real time that a connection may be open before it says who it is
-CLOSES = 1.0  # s of real time for a device to agree that its connection is closed
+STRANGERS = 8  # connections that may be open besides the devices'
+SILENT = 2.0  # s of real time that a connection may be open without a token
+CLOSES = 1.0  # s of real time for a device to confirm that its connection is closed
 
 
 class WebLine(Line):
@@ -42,9 +41,9 @@ class WebLine(Line):
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         super().__init__(world, traffic, attendant)
-        self.token = secrets.token_urlsafe()  # who has it speaks for the device; a new one in each run
+        self.token = secrets.token_urlsafe()  # identifies the device; a new one in each run
         self.turn = asyncio.Lock()  # a second connection of the device waits until the first has ended
-        self.waiting = Inbox(world)  # what the device has not asked for yet
+        self.waiting = Inbox(world)  # requests and stops for which the device has not asked yet
 
     async def send(self, parcel: Parcel) -> None:
         flight = self.launch("down", parcel)
@@ -56,14 +55,14 @@ class WebLine(Line):
         self.waiting.put(item)
 
     def expects(self, parcel: Parcel) -> bool:
-        """Whether this is the upload whose last byte the links have just let through; any other is refused."""
+        """True for the upload whose last byte has just arrived on the modelled link; any other is refused."""
         flight = self.traffic.flying.get(self.name)
         if flight is None or flight.direction != "up" or not flight.landed:
             return False
         return (parcel.header["round"], sum(parcel.sizes.values())) == (flight.call.round, flight.nbytes)
 
     async def converse(self, device: Peer) -> None:
-        """Raises Lost when the device goes offline or its connection ends, and Refused for what it may not send."""
+        """Serves a device.  Raises Lost when it goes off or its connection ends, and Refused for a wrong message."""
         asked = asyncio.Semaphore(0)
         await self.world.together([self._answer(device, asked), self._heed(device, asked)])
 
@@ -93,43 +92,42 @@ class Reception:
 
     def __init__(self, lines: Mapping[str, WebLine], largest: int, store: Store) -> None:
         self.lines, self.largest, self.store = lines, largest, store
-        self.strangers = 0  # requests that did not carry the token of the device that they named
+        self.strangers = 0  # requests without the token of the device that they named
         self.speaking: set[object] = set()  # connections that have shown a token, one per device
+        log = logging.getLogger(__name__)
+        log.addFilter(_is_ours)
         # A handler ends with its connection: else the device's next one would wait for its turn.
         self.server = web.Server(
             self._converse,
             handler_cancellation=True,
             access_log=None,
-            logger=_log(),
+            logger=log,
             auto_decompress=False,
             keepalive_timeout=SILENT,
         )
 
     async def welcome(self, listening: socket.socket) -> None:
-        """Accepts connections until it is cancelled.  Raises RunFailed if there is no open file for one.
+        """Accepts connections until it is cancelled.  Raises RunFailed if the system has no file for another.
 
-        Of more than one for each device and a few strangers' it closes the one that has been silent for longest: a
-        device shows its token at once.
+        A device shows its token at once.  So beyond one connection per device and a few strangers', it closes the one
+        without a token that was opened first.
         """
         loop = asyncio.get_running_loop()
         while True:
             try:
                 connection, _ = await loop.sock_accept(listening)
-            except ConnectionAbortedError:  # it has gone again
+            except ConnectionAbortedError:  # the other end has closed it
                 continue
             except OSError as error:
                 raise _no_file(error) from None
             await loop.connect_accepted_socket(self.server, connection)
-            self._keep_few()
-
-    def _keep_few(self) -> None:
-        others = [each.transport for each in self.server.connections if each not in self.speaking]
-        strangers = [transport for transport in others if transport and not transport.is_closing()]
-        if len(strangers) + len(self.speaking) > len(self.lines) + STRANGERS:
-            strangers[0].abort()
+            others = [handler.transport for handler in self.server.connections if handler not in self.speaking]
+            strangers = [transport for transport in others if transport and not transport.is_closing()]
+            if len(strangers) + len(self.speaking) > len(self.lines) + STRANGERS:
+                strangers[0].abort()
 
     def _line_of(self, request: web.BaseRequest) -> WebLine:
-        """The line of the device that a request names.  Raises 401 unless the request carries that device's token."""
+        """The line of the device that a request names.  Raises 401 unless the request has that device's token."""
         line = self.lines.get(request.query.get("device", ""))
         said = request.headers.get("Authorization", "").encode(errors="replace")
         if line is None or not hmac.compare_digest(said, _bearer(line).encode()):
@@ -157,14 +155,8 @@ class Reception:
         return answer
 
 
-def _log() -> logging.Logger:
-    """aiohttp's messages, without those about bytes of strangers that are no HTTP: they are answered with 400."""
-    log = logging.getLogger(__name__)
-    log.addFilter(_is_ours)
-    return log
-
-
 def _is_ours(record: logging.LogRecord) -> bool:
+    """False for aiohttp's messages about strangers' bytes that are no HTTP, which it answers with 400."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -178,8 +170,8 @@ class WebEnd:
     def __init__(self, session: aiohttp.ClientSession, url: str, line: WebLine, largest: int) -> None:
         self.session = session
         self.url = url
-        self.line = line  # only to know the links' pace: what is said goes over the socket
-        self.largest = largest  # length of the largest download
+        self.line = line  # for the modelled links' pace alone: messages go over the socket
+        self.largest = largest  # bytes of the largest download
         self.server: Peer | None = None
 
     async def receive(self, resting: bool) -> Parcel | None:
@@ -204,7 +196,7 @@ class WebEnd:
             raise
         except Lost:
             self.line.broken()
-            flight.abort("off")  # unless that has cut it
+            flight.abort("off")  # unless `broken` has cut it
             raise
 
     async def _connect(self) -> Peer:
@@ -217,7 +209,7 @@ class WebEnd:
             )
         except aiohttp.ClientConnectorError as error:
             if error.os_error.errno in (errno.EMFILE, errno.ENFILE):
-                raise _no_file(error.os_error) from None  # the device is there, and the server would wait for ever
+                raise _no_file(error.os_error) from None  # else the server would wait for ever
             raise Lost(str(error)) from None
         except aiohttp.ClientError as error:
             raise Lost(str(error)) from None

@@ -1,1 +1,1 @@
-"""What jobs read and write, and what is remembered of them: stores, keys, facts."""
+"""Remembers results of jobs for later runs: keys, facts, blobs."""

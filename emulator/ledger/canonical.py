@@ -1,6 +1,6 @@
-"""Canonical bytes: equal values give equal bytes in every process, and values that differ, or their types, give others.
+"""Canonical bytes: values have equal bytes, in every process, if and only if they and their types are equal.
 
-Never pickle: its bytes depend on which objects are shared, and on the order of sets.
+Pickle has no canonical bytes: they depend on shared objects, and on the order of sets.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import msgpack
 import numpy as np
 from numpy import ndarray
 
-CHUNK = 1 << 24  # bytes of an array that are hashed at a time
+CHUNK = 1 << 24  # bytes of an array to hash at a time
 
 
 def packed(value: Any) -> bytes:
-    """The bytes of a plain value (see `plain`): msgpack, keys sorted, floats as IEEE 754 double."""
+    """Encodes a plain value (see `plain`) as msgpack, with sorted keys, and floats as IEEE 754 double."""
     packer = msgpack.Packer(use_bin_type=True)
     done: bytes = packer.pack(_sorted(value))
     return done
 
 
 def plain(value: Any) -> Any:
-    """The value as None, booleans, numbers, strings, lists, and dicts with strings as keys, as JSON has them.
+    """Converts a value to JSON's types: None, booleans, numbers, strings, lists, and dicts with strings as keys.
 
-    Of a dataclass: its class and all its fields.  Raises ValueError for a type that has no such form.
+    A dataclass becomes its class and all its fields.  Raises ValueError for a type that has no such form.
     """
     if isinstance(value, Enum):
         return {"class": name_of(type(value)), "value": plain(value.value)}
@@ -51,27 +51,27 @@ def plain(value: Any) -> Any:
     if isinstance(value, (bytes, ndarray)):
         return {"sha256": digest(value)}
     if isinstance(value, Sequence):
-        return [plain(each) for each in value]
+        return [plain(entry) for entry in value]
     raise ValueError(f"{name_of(type(value))} has no canonical bytes, as numbers, texts and dataclasses have")
 
 
 def digest(value: bytes | ndarray) -> str:
-    """SHA-256, in hex: of an array also its dtype and shape."""
+    """The SHA-256, in hex, of bytes, or of an array with its dtype and shape."""
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
-    found = hashlib.sha256(packed([value.dtype.str, list(value.shape)]))
+    sha256 = hashlib.sha256(packed([value.dtype.str, list(value.shape)]))
     flat = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     for start in range(0, len(flat), CHUNK):  # an array may be mapped, and larger than the memory
-        found.update(flat[start : start + CHUNK].data)
-    return found.hexdigest()
+        sha256.update(flat[start : start + CHUNK].data)
+    return sha256.hexdigest()
 
 
 def name_of(thing: Any) -> str:
-    """Of a class or a function: module and qualified name."""
+    """The module and qualified name of a class or a function."""
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
 def _sorted(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(each) for each in value] if isinstance(value, (list, tuple)) else value
+    return [_sorted(entry) for entry in value] if isinstance(value, (list, tuple)) else value

@@ -1,9 +1,9 @@
-"""Facts: what came of a job, by the job's key, in one SQLite file.
+"""Facts: the results of jobs, by the jobs' keys, in one SQLite file.
 
-A fact is never trusted because it is there: each row has a checksum, and a damaged row counts as missing.  A file that
-SQLite cannot read is set aside, and an empty one takes its place: what is lost is computed again.  Each row is a
-transaction of its own, handed to the operating system but not forced to the disk.  So it outlives a process that is
-killed in the next instant, and several processes may write to one file; a loss of power may cost the file.
+Each row has a checksum, and a damaged row counts as missing.  A file that SQLite cannot read is set aside, and an empty
+one takes its place; lost results are computed again.  Each row is a transaction of its own, handed to the operating
+system but not forced to the disk.  So it outlives a process that is killed in the next instant, and several processes
+may write to one file; a loss of power may cost the file.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import msgpack
 
 from emulator.record.writing import why
 
-DAY = 86_400  # s: how exactly the last use of a fact is known
-PATIENCE = 30.0  # s that another process may keep the file to itself
+DAY = 86_400  # s: the resolution of a fact's last use
+PATIENCE = 30.0  # s to wait for another process that has locked the file
 VERSION = 2
 ASIDE = "damaged"
 COLUMNS = "key TEXT PRIMARY KEY, job TEXT, study TEXT, args BLOB, result BLOB, checksum BLOB, day INTEGER"
@@ -30,7 +30,7 @@ TABLES = (
     f"CREATE TABLE facts ({COLUMNS}) WITHOUT ROWID",
     "CREATE TABLE studies (study TEXT PRIMARY KEY, scenario TEXT) WITHOUT ROWID",
 )
-# What SQLite says of a file that is sound, and cannot be used now; of whatever else it says, the file is the cause.
+# SQLite's errors for a sound file that cannot be used now; any other error means that the file is damaged.
 ELSEWHERE = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_CANTOPEN,
@@ -41,7 +41,7 @@ ELSEWHERE = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 }
-FAULTS = (sqlite3.Error, UnicodeDecodeError)  # the latter where a message quotes damaged bytes
+FAULTS = (sqlite3.Error, UnicodeDecodeError)  # the latter if a message quotes damaged bytes
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Fact:
 
     key: str
     job: str
-    study: str  # digest of the scenario that it was done for
+    study: str  # digest of the scenario that asked for the job
     args: Any
     result: Any
 
@@ -64,11 +64,11 @@ class Facts:
     def __init__(self, path: Path, warn: Callable[[str], None], writes: bool = True) -> None:
         """Raises OSError if the file cannot be used."""
         self.path, self.warn, self.writes = path, warn, writes
-        self._lock = threading.Lock()  # results arrive in a thread of the pool
+        self._lock = threading.Lock()  # because results arrive in a thread of the pool
         self._file = self._opened()
 
     def get(self, key: str) -> Fact | None:
-        """The fact, if there is one and its checksum is right."""
+        """The fact with this key; None if there is none, or its checksum is wrong."""
         row = self._ask("SELECT job, study, args, result, checksum, day FROM facts WHERE key = ?", key)
         if not row:
             return None
@@ -82,14 +82,14 @@ class Facts:
         return Fact(key, job, study, msgpack.unpackb(args), msgpack.unpackb(result))
 
     def put(self, fact: Fact) -> None:
-        """Keeps a fact; one that is there already stays."""
+        """Adds a fact, unless the key has one already."""
         args, result = msgpack.packb(fact.args), msgpack.packb(fact.result)
         checksum = _checksum(fact.key, fact.job, fact.study, args, result)
         row = fact.key, fact.job, fact.study, args, result, checksum, today()
         self._change("INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
 
     def scenario(self, study: str) -> str | None:
-        """The scenario with this digest, as text; None if it is not there, or damaged."""
+        """The text of the scenario with this digest; None if it is not there, or damaged."""
         rows = self._ask("SELECT scenario FROM studies WHERE study = ?", study)
         text = str(rows[0][0]) if rows else ""
         return text if _digest(text) == study else None
@@ -102,22 +102,22 @@ class Facts:
         return study
 
     def keys(self) -> Iterator[tuple[str, str]]:
-        """(key, job) of all facts, in the order of their keys."""
+        """Yields (key, job) of all facts, in the order of their keys."""
         yield from self._ask("SELECT key, job FROM facts ORDER BY key")
 
     def counts(self) -> dict[str, int]:
-        """How many facts there are, by job."""
+        """The number of facts, by job."""
         return {str(job): n for job, n in self._ask("SELECT job, COUNT(*) FROM facts GROUP BY job ORDER BY job")}
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the disk, those of files that were set aside included."""
+        """Bytes on the disk, including files that were set aside."""
         return sum(path.stat().st_size for path in self.path.parent.glob(f"{self.path.name}*"))
 
     def drop(self, before: int) -> None:
         """Removes the facts last used before that day (see `today`), files that were set aside, and the free space.
 
-        Nobody else may use the ledger meanwhile.
+        No other process may use the ledger meanwhile.
         """
         self._change("DELETE FROM facts WHERE day < ?", before)
         self._change("DELETE FROM studies WHERE study NOT IN (SELECT study FROM facts)")
@@ -134,7 +134,7 @@ class Facts:
             self._ask(question, *values)
 
     def _ask(self, question: str, *values: Any) -> list[Any]:
-        """The rows of an answer; none if SQLite cannot give it, which the user is told."""
+        """Runs a statement and returns its rows; after an error of SQLite warns the user and returns []."""
         with self._lock:
             try:
                 return self._file.execute(question, values).fetchall()
@@ -149,7 +149,7 @@ class Facts:
                 return []
 
     def _anew(self, error: Exception) -> sqlite3.Connection:
-        """An empty file in the place of this one, or one in memory if there can be none."""
+        """Begins an empty file in the place of this one, or one in memory if that is impossible."""
         self._file.close()
         try:
             self._set_aside(error)
@@ -159,7 +159,7 @@ class Facts:
             return _connect(Path(":memory:"), writes=True)
 
     def _opened(self) -> sqlite3.Connection:
-        """The file; an empty one if there is none, or if it is damaged or of another version.  Raises OSError."""
+        """Opens the file; begins an empty one if it is missing, damaged or of another version.  Raises OSError."""
         try:
             return _connect(self.path, self.writes)
         except FAULTS as error:
@@ -175,8 +175,8 @@ class Facts:
             self.path.rename(place)
         except FileNotFoundError:  # another command has just done it
             return
-        for left in ("-journal", "-wal", "-shm"):
-            self.path.with_name(self.path.name + left).unlink(missing_ok=True)
+        for suffix in ("-journal", "-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         self.warn(f"{self.path} cannot be read ({_line(error)}); it is now {place.name}, and a new one is begun")
 
 
@@ -186,17 +186,17 @@ def today() -> int:
 
 
 def _is_damage(error: Exception) -> bool:
-    """False if SQLite cannot use a file now that may be sound: it is locked, the disk is full, and the like."""
+    """True if an error shows that the file is damaged; False if it is locked, the disk is full, and the like."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in ELSEWHERE
 
 
 def _line(error: Exception) -> str:
-    """The error's text in ASCII; it may quote damaged bytes."""
+    """The error's text in ASCII, because it may quote damaged bytes."""
     return ascii(str(error))[1:-1]
 
 
 def _connect(path: Path, writes: bool) -> sqlite3.Connection:
-    """Opens a file of facts, and makes its tables if it is empty.  Raises one of FAULTS, also for a file of others."""
+    """Opens a file of facts, and makes its tables if it is empty.  Raises one of FAULTS, also for a foreign file."""
     name = path if writes else f"{path.absolute().as_uri()}?mode=ro"
     file = sqlite3.connect(name, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=not writes)
     file.text_factory = lambda data: data.decode(errors="replace")  # one damaged text is one damaged row
@@ -226,5 +226,5 @@ def _digest(text: str) -> str:
 
 
 def _checksum(*parts: Any) -> bytes:
-    """The SHA-256 of a row's parts, which may be of any type that SQLite has if the row is damaged."""
+    """The SHA-256 of a row's parts; in a damaged row they may have any of SQLite's types."""
     return hashlib.sha256(msgpack.packb(parts)).digest()

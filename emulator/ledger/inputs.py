@@ -1,8 +1,8 @@
-"""Facts of jobs in which a user's own code takes part: they hold as long as what that code has read is as it was.
+"""Facts of jobs that run a user's own code: they hold as long as the files and variables that it read are unchanged.
 
-A job's key leads to a fact that says what was read (`reads`: the digest of a list, which `names` has).  The present
-state of that and the key make the next key, where the result is, or a list of more that was read.  So facts never
-change, a job may have several results, and a file that is changed back leads to the first of them again.
+A job's key leads to a fact of its inputs (`reads`: the digest of a list of names, which a fact `names` holds).  The key
+and the present state of these inputs make the next key, with the result, or with further inputs.  So facts never
+change, a job may have several results, and a file that is changed back leads to its first result again.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ from scenarios.builders.reads import SEEN, Kind, Read, Sign, listing, sign, vari
 from scenarios.builders.sources import file_of
 
 READS, NAMES, FILE = INPUTS = "reads", "names", "file"  # jobs of such facts; FILE: a file's digest, by path and sign
-FRESH = 1.0  # s for which a look at files holds: hits may come by the thousand
-BLOCK = 1 << 20
+FRESH = 1.0  # s for which the state of files is trusted, because a command may look up thousands of facts
 
 Name = tuple[Kind, str]
 
 
-class Unsteady(ValueError):  # noqa: N818  what it is, not what went wrong
-    """What was read has changed meanwhile, so that nobody can say what a result depends on."""
+class Unsteady(ValueError):  # noqa: N818  it names a state of the inputs, not a mistake
+    """An input has changed since it was read, so the inputs of a result are unknown."""
 
 
 @dataclass
 class Look:
-    """What was seen of names, and when."""
+    """The digest of the state of names at a time."""
 
     time: float = -1e9  # s
     digest: str = ""
@@ -40,27 +39,27 @@ class Look:
 
 @dataclass
 class Noted:
-    """The state in which everything was read, up to the first `count` of SEEN; `unsteady`: what has changed since."""
+    """The state of all inputs as they were read, up to the first `count` of SEEN."""
 
     count: int = -1
     values: dict[Name, str] = field(default_factory=dict)
-    digests: dict[str, str] = field(default_factory=dict)  # of the values of names, by the digest of these
-    unsteady: str | None = None
+    digests: dict[str, str] = field(default_factory=dict)  # of the states of names, by the digest of the names
+    unsteady: str | None = None  # an input that has changed since
 
 
 class Inputs:
-    """The facts of one command.  `warn` is told of what cannot be remembered."""
+    """The facts of one command, with the inputs of users' code.  `warn` gets a sentence if one cannot be kept."""
 
     def __init__(self, facts: Facts, study: str, warn: Callable[[str], None]) -> None:
         self.facts, self.study, self.warn = facts, study, warn
         self.names: dict[str, Sequence[Name]] = {}  # by their digest
-        self.looks: dict[str, Look] = {}  # the same
+        self.looks: dict[str, Look] = {}  # by the digest of the names
         self.digests: dict[tuple[str, Sign], str] = {}  # of files
         self.noted = Noted()
-        self.lock = Lock()  # results arrive in a thread of the pool
+        self.lock = Lock()  # because results arrive in a thread of the pool
 
     def known(self, key: str) -> Fact | None:
-        """The fact of the job with this key, in the present state of what it reads."""
+        """The fact of the job with this key, for the present state of its inputs; None if there is none."""
         while (fact := self.facts.get(key)) and fact.job == READS:
             if self._names(fact.result) is None:
                 return None
@@ -68,7 +67,7 @@ class Inputs:
         return fact
 
     def put(self, fact: Fact, own: bool) -> None:
-        """Keeps a fact; `own`: a user's code took part in it."""
+        """Adds a fact; `own`: the job ran a user's code."""
         if not own:
             self.facts.put(fact)
             return
@@ -88,7 +87,7 @@ class Inputs:
             if known is None or known.job != READS:
                 break
             names = self._names(known.result)
-            if names is None:  # the list is lost, which may be this one
+            if names is None:  # the list is lost; it may be this one
                 names = sorted(left)
                 if self._put_names(names) != known.result:
                     return
@@ -114,14 +113,14 @@ class Inputs:
     # ---- their states
 
     def _present(self, names: str) -> str:
-        """The digest of the present state of what is named."""
+        """The digest of the present state of the inputs in a list of names."""
         look, now = self.looks.setdefault(names, Look()), time.monotonic()
         if now - look.time > FRESH:
             self.looks[names] = look = Look(now, _digest([self._now(*name) for name in self.names[names]]))
         return look.digest
 
     def _at_reading(self, digest: str, names: Sequence[Name]) -> str:
-        """The same of the state in which it was read; where it was not read this time, of the present one."""
+        """The digest of the state of inputs as they were read; inputs that were not read have their present state."""
         if digest not in self.noted.digests:
             values = self.noted.values
             self.noted.digests[digest] = _digest(
@@ -130,7 +129,7 @@ class Inputs:
         return self.noted.digests[digest]
 
     def _values(self) -> dict[Name, str]:
-        """All that was read so far, in the state in which it was read.  Raises Unsteady."""
+        """The state of all inputs read so far, as they were read.  Raises Unsteady."""
         if self.noted.count != len(SEEN):
             seen = list(SEEN)
             self.noted = Noted(len(seen))
@@ -143,7 +142,7 @@ class Inputs:
         return self.noted.values
 
     def _then(self, read: Read) -> str | None:
-        """As it was read; None: nobody knows any more."""
+        """The state of an input as it was read; None if it is not known any more."""
         if read.kind == "folder":
             return _of_folder(read.names)
         if read.kind == "file":
@@ -151,11 +150,11 @@ class Inputs:
         return self._now(read.kind, read.name)
 
     def _now(self, kind: Kind, name: str) -> str:
-        """Its state now, as a text that is never empty but for what is not there."""
+        """The present state of an input, as text; "" if it does not exist."""
         match kind:
             case "file":
-                found = sign(name)
-                return "" if found is None else self._of_file(name, found) or "changing"
+                present = sign(name)
+                return "" if present is None else self._of_file(name, present) or "changing"
             case "folder":
                 return _of_folder(listing(name))
             case "variable":
@@ -167,14 +166,14 @@ class Inputs:
                 return str(Path.cwd())
 
     def _of_file(self, path: str, then: Sign) -> str | None:
-        """SHA-256 of the file, which is read only if it never was under this sign; None: it has another by now."""
+        """The SHA-256 of a file; None if its sign has changed.  Reads a file once for each sign."""
         if (path, then) not in self.digests:
             key = _digest([FILE, path, then])
             if known := self.facts.get(key):
                 self.digests[path, then] = known.result
-            elif (found := _sha256(path)) and sign(path) == then:
-                self.digests[path, then] = found
-                self.facts.put(Fact(key, FILE, self.study, [], found))
+            elif (sha256 := _sha256(path)) and sign(path) == then:
+                self.digests[path, then] = sha256
+                self.facts.put(Fact(key, FILE, self.study, [], sha256))
         return self.digests.get((path, then))
 
 
@@ -191,12 +190,9 @@ def _digest(value: object) -> str:
 
 
 def _sha256(path: str) -> str | None:
-    """None: it cannot be read."""
-    found = hashlib.sha256()
+    """The SHA-256 of a file, in hex; None if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
-            while block := file.read(BLOCK):
-                found.update(block)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-    return found.hexdigest()

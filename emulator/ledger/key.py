@@ -1,13 +1,14 @@
-"""A job's key: a digest of everything that its result depends on, and of nothing else.
+"""Computes a job's key: a digest of everything on which its result depends, and of nothing else.
 
-So two jobs with one key have one result, in any run, scenario and process, on any machine that computes alike.  Not in
-it: links, profiles, labels, paths, workers, the time of day.  Whatever jobs of lab/jobs.py read stands here again.
+Two jobs with one key have equal results, in any run, scenario and process, on any machine with the same arithmetic.  A
+key leaves out links, profiles, labels, paths, workers and the time of day.  This file repeats what the jobs of
+lab/jobs.py read.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,21 +28,22 @@ from scenarios.builders import own_code, reads
 from scenarios.builders.sources import OURS, sources
 
 FORM = b"fedlapse-job-v1\0"
+_SHARED: dict[frozenset[str], frozenset[str]] = {}  # one object for equal kinds: there are many messages, and few kinds
 
 Job = Callable[..., Any]
-Parts = Mapping[str, Any]  # plain values (see canonical.plain), by what they are
+Parts = Mapping[str, Any]  # plain values (see canonical.plain), by name
 Kinds = frozenset[str]
-Code = Mapping[str, str | None]  # digests of files by the label of an algorithm, "" for none; None: there is no file
+Code = Mapping[str, str | None]  # digests of source files by label ("": without an algorithm); None: there is no file
 
 
 class Keys:
     """The keys of one lab's jobs.
 
-    Sources are read before the first key is asked for: what is edited later is not what has been loaded.
+    Sources are read when it is made, because a later edit does not change the loaded code.
     """
 
     def __init__(self, lab: Lab, numerics: str, code: Code | None = None) -> None:
-        """`numerics`: what probe.py says of the machine that the jobs run on; `code`: what `sources_of` has found."""
+        """`numerics`: the digest of probe.py for the machine of the jobs; `code`: the digests of `sources_of`."""
         import torch
 
         self.lab = lab
@@ -49,43 +51,44 @@ class Keys:
         self.machine = {**versions, "numerics": numerics}
         self.sources = sources_of(lab) if code is None else code
         self.kinds: dict[str, Kinds] = {NOTHING.digest: frozenset()}  # of messages, by digest
-        self.known: dict[tuple[Any, ...], Any] = {}  # what has been looked at before
+        self.known: dict[tuple[Any, ...], Any] = {}  # parts that were computed before
 
     def key(self, job: Job, args: Sequence[Any]) -> str:
-        """SHA-256, in hex, for the job with these arguments after lab and store.
+        """The key, a SHA-256 in hex, of a job with these arguments after lab and store.
 
-        Raises ValueError if there is none: for another job than those of PARTS, and for an algorithm whose options
-        or files do not say what it is.  Such a job must be computed each time.
+        Raises ValueError for a job that is not in PARTS, and for an algorithm whose options or files do not identify
+        it.  Such a job must be computed each time.
         """
         return hashlib.sha256(FORM + packed(self.parts(job, args))).hexdigest()
 
     def parts(self, job: Job, args: Sequence[Any]) -> Parts:
-        """What the key is made of, in a form to be read.  Raises ValueError as `key` does."""
+        """The parts of a key, in readable form.  Raises ValueError as `key` does."""
         if job not in PARTS:
             raise ValueError(f"{name_of(job)} has no key; these jobs have: {', '.join(map(name_of, PARTS))}")
         return {"job": job.__name__, **self.machine, **PARTS[job](self, *args)}
 
     def own(self, job: Job, args: Sequence[Any]) -> bool:
-        """Whether a user's own code takes part in the job."""
+        """True if the job runs a user's own code."""
         run: Run = args[0]
         return bool(_own_modules(self.lab, () if job is jobs.evaluate else (run.label,)))
 
     def note(self, result: Any) -> None:
-        """Remembers of which kinds the messages in a job's result are.
+        """Notes the kinds of the messages in a job's result.
 
-        It is to be called with each result before what is in it becomes an argument, whether it was computed or
-        found; what was not noted makes other keys, never wrong ones.
+        Call it with each result, computed or remembered, before its messages become arguments.  The key of a job with
+        unknown kinds is another one, never a wrong one.
         """
-        found = []
+        messages = []
         if isinstance(result, Opening):
-            found = [result.download, *result.extra.values()]
+            messages = [result.download, *result.extra.values()]
         elif isinstance(result, Trained):
-            found = [result.kept, *([result.kept_if_counted] if result.kept_if_counted else [])]
+            messages = [result.kept, *([result.kept_if_counted] if result.kept_if_counted else [])]
         elif isinstance(result, list):
-            for each in result:
-                self.note(each)
-        for message in found:
-            self.kinds.setdefault(message.ref.digest, _shared(message.sizes.keys() - {FRAME}))
+            for part in result:
+                self.note(part)
+        for message in messages:
+            kinds = frozenset(message.sizes.keys() - {FRAME})
+            self.kinds.setdefault(message.ref.digest, _SHARED.setdefault(kinds, kinds))
 
     # ---- of each job
 
@@ -110,9 +113,9 @@ class Keys:
         memories: Sequence[Ref],
         measure: bool,
     ) -> Parts:
-        each = list(zip(devices, downloads, memories, strict=True))
-        penalised = any(self._penalised(run, round, download, memory) for _, download, memory in each)
-        stack = [self._of_device(run, device, round, download, memory, measure) for device, download, memory in each]
+        rows = list(zip(devices, downloads, memories, strict=True))
+        penalised = any(self._penalised(run, round, download, memory) for _, download, memory in rows)
+        stack = [self._of_device(run, device, round, download, memory, measure) for device, download, memory in rows]
         return {**self._of_devices(run, round, penalised), "stack": stack}
 
     def _personalise_stack(
@@ -124,7 +127,7 @@ class Keys:
         self, run: Run, round: int, state: Ref, replies: Mapping[str, tuple[Ref, int]], download: Ref
     ) -> Parts:
         uploads = [[name, upload.digest, examples] for name, (upload, examples) in sorted(replies.items())]
-        # Only differences of weights are put on top of what went down.
+        # Only differences of weights are added to the download.
         base = download.digest if "weights" in self.lab.up.get(run.label, {}) else None
         return {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
 
@@ -148,7 +151,7 @@ class Keys:
         return {**self._of_party(run, round, penalised=False), "fleet": names, "examples": proxy, "seed": seed}
 
     def _of_devices(self, run: Run, round: int, penalised: bool) -> Parts:
-        """What all devices of a round have in common."""
+        """The parts that all devices of a round share."""
         return {**self._of_party(run, round, penalised), "devices": len(self.lab.fleet)}
 
     def _of_device(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Parts:
@@ -160,18 +163,23 @@ class Keys:
             "encoding_seed": derive(run.seed, "encode", device, round),
             "download": download.digest,
             "memory": memory.digest,
-            "tests": self._tests(run, device, round) if measure else None,
+            "tests": {
+                "data": self._data("test"),
+                "examples": [digest(shard) for shard in test_shards(self.lab, run, device, round)],
+            }
+            if measure
+            else None,
         }
 
     def _penalised(self, run: Run, round: int, download: Ref, memory: Ref) -> bool:
-        """Whether the options of the penalty may matter; True where kinds are not known."""
+        """True if the options of the penalty may matter, or if the kinds of the messages are unknown."""
         received, kept = (self.kinds.get(ref.digest) for ref in (download, memory))
         if received is None or kept is None:
             return True
         return self.lab.algorithms[run.label].penalised(round, received, kept)
 
     def _of_party(self, run: Run, round: int, penalised: bool) -> Parts:
-        """`penalised`: whether the options of the penalty may matter."""
+        """The parts that server and devices share.  `penalised`: the options of the penalty may matter."""
         return {
             "model": self._model(),
             "algorithm": self._once(lambda: _options(self.lab.algorithms[run.label], penalised), run.label, penalised),
@@ -192,22 +200,18 @@ class Keys:
             raise ValueError(f"{what} is in no file, or in one that has changed since it was imported")
         return found
 
-    def _tests(self, run: Run, device: str, round: int) -> Parts:
-        shards = test_shards(self.lab, run, device, round)
-        return {"data": self._data("test"), "examples": [digest(shard) for shard in shards]}
-
     def _data(self, part: str) -> Any:
         data = self.lab.data
         arrays = (data.x, data.y) if part == "train" else (data.x_test, data.y_test)
         return self._once(lambda: digest(packed([*map(digest, arrays)])), part)
 
-    def _once(self, make: Callable[[], Any], *what: str | int) -> Any:
-        if what not in self.known:
-            self.known[what] = make()
-        return self.known[what]
+    def _once(self, make: Callable[[], Any], *name: str | int) -> Any:
+        if name not in self.known:
+            self.known[name] = make()
+        return self.known[name]
 
 
-# Each job, and what its result depends on beside the versions and the machine.
+# Each job, and the parts of its key besides the versions and the machine.
 PARTS: Mapping[Job, Callable[..., Parts]] = {
     jobs.start: Keys._start,
     jobs.request: Keys._request,
@@ -222,33 +226,29 @@ PARTS: Mapping[Job, Callable[..., Parts]] = {
 def _options(algorithm: Algorithm, penalised: bool) -> Parts:
     """The algorithm's class and options; unless `penalised`, without the penalty's, if the class itself names them."""
     own = unguarded(algorithm)
-    found: dict[str, Any] = plain(own)
+    options: dict[str, Any] = plain(own)
     if penalised or "penalty_options" not in vars(type(own)):
-        return found
-    return {name: value for name, value in found.items() if name not in algorithm.penalty_options}
+        return options
+    return {name: value for name, value in options.items() if name not in algorithm.penalty_options}
 
 
 def watch_own(lab: Lab) -> None:
-    """Notes from now on what a user's own code reads that this lab's jobs call in this process."""
+    """Notes from now on the files and variables that a user's own code reads in this lab's jobs, in this process."""
     for module in _own_modules(lab, lab.algorithms):
         reads.watch(module)
 
 
 def _own_modules(lab: Lab, labels: Iterable[str]) -> list[str]:
-    """Of a user's: that of the model, and those of these algorithms."""
+    """A user's own modules: of the model, and of these algorithms."""
     kinds = {type(unguarded(lab.algorithms[label])).__module__ for label in labels}
     model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
     return sorted(model | {name for name in kinds if name.partition(".")[0] not in OURS})
 
 
 def sources_of(lab: Lab) -> Code:
-    """Digests of the source files that the lab's jobs consist of, by the algorithm's label: a quarter of a second."""
-    kinds = {label: _classes(algorithm) for label, algorithm in lab.algorithms.items()}
-    return {label: _sources(lab, *of_label) for label, of_label in {"": (), **kinds}.items()}
-
-
-def _classes(algorithm: Algorithm) -> Sequence[type]:
-    return [type(algorithm), type(unguarded(algorithm))]
+    """Digests of the source files that the lab's jobs use, by the algorithm's label.  Takes a quarter of a second."""
+    classes = {label: (type(own), type(unguarded(own))) for label, own in lab.algorithms.items()}
+    return {label: _sources(lab, *of_label) for label, of_label in {"": (), **classes}.items()}
 
 
 def _sources(lab: Lab, *classes: type) -> str | None:
@@ -261,11 +261,3 @@ def _sources(lab: Lab, *classes: type) -> str | None:
         return None
     return None if own_code.changed(found) else digest(packed(found))
 
-
-_SHARED: dict[Kinds, Kinds] = {}
-
-
-def _shared(kinds: Collection[str]) -> Kinds:
-    """The same object for the same kinds: there are many messages, and few kinds."""
-    found = frozenset(kinds)
-    return _SHARED.setdefault(found, found)

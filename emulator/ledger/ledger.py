@@ -1,10 +1,11 @@
-"""The ledger: what was computed once, for all later runs.  Facts (job -> result) and blobs (messages) in one folder."""
+"""The ledger: remembered results for all later runs.  One folder holds facts (job -> result) and blobs (messages)."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable, Container
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from emulator.record.writing import why
 
 CAP = 10_000_000_000  # bytes of blobs, or a tenth of the disk, whichever is less
 FACTS = "facts.sqlite"
-DIGEST = 64  # letters of a digest: a file with another name is no blob
+DIGEST = 64  # letters of a digest; a file with a name of another length is no blob
 
 
 class Ledger:
@@ -37,17 +38,15 @@ class Ledger:
         self.facts = Facts(folder / FACTS, self.warn, writes)
         self.cap = min(CAP, shutil.disk_usage(folder).total // 10) if cap is None else cap
         try:
-            self.live = self._own_folder() if writes else Scratch()  # messages of the runs of this command
+            if writes:
+                (folder / LIVE).mkdir(exist_ok=True)
+                for left in abandoned(folder / LIVE):  # by commands that were killed
+                    self._leave(left)
+                    remove(left)
+            self.live = Scratch(folder / LIVE) if writes else Scratch()  # messages of the runs of this command
         except OSError:
             self.facts.close()
             raise
-
-    def _own_folder(self) -> Scratch:
-        (self.folder / LIVE).mkdir(exist_ok=True)
-        for folder in abandoned(self.folder / LIVE):  # by commands that were killed
-            self._leave(folder)
-            remove(folder)
-        return Scratch(self.folder / LIVE)
 
     def warn(self, text: str) -> None:
         if text not in self._warned:
@@ -55,7 +54,7 @@ class Ledger:
             self._warn(text)
 
     def fetch(self, ref: Ref) -> bool:
-        """Links a message to where jobs find it; False if the ledger lacks it, or cannot check its bytes."""
+        """Links a message into the folder that jobs read; False if the ledger lacks it, or cannot check its bytes."""
         if ref.digest.startswith(OTHERWISE):
             return False
         place = self.live.path / ref.digest
@@ -75,9 +74,9 @@ class Ledger:
         return not self.writes or place.exists()
 
     def close(self, broken_off: bool, made: Container[str] = ()) -> None:
-        """Ends the use of the ledger; messages of runs that were broken off stay for whoever resumes them.
+        """Ends the use of the ledger; keeps the messages of interrupted runs (`broken_off`), for `resume`.
 
-        `made`: digests of messages of runs that have come to their end; nobody will resume them.
+        `made`: digests of messages of finished runs, which need no resume.
         """
         if self.writes:
             if broken_off:
@@ -89,10 +88,10 @@ class Ledger:
         self.facts.close()
 
     def trim(self, cap: int) -> int:
-        """Removes the blobs that were not used for the longest time, until the rest fits; returns the bytes removed."""
-        found = sorted((stat.st_mtime, stat.st_size, path) for path, stat in self._stats())
-        total, removed = sum(size for _, size, _ in found), 0
-        for _, size, path in found:
+        """Removes the least recently used blobs until the rest fits into `cap` bytes; returns the bytes removed."""
+        blobs = sorted((stat.st_mtime, stat.st_size, path) for path, stat in self._stats())
+        total, removed = sum(size for _, size, _ in blobs), 0
+        for _, size, path in blobs:
             if total - removed <= cap:
                 break
             path.unlink(missing_ok=True)
@@ -100,26 +99,21 @@ class Ledger:
         return removed
 
     def _stats(self) -> list[tuple[Path, os.stat_result]]:
-        found = []
+        stats = []
         for path in self.blobs.all():
-            if len(path.name) != DIGEST:
-                continue
-            try:
-                found.append((path, path.stat()))
-            except FileNotFoundError:  # another command has just removed it
-                continue
-        return found
+            if len(path.name) == DIGEST:
+                with suppress(FileNotFoundError):  # another command has just removed it
+                    stats.append((path, path.stat()))
+        return stats
 
     def _leave(self, folder: Path) -> None:
         for path in folder.iterdir():
             if len(path.name) == DIGEST and not path.name.startswith(OTHERWISE):
-                try:
+                with suppress(FileNotFoundError):  # another command has just done it
                     self.blobs.leave(path)
-                except FileNotFoundError:  # another command has just done it
-                    continue
 
     def stats(self) -> dict[str, Any]:
-        """Counts and bytes: of results by job, of messages by folder."""
+        """The counts and bytes of results by job, and of messages by folder."""
         messages = {name: {"count": 0, "bytes": 0} for name in (KEPT, LEFT, QUARANTINE)}
         for path, stat in self._stats():
             messages[path.parent.name]["count"] += 1
@@ -129,22 +123,22 @@ class Ledger:
 
 
 def opened(folder: Path, warn: Callable[[str], None]) -> Ledger:
-    """The ledger in a folder; one that cannot be written to is only read.  Raises OSError."""
+    """Opens the ledger in a folder; only reads it if it cannot be written.  Raises OSError."""
     try:
         return Ledger(folder, warn)
     except OSError as error:
         if not (folder / FACTS).is_file():
             raise
         try:
-            found = Ledger(folder, warn, writes=False)
+            ledger = Ledger(folder, warn, writes=False)
         except OSError:
             raise error from None
-        found.warn(f"{folder}: {why(error)}; the ledger is only read, and nothing is added to it")
-        return found
+        ledger.warn(f"{folder}: {why(error)}; the ledger is only read, and nothing is added to it")
+        return ledger
 
 
 def clear(folder: Path) -> None:
-    """Removes the ledger that lies in a folder, and nothing else from there.  Raises OSError."""
+    """Removes the ledger in a folder, and nothing else there.  Raises OSError."""
     for name in (KEPT, LEFT, QUARANTINE):
         for path in (folder / name).glob("?" * DIGEST):
             path.unlink()

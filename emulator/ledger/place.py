@@ -1,4 +1,4 @@
-"""Where the ledger lies and how much it keeps by default.  Nothing large is imported here, so that --help is quick."""
+"""The default folder of the ledger, and its default options.  Imports nothing large, so that --help is quick."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEEP_STATES = 10  # rounds from one kept state of the server to the next
 
 
 def default_folder(environment: Mapping[str, str]) -> Path | None:
-    """$FEDLAPSE_LEDGER (`off`: None), or fedlapse's place in the user's cache (XDG base directories)."""
+    """Returns $FEDLAPSE_LEDGER (`off`: None), or fedlapse's folder in the user's cache (XDG base directories)."""
     named = environment.get(FOLDER)
     if named == OFF:
         return None

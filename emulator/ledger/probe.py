@@ -1,4 +1,4 @@
-"""What this machine's arithmetic gives, as one digest: equal ones compute the same bits, whatever the machines are."""
+"""Computes a digest of this machine's arithmetic: machines with equal digests compute the same bits."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from emulator.messages.store import Store
 
 # (m, k, n) of (m, k) @ (k, n): small, odd, thin, and larger than any cache line, vector or block
 PRODUCTS = ((1, 1, 1), (3, 5, 7), (17, 33, 9), (64, 784, 10), (1, 513, 129), (127, 255, 191))
-MANY = 100_000  # numbers that a function is applied to
+MANY = 100_000  # arguments of each function
 STEPS, BATCH = 3, 16
 
 
 def probe(lab: Lab, store: Store) -> str:  # noqa: ARG001  it is a job (see lab/jobs.py)
-    """SHA-256, in hex, of the bits of what training is made of; in a worker, so with its threads and settings.
+    """The SHA-256, in hex, of the bits that training's operations give in a worker, with its threads and settings.
 
-    On a GPU also of its model and libraries: what it computes in other shapes is chosen by these.
+    On a GPU it covers the model and libraries too, which choose the algorithms for other shapes.
     """
-    found = hashlib.sha256(_hardware(lab.on).encode())
+    sha256 = hashlib.sha256(_hardware(lab.on).encode())
     for tensor in _results(lab.on):
-        found.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        found.update(tensor.detach().contiguous().cpu().numpy().data)
-    return found.hexdigest()
+        sha256.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        sha256.update(tensor.detach().contiguous().cpu().numpy().data)
+    return sha256.hexdigest()
 
 
 def _hardware(place: str) -> str:
-    """None for a CPU: the digest tells those apart that compute other bits."""
+    """Describes a GPU and its libraries; "" for a CPU, whose results alone tell it from others."""
     if place == CPU:
         return ""
     gpu = torch.cuda.get_device_properties(place)
@@ -43,50 +43,38 @@ def _hardware(place: str) -> str:
 
 
 def _results(place: str) -> Iterator[Tensor]:
-    """What is drawn is drawn on the CPU, as for training."""
+    """Yields random draws, products, functions, layers and training steps.  Draws come from the CPU, as in training."""
     generator = Generator().manual_seed(1)
-    yield from _draws(generator)
-    yield from _products(generator, place)
-    yield from _functions(generator, place)
+    yield torch.randperm(1001, generator=generator)
+    yield torch.normal(0.0, 1.0, (1001,), generator=generator)
+    yield torch.rand(1001, generator=generator)
+    seeded(2)  # dropout draws from torch's own generator
+    yield F.dropout(torch.ones(1001), 0.2)
+    for m, k, n in PRODUCTS:
+        yield torch.randn(m, k, generator=generator).to(place) @ torch.randn(k, n, generator=generator).to(place)
+    x = torch.randn(MANY, generator=generator).to(place)
+    yield from (torch.exp(x), torch.tanh(x), torch.log_softmax(x.view(-1, 10), 1), x.sum(), x.double().sum())
     yield from _layers(generator, place)
     yield from _in_bfloat16(generator, place)
     for model in ("mnist-cnn", "mlp"):
         yield from _training(model, generator, place)
 
 
-def _draws(generator: Generator) -> Iterator[Tensor]:
-    yield torch.randperm(1001, generator=generator)
-    yield torch.normal(0.0, 1.0, (1001,), generator=generator)
-    yield torch.rand(1001, generator=generator)
-    seeded(2)  # dropout draws from torch's own generator
-    yield F.dropout(torch.ones(1001), 0.2)
-
-
-def _products(generator: Generator, place: str) -> Iterator[Tensor]:
-    for m, k, n in PRODUCTS:
-        yield torch.randn(m, k, generator=generator).to(place) @ torch.randn(k, n, generator=generator).to(place)
-
-
-def _functions(generator: Generator, place: str) -> Iterator[Tensor]:
-    x = torch.randn(MANY, generator=generator).to(place)
-    yield from (torch.exp(x), torch.tanh(x), torch.log_softmax(x.view(-1, 10), 1), x.sum(), x.double().sum())
-
-
 def _layers(generator: Generator, place: str) -> Iterator[Tensor]:
-    """A convolution, a batch normalisation and a recurrent layer, forward and backward."""
-    seeded(3)  # their first weights
+    """Runs a convolution, a batch normalisation and a recurrent layer, forward and backward."""
+    seeded(3)  # of the layers' initial weights
     images, texts = (7, 3, 13, 13), (5, 9, 11)
     layers = (nn.Conv2d(3, 8, 5, padding=2), images), (nn.BatchNorm2d(3), images), (nn.GRU(11, 13), texts)
     for layer, shape in layers:
-        said = layer.to(place)(torch.randn(shape, generator=generator).to(place))
-        said = said[0] if isinstance(said, tuple) else said
-        torch.autograd.backward(said.square().sum())
-        yield said
+        output = layer.to(place)(torch.randn(shape, generator=generator).to(place))
+        output = output[0] if isinstance(output, tuple) else output
+        torch.autograd.backward(output.square().sum())
+        yield output
         yield from (p.grad for p in layer.parameters() if p.grad is not None)
 
 
 def _in_bfloat16(generator: Generator, place: str) -> Iterator[Tensor]:
-    """A product and a convolution: processors differ in how they add these up, though not in float32."""
+    """Computes a product and a convolution: some processors sum these in another order, though not in float32."""
     factors = torch.randn(64, 129, generator=generator), torch.randn(129, 33, generator=generator)
     images, kernels = torch.randn(7, 3, 13, 13, generator=generator), torch.randn(8, 3, 5, 5, generator=generator)
     for combined, (a, b) in ((torch.matmul, factors), (F.conv2d, (images, kernels))):
@@ -94,7 +82,7 @@ def _in_bfloat16(generator: Generator, place: str) -> Iterator[Tensor]:
 
 
 def _training(model: str, generator: Generator, place: str) -> Iterator[Tensor]:
-    """A few steps of SGD as local.sgd takes them, without torch.optim, which takes longer to load than all of this."""
+    """Takes a few steps of SGD as local.sgd does, without torch.optim, which takes longer to load than all of this."""
     network = counter_based(models.build(model, 4).to(place))
     parameters = list(network.parameters())
     for parameter in parameters:

@@ -1,4 +1,4 @@
-"""Results of jobs as plain values: what a fact is made of.  Messages stay in the store; a fact names them."""
+"""Converts results of jobs to the plain values of facts, and back.  Messages stay in the store; a fact names them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from emulator.lab.scoring import Hits, Scores
 from emulator.messages.store import Ref, Stored
 from network.wire.form import NotFinite, Refused
 
-Plain = Any  # of lists, texts, numbers and bytes: what msgpack carries
+Plain = Any  # lists, strings, numbers and bytes, which msgpack encodes
 FAULTS = {"refused": Refused, "not finite": NotFinite}
-# An array is kept in the first of these forms that has every bit of it.  Nearly always that is a quarter of the last.
+# An array is kept in the first of these forms that loses no bit; nearly always that is a quarter of the last form.
 COUNTS, LOSSES = ("<u1", "<u2", "<i8"), ("<f4", "<f8")
 SCORES = {"correct": COUNTS, "counted": COUNTS, "loss": LOSSES}
 
 
 def refs(value: object) -> Iterator[Ref]:
-    """The Refs of all whole messages in a job's result, or in its arguments."""
+    """Yields the Refs of all whole messages in a job's result, or in its arguments."""
     match value:
         case Ref():
             yield value.whole
@@ -48,17 +48,17 @@ def refs(value: object) -> Iterator[Ref]:
         case Mapping():
             yield from refs(list(value.values()))
         case list() | tuple():
-            for each in value:
-                yield from refs(each)
+            for part in value:
+                yield from refs(part)
 
 
 def plain_ref(ref: Ref) -> Plain:
-    """Digest and bytes of a message; those of the stack's, and the row, if it is a row."""
+    """The digest and size in bytes of a message; for a row of a stack also those of the stack, and the row's number."""
     return [ref.digest, ref.nbytes, *([ref.stack.digest, ref.stack.nbytes, ref.row] if ref.stack else [])]
 
 
 def read_ref(plain: Plain) -> Ref:
-    """A Ref that holds nothing (see messages.files.Holders), from what `plain_ref` made of it."""
+    """The inverse of `plain_ref`: a Ref that holds no bytes (see messages.files.Holders)."""
     digest, nbytes, *row = plain
     return Ref(digest, nbytes, Ref(*row[:2]), row[2]) if row else Ref(digest, nbytes)
 
@@ -93,11 +93,11 @@ def _read_opening(plain: Plain) -> Opening:
 
 
 def _hits(hits: Sequence[Hits]) -> Plain:
-    return [[each.correct, each.counted, each.loss] for each in hits]
+    return [[scored.correct, scored.counted, scored.loss] for scored in hits]
 
 
 def _read_hits(plain: Plain) -> list[Hits]:
-    return [Hits(*each) for each in plain]
+    return [Hits(*scored) for scored in plain]
 
 
 def _trained(done: Trained) -> Plain:
@@ -121,9 +121,9 @@ def _scores(scores: Scores) -> Plain:
 def _narrow(values: ndarray, forms: Sequence[str]) -> Plain:
     for form in forms:
         with np.errstate(over="ignore"):
-            found = values.astype(form)
-        if found.astype(forms[-1]).tobytes() == values.tobytes():
-            return [form, found.tobytes()]
+            narrow = values.astype(form)
+        if narrow.astype(forms[-1]).tobytes() == values.tobytes():
+            return [form, narrow.tobytes()]
     raise ValueError(f"{values.dtype} is none of {', '.join(forms)}")
 
 
@@ -136,12 +136,12 @@ Forms = tuple[Callable[[Any], Plain], Callable[[Plain], Any]]
 
 
 def _of_each(to: Callable[[Any], Plain], back: Callable[[Plain], Any]) -> Forms:
-    """The forms of a stack's results, from those of one device's."""
-    return (lambda done: [to(each) for each in done]), (lambda plain: [back(each) for each in plain])
+    """The conversions of a stack's results, from the conversions of one device's."""
+    return (lambda results: list(map(to, results))), (lambda plain: list(map(back, plain)))
 
 
 Job = Callable[..., Any]
-# Job -> its result as a plain value, and back.  The jobs that are not here are never remembered.
+# Job -> the conversions of its result to a plain value and back.  Other jobs are never remembered.
 FORMS: dict[Job, Forms] = {
     start: (_state, _read_state),
     request: (_opening, _read_opening),

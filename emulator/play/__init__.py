@@ -1,1 +1,1 @@
-"""Runs, from the first request to the last row."""
+"""Plays one run, from the first request to the last row."""

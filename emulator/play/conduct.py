@@ -1,4 +1,4 @@
-"""How the runs of a scenario are played: the rules of a round, and when models are evaluated."""
+"""The settings of a scenario's runs: the rules of a round, and the schedule of evaluations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scenarios.schema.scenario import Scenario
 
 @dataclass(frozen=True)
 class Conduct:
-    """How the runs of a scenario are played: the rules of rounds, the schedule of evaluations, an early end."""
+    """The settings of a scenario's runs: the rules of rounds, the schedule of evaluations, an early end."""
 
     rules: RoundRules
     schedule: Schedule
     stop_at: Target | None = None
-    until: float | None = None  # s after which no further round begins, unless one of these targets is pending
+    until: float | None = None  # s after which no further round begins, unless one of `targets` is pending
     targets: Sequence[Target] = ()
 
     @classmethod
@@ -40,16 +40,16 @@ class Conduct:
             Schedule(evaluate.every, None if often == "never" or not evaluate.test else often, evaluate.test),
             Target.of(stop) if stop else None,
             rounds.until_s,
-            [Target.of(each) for each in rounds.targets],
+            [Target.of(target) for target in rounds.targets],
         )
 
     def evaluated(self, round: int) -> bool:
-        """Whether the round's model is evaluated: by the schedule, after the last round, and with `personalised`."""
+        """True if the round's model is evaluated: by the schedule, after the last round, or for `personalised`."""
         every, final = self.schedule.every, round + 1 == self.rules.max
         return every > 0 and (final or (round + 1) % every == 0 or self.personalised(round))
 
     def personalised(self, round: int) -> bool:
-        """Whether every device is trained after this round for the metric `personalised`."""
+        """True if every device trains after this round for the metric `personalised`."""
         often, final = self.schedule.personalise_every, round + 1 == self.rules.max
         due = final or bool(often and (round + 1) % often == 0)
         return due and self.schedule.personalises

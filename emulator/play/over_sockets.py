@@ -1,4 +1,4 @@
-"""A run over real sockets on loopback."""
+"""Plays one run over real sockets on loopback."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from emulator.worlds.sockets import SocketWorld
 from scenarios.text.faults import BadScenario
 
 SPARE = 64  # open files of this process itself: its terminal, the event loop, modules that are being imported
-OF_WORKER = 2  # its pipes
-OF_RUN = 4 + STRANGERS  # the three files of its record, the socket that listens, and connections of strangers
-OF_DEVICE = 2  # both ends of its connection, which are in this process
-WARM = 8  # trainings before the clock runs; with more workers than that some begin cold
+OF_WORKER = 2  # open files of a worker: its pipes
+OF_RUN = 4 + STRANGERS  # of a run: three of its record, the socket that listens, and connections of strangers
+OF_DEVICE = 2  # of a device: both ends of its connection, which are in this process
+WARM = 8  # trainings before the clock starts; with more workers some start cold
 
 
 def make_room(devices: int, runs: int, workers: int = 0) -> None:
-    """Lets this process open the files that `runs` runs at the same time need, with their workers.
+    """Raises the soft limit of open files for `runs` simultaneous runs and their workers.
 
-    The soft limit becomes the hard one.  Raises BadScenario, with the numbers, if that is not enough.
+    Raises BadScenario, with the numbers, if the hard limit is too low.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     others = SPARE + OF_WORKER * workers
@@ -50,7 +50,7 @@ def make_room(devices: int, runs: int, workers: int = 0) -> None:
             f"fleet: {devices} devices in {runs} run{'s' * (runs > 1)} over sockets need {needed} open files; this "
             f"system allows {hard} (ulimit -Hn), enough for {most}; ask for fewer devices, algorithms or seeds"
         )
-    # macOS says that nothing bounds it, and refuses to be given that.
+    # macOS reports an infinite hard limit, and refuses it as a soft limit.
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed) if unbounded else hard, hard))
 
 
@@ -102,7 +102,7 @@ async def run_sockets(
 async def attended(
     world: SocketWorld, reception: Reception, lines: Collection[WebLine], limit: int
 ) -> AsyncIterator[None]:
-    """Meanwhile the server listens on loopback, and devices wait for its requests, of `limit` bytes at most."""
+    """A context in which the server listens on loopback, and devices wait for requests of at most `limit` bytes."""
     connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
     with socket.create_server(("127.0.0.1", 0), backlog=len(lines)) as listening:
         listening.setblocking(False)
@@ -120,7 +120,7 @@ async def attended(
 
 
 async def warm(stage: Stage, executor: Executor) -> None:
-    """Trains and prices once before the clock starts, because the first time takes seconds; this changes no result."""
+    """Trains and prices once before the clock starts: the first time takes seconds.  This changes no result."""
     run, names = stage.run, sorted(stage.lab.fleet)
     state = await asyncio.wrap_future(executor.submit(start, run))
     opening = await asyncio.wrap_future(executor.submit(request, run, 0, state.message, tuple(names)))

@@ -1,4 +1,4 @@
-"""The progress of a command's runs on stderr, in simulated and in real time."""
+"""Shows the progress of a command's runs on stderr, in simulated and in real time."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 Seen = tuple[float, float]  # (real seconds since the command began, value)
 
 BARS = "▁▂▃▄▅▆▇█"
-FLAT = 0.05  # accuracy: curves that span less do not fill the height, or else noise would look like progress
+FLAT = 0.05  # least span of accuracy over the height of a sparkline, so that noise does not look like progress
 POINTS = 10  # of a sparkline
 FEWEST = 3  # evaluated rounds that a slope needs
-RECENT = 5  # evaluated rounds that a slope is taken from
+RECENT = 5  # evaluated rounds from which a slope is taken
 LINES = 12
-MEASURED = 40  # rounds whose pace tells how long the rest takes
+MEASURED = 40  # last rounds whose pace predicts the rest
 BAR = 20  # characters
 EVERY = 5.0  # s between two lines in a file
-SHORTER: tuple[frozenset[str], ...] = (  # what lines leave out, rather than that their ends are cut off
+SHORTER: tuple[frozenset[str], ...] = (  # parts that lines leave out on narrower and narrower terminals
     frozenset(),
     frozenset({"speed"}),
     frozenset({"speed", "bars"}),
@@ -40,7 +40,7 @@ SHORTER: tuple[frozenset[str], ...] = (  # what lines leave out, rather than tha
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """The last 10 values as bars, from their least to their greatest."""
+    """Draws the last 10 values as bars, scaled from the least to the greatest."""
     last = values[-POINTS:]
     if not last:
         return ""
@@ -49,9 +49,9 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def eta(seen: Sequence[Seen], value: float) -> float | None:
-    """Seconds from the last of `seen` until `value`, along the least-squares slope of the last 5; None if it is not up.
+    """Predicts the seconds from the last of `seen` until `value`, along the least-squares slope of the last 5.
 
-    A value that the last one has reached is 0 seconds away: it only waits to be held.
+    Returns 0 if the last value has reached it and only waits to be held, and None if the slope is not positive.
     """
     last = seen[-RECENT:]
     if len(last) < FEWEST:
@@ -63,13 +63,13 @@ def eta(seen: Sequence[Seen], value: float) -> float | None:
 
 
 def clock_face(seconds: float) -> str:
-    """`0:41:07`."""
+    """Formats seconds as `0:41:07`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def about(seconds: float) -> str:
-    """`~40 s`, `~4 min`, `~3 h`."""
+    """Formats an estimate: `~40 s`, `~4 min`, `~3 h`."""
     if seconds < 59.5:
         return f"~{seconds:.0f} s"
     return f"~{seconds / 60:.0f} min" if seconds < 5370 else f"~{seconds / 3600:.0f} h"
@@ -80,18 +80,18 @@ class Pace:
     """The progress of one run: its last row and the recent values of its metrics."""
 
     row: Row
-    real: float  # when that row came
+    real: float  # s, when that row came
     targets: list[Target]  # not reached yet, the easiest first
     seen: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # metric -> its last values
-    best: float = 0.0  # of that which is shown
+    best: float = 0.0  # value so far of the metric that is shown
 
     @property
     def shown(self) -> str:
-        """The metric that is shown: accuracy, or validation where no test set is looked at."""
+        """The metric that is shown: accuracy, or validation if the test set is not evaluated."""
         return "validation" if "validation" in self.seen and "accuracy" not in self.seen else "accuracy"
 
     def take(self, row: Row, real: float) -> None:
-        """Nothing is changed in place: the display reads along in a thread of its own."""
+        """Takes a new row.  It changes nothing in place, because the display reads in a thread of its own."""
         self.row, self.real = row, real
         room = max([POINTS, *(target.hold for target in self.targets)])
         for metric in {"accuracy", "validation", *(target.metric for target in self.targets)}:
@@ -101,12 +101,12 @@ class Pace:
         self.targets = [target for target in self.targets if not self._holds(target)]
 
     def _holds(self, target: Target) -> bool:
-        """Whether the last `hold` values are there; as targets.reached, which looks at all rows again."""
+        """True if the last `hold` values reach the target.  targets.reached would read all rows again."""
         values = [value for _, value in self.seen.get(target.metric, ())][-target.hold :]
         return len(values) == target.hold and min(values) >= target.value
 
     def ahead(self, real: float) -> str:
-        """`0.85 in ~4 min real`: the next target, from now on, counted down since its last round."""
+        """The next target and the real time until then: `0.85 in ~4 min real`.  `real`: s, now."""
         if not self.targets:
             return ""
         target = self.targets[0]
@@ -115,7 +115,7 @@ class Pace:
         return f"{name} in {'-' if seconds is None else f'{about(max(0.0, seconds - (real - self.real)))} real'}"
 
     def curve(self, bars: bool) -> str:
-        """`acc 0.71 (best 0.73) ▁▃▆█`"""
+        """The metric, its best value and its curve: `acc 0.71 (best 0.73) ▁▃▆█`."""
         values = [value for _, value in self.seen.get(self.shown, ())]
         if not values:
             return ""
@@ -124,10 +124,10 @@ class Pace:
 
 
 class Progress:
-    """A line for each run on a terminal, always the latest; elsewhere a dated line for all of them every 5 s at most.
+    """Shows a line for each run on a terminal; elsewhere it writes one dated line for all runs, every 5 s at most.
 
     `early`: runs may end before their last round; no round begins after `until` virtual seconds, if given.  With
-    `quiet` no round is told; what is said still is.  Colours follow NO_COLOR (rich does).
+    `quiet` it shows no rounds, only messages.  Colours follow NO_COLOR (rich does).
     """
 
     def __init__(
@@ -150,8 +150,8 @@ class Progress:
         self.early, self.until = early, until
         self.clock, self.today = clock, today
         self.began = clock()
-        self.written = self.began  # by the clock, when the last line was
-        self.title = ""  # what the runs are, if there are others
+        self.written = self.began  # s by the clock, at the last line
+        self.title = ""  # of these runs, if a command plays several groups
         self.paces: dict[Run, Pace] = {}
         self.ends: tuple[float, ...] = ()  # real seconds at which the last rounds of any run ended
         self.labels: list[str] = list(labels)
@@ -159,7 +159,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal and not self.console.is_dumb_terminal and not self.quiet:
-            # stdout may be a file: what is printed there must not turn up here
+            # stdout may be a file: its text must not turn up here
             self.live = Live(console=self.console, get_renderable=self.frame, redirect_stdout=False)
             self.live.start()
         return self
@@ -172,11 +172,11 @@ class Progress:
             self.live = None
 
     def begin(self, title: str) -> None:
-        """Other runs begin, which the title names."""
+        """Starts a new group of runs with this title."""
         self.title, self.began, self.paces, self.ends = title, self.clock(), {}, ()
 
     def tell(self, run: Run, row: Row) -> None:
-        """A round has ended."""
+        """Shows a round that has ended."""
         if self.quiet:
             return
         real = self.clock() - self.began
@@ -190,14 +190,14 @@ class Progress:
             self._write(f"{self.today().isoformat(timespec='seconds')} {self._plain(run, row, real)}")
 
     def say(self, text: str) -> None:
-        """A message of its own; on a terminal it stands above the runs."""
+        """Shows a message; on a terminal above the runs."""
         if self.live:
             self.console.print(Text(text), soft_wrap=True)
         else:
             self._write(text)
 
     def frame(self) -> Group:
-        """The runs as they stand, in order of name; if they are too many, those that changed last."""
+        """Draws the runs in order; if they are too many for the terminal, the runs that changed last."""
         paces = self.paces
         if not paces:
             since = f"{clock_face(self.clock() - self.began)} real"
@@ -205,7 +205,9 @@ class Progress:
         overall = [Text(self._overall(), no_wrap=True)] if self.runs > 1 else []
         room = max(1, min(LINES, self.console.height - 2 - len(self._title) - len(overall)))
         latest = list(paces)[-room:]
-        runs = {run: paces[run] for run in sorted(latest, key=self._place)}
+        order = {label: place for place, label in enumerate(dict.fromkeys(self.labels))}
+        latest.sort(key=lambda run: (order.get(run.label, len(order)), run.seed))
+        runs = {run: paces[run] for run in latest}
         for without in SHORTER:
             lines = self._lines(runs, without)
             if all(len(line) <= self.console.width for line in lines):
@@ -216,7 +218,7 @@ class Progress:
         return Group(*self._title, *lines, *overall)
 
     def _overall(self) -> str:
-        """`all  ━━━━━━━━────────────  96 of 240 rounds · ~4 min left`"""
+        """The line of all runs: `all  ━━━━━━━━────────────  96 of 240 rounds · ~4 min left`."""
         ended, total = self._ended(), self._most()
         filled = BAR * ended // total
         left = self.left(self.clock() - self.began)
@@ -225,7 +227,7 @@ class Progress:
         return f"all  {'━' * filled}{'─' * (BAR - filled)}  {ended} of {most}{total} rounds{rest}"
 
     def left(self, real: float) -> float | None:
-        """Real seconds until all rounds are played, by the pace of the last ones; None if there is none yet."""
+        """Real seconds until all rounds are played, by the pace of the last ones; None if no pace is known yet."""
         rest = self._most() - self._ended()
         each = self._each()
         if rest == 0 or each is None:
@@ -233,40 +235,38 @@ class Progress:
         return max(0.0, rest * each - (real - self.ends[-1]))
 
     def round_of_all(self) -> float | None:
-        """Real seconds in which all runs that are being played end a round; None if no pace is known yet."""
+        """Real seconds until each run that is being played has ended a round; None if no pace is known yet."""
         each = self._each()
         playing = sum(pace.row["round"] + 1 < self.max_rounds for pace in self.paces.values())
         return None if each is None else each * playing
 
     def _each(self) -> float | None:
-        """Real seconds a round of any run, by the last ones."""
+        """Real seconds for a round of any run, by the last ones; None if no pace is known yet."""
         if len(self.ends) < FEWEST:
             return None
         return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
 
     def _most(self) -> int:
-        """Rounds of all runs together, as far as is known; those of which nothing is known are like the others."""
+        """The most rounds that all runs have together; with `until`, if later rounds take as long as earlier ones.
+
+        Runs that have not begun count as the mean of the others.
+        """
         if self.until is None or not self.paces:
             return self.max_rounds * self.runs
-        known = [self._most_of(pace.row, self.until) for pace in self.paces.values()]
+        known = []
+        for pace in self.paces.values():
+            ended, length = int(pace.row["round"]) + 1, pace.row["time_s"]
+            most = min(self.max_rounds, math.ceil(ended * self.until / length)) if length else ended
+            known.append(max(ended, most))
         return sum(known) + math.ceil(sum(known) / len(known)) * (self.runs - len(known))
 
-    def _most_of(self, row: Row, until: float) -> int:
-        """Rounds that a run has at most, if those to come take as long as those before."""
-        ended = int(row["round"]) + 1
-        return max(ended, min(self.max_rounds, math.ceil(ended * until / row["time_s"]))) if row["time_s"] else ended
-
     def _ended(self) -> int:
-        """Rounds of all runs together."""
+        """The rounds of all runs that have ended."""
         return sum(pace.row["round"] + 1 for pace in self.paces.values())
 
     @property
     def _title(self) -> list[Text]:
         return [Text(self.title, no_wrap=True, overflow="ellipsis")] if self.title else []
-
-    def _place(self, run: Run) -> tuple[int, int]:
-        """Where its line stands: labels in the scenario's order."""
-        return self.labels.index(run.label) if run.label in self.labels else len(self.labels), run.seed
 
     def _lines(self, runs: Mapping[Run, Pace], without: Set[str]) -> list[Text]:
         width = max((len(_name(run)) for run in runs), default=0)
@@ -290,7 +290,7 @@ class Progress:
         ]
 
     def _plain(self, run: Run, row: Row, real: float) -> str:
-        """How far all runs are together, and the one that has just ended a round."""
+        """The line for a file: the progress of all runs, and of the run that has just ended a round."""
         metric = self.paces[run].shown
         parts = [
             self.title,
@@ -305,7 +305,7 @@ class Progress:
         return " · ".join(part for part in parts if part)
 
     def _write(self, text: str) -> None:
-        """Past rich, which would break lines at the width that it takes a file to have."""
+        """Writes a line without rich, which would break it at an assumed width of the file."""
         file: Any = self.console.file
         file.write(text + "\n")
         file.flush()

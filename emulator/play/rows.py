@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from devices.device import UNKNOWN
-from devices.energy import Power
 from emulator.conversation.underway import Play
 from emulator.lab.jobs import Learnt, State
 from emulator.play.metrics import NAMES, Metrics
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
 from emulator.record.run import Run
-from emulator.record.tally import Usage, bytes_by_kind, critical, seconds
+from emulator.record.tally import bytes_by_kind, critical, seconds
 from emulator.record.targets import pending, reached
 
 Progress = Callable[[Run, Row], None]
@@ -23,7 +22,7 @@ Finish = Callable[[Row], Row]
 
 
 class Diary:
-    """Writes a row for each round once its last straggler has ended, and says when it is enough.
+    """Writes a row for each round once its last straggler has ended, and decides when the run ends.
 
     `finish` gets each row before it is written, and returns the row that is written.
     """
@@ -54,27 +53,23 @@ class Diary:
         further: Mapping[str, float | None] = {}
         conduct = self.stage.conduct
         if conduct.evaluated(number):
-            found, further = await self.metrics.of(number, play.broadcast, state, self._trained(play))
-            values |= found
+            metrics, further = await self.metrics.of(number, play.broadcast, state, self._trained(play))
+            values |= metrics
         if conduct.personalised(number):
             values["personalised"] = await self._personalised(play)
         self.measured.append({"round": number, **values})
         enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
-        enough = enough or self._late(play.stamp)
+        if conduct.until is not None and play.stamp >= conduct.until:
+            # A target that may just be held is waited for: else the record could not tell.
+            enough = enough or not any(pending(self.measured, target) for target in conduct.targets)
         if enough and values["personalised"] is None and conduct.schedule.personalises:
             values["personalised"] = await self._personalised(play)
         self.unwritten.append((play, {**values, "numbers": further}))
         self.write_settled()
         return not enough and self._going_on(number) and self.stage.record.unwritten is None
 
-    def _late(self, stamp: float) -> bool:
-        """Whether the run's time is over.  A target that is held until then is waited for: else nobody would know."""
-        conduct = self.stage.conduct
-        over = conduct.until is not None and stamp >= conduct.until
-        return over and not any(pending(self.measured, target) for target in conduct.targets)
-
     def _going_on(self, number: int) -> bool:
-        """Notes when somebody asks the run to stop before its last round."""
+        """Returns False if the run is told to stop after this round; before its last round that interrupts it."""
         going_on, last = self.going_on(), number + 1 == self.stage.conduct.rules.max
         self.outcome.interrupted = not (going_on or last)
         if self.outcome.interrupted:
@@ -96,28 +91,31 @@ class Diary:
     def _trained(self, play: Play) -> list[Learnt]:
         return [self.stage.notes[Call(name, play.round.number)] for name in sorted(play.replies)]
 
-    def _timing(self, play: Play) -> dict[str, float]:
-        """Where the data drift: the time slice, and how long ago its first round opened."""
-        if self.stage.lab.data.cycles == 1:
-            return {}
-        cycle = self.stage.lab.cycle(self.stage.run.label, play.round.number)
-        self.cycles.setdefault(cycle, play.round.opened)
-        return {"cycle": cycle, "cycle_time_s": play.stamp - self.cycles[cycle]}
+    def _numbers(self, play: Play, trained: Sequence[Learnt]) -> dict[str, float]:
+        """The row's further numbers: means over the devices that have them, the time slice, replies with faults."""
+        numbers: dict[str, float] = {}
+        if self.stage.lab.data.cycles > 1:
+            cycle = self.stage.lab.cycle(self.stage.run.label, play.round.number)
+            numbers = {"cycle": cycle, "cycle_time_s": play.stamp - self.cycles.setdefault(cycle, play.round.opened)}
+        for key in sorted({key for learnt in trained for key in learnt.numbers}):
+            values = [learnt.numbers[key] for learnt in trained if key in learnt.numbers]
+            numbers[key] = math.fsum(values) / len(values)
+        return numbers | ({"not_finite": play.not_finite} if play.not_finite else {})
 
     def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
         round, length = play.round, play.stamp - play.began
         calls = {name: Call(name, round.number) for name in round.asked}
         trained = self._trained(play)
         leverages = [done.leverage for done in trained]
-        numbers = {**self._timing(play), **_means([done.numbers for done in trained])}
-        numbers |= {"not_finite": play.not_finite} if play.not_finite else {}
+        numbers = self._numbers(play, trained)
         trips = {name: self.stage.record.trips.pop(call) for name, call in calls.items()}
         for call in calls.values():
             self.stage.notes.pop(call, None)
-        useful = () if round.failed else play.replies  # of a failed round nothing is of use: the model stays
+        useful = () if round.failed else play.replies  # a failed round leaves the model, so all its work is wasted
         used = {name: trip.usage(name in useful, play.opened, play.closed) for name, trip in trips.items()}
         closer = round.counted[-1] if round.counted else None
-        powers = {name: self._power(name) for name in trips}
+        powers = {name: self.stage.lab.fleet[name].profile.power for name in trips}
+        known = {name: None if power == UNKNOWN else power for name, power in powers.items()}
         return {
             "round": round.number,
             "time_s": play.stamp,
@@ -133,27 +131,11 @@ class Diary:
             "failed": round.failed,
             "wasted_bytes": sum(trip.vain_bytes if name in useful else trip.nbytes for name, trip in trips.items()),
             "seconds": seconds(used),
-            "joules": {name: power and _joules(power, used[name]) for name, power in powers.items()},
-            "watts": {name: power and [power.idle, power.compute, power.radio] for name, power in powers.items()},
-            "leverage": _largest(leverages),
+            "joules": {
+                name: power and power.joules(used[name].idle, used[name].computing, used[name].sending)
+                for name, power in known.items()
+            },
+            "watts": {name: power and [power.idle, power.compute, power.radio] for name, power in known.items()},
+            "leverage": {key: max(of[key] for of in leverages if key in of) for of in leverages for key in of},
             "critical": critical(closer, trips.get(closer or ""), play.bills, length),
         }
-
-    def _power(self, name: str) -> Power | None:
-        """None if nobody says what the device draws."""
-        power = self.stage.lab.fleet[name].profile.power
-        return None if power == UNKNOWN else power
-
-
-def _joules(power: Power, usage: Usage) -> float:
-    return power.joules(usage.idle, usage.computing, usage.sending)
-
-
-def _means(each: list[Mapping[str, float]]) -> dict[str, float]:
-    """Mean of each number over the devices that tell it."""
-    told = {key: [numbers[key] for numbers in each if key in numbers] for numbers in each for key in numbers}
-    return {key: math.fsum(values) / len(values) for key, values in sorted(told.items())}
-
-
-def _largest(leverages: list[Mapping[str, float]]) -> dict[str, float]:
-    return {key: max(each[key] for each in leverages if key in each) for each in leverages for key in each}

@@ -31,9 +31,9 @@ from emulator.worlds.virtual import VirtualWorld
 async def play(
     stage: Stage, outcome: Outcome, going_on: GoingOn, progress: Progress, serve: Callable[[After], Awaitable[None]]
 ) -> None:
-    """Plays a run to its end; `serve` lets the server play in its world.  The record is complete however it ends.
+    """Plays a run to its end and completes its record, even after an error; `serve` runs the server in its world.
 
-    An algorithm's own mistake ends this run and no other, wherever in the world it came up.
+    An algorithm's own mistake ends this run and no other.
     """
     diary = Diary(stage, outcome, going_on, progress)
     try:
@@ -54,16 +54,16 @@ async def play(
 
 
 async def save_model(folder: Path, state: State, world: World) -> None:
-    """Writes the model.  Raises OSError."""
+    """Writes the final model to `folder`.  Raises OSError."""
     with named(folder / MODEL):
         future = world.submit(export, state.weights).future
-        # Where jobs are done at once there may be no event loop.
+        # An executor that does jobs at once needs no event loop.
         file: Ref = future.result() if future.done() else await asyncio.wrap_future(future)
         replace_file(folder / MODEL, world.store.get(file))
 
 
 def seal(stage: Stage, outcome: Outcome) -> None:
-    """Seals the record of a run that has come to its end, if it is whole; one that was interrupted stays open."""
+    """Seals the record of a run that has ended, if it is whole; the record of an interrupted run stays open."""
     outcome.unwritten = stage.record.unwritten
     if stage.record.folder is None or outcome.unwritten or outcome.interrupted:
         return
@@ -85,8 +85,8 @@ async def run_virtual(
 ) -> Outcome:
     """Plays one run in virtual time and writes its record to `folder`, if there is one.
 
-    `going_on` is asked after each round; False ends the run.  `earlier`: what becomes of a record that is there.
-    Raises Otherwise if it differs from that.
+    `going_on` is asked after each round; False ends the run.  `earlier`: how to treat a record in the folder.
+    Raises Otherwise if the run differs from it and `earlier` is "compared".
     """
     world, outcome = VirtualWorld(executor), Outcome(run)
     stage = Stage(world, lab, run, conduct, Record(folder, world.now, earlier), Costs(lab, run.label, run.seed))

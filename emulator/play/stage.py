@@ -1,4 +1,4 @@
-"""The parts of one run (record, traffic, devices), and its outcome."""
+"""Assembles the parts of one run (record, traffic, devices), and holds its outcome."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Outcome:
-    """How a run ended."""
+    """The rows of a run, and how it ended."""
 
     run: Run
     rows: list[Row] = field(default_factory=list, repr=False)  # asyncio looks at the text of a result, at its end
@@ -35,18 +35,17 @@ class Outcome:
     unwritten: OSError | None = None  # why its record or its model is not whole
     interrupted: bool = False  # it was told to stop before its end
     looped: TraceRepeats = (0, "")
-    overruns: list[float] = field(default_factory=list)  # sockets: how long training outlasted its model, s
-    advice: str = ""  # what would avoid them
+    overruns: list[float] = field(default_factory=list)  # sockets: s by which real training outlasted its charge
+    advice: str = ""  # how to avoid overruns
     strangers: int = 0  # sockets: requests without a device's token, which were refused
-    # What the devices of an interrupted run keep, until a ledger has taken it over.
-    kept: list[Home] = field(default_factory=list, repr=False)
+    kept: list[Home] = field(default_factory=list, repr=False)  # memories of an interrupted run, for the ledger
 
     def give_up(self, why: Exception) -> None:
         """Notes why the run cannot go on."""
         self.failure, self.why = f"{self.run.label}, seed {self.run.seed}: {why}", str(why)
 
     def blame(self, fault: Faulty) -> None:
-        """The algorithm's own mistake has ended the run."""
+        """Notes the algorithm's own mistake that has ended the run."""
         self.fault = fault.under(self.run.seed)
         self.failure = self.why = str(self.fault)
 
@@ -65,7 +64,7 @@ class Stage:
         self.traffic = Traffic(world, self.record, lab.placed(run.seed), lab.fleet, conduct.rules.transfers)
         self.notes: Notes = {}
         self.trainings = Trainings(world, lab, run, conduct.evaluated)
-        self.attendants: dict[str, Attendant] = {}  # those that were ever asked
+        self.attendants: dict[str, Attendant] = {}  # the devices that were ever asked
 
     def attendant(self, name: str) -> Attendant:
         if name not in self.attendants:
@@ -76,11 +75,10 @@ class Stage:
         return self.attendants[name]
 
     def close(self, outcome: Outcome) -> None:
-        """The run is over: its record is shut, and what its devices kept goes; if it was interrupted, with its outcome,
-        so that a ledger can take it over.
+        """Ends the run: shuts the record, and drops the devices' memories, or moves an interrupted run's to `outcome`.
 
-        They and their lines know each other, so it would wait for the garbage collector, which looks seldom where
-        models are large and objects few, as in a study of many runs: until the disk is full of messages.
+        Devices and lines refer to each other.  The garbage collector, which seldom runs when objects are few and large,
+        would free their memories only after many runs of a study have filled the disk with messages.
         """
         self.record.shut()
         self.trainings.close()
@@ -91,7 +89,7 @@ class Stage:
             attendant.home = nothing
 
     def plan(self, play: Play, parcels: Mapping[str, Parcel]) -> None:
-        """A round is about to send these."""
+        """Plans the trainings of a round that is about to send these messages."""
         round = play.round.number
         inputs = {}
         for name, parcel in parcels.items():

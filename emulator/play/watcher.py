@@ -1,4 +1,4 @@
-"""Who looks on while runs are played."""
+"""The interface of those who follow runs as they are played: trackers, the progress line, the live page."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Status = Literal["finished", "interrupted", "failed"]
 
 
 class Watcher(Protocol):
-    """Is told of all runs of a command, in the thread that plays them: it must be quick, and change nothing."""
+    """Follows all runs of a command, in the thread that plays them: it must be quick, and change nothing."""
 
     def begin(self, run: Run) -> None:
-        """A run begins."""
+        """Called as a run begins."""
 
     def tell(self, run: Run, row: Row) -> None:
-        """A round has ended, and its row is written."""
+        """Called when a round has ended and its row is written."""
 
     def end(self, run: Run, status: Status) -> None:
-        """A run has ended.  Not told if all are stopped at once."""
+        """Called when a run has ended, but not if all are stopped at once."""
 
 
 def status_of(outcome: Outcome) -> Status:

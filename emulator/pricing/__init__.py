@@ -1,1 +1,1 @@
-"""Declared work becomes seconds, joules and bytes."""
+"""Prices declared work in seconds, joules and bytes."""

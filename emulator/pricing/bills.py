@@ -1,6 +1,6 @@
-"""Work that is known piece by piece, priced: what it takes on a device, and with the jitter of a round.
+"""Prices recorded work: its cost on a device, and with the jitter of a round.
 
-Used by runs, by replays, and by the audit, which reads no algorithm and no model.
+Runs, replays and the audit use it; the audit reads no algorithm and no model.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from emulator.lab.seeds import seed
 from emulator.record.tally import Bill
 from emulator.record.work import Pieces
 
-TRAINING = "train"  # the phase of FedAvg's device_work, and of those who build on it
+TRAINING = "train"  # the training phase of FedAvg's device_work, and of algorithms that build on it
 
 
 def priced(pieces: Pieces, device: Device) -> Bill:
-    """What these take on a device.  Raises ValueError for counts that no work has."""
+    """The cost of work on a device.  Raises ValueError for counts that no work can have."""
     bill = Bill(pieces=pieces)
     for piece in pieces:
         bill.add(piece.phase, piece.flops, piece.seconds(device))
@@ -27,15 +27,15 @@ def priced(pieces: Pieces, device: Device) -> Bill:
 
 
 def jittered(bill: Bill, device: Device, root: int, round: int) -> Bill:
-    """The bill with the jitter that this round has on a device in the runs of a seed."""
+    """The bill with a device's jitter in this round, in the runs of the seed `root`."""
     factors = jitter(bill.steps, device, root, round)
     return bill.jittered(factors) if factors else bill
 
 
 def jitter(steps: Mapping[str, int], device: Device, root: int, round: int) -> Mapping[str, float]:
-    """By how much each phase of so many steps takes longer than on an even machine: a factor; {} on such a machine.
+    """The factor by which jitter lengthens each phase of so many steps; {} on a device without jitter.
 
-    Training draws first, so its factor is the same whatever an algorithm or an encoding computes before it.
+    Training draws first, so its factor does not depend on what an algorithm or an encoding computes before it.
     """
     cv = device.profile.jitter
     if not cv:

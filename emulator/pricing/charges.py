@@ -1,4 +1,4 @@
-"""What work costs, as the conversation asks: it knows neither models nor records."""
+"""The interface by which the conversation asks for the cost of work; it knows neither models nor records."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ class Charges(Protocol):
 
     @property
     def lab(self) -> Lab:
-        """Whose devices it is done on."""
+        """The lab with the devices that do the work."""
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:
-        """What `round` asks of a device, given bytes by kind and "frame"; None if nobody knows."""
+        """A device's task in `round`, given bytes by kind and "frame"; None if it is unknown."""
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
-        """Why the device cannot take part in this round; None if its memory is large enough."""
+        """The reason why the device cannot take part in this round; None if its memory is large enough."""
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
-        """What a device's half of `round` takes there, given the kinds it received and those it kept; a "frame" among
-        them is none."""
+        """The cost of a device's half of `round`, given the kinds it received and kept; a "frame" is no kind."""
 
     def request(self, round: int) -> Bill:
-        """What opening a round takes on the server."""
+        """The cost of opening a round on the server."""
 
     def combine(self, round: int, replies: int) -> Bill:
-        """What closing it with so many replies takes."""
+        """The cost of combining so many replies on the server."""

@@ -1,4 +1,4 @@
-"""Declared work, priced: phases of an algorithm on a device -> FLOPs and seconds."""
+"""Prices the work that an algorithm declares: phases on a device -> FLOPs and seconds."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from network.wire.form import FRAME
 from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.roster import MANY, sample
 
-Numbered = tuple[int, Work]  # the same work has the same number: it would take long to compare it each time
+Numbered = tuple[int, Work]  # equal work has one number, because comparing work is slow
 Depends = tuple[int, frozenset[str], frozenset[str]]  # examples, kinds received, and kinds kept
 
-# Floats for each value that is encoded: read twice, for its scale and to be written, and written; and read elsewhere.
+# Floats moved for each encoded value: read for the scale, read and written to encode; read by the receiver.
 CODING = 4
 
 
 class Costs:
-    """The prices of one algorithm under one lab.  Equal work on equal profiles is priced once."""
+    """The prices of one algorithm in one lab.  Equal work on equal profiles is priced once."""
 
     def __init__(self, lab: Lab, label: str, root: int) -> None:
         self.lab, self.label, self.root = lab, label, root
         self.algorithm = lab.algorithms[label]
         self.split = lab.splits[root]
         self.up, self.down, self.lossy = lab.up.get(label, {}), lab.down.get(label, {}), lab.lossy(label)
-        self.round = self.cycle = -1  # to which these belong: what belongs to earlier rounds is seldom asked for again
-        self.uploaded: int | None = None  # bytes beside the weights, once somebody has asked
+        self.round = self.cycle = -1  # of the caches below: an earlier round is seldom asked for again
+        self.uploaded: int | None = None  # bytes besides the weights
         self.loads: dict[Depends, Load] = {}
         self.works: dict[Depends, Numbered] = {}
         self.duties: dict[tuple[Depends, int, int], Duty] = {}
-        self.numbers: dict[Work, int] = {}  # each work that there was
+        self.numbers: dict[Work, int] = {}  # of all work so far
         self.bills: dict[tuple[str, int], Bill] = {}  # by profile, and the work's number
         self.pieces: dict[Phase, Piece] = {}
 
@@ -56,19 +56,22 @@ class Costs:
         return sum(p.numel() for p in self.lab.module.parameters() if p.requires_grad)
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
-        """What a device's half of `round` takes there: its price, and in each phase the jitter of this round."""
+        """The cost of a device's half of `round`, with the round's jitter in each phase."""
         return jittered(self.price(name, round, kinds, memory), self.lab.fleet[name], self.root, round)
 
     def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
-        """What a device's half of `round` costs there, given the kinds it received and those it kept."""
+        """The cost of a device's half of `round`, given the kinds it received and kept."""
         depends = self._depends(name, round, kinds, memory)
         work = self.works.get(depends)
         if work is None:
-            work = self.works[depends] = self._numbered(self._work(self._load_of(round, depends)))
+            load = self._load_of(round, depends)
+            decode = self._coding("decode", self.down.keys() & load.kinds)
+            encode = self._coding("encode", self.up.keys() & self._sent(load.round))
+            work = self.works[depends] = self._numbered((*decode, *self.algorithm.device_work(load), *encode))
         return self._bill(self.lab.fleet[name], work)
 
     def load(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Load:
-        """What a device's half of `round` depends on."""
+        """The sizes on which a device's half of `round` depends."""
         return self._load_of(round, self._depends(name, round, kinds, memory))
 
     def _load_of(self, round: int, depends: Depends) -> Load:
@@ -78,42 +81,35 @@ class Costs:
         return self.loads[depends]
 
     def heaviest(self) -> Load:
-        """The largest load of any device: most examples, all message kinds, in a round after the first."""
+        """The largest load of any device: most examples, all kinds of messages, in a round after the first."""
         examples = max(len(part) for name in sample(self.split.train) for part in self.split.train[name])
         return self._load(1, examples, kinds=frozenset(self.algorithm.downloads))
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty:
-        """What `round` asks of a device, given bytes by kind and "frame"."""
+        """A device's task in `round`, given bytes by kind and "frame"."""
         depends = self._depends(name, round, downloaded, kept)
-        key = depends, _of_tensors(downloaded), _of_tensors(kept)
-        duty = self.duties.get(key)
+        tensors = _of_tensors(downloaded), _of_tensors(kept)
+        duty = self.duties.get((depends, *tensors))
         if duty is None:
             pieces = self.price(name, round, downloaded, kept).pieces
-            duty = self.duties[key] = Duty(pieces, depends[0], self._held(round, *key))
+            if self.uploaded is None:
+                self.uploaded = uploaded(self.lab, self.label, round)
+            load, (received, held) = self._load_of(round, depends), tensors
+            memory = footprint(self.lab, self.label, load, received, self.uploaded, held).total
+            duty = self.duties[depends, received, held] = Duty(pieces, depends[0], memory)
         return duty
-
-    def _held(self, round: int, depends: Depends, received: int, kept: int) -> int:
-        if self.uploaded is None:
-            self.uploaded = uploaded(self.lab, self.label, round)
-        return footprint(self.lab, self.label, self._load_of(round, depends), received, self.uploaded, kept).total
 
     def _depends(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Depends:
         if self.round != round:
             self.round, self.cycle = round, self.lab.cycle(self.label, round)
             self.loads, self.works, self.duties, self.uploaded = {}, {}, {}, None
-            if len(self.numbers) > MANY:  # as of data that drift; now no number is in use
+            if len(self.numbers) > MANY:  # as with drifting data; no number is in use at this point
                 self.numbers, self.bills = {}, {}
         examples = len(in_cycle(self.split.train, name, self.cycle))
         return examples, _tensors(tuple(kinds)), _tensors(tuple(memory))
 
-    def _work(self, load: Load) -> Work:
-        """A device's half of a round, with what encodings take."""
-        decode = self._coding("decode", self.down.keys() & load.kinds)
-        encode = self._coding("encode", self.up.keys() & self._sent(load.round))
-        return (*decode, *self.algorithm.device_work(load), *encode)
-
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:  # noqa: ARG002
-        """Why the device cannot take part; None if its memory is large enough."""
+        """The reason why the device cannot take part; None if its memory is large enough."""
         return duty.refusal(self.label, self.lab.fleet[name].profile.memory_bytes) if duty else None
 
     def request(self, round: int) -> Bill:
@@ -127,7 +123,7 @@ class Costs:
         return self._bill(self.lab.server, self._numbered((*self.algorithm.combine_work(load), *decode)))
 
     def _sent(self, round: int) -> Collection[str]:
-        """Kinds that go up in this round."""
+        """The kinds that go up in this round."""
         return self.lab.upload_form(self.label, round).shapes.keys() if self.up else ()
 
     def _load(self, round: int, examples: int, **more: Any) -> Load:
@@ -144,7 +140,7 @@ class Costs:
         )
 
     def _coding(self, name: str, kinds: Collection[str], messages: int = 1) -> Work:
-        """What encodings of these kinds read and write, each taken to be as large as the model."""
+        """The phase of encoding or decoding these kinds, each assumed as large as the model; () for none."""
         traffic = float(CODING * len(kinds) * messages * self.parameters)
         return (Phase(name, "forward", traffic=traffic),) if traffic else ()
 
@@ -159,15 +155,12 @@ class Costs:
             if len(self.bills) >= MANY:  # in a large fleet whose devices draw, each has prices of its own
                 self.bills.clear()
             try:
-                bill = self.bills[key] = self._price(device, work)
-            except OSError:  # this machine's
+                bill = self.bills[key] = priced(tuple(map(self._piece, work)), device)
+            except OSError:  # an error of this machine
                 raise
-            except Exception as error:  # its own numbers, or torch's word about such a pass through the model
+            except Exception as error:  # from the algorithm's numbers, or from torch in a pass through the model
                 raise Faulty(self.label, "", f"declares work that has no price: {error}") from None
         return bill
-
-    def _price(self, device: Device, work: Iterable[Phase]) -> Bill:
-        return priced(tuple(self._piece(phase) for phase in work), device)
 
     def _piece(self, phase: Phase) -> Piece:
         if phase not in self.pieces:
@@ -182,13 +175,15 @@ def _tensors(kinds: tuple[str, ...]) -> frozenset[str]:
 
 
 def _of_tensors(sizes: Mapping[str, int]) -> int:
-    """Their bytes."""
+    """The bytes of all kinds but "frame"."""
     return sum(sizes.values()) - sizes.get(FRAME, 0)
 
 
 @kept_for_a_call(maxsize=8)
 def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[int, ...], text: bool) -> Meter:
-    """The counts of a network on examples and targets of these shapes, shared by all runs of this process: to count
-    takes longer than to play a round of a small scenario."""
+    """The meter of a network on examples and targets of these shapes.
+
+    All runs of this process share it, because counting takes longer than a round of a small scenario.
+    """
     dtype = torch.int64 if text else torch.float32
     return Meter(models.build(model, 0, classes, shape, text), shape, models.cross_entropy, dtype, targets)

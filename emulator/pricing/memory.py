@@ -1,4 +1,4 @@
-"""How much memory training takes on a device: what the algorithm holds there, and what a batch leaves behind."""
+"""Predicts the memory of training on a device: the algorithm's tensors, and the activations of a batch."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from emulator.lab.lab import Lab
 from scenarios.builders.own_code import kept_for_a_call
 
 FLOAT = 4  # bytes
-TWICE = 1.6  # of what a forward pass keeps: measured 1.55 on CNNs, 1.02 on a perceptron
+TWICE = 1.6  # factor on activations for second derivatives: measured 1.55 on CNNs, 1.02 on a perceptron
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that live at once on a device that trains; its runtime and its data are not among them."""
+    """Bytes that a device needs at once to train, without its runtime and its data."""
 
     parameters: int  # and buffers
     gradients: int
     momentum: int
-    downloaded: int  # what came down, as it came: penalties refer to it
-    uploaded: int  # what goes up beside the weights
-    kept: int  # from earlier rounds
-    further: int  # what the algorithm declares beside these, as the models of a trajectory
-    activations: int  # what autograd keeps of the largest batch for its way back, and the batch
+    downloaded: int  # the download as it came, to which penalties refer
+    uploaded: int  # the upload besides the weights
+    kept: int  # the device's memory from earlier rounds
+    further: int  # as the algorithm declares, for instance the models of a trajectory
+    activations: int  # kept by autograd for the backward pass of the largest batch, and the batch
 
     @property
     def total(self) -> int:
@@ -41,7 +41,7 @@ class Footprint:
 
 
 def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, kept: int) -> Footprint:
-    """Of a device's half of a round: the declared work of `load`, and bytes of what comes down, goes up and is kept."""
+    """The footprint of a device's half of a round, for a load, and the bytes downloaded, uploaded and kept."""
     algorithm = lab.algorithms[label]
     held, trained = _of_module(lab.model, lab.data.classes, lab.input_shape, lab.data.text)
     phases = [
@@ -50,8 +50,8 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
         if phase.kind != "forward" and (phase.examples or phase.second_order)
     ]
     try:
-        activations = max((_kept(lab, phase) for phase in phases), default=0)
-    except ValueError as error:  # torch's word about a pass through the model
+        activations = max((_activations(lab, phase) for phase in phases), default=0)
+    except ValueError as error:  # from torch, in a pass through the model
         raise Faulty(label, "", f"declares work whose memory cannot be told: {error}") from None
     return Footprint(
         parameters=held,
@@ -66,24 +66,21 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
 
 
 def uploaded(lab: Lab, label: str, round: int) -> int:
-    """Bytes that a device sends in a round beside the weights."""
+    """The bytes that a device sends in a round besides the weights."""
     form = lab.upload_form(label, round)
     return sum(form.values_of(kind) for kind in form.shapes if kind != "weights")
 
 
-def _kept(lab: Lab, phase: Phase) -> int:
-    """What a phase's largest batch leaves for the way back; with a gradient that is differentiated again, its own."""
-    return round((TWICE if phase.second_order else 1.0) * _activations(lab, phase.batch))
-
-
-def _activations(lab: Lab, batch: int) -> int:
+def _activations(lab: Lab, phase: Phase) -> int:
+    """The bytes that a phase's largest batch leaves for the backward pass, or for the second derivative."""
     data = lab.data
-    return _measured(lab.model, data.classes, data.x.shape[1:], data.text, data.y.shape[1:], batch)
+    nbytes = _measured(lab.model, data.classes, data.x.shape[1:], data.text, data.y.shape[1:], phase.batch)
+    return round((TWICE if phase.second_order else 1.0) * nbytes)
 
 
 @kept_for_a_call(maxsize=8)
 def _of_module(model: str, classes: int, shape: tuple[int, ...], text: bool) -> tuple[int, int]:
-    """Bytes of its parameters and buffers, and of those parameters that are trained."""
+    """The bytes of a network's parameters and buffers, and of its trained parameters."""
     module = models.build(model, 0, classes, shape, text)
     trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
     return _bytes((*module.parameters(), *module.buffers())), _bytes(trained)
@@ -93,7 +90,7 @@ def _of_module(model: str, classes: int, shape: tuple[int, ...], text: bool) -> 
 def _measured(
     model: str, classes: int, shape: tuple[int, ...], text: bool, targets: tuple[int, ...], batch: int
 ) -> int:
-    with TURN:  # it may draw
+    with TURN:  # building the model may draw from torch's generator
         network = on_meta(models.build(model, 0, classes, shape, text))
         return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
 
@@ -106,9 +103,9 @@ def activations(
     dtype: torch.dtype = torch.float32,
     targets: Sequence[int] = (),
 ) -> int:
-    """Bytes that a forward pass over so many examples of this shape leaves for the backward pass.
+    """The bytes that a forward pass over `batch` examples of this shape leaves for the backward pass.
 
-    The model is on the meta device, so that nothing is computed.  Memory that tensors share counts once.
+    The model is on the meta device, so nothing is computed.  Memory that tensors share counts once.
     """
     x = torch.empty(batch, *shape, dtype=dtype)
     y = torch.empty(batch, *targets, dtype=torch.long)
@@ -123,7 +120,7 @@ def activations(
 
     model.train()
     with single_values(model), saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = models.cross_entropy(model(x), y).mean()  # holds the graph, so that no memory is used twice
+        loss = models.cross_entropy(model(x), y).mean()  # keeps the graph alive, so no memory is reused
     total = sum(kept.values())
     del loss
     return total

@@ -126,7 +126,7 @@ def _link(out: Path, name: str) -> Path | None:
 
 
 def _files(folder: Path, kind: str) -> Iterator[Path]:
-    """Yields the files that fedlapse has written there, host.json last.  A link is a file; its target is not."""
+    """Yields the files that fedlapse has written there, host.json last.  A link counts as a file."""
     patterns = WRITTEN[kind]
     for path in sorted(folder.iterdir() if folder.is_dir() else (), key=lambda path: (path.name == HOST, path.name)):
         ours = any(fnmatchcase(path.name.removesuffix(PARTIAL), pattern) for pattern in patterns)

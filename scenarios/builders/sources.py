@@ -1,7 +1,7 @@
-"""The source files that a computation consists of: fedlapse's and the user's, not Python's or installed packages'.
+"""Finds the source files that a computation uses: fedlapse's and the user's, not Python's or installed packages'.
 
-Imports are read from the files, also those inside functions, and nothing is imported for it.  What is loaded by other
-means (`importlib`, a path) is not seen.
+It reads imports from the files, also inside functions, and imports nothing.  It does not see code that is loaded by
+other means (`importlib`, a path).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
 OURS = frozenset(("algorithms", "devices", "emulator", "network", "scenarios"))
-INSTALLED = {"site-packages", "dist-packages"}  # folders that hold what others wrote
+INSTALLED = {"site-packages", "dist-packages"}  # folders of installed packages
 
 
 def sources(roots: Collection[str], leave_out: Collection[str] = ()) -> dict[str, str]:
@@ -26,7 +26,7 @@ def sources(roots: Collection[str], leave_out: Collection[str] = ()) -> dict[str
     Raises ValueError for a root without a file.
     """
     own, here = (OURS | {_top(root) for root in roots}) - {*leave_out}, cache(_written_here)
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     seen: set[str] = set()
     todo = set(roots)
     while todo:
@@ -36,13 +36,13 @@ def sources(roots: Collection[str], leave_out: Collection[str] = ()) -> dict[str
         file = file_of(name) if mine else None
         if file is not None:
             source = file.read_bytes()
-            found[name] = hashlib.sha256(source).hexdigest()
+            digests[name] = hashlib.sha256(source).hexdigest()
             package = name if file.stem == "__init__" else name.rpartition(".")[0]
             todo |= imported(source, package) if file.suffix == ".py" else frozenset()
         elif name in roots:
             raise ValueError(f"the module {name} has no file, so nobody can tell whether it has changed")
         todo = (todo | {name.rpartition(".")[0]}) - seen - {""}
-    return dict(sorted(found.items()))
+    return dict(sorted(digests.items()))
 
 
 def file_of(module: str) -> Path | None:
@@ -52,19 +52,19 @@ def file_of(module: str) -> Path | None:
 
 @lru_cache(maxsize=4096)
 def imported(source: bytes, package: str) -> frozenset[str]:
-    """Modules that a file of this package imports, and names that may be modules."""
+    """The modules that a file of this package imports, and the names that may be modules."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # then it imports nothing
         return frozenset()
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
-            found.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
-    return frozenset(found)
+            modules.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
+    return frozenset(modules)
 
 
 def _top(module: str) -> str:
@@ -72,7 +72,7 @@ def _top(module: str) -> str:
 
 
 def _place(module: str) -> tuple[Path | None, Sequence[Path]]:
-    """The module's file, and the folders in which its own modules lie."""
+    """A module's file, and the folders of its submodules."""
     if module in sys.modules:
         loaded = sys.modules[module]
         return _found(getattr(loaded, "__file__", None), getattr(loaded, "__path__", None))
@@ -99,7 +99,7 @@ def _within(folder: Path, name: str) -> tuple[Path | None, Sequence[Path]]:
 
 
 def _written_here(top: str) -> bool:
-    """Whether this top-level module is neither Python's own nor installed."""
+    """True if a top-level module is neither Python's own nor installed."""
     if top in sys.stdlib_module_names:
         return False
     file, folders = _place(top)
