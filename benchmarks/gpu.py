@@ -17,8 +17,8 @@ import typer
 from algorithms import dropout, models, stack, stack_graph, stack_model
 from algorithms.algorithm import Party, Precision, Training
 from algorithms.fedavg import FedAvg
-from emulator.compute import gpus
 from emulator.compute.executors import quiet_torch
+from emulator.compute.gpu import gpus
 from scenarios.text.faults import BadScenario
 
 DEVICES, EXAMPLES, BATCH = 50, 50, 10

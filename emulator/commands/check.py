@@ -22,7 +22,7 @@ from emulator.commands.options import (
 )
 from emulator.commands.plan_text import text
 from emulator.commands.playing import workers_of
-from emulator.compute import gpus
+from emulator.compute.gpu import gpus
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import placed
 

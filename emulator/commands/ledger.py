@@ -16,7 +16,7 @@ from emulator.commands.group import Commands, flat
 from emulator.commands.lines import say
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.playing import Computing, crew_of
-from emulator.compute import gpus
+from emulator.compute.gpu import gpus
 from emulator.ledger.blobs import LIVE
 from emulator.ledger.facts import today
 from emulator.ledger.inputs import INPUTS

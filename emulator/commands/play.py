@@ -28,11 +28,11 @@ from emulator.commands.on_a_page import on_a_page
 from emulator.commands.options import Format
 from emulator.commands.playing import Settings, crew_of
 from emulator.commands.stopping import Stopped, code_of, heard_by, uninterrupted
-from emulator.compute import gpus
 from emulator.compute.crew import Workers, executor, no_more
 from emulator.compute.executor import Executor, Tally
 from emulator.compute.executors import Cluster
 from emulator.compute.garbage import let_stay
+from emulator.compute.gpu import gpus
 from emulator.compute.remembering import Disagreed, remembering
 from emulator.compute.workers import why_broken
 from emulator.forecast.deadline import check_deadline

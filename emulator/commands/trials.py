@@ -18,10 +18,10 @@ from emulator.commands.lines import say
 from emulator.commands.play import AT_ONCE, host_text, play_runs, pool_of, why_ended
 from emulator.commands.playing import Settings, crew_of
 from emulator.commands.stopping import code, code_of, uninterrupted
-from emulator.compute import gpus
 from emulator.compute.crew import Workers
 from emulator.compute.executor import Executor, Tally
 from emulator.compute.executors import Team
+from emulator.compute.gpu import gpus
 from emulator.compute.knowing import Knowing, Unknown
 from emulator.compute.remembering import Disagreed
 from emulator.forecast.deadline import check_deadline

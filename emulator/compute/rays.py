@@ -29,10 +29,10 @@ import ray
 from numpy import ndarray
 from ray.exceptions import RayActorError, RayError
 
-from emulator.compute import gpus
 from emulator.compute.batches import AHEAD, Batches, Done, Job, Orders
 from emulator.compute.executor import Executor
 from emulator.compute.executors import Cluster, keep_memory, paths, quiet_torch, scratches
+from emulator.compute.gpu import gpus
 from emulator.compute.signals import ENDING, put_off
 from emulator.compute.workers import KILLED, Gone
 from emulator.lab.guarded import TRACEBACK

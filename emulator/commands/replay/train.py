@@ -18,8 +18,8 @@ from emulator.commands.playing import Settings, crew_of
 from emulator.commands.reading import told_while_read
 from emulator.commands.replay.play import Played, gathered
 from emulator.commands.stopping import Stopped, heard_by
-from emulator.compute import gpus
 from emulator.compute.executor import Executor, Tally
+from emulator.compute.gpu import gpus
 from emulator.compute.remembering import Disagreed
 from emulator.compute.signals import event_loop
 from emulator.lab.build import lab_of

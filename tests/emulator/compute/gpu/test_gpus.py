@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from emulator.commands.playing import workers_of
-from emulator.compute import gpus
+from emulator.compute.gpu import gpus
 from emulator.lab.build import lab_of
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
