@@ -1,4 +1,4 @@
-"""Where real computation runs: here, or in worker processes.
+"""Executors that compute in this process, or in worker processes of this computer.
 
 A job is a pure function `job(lab, store, *args)`: same arguments, same result, on any worker, in any order.
 The lab (data, shards, algorithms) is handed to each worker once; a job's arguments are names, numbers and Refs to
@@ -149,7 +149,7 @@ class Processes(Executor):
         self.leave.close()
 
     def _sent(self, do: Callable[..., Done | str], *args: Any) -> Future[Done]:
-        """What a worker has done, once it has come."""
+        """Sends a batch to a worker; returns the future of its results."""
         done: Future[Done] = Future()
         self.pool.submit(do, *args).add_done_callback(partial(pass_on, done, part=_come))
         return done
@@ -273,7 +273,7 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done | str:
 
 
 def _come(sent: Done | str) -> Done:
-    """What a worker has done, if need be read from its file.  Raises OSError."""
+    """Returns the results of a batch, which may lie in a file.  Raises OSError."""
     if isinstance(sent, Done):
         return sent
     file = Path(sent)

@@ -1,1 +1,1 @@
-"""What knows of GPUs."""
+"""Executor, store and settings for GPUs."""

@@ -61,18 +61,15 @@ class Threaded(Executor):
     def _done(self, job: Job, args: Sequence[Any]) -> Any:
         try:
             with TURN:
-                return self._with_room(job, args)
+                try:
+                    return job(self.lab, self.store, *args)
+                except Exception as error:
+                    if not full(error):
+                        raise
+                make_room(self.store)  # of uploads that stay, and of graphs
+                return job(self.lab, self.store, *args)
         finally:
             HANDED_OVER.set()
-
-    def _with_room(self, job: Job, args: Sequence[Any]) -> Any:
-        try:
-            return job(self.lab, self.store, *args)
-        except Exception as error:
-            if not full(error):
-                raise
-        make_room(self.store)  # of uploads that stay, and of graphs
-        return job(self.lab, self.store, *args)
 
 
 def _alone_on(place: str) -> None:
