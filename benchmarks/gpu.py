@@ -18,8 +18,8 @@ from algorithms import models, stack
 from algorithms.algorithm import Party, Precision, Training
 from algorithms.fedavg import FedAvg
 from algorithms.training import dropout, stack_graph, stack_model
-from emulator.compute import gpus
 from emulator.compute.executors import quiet_torch
+from emulator.compute.gpu import gpus
 from scenarios.text.faults import BadScenario
 
 DEVICES, EXAMPLES, BATCH = 50, 50, 10

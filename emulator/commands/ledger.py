@@ -13,7 +13,7 @@ import typer
 
 from emulator.commands.group import Commands, flat
 from emulator.commands.options import Format, FormatOption
-from emulator.compute import gpus
+from emulator.compute.gpu import gpus
 from emulator.ledger.blobs import LIVE
 from emulator.ledger.facts import today
 from emulator.ledger.inputs import INPUTS

@@ -28,7 +28,7 @@ LONGEST = 0.01  # s that the jobs of a batch take together, if they take as long
 
 @dataclass(frozen=True)
 class Done:
-    """What a worker has made of a batch: of all its jobs, or of those before one that failed; if that is the first, the
+    """The results of a batch: of all its jobs, or of the jobs before one that failed.  If the first job fails, the
     batch fails with it."""
 
     results: Sequence[tuple[Any, Sequence[Any]]]  # each with what the store is to take
@@ -52,12 +52,12 @@ class Order:
     future: Future[Any] = field(default_factory=Future)
 
     def starts(self) -> bool:
-        """Whether it is still wanted; then it can no longer be cancelled."""
+        """Returns False if the job was cancelled; else it can no longer be."""
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
 
 class Batches:
-    """What waits for one pool of workers; `send` passes a batch on to one of them."""
+    """The queue of jobs for one pool of workers; `send` passes a batch on to one of them."""
 
     def __init__(
         self, send: Callable[[Orders], Future[Done]], workers: int, store: Taking, longest: float = LONGEST

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from emulator.compute.executor import Executor
-from emulator.compute.executors import Cluster, Inline, Members, Processes, Team, Threaded
+from emulator.compute.executors import Cluster, Inline, Members, Processes, Team
+from emulator.compute.gpu.threaded import Threaded
 from emulator.lab.lab import CPU, Lab
 
 Workers = int | Cluster | Team  # how many processes, or those of Ray, or those that are there already

@@ -1,4 +1,4 @@
-"""What everybody may ask of whoever does jobs, whether in this process, in others, or from a ledger."""
+"""The interface of all executors, which do jobs in this process, in others, or answer from a ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from emulator.messages.store import Store
 
 @dataclass
 class Tally:
-    """How many trainings of devices the ledger knew, and how many were computed."""
+    """Counts the device-rounds that were found in the ledger, and those that were computed."""
 
     known: int = 0
     computed: int = 0
@@ -47,11 +47,11 @@ class Executor(ABC):
         """Starts `job(lab, store, *args)`; its result, or the error that it raised."""
 
     def knows(self, job: Job, *args: Any) -> bool:  # noqa: ARG002  those of `submit`
-        """Whether the result of the job is known without computing it."""
+        """Returns True if the result of the job is known without computing it."""
         return False
 
     def settle(self) -> None:  # noqa: B027  without a ledger there is nothing to keep
-        """All runs so far have ended: their last models are kept."""
+        """Keeps the last model of each run; all runs so far have ended."""
 
     def stop(self) -> None:  # noqa: B027  nothing runs where a job is done at once
         """Ends the workers now, or as soon as they can be ended."""

@@ -1,4 +1,4 @@
-"""Where real computation runs: here, or in worker processes.
+"""Executors that compute in this process, or in worker processes of this computer.
 
 A job is a pure function `job(lab, store, *args)`: same arguments, same result, on any worker, in any order.
 The lab (data, shards, algorithms) is handed to each worker once; a job's arguments are names, numbers and Refs to
@@ -11,9 +11,8 @@ import ctypes
 import pickle
 import select
 import sys
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,19 +20,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from algorithms.training.turns import HANDED_OVER, TURN
 from devices.data.dataset import Dataset
-from emulator.compute import gpus
 from emulator.compute.batches import Batches, Done, Job
 from emulator.compute.executor import Executor
 from emulator.compute.futures import ended, pass_on
+from emulator.compute.gpu import gpus
 from emulator.compute.ready import IMPORTED
 from emulator.compute.workers import Pool
-from emulator.lab.gpu import full, make_room
 from emulator.lab.lab import Lab
 from emulator.ledger.key import watch_own
 from emulator.messages.files import Draft, Drafts, Files, Memory, written
-from emulator.messages.residents import Residents
 from emulator.messages.scratch import Scratch, in_memory
 from scenarios.builders import reads
 
@@ -41,7 +37,6 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 SWITCH = 1e-4  # s
 WHOLE = select.PIPE_BUF - 512  # bytes that a pipe takes at once, without those that the pool adds
-PATIENCE = 0.02  # s, for a job's own Python, which is 1 to 10 ms
 
 Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data, their shelf, the store's folders
 
@@ -125,60 +120,6 @@ class Inline(Executor):
             return ended(error=error)
 
 
-class Threaded(Executor):
-    """Runs jobs one after the other on a GPU, in a thread of this process: the clock goes on while the GPU works.
-
-    Uploads stay on the GPU.
-    """
-
-    def __init__(self, lab: Lab, folder: Path | None = None) -> None:
-        """Other messages lie where those of Processes do."""
-        self.lab = lab
-        with ExitStack() as unless_made:
-            self.scratch = _entered(unless_made)
-            self.store = Residents([*([folder] if folder else []), *paths(self.scratch)])
-            self.thread = ThreadPoolExecutor(1)
-            unless_made.callback(self.thread.shutdown, wait=True, cancel_futures=True)
-            self.thread.submit(_alone_on, lab.on).result()
-            self.leave = unless_made.pop_all()
-        self.last: Callable[[], Future[Any] | None] = lambda: None  # a weak reference: it holds what its job has made
-
-    def __exit__(self, *_: object) -> None:
-        self.leave.close()
-
-    def stop(self) -> None:
-        """Ends after the job that runs, which takes a round's training at most: a thread cannot be killed."""
-        self.thread.shutdown(wait=False, cancel_futures=True)
-
-    def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Whoever gives work to a thread that had none waits until the GPU has it, or until it is done: else both take
-        Python from each other, and the GPU waits for both."""
-        last = self.last()
-        if idle := last is None or last.done():
-            HANDED_OVER.clear()
-        future = self.thread.submit(self._done, job, args)
-        self.last = weakref.ref(future)
-        if idle:
-            HANDED_OVER.wait(PATIENCE)
-        return future
-
-    def _done(self, job: Job, args: Sequence[Any]) -> Any:
-        try:
-            with TURN:
-                return self._with_room(job, args)
-        finally:
-            HANDED_OVER.set()
-
-    def _with_room(self, job: Job, args: Sequence[Any]) -> Any:
-        try:
-            return job(self.lab, self.store, *args)
-        except Exception as error:
-            if not full(error):
-                raise
-        make_room(self.store)  # of uploads that stay, and of graphs
-        return job(self.lab, self.store, *args)
-
-
 class Processes(Executor):
     """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
 
@@ -196,7 +137,7 @@ class Processes(Executor):
     def _put_away(self, leave: ExitStack, lab: Lab, folder: Path | None) -> Handed:
         """Opens the store, and puts the data set where workers can map it; what they are handed."""
         keep_memory()
-        self.scratch = _entered(leave)
+        self.scratch = entered(leave)
         folders = paths(self.scratch)
         shelf = lab.data.put_away(folders[-1])
         folders = [folder, *folders] if folder else folders
@@ -208,7 +149,7 @@ class Processes(Executor):
         self.leave.close()
 
     def _sent(self, do: Callable[..., Done | str], *args: Any) -> Future[Done]:
-        """What a worker has done, once it has come."""
+        """Sends a batch to a worker; returns the future of its results."""
         done: Future[Done] = Future()
         self.pool.submit(do, *args).add_done_callback(partial(pass_on, done, part=_come))
         return done
@@ -262,17 +203,12 @@ class Members(Processes):
             wait(list(self.sent))  # what the workers are at, they do with files that are about to go
 
 
-def _alone_on(place: str) -> None:
-    quiet_torch()
-    gpus.use(place)
-
-
 def scratches() -> list[Scratch]:
     """In memory, if there is a place for it, and on disk."""
     return [scratch for scratch in (in_memory(), Scratch()) if scratch]
 
 
-def _entered(leave: ExitStack) -> list[Scratch]:
+def entered(leave: ExitStack) -> list[Scratch]:
     """Scratch folders, which go when this is left; until then threads switch often."""
     leave.enter_context(SWITCHING)
     return [leave.enter_context(closing(each)) for each in scratches()]
@@ -337,7 +273,7 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done | str:
 
 
 def _come(sent: Done | str) -> Done:
-    """What a worker has done, if need be read from its file.  Raises OSError."""
+    """Returns the results of a batch, which may lie in a file.  Raises OSError."""
     if isinstance(sent, Done):
         return sent
     file = Path(sent)

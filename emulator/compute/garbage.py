@@ -1,4 +1,4 @@
-"""What Python's garbage collector looks through, and how often: it only serves cycles, and the engine leaves few."""
+"""Settings of Python's garbage collector: it only serves cycles, and the engine leaves few."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ YOUNG = 20_000  # new containers between two of its rounds; Python's 700 cost 40
 
 
 def let_stay() -> None:
-    """What is there now stays, so it is looked through no more: else a round's cost would grow with the fleet."""
+    """Takes all present objects out of later collections: else a round's cost would grow with the fleet."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG)

@@ -48,8 +48,9 @@ class Origins:
         return digest in self._of
 
     def plan(self, missing: Sequence[Ref], here: Callable[[Ref], bool]) -> list[Remake]:
-        """What makes these messages and all that they are made of, as far as it is not `here`, in an order in which
-        each job finds what it needs.  Raises NoOrigin.
+        """Returns the jobs that make these messages, and all messages that they need and that are not `here`.
+
+        Each job comes after those whose messages it needs.  Raises NoOrigin.
 
         A run may have thousands of rounds, and each message rests on one of the round before; so no recursion.
         """
@@ -61,7 +62,9 @@ class Origins:
             if isinstance(each, Remake):  # all below it has been found
                 found.append(each)
                 continue
-            origin = self._origin(each)
+            if each.digest not in self._of:
+                raise NoOrigin(f"nobody knows how to make {each.digest}")
+            origin = self._of[each.digest]
             if again := begun.get(id(origin)):
                 again.wanted.add(each.digest)
                 continue
@@ -69,18 +72,13 @@ class Origins:
             todo += [again, *_absent(refs(again.args), here)]
         return found
 
-    def _origin(self, ref: Ref) -> tuple[Job, Args]:
-        if ref.digest not in self._of:
-            raise NoOrigin(f"nobody knows how to make {ref.digest}")
-        return self._of[ref.digest]
-
 
 def _absent(wanted: Iterator[Ref] | Sequence[Ref], here: Callable[[Ref], bool]) -> list[Ref]:
     return [ref for ref in wanted if not here(ref)]
 
 
 def loose(args: Sequence[Any]) -> Args:
-    """The same arguments with Refs that hold nothing (see messages.files.Holders)."""
+    """Returns a copy of the arguments with Refs that hold nothing (see messages.files.Holders)."""
     return read_args(plain_args(args))
 
 

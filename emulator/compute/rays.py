@@ -29,10 +29,10 @@ import ray
 from numpy import ndarray
 from ray.exceptions import RayActorError, RayError
 
-from emulator.compute import gpus
 from emulator.compute.batches import AHEAD, Batches, Done, Job, Orders
 from emulator.compute.executor import Executor
 from emulator.compute.executors import Cluster, keep_memory, paths, quiet_torch, scratches
+from emulator.compute.gpu import gpus
 from emulator.compute.signals import ENDING, put_off
 from emulator.compute.workers import KILLED, Gone
 from emulator.lab.guarded import TRACEBACK
@@ -176,7 +176,7 @@ class Worker:
         return self.kind
 
     def do(self, orders: Orders, *boxes: Box) -> tuple[tuple[Kind, Done | Exception], Box]:
-        """What came of a batch, or what its first job has raised; and the messages that its jobs have put."""
+        """Returns the results of a batch, or the error of its first job; and the messages that its jobs have put."""
         began, results = perf_counter(), list[tuple[Any, Sequence[Any]]]()
         shelf = Shelf(boxes)
         for job, args in orders:
@@ -295,7 +295,7 @@ def _last_line(error: BaseException) -> str:
 
 
 def busy(resource: str, free: Mapping[str, float]) -> str | None:
-    """What is said if no worker can begin yet: others may have the cluster for hours, or it may yet grow."""
+    """Returns a warning if no worker can begin yet: others may have the cluster for hours, or it may yet grow."""
     if free.get(resource, 0) >= 1:
         return None
     return f"fedlapse: the cluster has no free {resource}; the command waits until it has one"
@@ -338,8 +338,8 @@ def _joined(cluster: Cluster, gpus: int) -> Iterator[None]:
 
 @contextmanager
 def _apart() -> Iterator[None]:
-    """What Ray starts meanwhile does not hear the signals that a service sends to the process group of this command:
-    it would go before the rounds have ended.  It ends when this process does."""
+    """Processes that Ray starts meanwhile do not hear the signals that a service sends to the process group of this
+    command: they would go before the rounds have ended.  They end when this process does."""
     from ray._private import services
 
     usual = services.ConsolePopen

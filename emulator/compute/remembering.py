@@ -36,7 +36,7 @@ STACKS = (train_stack, personalise_stack)
 
 
 def trainings(job: Job, args: Sequence[Any]) -> int:
-    """How many device-rounds a job trains."""
+    """Returns the number of device-rounds that a job trains."""
     return len(args[2]) if job in STACKS else int(job is train)
 
 
@@ -81,7 +81,12 @@ class Remembering(Executor):
             self.tally.known += trainings(job, args)
             return shared.result()
         if fact := self.inputs.known(key):
-            return self._known(job, args, FORMS[job][1](fact.result))
+            result = FORMS[job][1](fact.result)
+            self.tally.known += trainings(job, args)
+            for ref in refs(result):
+                self.store.hold(ref)
+            self._seen(job, args, result)
+            return ended(result)
         self.tally.computed += trainings(job, args)
         shared = self.under_way[key] = Shared(self.computed(job, args))
         shared.job.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
@@ -98,7 +103,7 @@ class Remembering(Executor):
         return done
 
     def knows(self, job: Job, *args: Any) -> bool:
-        """Whether the ledger has a fact of this job."""
+        """Returns True if the ledger has a fact of this job."""
         key = self._key(job, args)
         return key is not None and self.inputs.known(key) is not None
 
@@ -111,13 +116,6 @@ class Remembering(Executor):
         except ValueError as none:
             self.ledger.warn(f"the ledger is not used where {none}")
             return None
-
-    def _known(self, job: Job, args: Sequence[Any], result: Any) -> Future[Any]:
-        self.tally.known += trainings(job, args)
-        for ref in refs(result):
-            self.store.hold(ref)
-        self._seen(job, args, result)
-        return ended(result)
 
     def _note(self, key: str, job: Job, args: Sequence[Any], done: Future[Any]) -> None:
         if not done.cancelled() and not done.exception():
@@ -197,7 +195,7 @@ class Remembering(Executor):
         return self.store.has(ref) or self.ledger.fetch(ref)
 
     def _held(self, ref: Ref) -> bool:
-        """Whether the message is here.  It is held as long as this Ref lives, also if it comes later."""
+        """Returns True if the message is here.  It is held as long as this Ref lives, also if it comes later."""
         self.store.hold(ref)
         return self._here(ref)
 
@@ -218,7 +216,7 @@ class Remembering(Executor):
             self.ledger.close(self.broken_off, self.origins)
 
     def settle(self) -> None:
-        """All runs so far have ended: keeps the last state of each."""
+        """Keeps the last state of each run; all runs so far have ended."""
         for state in list(self.newest.values()):  # results may still arrive in a thread of the pool
             self._keep(state)
         self.newest.clear()

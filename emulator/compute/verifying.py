@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ JOBS = {job.__name__: job for job in FORMS}
 
 @dataclass(frozen=True)
 class Verified:
-    """What came of doing jobs of a ledger again."""
+    """The outcome of doing jobs of a ledger again."""
 
     same: int = 0  # jobs that gave the same bits again
     wrong: Sequence[str] = ()  # those with other bits
@@ -37,7 +37,8 @@ def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequ
 
     Raises ChildProcessError if a worker process is killed.
     """
-    facts = sorted(_facts(ledger), key=_place)
+    known = (ledger.facts.get(key) for key, _ in list(ledger.facts.keys()))
+    facts = sorted((fact for fact in known if fact and fact.job in JOBS), key=_place)
     drawn: defaultdict[str, list[Fact]] = defaultdict(list)
     for fact in facts:
         if _draw(fact.key) < fraction:
@@ -45,14 +46,15 @@ def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequ
     done, unbuilt = list[set[str]](), []
     for scenario, some in drawn.items():
         try:
-            known = parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger")
-            lab = lab_of(known, places)
+            lab = lab_of(parse(ledger.facts.scenario(scenario) or "", "a scenario of the ledger"), places)
         except (BadScenario, OSError) as error:
             unbuilt.append(f"scenario {scenario[:16]}: {error}")
             continue
         try:
             with remembering(lab, ledger, workers, scenario, own=False) as pool:
-                done += _done_again(pool, some, facts)
+                ours = _known(pool, facts)
+                again = [_again(pool, fact) for fact in some if fact.key in ours]
+                done += [wrong for wrong in again if wrong is not None]
         except BrokenExecutor as error:
             raise ChildProcessError(why_broken(error)) from None
     others = sum(map(len, drawn.values())) - len(done)
@@ -60,15 +62,8 @@ def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequ
     return Verified(sum(not each for each in done), tuple(wrong), others, tuple(unbuilt))
 
 
-def _facts(ledger: Ledger) -> Iterator[Fact]:
-    for key, _ in list(ledger.facts.keys()):
-        fact = ledger.facts.get(key)
-        if fact and fact.job in JOBS:
-            yield fact
-
-
 def _draw(key: str) -> float:
-    """From 0 to 1, as if by chance."""
+    """Returns a number from 0 to 1 that looks random and follows from the key."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) / 2**64
 
 
@@ -96,13 +91,6 @@ def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
         pool.keys.note(result)
         pool.origins.note(job, args, result)
     return ours
-
-
-def _done_again(pool: Remembering, drawn: Sequence[Fact], facts: Sequence[Fact]) -> list[set[str]]:
-    """For each of the drawn jobs that could be done, the jobs that gave other bits."""
-    ours = _known(pool, facts)
-    found = [_again(pool, fact) for fact in drawn if fact.key in ours]
-    return [wrong for wrong in found if wrong is not None]
 
 
 def _again(pool: Remembering, fact: Fact) -> set[str] | None:

@@ -12,13 +12,13 @@ from statistics import median
 from typing import TypeVar
 
 from algorithms.fedavg import FedAvg
-from emulator.compute import gpus
 from emulator.compute.executors import paths, quiet_torch, scratches
+from emulator.compute.gpu import gpus
+from emulator.compute.gpu.residents import Residents
 from emulator.lab.jobs import start, train_stack
 from emulator.lab.lab import CPU, Lab, Split
 from emulator.lab.stacking import MOST
 from emulator.messages.files import Memory
-from emulator.messages.residents import Residents
 from emulator.messages.store import NOTHING, Store
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run

@@ -1,4 +1,4 @@
-"""From a scenario to the objects that its runs share."""
+"""Builds the objects that all runs of a scenario share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is odd about a scenario's model, data and split, though they can be used, one line each.
+"""Warnings about a scenario's model, data and split, which can be used though they are odd, one line each.
 
 `check` says it, `compare` says of the model before training and of the data with the results.
 """

@@ -49,12 +49,12 @@ def _stays(lab: Lab, ref: Ref, message: Message) -> None:
 
 
 def moved(lab: Lab, message: Message) -> Message:
-    """It where devices' halves are computed; on the CPU it is there."""
+    """Returns the message in the memory of the device where devices' halves are computed."""
     return {kind: {name: value.to(lab.on) for name, value in of.items()} for kind, of in message.items()}
 
 
 def full(error: BaseException) -> bool:
-    """Whether a GPU had no memory for it."""
+    """Returns True for an error that says that a GPU's memory is full."""
     from torch import OutOfMemoryError
 
     return isinstance(error, OutOfMemoryError) or isinstance(error.__context__, OutOfMemoryError)

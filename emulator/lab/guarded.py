@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import torch
 
 TRACEBACK = "FEDLAPSE_TRACEBACK"
+SHORT = 160  # letters of an error, so that its place, which comes after it, is never cut off
 CAUGHT = (Exception, SystemExit)  # a user's own code may raise anything; its message is what helps
 
 Shapes = Mapping[str, tuple["torch.dtype", "torch.Size"]]  # by the tensor's name
@@ -62,7 +63,7 @@ class Faulty(BadScenario):
         return in_one_line(f"{label}{where}: {said}")
 
     def under(self, seed: int) -> Faulty:
-        """The same, with the seed of the run in which it happened."""
+        """Returns a copy with the seed of the run in which it happened."""
         label, where, said = self.args
         return Faulty(label, f", seed {seed}{where}", said)
 
@@ -79,7 +80,10 @@ class Guarded:
     algorithm: Any  # an Algorithm, or what stands for one
 
     def fault(self, error: BaseException, asked: str, where: str = "") -> Faulty:
-        """What is said of an error that came while the algorithm was `asked`; `where`: its round and device."""
+        """Returns the one-line form of an error that came while the algorithm was `asked`.
+
+        `where`: the round and the device, in words.
+        """
         # Callers use try and except: to enter a context manager would take longer than most answers do.
         if isinstance(error, Faulty):
             return error
@@ -88,7 +92,7 @@ class Guarded:
         if os.environ.get(TRACEBACK):
             traceback.print_exception(error)
         said = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()))))
-        return Faulty(self.label, where, f"{asked} raised {_short(said)}{self._place(error)}")
+        return Faulty(self.label, where, f"{asked} raised {in_one_line(said, SHORT)}{self._place(error)}")
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
         """The algorithm's course (algorithms/course.py), if its class is stackable (algorithms/fedavg.py)."""
@@ -98,7 +102,7 @@ class Guarded:
             raise self.fault(error, "train()", _where((device,))) from None
 
     def _place(self, error: BaseException) -> str:
-        """Where it was raised: the innermost line of the algorithm's own file, or else of any but this."""
+        """Returns file and line of an error: the innermost of the algorithm's own file, or else of any but this."""
         lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
         own = getattr(sys.modules.get(type(self.algorithm).__module__), "__file__", None)
         found = [one for one in lines if one[0] == own] or [one for one in lines if one[0] != __file__]
@@ -111,7 +115,7 @@ def unguarded(algorithm: Algorithm) -> Any:
 
 
 def facts_of(algorithm: Algorithm) -> Facts:
-    """What a record says of an algorithm, so that a replay need not import it.  Raises Faulty."""
+    """Returns the facts of an algorithm that a record holds, so that a replay need not import it.  Raises Faulty."""
     return Facts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, algorithm.cohort_rule)
 
 
@@ -128,12 +132,7 @@ class Unmade:
 
 
 class _Unfit(Exception):  # noqa: N818
-    """What a half returned has not the right form; the message goes on after "train() "."""
-
-
-def _short(said: str) -> str:
-    """So that the place, which comes after it, is never cut off."""
-    return in_one_line(said, 160)
+    """A half returned something of the wrong form; the message goes on after "train() "."""
 
 
 def _where(args: Sequence[Any]) -> str:
@@ -160,7 +159,7 @@ def _shapes(tensors: Tensors) -> Shapes:
 
 
 class _Forms:
-    """What uploads of a round must look like.  All its devices have the same form: it is asked for once."""
+    """The form of a round's uploads.  All its devices have the same: the algorithm is asked once."""
 
     def __init__(self) -> None:
         self.asked: tuple[Any, ...] = ()
@@ -219,7 +218,7 @@ def _cohort(found: Any, algorithm: Algorithm, args: Sequence[Any]) -> Sequence[s
 
 
 def _is_among(name: Any, names: Sequence[str]) -> bool:
-    """Whether it is one of these names, which are sorted and may be a million."""
+    """Returns True if it is one of these names, which are sorted and may be a million."""
     place = bisect_left(names, name) if isinstance(name, str) else len(names)
     return place < len(names) and names[place] == name
 

@@ -49,7 +49,7 @@ class State:
 
 @dataclass(frozen=True)
 class Opening:
-    """What a round opens with."""
+    """The messages with which a round opens."""
 
     download: Stored
     extra: Mapping[str, Stored]  # device -> its whole download, where it gets more than the others
@@ -136,7 +136,7 @@ def personalise_stack(
     downloads: Sequence[Ref],
     memories: Sequence[Ref],
 ) -> list[Sequence[Hits]]:
-    """How the models of these devices would do on their test shards, had they been asked in this round."""
+    """Scores the models of these devices on their test shards, as if they had been asked in this round."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     return _shown(lab, run, round, answers)
 
@@ -265,7 +265,7 @@ def _drifts(lab: Lab, answers: Sequence[_Answer]) -> list[dict[str, float]]:
 
 
 def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -> list[dict[str, float]]:
-    """Of models that have these parameters, and of the ones that they began with."""
+    """Returns the drifts of models with these parameters from the ones that they began with."""
     from torch import stack
 
     from algorithms.training.stack_batches import stacked
@@ -328,7 +328,7 @@ def block_of(lab: Lab, run: Run, part: str, cycle: int, block: int) -> ndarray:
 
 
 def blocks(lab: Lab, run: Run, part: str, cycle: int) -> int:
-    """How many blocks `evaluate` has for this part."""
+    """Returns the number of blocks that `evaluate` has for this part."""
     return -(-len(_indices(lab, run, part, cycle)) // BLOCK)
 
 
@@ -359,7 +359,7 @@ def message_sizes(lab: Lab, run: Run) -> tuple[int, int]:
 
 
 def message_limits(lab: Lab, run: Run) -> tuple[int, int]:
-    """What no download and no upload exceeds: without encodings, for none of them makes a tensor larger."""
+    """Returns the bytes that no download and no upload exceeds: without encodings, as none makes a tensor larger."""
     down, up = message_sizes(replace(lab, up={}, down={}), run)
     return down + SLACK, up + SLACK
 

@@ -1,4 +1,4 @@
-"""What a scenario names, built: data and shards, algorithms, fleet.  Jobs read it; nobody changes it."""
+"""The objects of a scenario: data and shards, algorithms, fleet.  Jobs read it; nobody changes it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Split:
 
 
 def in_cycle(held: Held, name: str, cycle: int) -> ndarray:
-    """What the device holds in this time slice; after the last one the data stay as they are."""
+    """Returns the device's examples in this time slice; after the last one the data stay as they are."""
     slices = held[name]
     return slices[min(cycle, len(slices) - 1)]
 
@@ -78,12 +78,12 @@ class Lab:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one example."""
+        """The shape of one example."""
         return self.data.x.shape[1:]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all devices, sorted."""
+        """The names of all devices, sorted."""
         return all_names(self.fleet)
 
     def network(self, seed: int) -> nn.Module:
@@ -92,7 +92,7 @@ class Lab:
 
     @property
     def _form(self) -> tuple[int, tuple[int, ...], bool]:
-        """What the model is made for: classes, an example's shape, and whether it is text."""
+        """The form of the data that the model takes: classes, an example's shape, and True for text."""
         return self.data.classes, self.input_shape, self.data.text
 
     def lossy(self, label: str) -> dict[str, str]:
@@ -106,7 +106,7 @@ class Lab:
         return _module(self.model, *self._form, CPU)
 
     def upload_form(self, label: str, round: int, seed: int = 0) -> UploadForm:
-        """What uploads of this round look like.  The form of the last round of each label and seed is known."""
+        """Returns the form of this round's uploads.  The last one of each label and seed is kept."""
         known, form = self._forms.get((label, seed), (None, None))
         if form is None or known != round:
             form = UploadForm(partial(self._shapes, label, round), partial(self.constants, seed))
@@ -129,7 +129,7 @@ class Lab:
 
     @property
     def on(self) -> str:
-        """Where this process computes the devices' halves."""
+        """The place where this process computes the devices' halves, as "cpu" or "cuda:0"."""
         return self.trains_on[0]
 
     def module_on(self, place: str) -> nn.Module:

@@ -15,7 +15,7 @@ MOVED = 128  # devices' links that are remembered: a generated one is some 4 MB
 
 
 def places(seed: int) -> Callable[[str], float]:
-    """Where the links of a run with this seed begin in their traces, as a share of their length, by name."""
+    """Returns a function from a link's name to its place in its trace, as a share of the length, under this seed."""
     return partial(share, seed, "trace")
 
 

@@ -1,4 +1,4 @@
-"""How models do on examples."""
+"""Scores models on examples."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hits:
-    """How a model does on some examples: of how many labels how many it got right, and the sum of their losses."""
+    """A model's score on some examples: labels that it got right, all labels, and the sum of their losses."""
 
     correct: int
     counted: int
@@ -36,12 +36,12 @@ class Scores:
     loss: ndarray  # (n,) float64, sum of the losses of its labels
 
     def __getitem__(self, some: slice | ndarray) -> Scores:
-        """Of these examples."""
+        """Returns the scores of these examples."""
         return Scores(self.correct[some], self.counted[some], self.loss[some])
 
 
 def on_shards(lab: Lab, run: Run, round: int, models: Sequence[tuple[str, Tensors]]) -> list[Sequence[Hits]]:
-    """How devices' models do on their own test shards, of this time slice and of the next; {}: there is no model."""
+    """Scores devices' models on their own test shards, of this time slice and of the next; {}: there is no model."""
     shards = [test_shards(lab, run, device, round) for device, _ in models]
     weights = [model for _, model in models]
     if lab.on != CPU and len(weights) > 1 and all(weights):
@@ -54,7 +54,7 @@ def on_shards(lab: Lab, run: Run, round: int, models: Sequence[tuple[str, Tensor
 
 
 def _at_once(lab: Lab, models: Sequence[Tensors], shards: Sequence[ndarray]) -> list[Hits]:
-    """How each model of a stack does on its own shard."""
+    """Scores each model of a stack on its own shard."""
     from algorithms.training import stack_model
 
     x, y = zip(*lab.shards("test", shards, lab.on), strict=True)
@@ -84,7 +84,7 @@ def score(lab: Lab, weights: Tensors, part: str, indices: ndarray) -> Scores:
 
 
 def _scores(said: Sequence[Tensor], labels: Sequence[Tensor]) -> Scores:
-    """Of outputs (n, classes) or (n, positions, classes), of one model or of several, one after the other."""
+    """Scores outputs (n, classes) or (n, positions, classes), of one model or of several, one after the other."""
     from torch import cat
 
     from algorithms import models

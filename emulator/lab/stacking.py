@@ -1,4 +1,4 @@
-"""How many devices train as one stack: what a scenario's `training.stack` comes to.
+"""Chooses the number of devices that train as one stack, for a scenario's `training.stack`.
 
 It follows from the model, the shape of its examples, the batches, how many devices a round asks, and whether a GPU
 trains; never from the number of workers or the speed of the machine.  Which devices train together decides the last

@@ -260,4 +260,3 @@ def _sources(lab: Lab, *classes: type) -> str | None:
     except ValueError:
         return None
     return None if own_code.changed(found) else digest(packed(found))
-

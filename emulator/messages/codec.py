@@ -158,7 +158,7 @@ class Outbox:
     known: list[tuple[Tensors, Tensors]] = field(default_factory=list)  # what arrives, and what is encoded for it
 
     def send(self, kind: str, tensors: Tensors) -> Tensors:
-        """What the server decodes of these tensors (see algorithms.algorithm.Party.send)."""
+        """Returns the tensors as the server decodes them (see algorithms.algorithm.Party.send)."""
         if kind not in self.encodings:
             return tensors
         for arrived, _ in self.known:
@@ -210,5 +210,5 @@ def finite(values: Tensor) -> bool:
 
 
 def _floating(tensor: Tensor) -> bool:
-    """Whether encodings change it: counters travel as they are."""
+    """Returns True for a tensor that encodings change: counters travel as they are."""
     return tensor.is_floating_point()

@@ -166,6 +166,7 @@ def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> str:
 
 
 def _room(folder: Path) -> int:
+    """Returns the bytes that a message may take in this folder."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize - LEFT_FREE
 

@@ -136,7 +136,7 @@ def keeping(store: Store) -> Keeping | None:
 
 
 def _names(messages: Sequence[FlatMessage]) -> list[str]:
-    """From their forms, which are the same, and their values."""
+    """Returns digests of messages, from their common form and their values."""
     form = [(kind, list(tensors.shapes.items())) for kind, tensors in messages[0].items()]
     start = repr(form).encode()
     sums = np.concatenate([_digests([message[kind].row for message in messages]) for kind in messages[0]], 1)

@@ -1,4 +1,4 @@
-"""What the uploads of a round look like."""
+"""The form of a round's uploads: names, types and shapes of their tensors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class UploadForm:
 
     @property
     def nbytes(self) -> int:
-        """Of one that travels as it is."""
+        """The bytes of an upload that travels without an encoding."""
         return sum(self.sizes.values())
 
     def values_of(self, kind: str) -> int:

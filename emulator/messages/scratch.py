@@ -87,7 +87,7 @@ def abandoned(parent: Path) -> Iterator[Path]:
 
 
 def in_use(parent: Path) -> bool:
-    """Whether a living process has a folder in there."""
+    """Returns True if a living process has a folder in there."""
     return any(map(_held, parent.glob(f"{PREFIX}*/{LOCK}")))
 
 
@@ -100,7 +100,7 @@ def in_memory() -> Scratch | None:
 
 
 def _own(folder: Path) -> bool:
-    """Whether it is a folder of this user, and not a link to one."""
+    """Returns True for a folder of this user, and not for a link to one."""
     try:
         found = folder.lstat()
     except OSError:  # it has just been removed
@@ -109,14 +109,14 @@ def _own(folder: Path) -> bool:
 
 
 def _lives(folder: Path) -> bool:
-    """Whether its process does.  Also if that cannot be known."""
+    """Returns False if the folder's process is known to have ended."""
     lock = folder / LOCK
     return _held(lock) if lock.exists() else _may_come(folder)
 
 
 def _may_come(folder: Path) -> bool:
-    """Whether a process may be about to put its lock into this folder, or has put there one that nobody can lock.  If
-    not, it was killed as the folder came, or went."""
+    """Returns True if a process may be about to put its lock into this folder, or has put there one that nobody can
+    lock.  Else it was killed as the folder came, or went."""
     try:
         return any(folder.iterdir()) or time.time() - folder.stat().st_mtime < COMING
     except OSError:
@@ -124,7 +124,7 @@ def _may_come(folder: Path) -> bool:
 
 
 def _held(lock: Path) -> bool:
-    """Whether its process lives.  Also if that cannot be known."""
+    """Returns False if the lock's process is known to have ended."""
     try:
         with lock.open("rb") as file:
             return not _lock(file.fileno())

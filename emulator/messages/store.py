@@ -48,7 +48,7 @@ class Ref:
 
 
 class Store(Protocol):
-    """Where the bytes lie, for the process that asks and for all workers.  Every store has NOTHING."""
+    """Keeps messages' bytes, for the process that asks and for all workers.  Every store has NOTHING."""
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         """Keeps these bytes, one after the other; the same bytes are kept once.  `digest`: see Ref.of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.compute import gpus
+from emulator.compute.gpu import gpus
 from emulator.forecast.plan import Forecast, forecast_of
 from emulator.sessions.compiling import compile_network
 from emulator.sessions.computing import workers_of

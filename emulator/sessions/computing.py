@@ -119,7 +119,7 @@ class Playing(Computing):
 
     def pool(self) -> Pool:
         """Returns who computes, where, and what remembers it.  Raises BadScenario for options that do not fit."""
-        from emulator.compute import gpus
+        from emulator.compute.gpu import gpus
         from emulator.sessions.pool import Pool  # torch
 
         remembered = ledger_of(self.ledger, self.no_ledger)

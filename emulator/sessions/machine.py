@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from emulator.compute.gpus import model
+from emulator.compute.gpu.gpus import model
 
 PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
 CPUINFO = Path("/proc/cpuinfo")  # of Linux

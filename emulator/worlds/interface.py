@@ -37,7 +37,7 @@ class Message(Protocol):
 
     @property
     def ref(self) -> Ref:
-        """Where they lie."""
+        """The Ref of the tensors' bytes."""
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -48,7 +48,7 @@ class Message(Protocol):
 
 
 class Parcel(NamedTuple):
-    """What a channel carries: a small header and the encoded tensors."""
+    """One message on a channel: a small header and the encoded tensors."""
 
     header: envelope.Header  # round, and counted (down) or examples (up)
     message: Message
@@ -75,10 +75,10 @@ class Signal(Protocol):
     """Something that happens once."""
 
     def set(self, value: Any = None) -> None:
-        """It has happened; a second call changes nothing."""
+        """Says that it has happened; a second call changes nothing."""
 
     def fail(self, reason: Exception) -> None:
-        """It will not happen: `wait` raises `reason`."""
+        """Says that it will not happen: `wait` raises `reason`."""
 
     async def wait(self) -> Any:
         """Returns the value once it has happened."""
@@ -89,7 +89,7 @@ class Task(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether it has returned, failed, or been cancelled to its end."""
+        """True once it has returned, failed, or been cancelled to its end."""
 
     async def cancel(self) -> None:
         """Stops it with `Cancelled` where it waits; returns when its clean-up has ended."""
@@ -121,10 +121,10 @@ class World(Protocol):
 
     @property
     def store(self) -> Store:
-        """Where messages lie."""
+        """The store of messages."""
 
     def still(self) -> bool:
-        """Whether nothing else is known to be due at this instant."""
+        """Returns True if nothing else is known to be due at this instant."""
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
         """Hands in a real computation, which starts now."""

@@ -12,7 +12,7 @@ WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # cuBLAS gives the same bits again only w
 
 
 def found(said: str) -> tuple[str, ...]:
-    """Where torch computes under `--device said`: ("cpu",), or GPUs of one model, as ("cuda:0", "cuda:1").
+    """Returns the places of `--device said`: ("cpu",), or GPUs of one model, as ("cuda:0", "cuda:1").
 
     Raises BadScenario for what is no such list, and for GPUs that are not here.
     """
@@ -24,19 +24,15 @@ def found(said: str) -> tuple[str, ...]:
     if said == AUTO:
         return ("cuda:0",) if torch.cuda.is_available() else (CPU,)
     places = tuple("cuda:0" if each == "cuda" else each for each in said.split(","))
-    _check(said, places)
-    if not torch.cuda.is_available():
-        raise BadScenario(f"--device {said}: there is no CUDA here: {_installed()}; use --device cpu")
-    _check_these(said, places)
-    return places
-
-
-def _check(said: str, places: tuple[str, ...]) -> None:
     for each in places:
         if not (each.startswith("cuda:") and each[5:].isdecimal()):
             raise BadScenario(f"--device {said}: {each!r} is no device; it must be cpu, cuda, cuda:0,cuda:1 or auto")
     if len(set(places)) < len(places):
         raise BadScenario(f"--device {said} names a GPU twice; name each once, and give more --workers to share it")
+    if not torch.cuda.is_available():
+        raise BadScenario(f"--device {said}: there is no CUDA here: {_installed()}; use --device cpu")
+    _check_these(said, places)
+    return places
 
 
 def _check_these(said: str, places: tuple[str, ...]) -> None:
@@ -53,7 +49,7 @@ def _check_these(said: str, places: tuple[str, ...]) -> None:
 
 
 def _installed() -> str:
-    """What of torch is."""
+    """Returns the torch build that is installed, in words, for an error message."""
     import torch
 
     if torch.version.cuda is None:

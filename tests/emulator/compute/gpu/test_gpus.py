@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from emulator.compute import gpus
+from emulator.compute.gpu import gpus
 from emulator.lab.build import lab_of
 from emulator.sessions.computing import workers_of
 from scenarios.load import build

@@ -9,16 +9,17 @@ import torch
 
 from algorithms import models
 from algorithms.training.turns import HANDED_OVER
-from emulator.compute import executors
 from emulator.compute.crew import executor
-from emulator.compute.executors import Inline, Threaded
+from emulator.compute.executors import Inline
+from emulator.compute.gpu import threaded
+from emulator.compute.gpu.residents import Residents
+from emulator.compute.gpu.threaded import Threaded
 from emulator.lab import gpu, jobs
 from emulator.lab.build import lab_of
 from emulator.lab.lab import Lab
 from emulator.messages import flat
 from emulator.messages.codec import decode, encode
 from emulator.messages.files import Drafts, Files, Memory
-from emulator.messages.residents import Residents
 from emulator.messages.store import NOTHING, OTHERWISE
 from emulator.record.run import Run
 from network.wire import payload
@@ -38,7 +39,7 @@ def lab() -> Lab:
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(executors.gpus, "use", lambda place: None)
+    monkeypatch.setattr(threaded.gpus, "use", lambda place: None)
 
 
 def message(seed=1, **changes):
@@ -139,7 +140,7 @@ def waits(order, go):
 
 def test_who_gives_a_thread_work_waits_until_the_gpu_has_it(lab, monkeypatch):
     """Not longer, not for what must wait for its turn, and until the end of a job that leaves a GPU nothing to do."""
-    monkeypatch.setattr(executors, "PATIENCE", 10.0)
+    monkeypatch.setattr(threaded, "PATIENCE", 10.0)
     order, go = [], threading.Event()
     with Threaded(replace(lab, trains_on=(HERE,))) as there:
         first = there.submit(waits(order, go))
@@ -153,7 +154,7 @@ def test_who_gives_a_thread_work_waits_until_the_gpu_has_it(lab, monkeypatch):
 
 
 def test_and_not_longer_than_it_has_patience(lab, monkeypatch):
-    monkeypatch.setattr(executors, "PATIENCE", 0.001)
+    monkeypatch.setattr(threaded, "PATIENCE", 0.001)
     go = threading.Event()
     with Threaded(replace(lab, trains_on=(HERE,))) as there:
         slow = there.submit(lambda _lab, _store: go.wait(10))
@@ -363,7 +364,7 @@ def test_a_full_gpu_is_tried_again_once_there_is_room(lab, monkeypatch):
             raise torch.OutOfMemoryError("full")
         return len(tried)
 
-    monkeypatch.setattr(executors, "make_room", made.append)
+    monkeypatch.setattr(threaded, "make_room", made.append)
     with Threaded(replace(lab, trains_on=(HERE,))) as there:
         assert there.submit(fills).result() == 2
         assert made == [there.store]
@@ -374,7 +375,7 @@ def test_what_a_gpu_says_when_it_cannot_be_used_is_said(lab, monkeypatch):
         raise RuntimeError("CUDA-capable devices are busy")
 
     interval = sys.getswitchinterval()
-    monkeypatch.setattr(executors.gpus, "use", busy)
+    monkeypatch.setattr(threaded.gpus, "use", busy)
     with pytest.raises(RuntimeError, match="are busy"):
         Threaded(replace(lab, trains_on=(HERE,)))
     assert sys.getswitchinterval() == interval

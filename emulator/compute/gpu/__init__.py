@@ -1,0 +1,1 @@
+"""Executor, store and settings for GPUs."""

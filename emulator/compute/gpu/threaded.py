@@ -1,0 +1,77 @@
+"""The executor of a process that trains on one GPU by itself."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from algorithms.training.turns import HANDED_OVER, TURN
+from emulator.compute.batches import Job
+from emulator.compute.executor import Executor
+from emulator.compute.executors import entered, paths, quiet_torch
+from emulator.compute.gpu import gpus
+from emulator.compute.gpu.residents import Residents
+from emulator.lab.gpu import full, make_room
+from emulator.lab.lab import Lab
+
+PATIENCE = 0.02  # s, for a job's own Python, which is 1 to 10 ms
+
+
+class Threaded(Executor):
+    """Runs jobs one after the other on a GPU, in a thread of this process: the clock goes on while the GPU works.
+
+    Uploads stay on the GPU.
+    """
+
+    def __init__(self, lab: Lab, folder: Path | None = None) -> None:
+        """Other messages lie where those of Processes do."""
+        self.lab = lab
+        with ExitStack() as unless_made:
+            self.scratch = entered(unless_made)
+            self.store = Residents([*([folder] if folder else []), *paths(self.scratch)])
+            self.thread = ThreadPoolExecutor(1)
+            unless_made.callback(self.thread.shutdown, wait=True, cancel_futures=True)
+            self.thread.submit(_alone_on, lab.on).result()
+            self.leave = unless_made.pop_all()
+        self.last: Callable[[], Future[Any] | None] = lambda: None  # a weak reference: it holds what its job has made
+
+    def __exit__(self, *_: object) -> None:
+        self.leave.close()
+
+    def stop(self) -> None:
+        """Ends after the job that runs, which takes a round's training at most: a thread cannot be killed."""
+        self.thread.shutdown(wait=False, cancel_futures=True)
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        """Whoever gives work to a thread that had none waits until the GPU has it, or until it is done: else both take
+        Python from each other, and the GPU waits for both."""
+        last = self.last()
+        if idle := last is None or last.done():
+            HANDED_OVER.clear()
+        future = self.thread.submit(self._done, job, args)
+        self.last = weakref.ref(future)
+        if idle:
+            HANDED_OVER.wait(PATIENCE)
+        return future
+
+    def _done(self, job: Job, args: Sequence[Any]) -> Any:
+        try:
+            with TURN:
+                try:
+                    return job(self.lab, self.store, *args)
+                except Exception as error:
+                    if not full(error):
+                        raise
+                make_room(self.store)  # of uploads that stay, and of graphs
+                return job(self.lab, self.store, *args)
+        finally:
+            HANDED_OVER.set()
+
+
+def _alone_on(place: str) -> None:
+    quiet_torch()
+    gpus.use(place)
