@@ -1,4 +1,4 @@
-"""What the fleet and its links were like over time: how many devices were online, and what transfers achieved."""
+"""Charts over virtual time: the share of devices online, and the rates that transfers achieved."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from emulator.results.summary import band
 from scenarios.builders.machines import always_on, roster, unseen
 from scenarios.text.faults import BadScenario
 
-DEVICES = 200  # of a large fleet that are looked at
-STEPS = 240  # of a curve
+DEVICES = 200  # that stand for a large fleet
+STEPS = 240  # points of a curve
 WAYS = {"down": "download", "up": "upload"}
-Moment = tuple[float, float]  # when, Mbit/s
+Moment = tuple[float, float]  # seconds, value
 
 
 def availability(all_: Comparison) -> Figure | None:
-    """The share of the fleet that is online; a sentence where all of it always is."""
+    """The share of the fleet that is online; only a sentence if all of it always is.  None before the first round."""
     end = max((rows[-1]["time_s"] for seeds in all_.runs.values() for rows in seeds.values() if rows), default=0.0)
     if not end:
         return None
@@ -66,7 +66,7 @@ def _online(one: Results, end: float) -> Iterator[Moment]:
 
 
 def rates(all_: Comparison) -> Figure | None:
-    """Of the run that is chosen; None if nothing was transferred."""
+    """Rates of downloads and uploads in the chosen run.  None if nothing was transferred."""
     unit = timeline.unit_of(all_.runs) if any(map(any, map(dict.values, map(dict, all_.runs.values())))) else None
     shown = rounds.kept(all_.runs)
     if unit is None or not shown:
@@ -112,7 +112,7 @@ def rates(all_: Comparison) -> Figure | None:
 
 
 def _achieved(events: Iterable[Event]) -> dict[str, list[Moment]]:
-    """What each transfer that came to its end achieved, when it did, by its way."""
+    """{way: (end in s, Mbit/s) of each transfer that was completed}."""
     begun: dict[tuple[str, str], TransferStarted] = {}
     found: dict[str, list[Moment]] = {way: [] for way in WAYS}
     for event in events:
@@ -128,7 +128,7 @@ def _achieved(events: Iterable[Event]) -> dict[str, list[Moment]]:
 
 
 def _binned(found: list[Moment], most: int) -> Iterator[tuple[float, float, float, float]]:
-    """(middle, low, median, high) of at most so many stretches of time."""
+    """Yields (median time, low, median, high) for at most `most` intervals of time."""
     if not found:
         return
     width = max(t for t, _ in found) / max(1, min(most, STEPS // 4))
