@@ -19,7 +19,7 @@ MADE_BY = "made by fedlapse report"  # stands at the beginning of whatever it wr
 
 @dataclass(frozen=True)
 class Comparison:
-    """All algorithms of all folders.  With several folders, algorithms are named FOLDER/label."""
+    """All algorithms of all folders; of several folders they are called FOLDER/label."""
 
     sources: Mapping[str, Results]  # by what the folder is called
     runs: Runs
@@ -135,12 +135,12 @@ def differing(results: Sequence[Results]) -> list[str]:
 
 
 def notes(all_: Comparison) -> list[str]:
-    """Reasons not to rely on these results; with several folders, each after its folder's name."""
+    """Why results cannot be relied on as they are; of several folders with the folder's name."""
     several = len(all_.sources) > 1
     return [f"{name}: {note}" if several else note for name, one in all_.sources.items() for note in one.notes]
 
 
 def unlike(all_: Comparison) -> list[str]:
-    """A warning, if the folders' scenarios differ in more than their algorithms."""
+    """What must be known before ratios are read."""
     parts = differing(list(all_.sources.values()))
     return [f"These results differ in {', '.join(parts)} too, so ratios compare unlike runs."] if parts else []

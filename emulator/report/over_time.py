@@ -25,7 +25,7 @@ Moment = tuple[float, float]  # seconds, value
 
 
 def availability(all_: Comparison) -> Figure | None:
-    """The share of the fleet that is online; only a sentence if all of it always is.  None before the first round."""
+    """The share of the fleet that is online; a sentence where all of it always is."""
     end = max((rows[-1]["time_s"] for seeds in all_.runs.values() for rows in seeds.values() if rows), default=0.0)
     if not end:
         return None
@@ -66,7 +66,7 @@ def _online(one: Results, end: float) -> Iterator[Moment]:
 
 
 def rates(all_: Comparison) -> Figure | None:
-    """Rates of downloads and uploads in the chosen run.  None if nothing was transferred."""
+    """Of the run that is chosen; None if nothing was transferred."""
     unit = timeline.unit_of(all_.runs) if any(map(any, map(dict.values, map(dict, all_.runs.values())))) else None
     shown = rounds.kept(all_.runs)
     if unit is None or not shown:

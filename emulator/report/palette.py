@@ -53,7 +53,7 @@ def hatched() -> dict[str, int]:
 
 
 def part(family: str, key: str) -> str:
-    """The name of a payload kind or compute phase: `download Fisher`, `compute train`, `server Ω`."""
+    """How a payload kind or compute phase is called: `download Fisher`, `compute train`, `server Ω`."""
     return f"{family} {NAMES.get(key, key)}" if key else family
 
 
