@@ -1,1 +1,1 @@
-"""What can be said before any training: `check`, `algorithms`, `calibrate`."""
+"""Forecasts before any training: `check`, `algorithms`, `calibrate`."""

@@ -1,4 +1,4 @@
-"""What each known algorithm costs beside FedAvg: payloads from real encodings, declared work, state on the device."""
+"""The cost of each known algorithm compared with FedAvg: encoded bytes, declared work, state on the device."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Cost:
-    """A round beside a FedAvg round, with default options.  Bytes include frames."""
+    """A mean round compared with one of FedAvg.  Bytes include frames."""
 
     down: float  # bytes over FedAvg's
     up: float
@@ -66,13 +66,19 @@ class Known:
 
 
 def catalogue(scenario: Scenario, only: str = "") -> list[Known]:
-    """All known algorithms with default options, or the `only` one of this name, on the scenario's model, data and
-    fleet.  Raises BadScenario."""
+    """All known algorithms with default options, or only the one named `only`, on the scenario's model, data and fleet.
+
+    Raises BadScenario.
+    """
     kinds = {name: kind for name, kind in plugins.kinds().items() if only in ("", name) or name == BASELINE}
     taken = {name: _taken(name, kind, scenario) for name, kind in kinds.items()}
-    refused = {name: _refusal(Entry(key=name, options=said, name=name), scenario) for name, said in taken.items()}
-    entries = tuple(Entry(key=n, options=said, name=n) for n, said in taken.items() if not refused[n])
-    costs, failing = _costs(entries, BASELINE, scenario)
+    entries = {name: Entry(key=name, options=options, name=name) for name, options in taken.items()}
+    refused = {
+        name: "; ".join(fault.message for fault in plugins.faults(entry, scenario.training, ()))
+        for name, entry in entries.items()
+    }
+    possible = tuple(entry for name, entry in entries.items() if not refused[name])
+    costs, failing = _costs(possible, BASELINE, scenario)
     refused |= failing
     return [
         Known(name, name, about(kind), stackable(kind), options(kind), taken[name], costs.get(name), refused[name])
@@ -82,7 +88,7 @@ def catalogue(scenario: Scenario, only: str = "") -> list[Known]:
 
 
 def chosen(scenario: Scenario) -> list[Known]:
-    """The scenario's own algorithms, with their options, beside plain FedAvg.  Raises BadScenario."""
+    """The scenario's own algorithms with their options, compared with plain FedAvg.  Raises BadScenario."""
     entries = scenario.algorithms
     plain = next((entry for entry in entries if entry.key == BASELINE and not entry.options), None)
     if plain is None:
@@ -109,7 +115,7 @@ def chosen(scenario: Scenario) -> list[Known]:
 
 
 def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tuple[dict[str, Cost], dict[str, str]]:
-    """By label: rounds in which all who are asked answer; and why there is no cost, if its own code fails."""
+    """{label: Cost of rounds in which all devices answer}, and {label: why its own code fails}."""
     seed = scenario.seeds[0]
     lab = lab_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
     lab, failing = sound(lab, seed)
@@ -136,14 +142,14 @@ def _online(fleet: Mapping[str, Device], name: str) -> Device:
 
 
 def about(kind: type[Any]) -> str:
-    """What an algorithm is, in a line: of ours its file says it, of others the class."""
+    """An algorithm in a line: for ours the module's docstring, for others that of the class."""
     module = inspect.getmodule(kind) if kind.__module__.startswith("algorithms.") else None
     text = (module.__doc__ if module else kind.__doc__) or ""
     return " ".join(text.strip().split("\n\n")[0].split())
 
 
 def options(kind: type[Any]) -> list[Option]:
-    """All but `training`, which every algorithm has."""
+    """The options of an algorithm, without `training`, which all have."""
     properties = plugins.options(kind)["properties"]
     return [
         Option(name, _type(said), said.get("default"), said.get("description", ""))
@@ -161,7 +167,7 @@ def _type(said: Mapping[str, Any]) -> str:
 
 
 def _taken(name: str, kind: type[Any], scenario: Scenario) -> dict[str, Any]:
-    """Values for the options that have no default: a scenario's that names it, else 1."""
+    """Values for the options without a default: those of a scenario that names the algorithm, else 1."""
     schema = plugins.options(kind)
     entries = (*scenario.algorithms, *load("quickstart").algorithms)
     said = next((entry.options for entry in entries if entry.key == name), {})
@@ -169,13 +175,9 @@ def _taken(name: str, kind: type[Any], scenario: Scenario) -> dict[str, Any]:
     return {option: said.get(option, STAND_IN.get(schema["properties"][option].get("type"))) for option in needed}
 
 
-def _refusal(entry: Entry, scenario: Scenario) -> str:
-    return "; ".join(fault.message for fault in plugins.faults(entry, scenario.training, ()))
-
-
 @dataclass(frozen=True)
 class _Mean:
-    """What a mean round after round 0 takes."""
+    """A mean round after round 0."""
 
     down: float  # bytes
     up: float
@@ -204,7 +206,7 @@ def _cost(of: _Mean, baseline: _Mean, sums_only: bool) -> Cost:
 
 
 def _flops(events: Sequence[Event], shares: Mapping[int, float]) -> tuple[float, float]:
-    """FLOPs of a mean round, weighed by `shares`: of all its devices, and of the server."""
+    """FLOPs of a mean round of all its devices, and of the server; rounds are weighted by `shares`."""
     device = server = 0.0
     for event in events:
         share = shares.get(event.round, 0.0)

@@ -1,4 +1,4 @@
-"""Below which share of the baseline's rounds an algorithm still wins.  Pure."""
+"""The break-even: the share of the baseline's rounds below which an algorithm is faster.  Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEWER = 0.1  # share of the replies: rounds that lack more than this cannot be c
 
 @dataclass(frozen=True)
 class Ratio:
-    """A mean round of an algorithm over one of the baseline; None where the baseline has 0."""
+    """A mean round of an algorithm over one of the baseline.  None if the baseline has 0."""
 
     seconds: float
     down: float | None  # bytes
@@ -30,7 +30,7 @@ class Ratio:
 
 
 def ratio(of: Price, baseline: Price, work: Parts, baseline_work: Parts, margin: float = 0.0) -> Ratio:
-    """`work` is by device; those count that computed for both."""
+    """The algorithm over its baseline.  `work`: seconds by device; only devices that compute for both count."""
     both = work.keys() & baseline_work.keys()
     seconds = of.seconds / baseline.seconds
     return Ratio(
@@ -51,7 +51,7 @@ def _over(above: Parts, below: Parts) -> float | None:
 
 
 def sentence(label: str, baseline: str, found: Ratio, seconds: float) -> str:
-    """The break-even line; `seconds` is the mean round of the baseline."""
+    """The break-even as a sentence.  `seconds`: the baseline's mean round, s."""
     parts = [f"{part} {_about(getattr(found, part))}" for part in ("down", "up", "compute")]
     if abs(found.server_s) > ALIKE * seconds:
         parts.append(f"server {found.server_s:+.2g} s")
@@ -73,7 +73,7 @@ def sentence(label: str, baseline: str, found: Ratio, seconds: float) -> str:
 
 
 def _same_work(found: Ratio) -> bool:
-    """Whether it moves and computes as much as the baseline, or nearly."""
+    """True if bytes and work are nearly those of the baseline."""
     return all(value is None or abs(value - 1) < SAME for value in (found.down, found.up, found.compute))
 
 
@@ -82,7 +82,7 @@ def _between(found: Ratio) -> str:
 
 
 def _about(value: float | None) -> str:
-    """One decimal, and two where one would say that nothing has changed."""
+    """The ratio with one decimal, or with two if one would print 1.0."""
     if value is None:
         return "-"
     return _times(value, 2 if ALIKE <= abs(value - 1) < 0.05 else 1)
@@ -97,31 +97,31 @@ def _percent(share: float) -> str:
 
 
 def wanted(of: Price, needed: int) -> float:
-    """Replies that close a mean round: all, where fewer devices were asked."""
+    """Replies that close a mean round; the number of devices asked, if that is less."""
     return min(needed, of.asked)
 
 
 def too_late(of: Price, needed: int, deadline: float | None) -> bool:
-    """Whether the deadline keeps out more than a tenth of the replies that close a round."""
+    """True if the deadline keeps out more than a tenth of the replies that close a round."""
     return deadline is not None and of.late > 0 and of.counted < (1 - FEWER) * wanted(of, needed)
 
 
 def fewer(of: Price, than: Price, needed: int) -> bool:
-    """Whether its rounds lack so many of the replies that close them that their seconds cannot be compared.
+    """True if `of` has a much smaller share of its rounds' replies than `than`; seconds are then not comparable.
 
-    An algorithm that asks more devices in some rounds counts more replies there, and the other one lacks none.
+    Shares are compared, because an algorithm may ask more devices in some rounds than another does.
     """
     return _come(of, needed) < (1 - FEWER) * _come(than, needed)
 
 
 def _come(of: Price, needed: int) -> float:
-    """Which share of the replies that close a mean round is counted."""
+    """Replies counted in a mean round over the replies that close it; at most 1."""
     due = wanted(of, needed)
     return min(1.0, of.counted / due) if due else 0.0
 
 
 def shortage(label: str, of: Price, needed: int, deadline: float | None, enough: float | None) -> str:
-    """What is said instead of a break-even line; `enough` is a deadline that lets the replies in, if known."""
+    """The sentence in place of a break-even.  `enough`: a deadline that lets the replies in, s, if known."""
     fates = [f"{getattr(of, fate):.1f} {fate}" for fate in FATES if getattr(of, fate)]
     first, last = of.rounds
     within = f" within the deadline of {deadline:g} s" if deadline is not None else ""
@@ -134,7 +134,7 @@ def shortage(label: str, of: Price, needed: int, deadline: float | None, enough:
 
 
 def no_match(label: str, of: Price, baseline: str, theirs: Price) -> str:
-    """The line of an algorithm whose baseline gets too few replies."""
+    """The sentence on an algorithm whose baseline gets too few replies."""
     return (
         f"{label}: no break-even, as {baseline} gets too few replies: "
         f"{theirs.counted:.1f} a round, {label} {of.counted:.1f}"

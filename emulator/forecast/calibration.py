@@ -1,4 +1,4 @@
-"""What a computer achieves in training: rates that explain the seconds of a few small training steps."""
+"""Measures a computer: the rates that explain the seconds of a few small training steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST = 0.1  # of a kernel's seconds, at least so much is its own class's
 
 @dataclass(frozen=True)
 class Kernel:
-    """A training step that is mostly one class of operator, and what it costs."""
+    """A training step with mostly one class of operators, and its declared cost."""
 
     kind: str  # conv | dense | recurrent | operators | convolutions | empty
     steps: int
@@ -31,7 +31,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Measured:
-    """Rates of this computer: FLOP/s by class of operator, bytes/s, and the seconds of overhead of a step, of each
+    """Rates of this computer: FLOP/s by class of operator, bytes/s, and seconds of overhead for a step, for each
     operator that it starts, and of each convolution."""
 
     conv: float
@@ -44,7 +44,7 @@ class Measured:
 
     @property
     def speed(self) -> float:
-        """One for all, where the networks are images': half the FLOPs convolutions, half dense."""
+        """One FLOP/s for all operators, as for networks on images: half of the FLOPs convolutions, half dense."""
         return 2 / (1 / self.conv + 1 / self.dense)
 
     def profile(self, name: str, source: str, memory: int) -> Profile:
@@ -56,7 +56,7 @@ class Measured:
 
 
 def measure(seconds: float, threads: int = 1) -> Measured:
-    """Times small training steps in turns, about so long in all, and takes the best of each.
+    """Times small training steps in turns for about `seconds` in all, and takes the best time of each.
 
     With one thread, seconds of its CPU time: what other programs take does not count.
     """
@@ -69,19 +69,15 @@ def measure(seconds: float, threads: int = 1) -> Measured:
     torch.set_num_threads(threads)
     try:
         clock = time.thread_time if threads == 1 else time.perf_counter
-        return _measure(seconds, clock)
+        kernels, jobs = workload()
+        return evaluated(kernels, _best(jobs, seconds, clock))
     finally:
         torch.set_num_threads(before)
         torch.set_deterministic_debug_mode(strict)
 
 
-def _measure(seconds: float, clock: Callable[[], float]) -> Measured:
-    kernels, jobs = workload()
-    return evaluated(kernels, _best(jobs, seconds, clock))
-
-
 def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
-    """What is timed: the kernels, and in the same order their jobs, then a stream."""
+    """The kernels; and what is timed: a job for each kernel in their order, and one that streams memory."""
     kernels = [
         _conv(5, 1, 28, batch=16),
         _conv(3, 16, 16, batch=64),
@@ -106,7 +102,7 @@ def evaluated(kernels: Sequence[Kernel], seconds: Sequence[float]) -> Measured:
 
 @dataclass(frozen=True)
 class Starting:
-    """Seconds that a step takes whatever its size."""
+    """Seconds of overhead that a step takes whatever its size."""
 
     overhead: float
     operator: float = 0.0
@@ -114,7 +110,7 @@ class Starting:
 
     @classmethod
     def found(cls, overhead: float, operators: tuple[Kernel, float], convolutions: tuple[Kernel, float]) -> Starting:
-        """From an empty step's seconds, and those of two that are next to nothing but operators, and convolutions."""
+        """From the seconds of an empty step, of one with many operators, and of one with many convolutions."""
         kernel, took = operators
         operator = max(0.0, took - overhead) / kernel.step.operators
         kernel, took = convolutions
@@ -122,12 +118,12 @@ class Starting:
         return cls(overhead, operator, max(0.0, left) / kernel.step.convolutions)
 
     def of(self, step: Step) -> float:
-        """Seconds that this step's starts take."""
+        """Seconds of overhead in one step of this kernel."""
         return self.overhead + step.operators * self.operator + step.convolutions * self.convolution
 
 
 def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: float, starting: Starting) -> Measured:
-    """The speeds that explain the kernels' seconds per step: dense first, for the others have dense layers too."""
+    """The speeds that explain the kernels' seconds per step; dense first, because the others have dense layers too."""
     found: dict[str, float] = {}
     for kind in ("dense", "conv", "recurrent"):
         own = [pair for pair in zip(kernels, seconds, strict=True) if pair[0].kind == kind]
@@ -136,7 +132,7 @@ def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: floa
 
 
 def _speed(kernel: Kernel, took: float, known: Mapping[str, float], bytes_per_s: float, starting: Starting) -> float:
-    """FLOP/s of the kernel's own class, from what is left once everything else is paid."""
+    """FLOP/s of the kernel's own class: its FLOPs over the seconds that nothing else in the step explains."""
     others = sum(getattr(kernel.step, kind) / speed for kind, speed in known.items())
     left = took - others - 4 * kernel.step.floats / bytes_per_s - starting.of(kernel.step)
     return float(getattr(kernel.step, kernel.kind) / max(left, LEAST * took))
@@ -183,7 +179,7 @@ def _recurrent(units: int, batch: int) -> Kernel:
 
 
 def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, steps: int, tokens: int = 0) -> Kernel:
-    """Steps of plain SGD on random examples, by the very loop of a device."""
+    """A job of plain SGD steps on random examples, in the loop that devices use."""
     import torch
 
     from algorithms.algorithm import Party, Phase, Training
@@ -203,14 +199,14 @@ def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, ste
 
 
 def _many_operators() -> nn.Module:
-    """Of a size at which nothing counts but that they are started."""
+    """Many operators, so small that only starting them takes time."""
     from torch import nn
 
     return nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(8, 8), nn.ReLU())), nn.Linear(8, 10))
 
 
 def _small_convolutions() -> nn.Module:
-    """Two, as small networks have: the first of a step takes longer than those after it."""
+    """Two convolutions, as small networks have; the first of a step takes longer than the others."""
     from torch import nn
 
     first, second = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(2))
@@ -218,14 +214,14 @@ def _small_convolutions() -> nn.Module:
 
 
 def _empty() -> nn.Module:
-    """Next to nothing: what is left of its steps is the overhead."""
+    """Almost no work, so that its steps take only overhead."""
     from torch import nn
 
     return nn.Linear(1, 10)
 
 
 def _stream() -> Callable[[], object]:
-    """Three numbers read and one written, STREAM times."""
+    """A job that reads three numbers and writes one, STREAM times."""
     import torch
 
     a, b, c = (torch.ones(STREAM) for _ in range(3))

@@ -1,4 +1,4 @@
-"""Whether a round can be over before its deadline, on the quickest devices and with nobody else on the links."""
+"""Checks that a round can end before its deadline, with the fastest devices alone on their links."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Alone:
 
 
 def alone(lab: Lab, costs: Costs, name: str, kinds: Collection[str], down: int, up: int) -> Alone:
-    """The device's round when `down` bytes of these kinds go down and `up` bytes go up.  Headers of messages, some
-    20 bytes each, are left out, and so is the server's work."""
+    """The device's round for these bytes by kind, down and up, in s.  Leaves out message headers, some 20 bytes each,
+    and the server's work."""
     link, server = lab.links[name], lab.server_link
     computing = costs.price(name, 0, kinds, ()).total_seconds
 
@@ -54,7 +54,7 @@ def alone(lab: Lab, costs: Costs, name: str, kinds: Collection[str], down: int, 
 
 
 def _least(link: Link, server: Link, way: Direction, nbytes: int, shared: Mapping[str, Shared]) -> float:
-    """Seconds of a transfer at the best of times: on an open connection, when every link on its way carries most."""
+    """The least seconds of a transfer: on an open connection, while each link on its way has its highest rate."""
     passage = link.at_best(way, nbytes, server.latency, OPEN)
     beyond = [as_rate(each.capacity).peak for each in onwards(shared, link.via) if not each.airtime]
     rate = server.rate("up" if way == "down" else "down").peak
@@ -62,7 +62,7 @@ def _least(link: Link, server: Link, way: Direction, nbytes: int, shared: Mappin
 
 
 def all_alone(lab: Lab, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:
-    """`alone` for each device that stands for the fleet; equal devices are looked at once."""
+    """{device: Alone} for the devices that stand for the fleet; equal devices are computed once."""
     costs, (_, up) = Costs(lab, label, seed), message_sizes(lab, Run(label, seed))
     known: dict[tuple[str, Link, int], Alone] = {}
     found = {}
@@ -77,8 +77,8 @@ def all_alone(lab: Lab, label: str, seed: int, kinds: Collection[str], down: int
 def check_deadline(lab: Lab, scenario: Scenario) -> None:
     """Raises BadScenario if `rounds.deadline_s` is shorter than any round could be.
 
-    That is a lower bound: the model goes down alone, the least work is done, all kinds go up, and no link is
-    shared.  A longer deadline may still be missed; a rehearsal shows that.
+    The bound is the model's download, the least work, and the upload of all kinds, on links that nobody shares.
+    A round may still miss a longer deadline; a rehearsal shows that.
     """
     deadline, needed, seed = scenario.rounds.deadline_s, scenario.rounds.min_replies, scenario.seeds[0]
     if deadline is None:
@@ -98,20 +98,18 @@ def check_deadline(lab: Lab, scenario: Scenario) -> None:
 
 
 def _last_of(lab: Lab, label: str, seed: int, needed: int) -> Alone:
-    """The slowest of the `needed` devices that could answer first."""
+    """The round of the slowest of the `needed` devices that could answer first."""
     model = start(lab, Memory(), Run(label, seed)).weights.nbytes
-    devices = [_luckiest(lab, one) for one in all_alone(lab, label, seed, ("weights",), model).values()]
+    devices = [
+        replace(one, compute=one.compute * least(lab.fleet[one.device].profile.jitter))  # batches at their quickest
+        for one in all_alone(lab, label, seed, ("weights",), model).values()
+    ]
     place = (needed - 1) * len(devices) // len(lab.fleet)
     return sorted(devices, key=lambda one: (one.seconds, one.device))[place]
 
 
-def _luckiest(lab: Lab, one: Alone) -> Alone:
-    """The same where batches take as little as they ever do."""
-    return replace(one, compute=one.compute * least(lab.fleet[one.device].profile.jitter))
-
-
 def _least_request(lab: Lab, label: str, seed: int, rounds: int) -> float:
-    """Seconds that the server computes before a round opens on the devices, in the round that needs least."""
+    """Seconds for which the server computes before devices are asked, in the round that needs least."""
     costs = Costs(lab, label, seed)
     return min(costs.request(round).total_seconds for round in range(min(rounds, REQUESTS)))
 

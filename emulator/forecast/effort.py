@@ -1,4 +1,4 @@
-"""What playing a scenario takes on this computer: time, memory, and the largest speed-up over sockets."""
+"""Estimates what it takes to play a scenario on this computer: time, memory, and the largest speed-up over sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORWARD = 100  # examples that a model is evaluated on at a time
 
 @dataclass(frozen=True)
 class Effort:
-    """Roughly what playing the whole scenario takes on this computer."""
+    """Estimates for all runs of a scenario on this computer."""
 
     host: Host
     seconds: float  # for all runs
@@ -36,7 +36,7 @@ class Effort:
 def effort_of(
     scenario: Scenario, lab: Lab, host: Host, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
 ) -> Effort:
-    """What all runs of the scenario take; `lab` has its first seed."""
+    """The effort of all runs of the scenario; `lab` has its first seed."""
     conduct, runs = Conduct.of(scenario), len(scenario.seeds)
     trained = sum(cost.flops for cost in prices.values()) * conduct.rules.max
     evaluated = sum(_evaluation(scenario, lab, label) for label in prices)
@@ -55,7 +55,7 @@ def effort_of(
 
 
 def _evaluation(scenario: Scenario, lab: Lab, label: str) -> float:
-    """FLOPs that the metrics of a run take: forward passes, and one training of every device for `personalised`."""
+    """FLOPs of a run's metrics: forward passes, and a local training of every device for `personalised`."""
     every, rounds, seed = scenario.evaluate.every, scenario.rounds.max, scenario.seeds[0]
     if not every:
         return 0.0
@@ -107,10 +107,10 @@ def _starts(found: Rehearsal) -> Iterator[ComputeStarted]:
 
 
 def _training(host: Host, start: ComputeStarted) -> float:
-    """Seconds that it really takes here."""
+    """Real seconds of the device's training on this computer."""
     return sum(start.phases.values()) / host.flops_per_s
 
 
 def _keeps(jobs: Iterable[tuple[float, float]]) -> float:
-    """As sockets.py advises afterwards: the least (modelled seconds) / (real seconds) of a job that could be late."""
+    """The least (modelled seconds) / (real seconds) of a job that could be late, as sockets.py advises afterwards."""
     return min((modelled / real for modelled, real in jobs if real > TIMERS), default=FASTEST)

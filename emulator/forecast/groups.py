@@ -1,4 +1,4 @@
-"""The groups of a fleet, as `check` shows them: what they are, what they hold, and a round of one device alone."""
+"""The groups of a fleet, as `check` shows them: devices, presence, links, and a round of one device alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTS = ("down", "compute", "up", "seconds")  # of `Alone`
 
 @dataclass(frozen=True)
 class Span:
-    """The least and the largest value of a group."""
+    """The least and the largest value in a group."""
 
     low: float
     high: float
@@ -57,7 +57,7 @@ class Group:
 
 
 def groups_of(lab: Lab, seed: int, span: float) -> list[Group]:
-    """The fleet, group by group; `span` is how long the longest run takes, s."""
+    """The groups of the fleet; `span`: the duration of the longest run, s."""
     alone = {
         label: all_alone(lab, label, seed, algorithm.downloads, message_sizes(lab, Run(label, seed))[0])
         for label, algorithm in lab.algorithms.items()
@@ -99,7 +99,10 @@ def _group(
         loops=loops.most(span)[0],
         latency=Span.of(link.mean_latency for link in links),
         examples=Span.of(len(lab.held(seed, name)) for name in names),
-        alone={label: _spans([found[name] for name in names]) for label, found in alone.items()},
+        alone={
+            label: {part: Span.of(getattr(found[name], part) for name in names) for part in PARTS}
+            for label, found in alone.items()
+        },
     )
 
 
@@ -108,16 +111,12 @@ def _online(devices: Sequence[Device], until: float) -> float:
 
 
 def _of_all(count: int, those: Sequence[bool]) -> int:
-    """How many of `count` devices are like those that stand for them."""
+    """A number of devices out of `count`, in proportion to a number of those that stand for them."""
     return sum(those) * count // len(those)
 
 
-def _spans(alone: Sequence[Alone]) -> dict[str, Span]:
-    return {part: Span.of(getattr(each, part) for each in alone) for part in PARTS}
-
-
 def absent(lab: Lab, span: float) -> Iterator[str]:
-    """Groups of which no device is ever online, or not within `span` seconds."""
+    """Yields a line on each group without a device online within `span` seconds."""
     for called, (members, _) in by_group(lab.fleet).items():
         begins = min(lab.fleet[name].presence.next_on(0.0) for name in members)
         if begins == math.inf:
@@ -127,7 +126,7 @@ def absent(lab: Lab, span: float) -> Iterator[str]:
 
 
 def too_short(groups: Sequence[Group], shared: TraceRepeats) -> Iterator[str]:
-    """Recordings that start over again and again; of the `shared` ones the one that does so most."""
+    """Yields a line on recordings that repeat often; for `shared` links on the one that repeats most often."""
     for group in groups:
         if group.loops > LOOPED:
             yield (
@@ -149,7 +148,7 @@ def too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[
 
 
 def without_power(lab: Lab) -> list[str]:
-    """A line on the groups with devices whose power draw is not known."""
+    """Yields a line on the groups with devices of unknown power draw."""
     names = []
     for called, (members, _) in by_group(lab.fleet).items():
         if any(lab.fleet[name].profile.power == UNKNOWN for name in members):

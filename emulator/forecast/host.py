@@ -1,4 +1,4 @@
-"""What this computer does, measured here and now: it stands in no record, and changes no result."""
+"""Measures this computer's speed and memory.  No record contains the figures, and no result depends on them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Host:
 
 
 def measured(lab: Lab, seed: int, workers: int) -> Host:
-    """Trains on a few examples of one device, again and again; in a stack, if the first algorithm's devices do so."""
+    """Trains repeatedly on a few examples of one device; in a stack, if the first algorithm's devices do so."""
     quiet_torch()
     gpus.use(lab.on)
     samples = _samples(lab, seed)
@@ -53,7 +53,7 @@ def measured(lab: Lab, seed: int, workers: int) -> Host:
 
 
 def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
-    """FLOP/s, rising: SAMPLES of them, or fewer where jobs are long, but at least 3."""
+    """Measured FLOP/s, sorted: SAMPLES of them, or fewer if jobs are long, but at least 3."""
     label, algorithm = next(iter(lab.algorithms.items()))
     training = algorithm.training
     devices = min(lab.stack.get(label, 1), MOST, len(lab.fleet))  # that train at once, whatever a scenario allows
@@ -70,7 +70,7 @@ def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
 
 @contextmanager
 def _store(lab: Lab) -> Iterator[Store]:
-    """As the executor's (compute/crew.py): uploads stay on a GPU."""
+    """A store like the executor's (compute/crew.py): on a GPU, uploads stay there."""
     if lab.on == CPU:
         yield Memory()
         return
@@ -100,7 +100,7 @@ def _rates(plain: Lab, store: Store, seed: int, name: str, devices: int) -> tupl
 
 
 def seconds_each(job: Callable[[], object], least: float) -> float:
-    """Real seconds that the job takes, the mean of as many as fill `least` seconds."""
+    """Real seconds of the job: the mean over as many repetitions as fill `least` seconds."""
     began, jobs = time.perf_counter(), 0
     while not jobs or time.perf_counter() - began < least:
         job()
@@ -109,6 +109,6 @@ def seconds_each(job: Callable[[], object], least: float) -> float:
 
 
 def timed(job: Callable[[], Result]) -> tuple[Result, float]:
-    """What the job returns, and the seconds that it took here."""
+    """The job's result, and its real seconds."""
     began = time.perf_counter()
     return job(), time.perf_counter() - began

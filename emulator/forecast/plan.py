@@ -1,4 +1,4 @@
-"""What a scenario will take, before anything is trained: the figures of `fedlapse check`."""
+"""The figures of `fedlapse check`: what a scenario will take, before anything is trained."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Forecast:
     warnings: Sequence[str]
 
     def plain(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """The forecast as plain values for JSON."""
         return asdict(self)
 
 
@@ -93,7 +93,7 @@ def _figures(
     failing: Mapping[str, str],
     cut_short: Iterable[str],
 ) -> Forecast:
-    """Those of the algorithms that were rehearsed, which are all that `lab` has."""
+    """The forecast for the algorithms of `lab`, all of which were rehearsed."""
     seed, conduct = scenario.seeds[0], Conduct.of(scenario)
     rules, played = conduct.rules, rehearsals.items()
     prices = {label: price(found.rows, rules.max, kinds[label]) for label, found in played}
@@ -135,7 +135,7 @@ def _doubts(
     memory: Mapping[str, Footprint],
     span: float,
 ) -> Iterator[str]:
-    """What is wrong with rounds, model, data and fleet in runs of `span` seconds, and what is assumed."""
+    """Yields warnings on rounds, model, data and fleet in runs of `span` seconds, and what is assumed."""
     yield from about_model(lab)
     yield from _failures(rehearsals)
     yield from absent(lab, span)
@@ -147,7 +147,7 @@ def _doubts(
 
 
 def _rehearsed(lab: Lab, seed: int, conduct: Conduct, rounds: int) -> tuple[dict[str, Rehearsal], dict[str, str]]:
-    """The rehearsals in which some round succeeds; of the others, why none does."""
+    """The rehearsals in which some round succeeds, and {label: why none does} for the others."""
     rehearsals, failing = {}, {}
     for label in lab.algorithms:
         try:
@@ -163,7 +163,7 @@ def _rehearsed(lab: Lab, seed: int, conduct: Conduct, rounds: int) -> tuple[dict
 
 
 def _no_round(label: str, found: Rehearsal) -> str | None:
-    """Why no round of it succeeds, if none does."""
+    """The reason why no round succeeds; None if some round does."""
     if not all(row["failed"] for row in found.rows):
         return None
     refused = [event.sentence for event in found.events if isinstance(event, Refused)]
@@ -173,7 +173,7 @@ def _no_round(label: str, found: Rehearsal) -> str | None:
 def _late(
     lab: Lab, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
 ) -> dict[str, float | None]:
-    """The labels whose replies the deadline keeps out, with a deadline that would let them in, if known."""
+    """{label whose replies the deadline keeps out: a deadline that lets them in, s, if known}."""
     rules = conduct.rules
     return {
         label: _enough(lab, Run(label, seed), conduct, len(rehearsals[label].rows))
@@ -189,7 +189,7 @@ def _compared(
     prices: Mapping[str, Price],
     late: Mapping[str, float | None],
 ) -> tuple[dict[str, Ratio], dict[str, str]]:
-    """Ratios to the baseline, where replies are about as many, and what is said about each label."""
+    """Ratios to the baseline of labels with about as many replies, and a sentence on each label."""
     rules, baseline = conduct.rules, next(iter(prices))
     theirs = prices[baseline]
     short = [label for label, cost in prices.items() if fewer(cost, theirs, rules.needed)]
@@ -225,7 +225,7 @@ def _ratio(
 
 
 def _enough(lab: Lab, run: Run, conduct: Conduct, rounds: int) -> float | None:
-    """A deadline that all replies keep, found by a rehearsal without a deadline."""
+    """A deadline that all replies keep, s, from a rehearsal without a deadline."""
     patient = replace(conduct, rules=replace(conduct.rules, deadline=None))
     return longest(rehearse(lab, run, patient, max(2, rounds)).events)
 
@@ -253,7 +253,7 @@ def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:
 
 
 def largest(costs: Costs, rehearsal: Rehearsal) -> Footprint:
-    """Returns the most memory that training takes on any device, for the messages that a rehearsal has seen."""
+    """The largest memory of training on any device, for the messages that a rehearsal has seen."""
     load = costs.heaviest()
     uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
     downloaded, kept = sum(rehearsal.downloaded.values()), sum(rehearsal.kept.values())

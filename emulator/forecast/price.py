@@ -1,4 +1,4 @@
-"""What a mean round costs: the rounds played, each weighed by how often its like occurs in a run.  Pure."""
+"""The cost of a mean round: the rounds played, weighted by how often their kind occurs in a run.  Pure functions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from math import sqrt
 from typing import Any
 
 from emulator.record.events import ComputeStarted, Event
+from emulator.results.summary import round_bytes
 
 Row = Mapping[str, Any]  # as in rounds.jsonl
 Parts = dict[str, float]
@@ -49,12 +50,12 @@ class Price:
 
 
 def alike(_: int) -> str:
-    """The kind of each round of an algorithm that does the same in all of them."""
+    """The kind of each round, for an algorithm whose rounds are all alike."""
     return ""
 
 
 def strata(played: int, rounds: int, kind: Kind = alike) -> Strata:
-    """For each kind of rounds its share of all rounds of a run, and the rounds of it that were played.
+    """Yields for each kind of rounds its share of a run's rounds, and those of its rounds that were played.
 
     Round 0 is often special, so it stands only for a kind of which no other round was played.
     """
@@ -82,12 +83,12 @@ def _first_apart(kind: Kind) -> Kind:
 
 
 def weights(played: int, rounds: int, kind: Kind = alike) -> dict[int, float]:
-    """By number of a round that was played: its weight in the mean round of a run.  Their sum is 1."""
+    """{number of a round played: its weight in the mean round of a run}; the weights sum to 1."""
     return {number: share / len(of) for share, of in strata(played, rounds, kind) for number in of}
 
 
 def first_of_each(rounds: int, kind: Kind) -> dict[str, int]:
-    """The first round of each kind, round 0 aside unless there is no other."""
+    """The first round of each kind; round 0 only if there is no other."""
     first: dict[str, int] = {}
     for number in (*range(1, rounds), 0):
         first.setdefault(kind(number), number)
@@ -106,6 +107,8 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
     numbers = sorted(number for _, of in kinds for number in of)
     mean, parts = partial(_mean, rows, kinds), partial(_part_means, rows, kinds)
     seconds = sum(share * sum(lasted[number] for number in of) / len(of) for share, of in kinds)
+    metered = all(None not in rows[number].get("joules", {"": None}).values() for number in numbers)
+    sent = mean(round_bytes)
     return Price(
         rounds=(numbers[0], numbers[-1]),
         seconds=seconds,
@@ -118,21 +121,21 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
         down_bytes=parts(lambda row: row["bytes"]["down"]),
         up_bytes=parts(lambda row: row["bytes"]["up"]),
         flops=mean(lambda row: row["flops"]),
-        joules=mean(_joules) if all(_metered(rows[number]) for number in numbers) else None,
+        joules=mean(lambda row: float(sum(row["joules"].values()))) if metered else None,
         asked=mean(lambda row: row["asked"]),
         counted=mean(lambda row: row["counted"]),
         late=mean(lambda row: row["late"]),
         lost=mean(lambda row: row["lost"]),
         refused=mean(lambda row: row["refused"]),
         failed=sum(bool(rows[number]["failed"]) for number in numbers),
-        wasted=_share(mean(lambda row: row["wasted_bytes"]), mean(_bytes)),
+        wasted=mean(lambda row: row["wasted_bytes"]) / sent if sent else 0.0,
         played_s=rows[-1]["time_s"],
         span_s=rows[-1]["time_s"] + _unplayed(lasted, numbers, rounds, kind, seconds),
     )
 
 
 def _mean(rows: Sequence[Row], kinds: Strata, value: Callable[[Row], float]) -> float:
-    """Of a value of rounds, each kind of rounds weighed by its share."""
+    """The mean of a value of rounds, with each kind weighted by its share."""
     return sum(share * sum(value(rows[number]) for number in of) / len(of) for share, of in kinds)
 
 
@@ -141,7 +144,7 @@ def _part_means(
     kinds: Strata,
     value: Callable[[Row], Mapping[str, float]],
 ) -> Parts:
-    """The same part by part; a round that lacks one counts as 0."""
+    """The mean of each part; a round without a part counts as 0."""
     played = [value(rows[number]) for _, of in kinds for number in of]
     keys = sorted(set(chain.from_iterable(played)))
     return {key: _mean(rows, kinds, partial(_part, key, value)) for key in keys}
@@ -152,7 +155,7 @@ def _part(key: str, value: Callable[[Row], Mapping[str, float]], row: Row) -> fl
 
 
 def lengths(rows: Sequence[Row]) -> list[float]:
-    """Seconds of each round, from the stamp before to its own."""
+    """Seconds of each round: from the end of the one before to its own end."""
     return [after - before for before, after in pairwise([0.0, *(row["time_s"] for row in rows)])]
 
 
@@ -168,23 +171,6 @@ def _by_kind(numbers: Iterable[int], kind: Kind) -> dict[str, list[int]]:
     for number in numbers:
         found.setdefault(kind(number), []).append(number)
     return found
-
-
-def _metered(row: Row) -> bool:
-    """Whether it is known what each of its devices drew."""
-    return None not in row.get("joules", {"": None}).values()
-
-
-def _joules(row: Row) -> float:
-    return float(sum(row["joules"].values()))
-
-
-def _bytes(row: Row) -> int:
-    return sum(sum(way.values()) for way in row["bytes"].values())
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
 
 
 def margin(rows: Sequence[Row], baseline: Sequence[Row], rounds: int, kind: Kind, base_kind: Kind) -> float:
@@ -206,19 +192,13 @@ def margin(rows: Sequence[Row], baseline: Sequence[Row], rounds: int, kind: Kind
     free = sum(len(each) - 1 for each in rest)
     if not free:
         return 0.0
-    variance = sum(chain.from_iterable(map(_squares, rest))) / free
+    variance = sum((value - sum(of) / len(of)) ** 2 for of in rest for value in of) / free
     spread = sum(share**2 / len(of) for share, of in kinds)
     return STUDENT.get(free, 2.2) * sqrt(variance * spread) / whole
 
 
-def _squares(values: Sequence[float]) -> list[float]:
-    """The squared deviations from their mean."""
-    mean = sum(values) / len(values)
-    return [(value - mean) ** 2 for value in values]
-
-
 def work(events: Iterable[Event], shares: Mapping[int, float]) -> Parts:
-    """By device: the compute seconds that are declared for one of its rounds, the mean weighed as `weights` does."""
+    """{device: mean declared compute seconds of its rounds}, weighted as in `weights`."""
     begun: dict[tuple[int, str], ComputeStarted] = {}
     for event in events:
         if isinstance(event, ComputeStarted):

@@ -1,4 +1,4 @@
-"""What rounds cost, found by playing some of them: the real conversation, with next to no training.
+"""The cost of rounds, from playing some of them: the real conversation, with almost no training.
 
 Fleet, links, presence, cohorts, deadlines, encodings and declared work are those of the run, and so is the
 engine.  Only the jobs are cut: a device trains on two examples, once for all devices that get the same request.
@@ -64,8 +64,8 @@ class Rehearsal:
 
 
 def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str, dict[str, int]]]:
-    """How many rounds to rehearse so that each kind of each algorithm is seen, if that is affordable; by label, the
-    kinds that are not, and the first round of each."""
+    """The number of rounds to rehearse so that all kinds are seen, if that is affordable; and {label: {kind that is not
+    seen: its first round}}."""
     firsts = {label: first_of_each(rules.max, kind) for label, kind in kinds.items()}
     wanted = max(ROUNDS, 1 + max(number for first in firsts.values() for number in first.values()))
     rounds = min(wanted, rules.max, max(2, REQUESTS // rules.ask))
@@ -92,12 +92,15 @@ def rehearse(lab: Lab, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehe
         events = list(events_of(read_lines(scratch.path / "events.jsonl")))
     if outcome.fault:
         raise outcome.fault
-    down, up, kept = (_tensors(sizes) for sizes in (understudy.downloaded, understudy.uploaded, understudy.kept))
+    down, up, kept = (
+        {kind: size for kind, size in sizes.items() if kind != FRAME}
+        for sizes in (understudy.downloaded, understudy.uploaded, understudy.kept)
+    )
     return Rehearsal(outcome.rows, events, outcome.failure, down, up, kept, understudy.combining)
 
 
 def sound(lab: Lab, seed: int) -> tuple[Lab, dict[str, str]]:
-    """The lab without the algorithms whose own code fails before any round, and why each of these does.
+    """The lab without the algorithms whose own code fails before any round, and {label: why it fails}.
 
     Raises BadScenario if all do.
     """
@@ -115,7 +118,7 @@ def sound(lab: Lab, seed: int) -> tuple[Lab, dict[str, str]]:
 
 
 class Understudy(Inline):
-    """An executor whose jobs compute on next to nothing and answer in the right form."""
+    """An executor whose jobs compute on two examples and return results of the right form."""
 
     def __init__(self, lab: Lab, run: Run) -> None:
         super().__init__(_with_few(lab, run.seed))
@@ -135,7 +138,7 @@ class Understudy(Inline):
     def _train(
         self, lab: Lab, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref, _: bool
     ) -> Trained:
-        """The result of the first device that got the same request, with this one's number of examples."""
+        """The result of the first device with the same request, with the number of examples of this device."""
         if round != self.round:  # what belongs to earlier rounds is never asked for again
             self.round = round
             self.known.clear()
@@ -153,7 +156,7 @@ class Understudy(Inline):
         return lab.held(run.seed, device, lab.cycle(run.label, round))
 
     def _request(self, lab: Lab, store: Store, run: Run, round: int, *args: Any) -> Any:
-        """A server that computes on its proxy set gets a few of its examples; one that does not may send them."""
+        """The server's request; a server that computes on its proxy set gets a few of its examples."""
         work = lab.algorithms[run.label].request_work(Load(round, len(self.proxy), 0))
         return request(self._served(lab, run, work), store, run, round, *args)
 
@@ -191,12 +194,8 @@ def _length(sizes: Mapping[str, int]) -> int:
     return sum(sizes.values())
 
 
-def _tensors(sizes: Mapping[str, int]) -> dict[str, int]:
-    return {kind: size for kind, size in sizes.items() if kind != FRAME}
-
-
 def _with_few(lab: Lab, seed: int) -> Lab:
-    """The lab as the jobs see it; the server's examples are cut where it computes on them."""
+    """The lab for the jobs: with few examples of the server for algorithms that compute on them."""
     held = lab.splits[seed].train
     train = Made(held, partial(_few, held), keep=0)
     split = Split(train, {}, {}, lab.splits[seed].proxy)
@@ -209,7 +208,7 @@ def _few(held: Held, name: str) -> tuple[ndarray, ...]:
 
 
 def _idle(algorithm: Any) -> Any:
-    """The algorithm, training once and hardly moving; as it is, if it is made in another way than ours."""
+    """The algorithm with one epoch and a tiny learning rate; unchanged, if its constructor is not like ours."""
     if isinstance(algorithm, Guarded):
         return replace(algorithm, algorithm=_idle(algorithm.algorithm))
     if not is_dataclass(algorithm) or "training" not in {field.name for field in fields(algorithm)}:

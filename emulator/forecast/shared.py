@@ -1,4 +1,4 @@
-"""What each shared link (an access point, a cell, a backhaul, the server's link) carries in a round."""
+"""The bytes that each shared link (access point, cell, backhaul, server's link) carries in a round."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERVER = "the server's"  # the name of the last row: its link is shared by all
 
 @dataclass(frozen=True)
 class Carried:
-    """What passes over a shared link in a mean round, one way."""
+    """Bytes over a shared link in a mean round, in one direction."""
 
     nbytes: float
     seconds: float  # that the link is busy with these bytes if nothing else holds them up
@@ -38,7 +38,7 @@ class SharedLink:
 def shared_links(
     lab: Lab, seed: int, rehearsals: Mapping[str, Rehearsal], shares: Mapping[str, Mapping[int, float]]
 ) -> list[SharedLink]:
-    """The links of the topology and then the server's; none if the scenario has no topology.
+    """The links of the topology, and then the server's link; none if the scenario has no topology.
 
     `shares` are by label the weights of the rounds rehearsed.  Headers of packets are left out.
     """
@@ -59,7 +59,7 @@ def shared_links(
 
 
 def _links(placed: LinksAtOffsets) -> dict[Direction, dict[str, Shared]]:
-    """All of them, the server's last.  What that carries up is what devices download."""
+    """All shared links, the server's last; its uplink carries the devices' downloads."""
     server = placed.server
     return {
         "down": {**placed.topology.get("down", {}), SERVER: Shared(server.up)},
@@ -86,7 +86,7 @@ def _loads(
 
 
 def _path(links: Mapping[str, Shared], via: str | None) -> list[str]:
-    """The names of the shared links from a device to the server."""
+    """Names of the shared links from a device to the server."""
     names = []
     while via is not None:
         names.append(via)

@@ -1,1 +1,1 @@
-"""The report: one page, and the charts on it, one a file.  Pure."""
+"""The report: one page, and the charts on it, one file each.  Pure functions."""

@@ -1,4 +1,4 @@
-"""Accuracy against virtual time, rounds and bytes: each seed below five of them, else the median and a band."""
+"""Accuracy against virtual time, rounds and bytes: lines of seeds, or from five on their median and quartiles."""
 
 from __future__ import annotations
 
@@ -27,17 +27,13 @@ Line = tuple[str, str, float, float, float, float, int]  # label, seed, x, accur
 
 @dataclass(frozen=True)
 class Axis:
-    """What accuracy is drawn against."""
+    """One horizontal axis: virtual time, rounds or bytes."""
 
     name: str  # of the figure
     title: str
     measure: str  # of a summary's targets
     along: Along
     unit: Callable[[Iterator[float]], units.Unit]
-
-
-def _bytes(rows: Sequence[Row]) -> Sequence[float]:
-    return list(accumulate(map(round_bytes, rows)))
 
 
 TIME = Axis("accuracy-time", "virtual time", "time_s", lambda rows: [row["time_s"] for row in rows], units.of_time)
@@ -48,11 +44,17 @@ ROUNDS = Axis(
     lambda rows: [row["round"] + 1 for row in rows],
     lambda _: units.Unit("", 1.0),
 )
-BYTES = Axis("accuracy-bytes", "bytes sent, both ways", "bytes", _bytes, units.of_bytes)
+BYTES = Axis(
+    "accuracy-bytes",
+    "bytes sent, both ways",
+    "bytes",
+    lambda rows: list(accumulate(map(round_bytes, rows))),
+    units.of_bytes,
+)
 
 
 def curve(rows: Sequence[Row], along: Along) -> Curve:
-    """One seed's accuracy; rounds without an evaluation change nothing."""
+    """The accuracy of one seed along an axis.  Rounds without an evaluation change nothing."""
     places = along(rows)
     known = [(x, row["accuracy"]) for x, row in zip(places, rows, strict=True) if row["accuracy"] is not None]
     return Curve([x for x, _ in known], [y for _, y in known], places[-1] if places else 0.0)
@@ -61,7 +63,7 @@ def curve(rows: Sequence[Row], along: Along) -> Curve:
 def figure(
     axis: Axis, runs: Runs, summary: Mapping[str, Any], targets: Sequence[Target], points: int = POINTS
 ) -> Figure | None:
-    """At most so many points in all.  None if nothing was evaluated."""
+    """The chart, with at most `points` points.  None if no round was evaluated."""
     lines = list(_lines(axis, runs, points))
     if not lines:
         return None
@@ -87,7 +89,7 @@ def figure(
 
 
 def _lines(axis: Axis, runs: Runs, most: int) -> Iterator[Line]:
-    """Points of what is drawn: of each seed, or from five seeds of an algorithm on of their median."""
+    """Yields the points of each seed's line; of the median's, for algorithms with at least five seeds."""
     for label, seeds in runs.items():
         curves = {seed: curve(rows, axis.along) for seed, rows in seeds.items()}
         if len(seeds) >= FEW:
@@ -102,12 +104,12 @@ def _lines(axis: Axis, runs: Runs, most: int) -> Iterator[Line]:
 
 
 def _common(points: Sequence[Point]) -> Sequence[Point]:
-    """Those at which all seeds have a value, if there are any: the median of the last few seeds would be a jump."""
+    """The points at which all seeds have a value, as the median jumps when one ends; all points if there is none."""
     return [point for point in points if point.seeds == point.of] or points
 
 
 def _story(axis: Axis, summary: Mapping[str, Any], targets: Sequence[Target], end: float) -> float:
-    """Where the axis ends: some way behind the last target that was reached, if all algorithms came there."""
+    """The end of the axis: STORY times the slowest time to the hardest target, if all algorithms reached it."""
     target = hardest(summary, targets)
     if target is None:
         return end
@@ -184,7 +186,7 @@ def _tips(axis: str) -> list[alt.Tooltip]:
 
 
 def _rules(targets: Sequence[Target]) -> Iterator[alt.Chart]:
-    """A dashed line at every accuracy that is aimed at."""
+    """Yields a dashed line and its number for each target accuracy."""
     values = sorted({target.value for target in targets if target.metric == "accuracy"})
     if values:
         base = table({"value": "number"}, [(value,) for value in values]).encode(y="value:Q")

@@ -1,4 +1,4 @@
-"""One folder of results, or several side by side, as the report reads them."""
+"""The results of one folder, or of several side by side, as the report reads them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compare(results: Sequence[Results]) -> SideBySide:
 
 
 def _ended_after(rounds: int, summary: Mapping[str, Any], runs: Runs) -> Mapping[str, Any]:
-    """The summary, with values at the end as if all runs had ended after this number of rounds."""
+    """The summary, in which the values at the end are as if all runs had ended after this number of rounds."""
     cut = {label: {seed: rows[:rounds] for seed, rows in runs[label].items()} for label in summary["labels"]}
     ends = summarise(cut, (), dict.fromkeys(cut, 0.0))["labels"]
     labels = {
@@ -65,14 +65,14 @@ def _ended_after(rounds: int, summary: Mapping[str, Any], runs: Runs) -> Mapping
 
 
 def _origin(sources: Mapping[str, Results]) -> dict[str, tuple[Results, str]]:
-    """What each label is called, its folder's results, and what it is called there."""
+    """{label on the page: (results of its folder, its label there)}."""
     own = [(name, one, label) for name, one in sources.items() for label in one.runs]
     several = len(sources) > 1
     return {f"{name}/{label}" if several else label: (one, label) for name, one, label in own}
 
 
 def _links(sources: Mapping[str, Results]) -> Mapping[str, Any]:
-    """The caveats of all folders, each with its folder's name; of recordings the one that was repeated most."""
+    """The caveats of all folders, with their folders' names, and the recording that was repeated most often."""
     known = {name: one.summary["links"] for name, one in sources.items() if "links" in one.summary}
     assumed = [f"{name}: {text}" for name, links in known.items() for text in links["assumed"]]
     most: Mapping[str, Any] = max(known.values(), key=lambda links: int(links["loops"]), default={})
@@ -80,9 +80,9 @@ def _links(sources: Mapping[str, Results]) -> Mapping[str, Any]:
 
 
 def _names(results: Sequence[Results]) -> list[str]:
-    """What the folders are called: by their last part, and numbered where two share it.
+    """The last part of each folder's path, with a number if two are equal.
 
-    A single one goes by its scenario: the page must not depend on where equal results lie.
+    A single folder has its scenario's name, because the page must not depend on where the results are.
     """
     if len(results) == 1:
         return [results[0].name]
@@ -92,7 +92,7 @@ def _names(results: Sequence[Results]) -> list[str]:
 
 
 def _ordered(summary: Mapping[str, Any], labels: Sequence[str], aims: Sequence[str]) -> Mapping[str, Any]:
-    """The summary with labels and targets in the order of the scenario; its file has them sorted."""
+    """The summary, with labels and targets in the scenario's order; the file sorts them by name."""
     said = summary["labels"]
     return {
         **summary,
@@ -110,7 +110,7 @@ def _summary(
     runs: Runs,
     aims: Sequence[Target],
 ) -> Mapping[str, Any]:
-    """That of several folders."""
+    """The summary of several folders."""
     results = list(sources.values())
     drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
     known = {label: classes(one.split) for label, (one, _) in origin.items()}
@@ -128,7 +128,7 @@ def _summary(
 
 
 def differing(results: Sequence[Results]) -> list[str]:
-    """The parts of their scenarios, beside algorithms, in which folders differ: ratios then compare unlike runs."""
+    """Keys of the scenario, except algorithms, in which the folders differ; ratios then compare unlike runs."""
     said = [one.scenario.model_dump(exclude={"name", "algorithms", "expect", "published", "small"}) for one in results]
     return [part for part in said[0] if any(other[part] != said[0][part] for other in said[1:])]
 

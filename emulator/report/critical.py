@@ -1,8 +1,8 @@
-"""Where the seconds went: the critical path by payload kind and compute phase, per algorithm."""
+"""Seconds of the critical path by payload kind and compute phase, for each algorithm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import altair as alt
 
@@ -30,8 +30,8 @@ def parts(row: Row) -> dict[Part, float]:
     return found
 
 
-def mean(seeds: Mapping[int, Sequence[Row]]) -> dict[Part, float]:
-    """Of whole runs, over the seeds that have rounds; the parts sum to the mean of their ends."""
+def mean(seeds: Mapping[int, Sequence[Row]], parts: Callable[[Row], Mapping[Part, float]] = parts) -> dict[Part, float]:
+    """Sums over a whole run of the parts of its rounds: their means over the seeds that have rounds."""
     runs = [rows for rows in seeds.values() if rows]
     total: dict[Part, float] = {}
     for rows in runs:
@@ -48,7 +48,7 @@ def named(found: Iterable[Part]) -> dict[Part, str]:
 
 
 def seen(bars: Sequence[Mapping[Part, float]]) -> list[dict[Part, float]]:
-    """The same bars; what is too short to be seen in any of them is one part, and left out where that is as short."""
+    """The bars, in which parts too short to be seen in every bar are added up as OTHER, if that can be seen."""
     least = SEEN * max((sum(bar.values()) for bar in bars), default=0.0)
     shown = {part for bar in bars for part, amount in bar.items() if amount > least}
     made = []
@@ -67,7 +67,7 @@ def scale(names: Mapping[Part, str], legend: alt.Legend | None = None) -> alt.Co
 
 
 def meanings(found: Iterable[Part], known: Mapping[str, str]) -> list[str]:
-    """What is known of families, kinds and phases, of those that were found."""
+    """The sentences on those families, kinds and phases that are in `found`."""
     there = {name for part in found for name in part}
     return [said for name, said in known.items() if name in there]
 
@@ -83,12 +83,12 @@ def until(seeds: Mapping[int, Sequence[Row]], target: Target | None) -> dict[int
 
 
 def unit_of(runs: Runs, target: Target | None) -> units.Unit:
-    """That of all these times."""
+    """The unit for the times to the target, or for the ends of the runs if there is no target."""
     return units.of_time(rows[-1]["time_s"] for seeds in runs.values() for rows in until(seeds, target).values())
 
 
 def figure(runs: Runs, target: Target | None, end: float | None = None) -> Figure | None:
-    """Up to the target, or of whole runs where it is None; `end`: that of the axis, in s.
+    """The chart of the rounds up to the target, or of whole runs if that is None; `end`: the end of the axis, s.
 
     None if no round was completed.
     """
@@ -114,7 +114,12 @@ def figure(runs: Runs, target: Target | None, end: float | None = None) -> Figur
             x=alt.X("time:Q", title=f"virtual time, {unit.name}", stack="zero", scale=axis),
             color=scale(names),
             order=alt.Order("place:Q"),
-            tooltip=["label:N", "part:N", _tip(unit), alt.Tooltip("share:Q", title="%", format=".1f")],
+            tooltip=[
+                "label:N",
+                "part:N",
+                alt.Tooltip("time:Q", title=f"time, {unit.name}", format=",.3~f"),
+                alt.Tooltip("share:Q", title="%", format=".1f"),
+            ],
         )
         .properties(height=height(len(runs)))
     )
@@ -138,7 +143,3 @@ def _families(found: Mapping[Part, float]) -> dict[Part, float]:
     for (family, _), seconds in found.items():
         total[family, ""] = total.get((family, ""), 0.0) + seconds
     return total
-
-
-def _tip(unit: units.Unit) -> alt.Tooltip:
-    return alt.Tooltip("time:Q", title=f"time, {unit.name}", format=",.3~f")

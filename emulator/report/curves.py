@@ -1,4 +1,4 @@
-"""Several seeds' curves as one: a median and a band.  Pure."""
+"""Combines the curves of several seeds into a median and a band.  Pure functions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Curve:
-    """One seed: values known from `x` on, until `end`.  A model stays what it is until the next one is there."""
+    """The curve of one seed, a step function: y[i] holds from x[i] to x[i + 1], the last value until `end`."""
 
     x: Sequence[float]  # rising
     y: Sequence[float]
-    end: float  # what comes after it is not known
+    end: float  # no value is known after it
 
     def at(self, x: float) -> float | None:
-        """The latest value; None before the first, and beyond the end."""
+        """The value at `x`; None before the first value and after the end."""
         number = bisect_right(self.x, x)
         return self.y[number - 1] if number and x <= self.end else None
 
@@ -37,9 +37,9 @@ class Point:
 
 
 def merged(curves: Sequence[Curve]) -> list[Point]:
-    """Median and band at every x where any seed changes; over the seeds that have a value there.
+    """Median and band at every x at which any seed changes, over the seeds that have a value there.
 
-    Below 5 seeds that have one the band is the extremes, from 5 on the quartiles.
+    The band is from least to largest value below five such seeds, and the quartiles from five on.
     """
     known = [curve for curve in curves if curve.x]
     changes = {x for curve in known for x in (*curve.x, curve.end)}
@@ -53,7 +53,7 @@ def merged(curves: Sequence[Curve]) -> list[Point]:
 
 
 def thinned(items: Sequence[Item], most: int) -> list[Item]:
-    """At most so many of them (2 or more), evenly spaced, the first and the last among them."""
+    """At most `most` (at least 2) of the items, evenly spaced, with the first and the last."""
     if len(items) <= most:
         return list(items)
     most = max(2, most)

@@ -1,4 +1,4 @@
-"""The library that draws: charts as SVG and PNG, and the script of pages."""
+"""Calls vl-convert, which draws charts as SVG and PNG and bundles the script of pages."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ TRIED = 'import vl_convert; vl_convert.vegalite_to_svg({"mark": "point", "data":
 
 
 def svg(spec: Mapping[str, Any]) -> str:
-    """A chart in Vega-Lite as SVG.  Raises OSError if there is no memory for the library."""
+    """The chart, given in Vega-Lite, as SVG.  Raises OSError if there is no memory for the library."""
     return str(_library().vegalite_to_svg(spec))
 
 
 def png(spec: Mapping[str, Any], scale: float) -> bytes:
-    """A chart as PNG, `scale` pixels for each of its own.  Raises OSError likewise."""
+    """The chart as PNG, enlarged `scale` times.  Raises OSError if there is no memory for the library."""
     made: bytes = _library().vegalite_to_png(spec, scale=scale)
     return made
 
 
 def script(code: str) -> str:
-    """Vega, Vega-Lite and Vega-Embed, and code that uses them, as one script.  Raises OSError likewise."""
+    """`code` bundled with Vega, Vega-Lite and Vega-Embed.  Raises OSError if there is no memory for the library."""
     return str(_library().javascript_bundle(code))
 
 
 @cache
 def _library() -> Any:
-    """It reserves far more memory than it uses, and ends the process where it may not: a limit is tried elsewhere."""
+    """vl_convert.  It reserves much memory, and aborts under a limit; so a process of its own tries the limit first."""
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         tried = subprocess.run([sys.executable, "-P", "-c", TRIED], capture_output=True, check=False)  # noqa: S603  ours
         if tried.returncode:

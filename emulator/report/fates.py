@@ -1,4 +1,4 @@
-"""What became of the devices that were asked, of their seconds, and of the bytes that were sent."""
+"""Charts of device-rounds, device time and bytes by their fate: counted, or wasted in some way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Events = Callable[[str, int], Iterable[Event]]
 
 
 def devices(runs: Runs, events: Events) -> Figure | None:
-    """None if nobody was asked."""
+    """Device-rounds by fate, for each algorithm.  None if no device was asked."""
     found = {label: {fate: float(_sum(seeds, fate)) for fate in palette.FATES} for label, seeds in runs.items()}
     found = {label: fates for label, fates in found.items() if any(fates.values())}
     if not found:
@@ -50,26 +50,21 @@ def devices(runs: Runs, events: Events) -> Figure | None:
 
 
 def refusals(runs: Runs, events: Events) -> Iterator[str]:
-    """A sentence on why devices or their replies were refused: how many for each kind of reason, and the first."""
+    """Yields a sentence that counts the refusals of each kind and quotes its first; nothing if there is none."""
     found: dict[str, list[Refused]] = {}
-    for each in _refused(runs, events):
-        found.setdefault(each.kind, []).append(each)
+    for label, seeds in runs.items():
+        for seed, rows in seeds.items():
+            for event in events(label, seed) if any(row["refused"] for row in rows) else ():  # reading them takes long
+                if isinstance(event, Refused):
+                    found.setdefault(event.kind, []).append(event)
     if found:
         told = sorted(found.values(), key=len, reverse=True)
         listed = [f"{len(each):,} for {REASONS[each[0].kind]} ({each[0].device}: {each[0].why})" for each in told]
         yield f"Refused, each with the first: {'; '.join(listed)}."
 
 
-def _refused(runs: Runs, events: Events) -> Iterator[Refused]:
-    """Events are read only where there is a refusal."""
-    for label, seeds in runs.items():
-        for seed, rows in seeds.items():
-            if any(row["refused"] for row in rows):
-                yield from (event for event in events(label, seed) if isinstance(event, Refused))
-
-
 def usage(runs: Runs) -> Figure | None:
-    """None if the record does not tell seconds of devices."""
+    """Useful, wasted and idle device time for each algorithm.  None if the record has no seconds of devices."""
     told = {label: device_seconds(seeds) for label, seeds in runs.items()}
     found = {label: seconds for label, seconds in told.items() if seconds and any(seconds.values())}
     if not found:
@@ -87,17 +82,19 @@ def usage(runs: Runs) -> Figure | None:
         caption,
         dressed(chart, "usage", "Useful, wasted and idle time of devices, one stacked bar for each algorithm."),
         ("algorithm", *(f"{use}, {unit.name}" for use in palette.USES), "wasted, %", "idle, %"),
-        [(label, *map(unit.show, seconds.values()), *_shares(seconds)) for label, seconds in found.items()],
+        [
+            (
+                label,
+                *map(unit.show, seconds.values()),
+                *(f"{100 * seconds[use] / sum(seconds.values()):.1f}" for use in ("wasted", "idle")),
+            )
+            for label, seconds in found.items()
+        ],
     )
 
 
-def _shares(seconds: Mapping[str, float]) -> list[str]:
-    total = sum(seconds.values())
-    return [f"{100 * seconds[use] / total:.1f}" for use in ("wasted", "idle")]
-
-
 def wasted(runs: Runs) -> Figure | None:
-    """None if nothing was sent."""
+    """Bytes that counted and wasted bytes for each algorithm.  None if nothing was sent."""
     found = {label: _bytes(seeds) for label, seeds in runs.items()}
     found = {label: sizes for label, sizes in found.items() if any(sizes.values())}
     if not found:
@@ -129,7 +126,7 @@ def _sum(seeds: Mapping[int, Sequence[Row]], key: str) -> int:
 
 
 def _bytes(seeds: Mapping[int, Sequence[Row]]) -> dict[str, float]:
-    """Of a run, the mean over the seeds that have rounds."""
+    """Bytes of a whole run, counted and wasted: means over the seeds that have rounds."""
     played = sum(map(bool, seeds.values())) or 1
     waste = _sum(seeds, "wasted_bytes") / played
     every = sum(round_bytes(row) for rows in seeds.values() for row in rows) / played

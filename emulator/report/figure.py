@@ -1,4 +1,4 @@
-"""What every picture of the report has: a name, words for those who do not see it, and a chart that fits its column."""
+"""A figure of the report: a name, a description for readers who cannot see it, and a chart as wide as its column."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TICKS = "ceil(width / 70)"  # on an axis along the width
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its heading, its caption and, where numbers say it all, the same as a table.
+    """A chart with its heading and caption, and for some charts a table of the numbers.
 
-    Where there is nothing to draw, the caption alone, a sentence, says so.
+    If there is nothing to draw, the caption says so.
     """
 
     name: str  # of files and anchors
@@ -33,7 +33,7 @@ class Figure:
     rows: Sequence[Sequence[str]] = ()
 
     def alone(self) -> Chart | None:
-        """The chart by itself, as in a notebook: on white, with its title, as wide as a column of text."""
+        """The chart for a notebook: on white, with its title, as wide as a column of text.  None if there is none."""
         if self.chart is None:
             return None
         title = alt.TitleParams(self.title, anchor="start")
@@ -42,14 +42,14 @@ class Figure:
         return made
 
     def spec(self, validate: bool = True) -> dict[str, Any]:
-        """The chart in Vega-Lite; {} where there is nothing to draw."""
+        """The chart in Vega-Lite; {} if there is nothing to draw."""
         return self.chart.to_dict(validate=validate) if self.chart else {}
 
 
 def table(columns: Mapping[str, str], rows: Iterable[Row]) -> alt.Chart:
-    """A chart of these rows, not yet drawn.  `columns`: name -> string | number.
+    """A chart of these rows, without marks.  `columns`: name -> string | number.
 
-    The rows stand inside the specification as CSV, and a text once only: a tenth of the size of objects.
+    The specification holds the rows as CSV and each text once, which takes a tenth of the size of JSON objects.
     """
     texts: dict[str, dict[str, int]] = {name: {} for name, kind in columns.items() if kind == "string"}
     text = io.StringIO()
@@ -64,12 +64,12 @@ def table(columns: Mapping[str, str], rows: Iterable[Row]) -> alt.Chart:
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """Sorts names with numbers as people do: phone-2 before phone-10."""
+    """A sorting key under which phone-2 comes before phone-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def dressed(chart: Chart, name: str, description: str) -> Chart:
-    """The chart under its own name, as wide as its column; colours of text and lines come from the page's style."""
+    """The chart with a name, as wide as its column; the page's style gives the colours of text and lines."""
     made: Chart = (
         chart.properties(name=name, description=description, width="container", background="transparent")
         .properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
@@ -82,17 +82,17 @@ def dressed(chart: Chart, name: str, description: str) -> Chart:
 
 
 def height(rows: int) -> int:
-    """Of a chart with so many rows that name algorithms: what stands side by side has the same."""
+    """The height, px, of a chart with one row for each algorithm; charts side by side are equally high."""
     return rows * max(20, min(42, 300 // max(1, rows)))
 
 
 def whole(largest: float) -> alt.Axis:
-    """An axis of whole numbers up to this one."""
+    """An axis of whole numbers up to `largest`."""
     return alt.Axis(format="d", tickMinStep=1, tickCount=alt.ExprRef(f"min({TICKS}, {max(1, int(largest))})"))
 
 
 def _cell(value: Any, known: dict[str, int] | None) -> Any:
-    """A text's number, or a number in six digits."""
+    """A text as its index in `known`, a number in six digits."""
     if known is not None:
         return known.setdefault(value, len(known))
     return f"{value:.6g}" if isinstance(value, float) else value

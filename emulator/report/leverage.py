@@ -1,4 +1,4 @@
-"""Leverage of each penalty, round by round: how strongly it pulls (largest over devices)."""
+"""Leverage of each penalty by round: how strongly it pulls a model; the largest over devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINTS = 3000
 
 
 def of_rounds(seeds: Mapping[int, Sequence[Row]]) -> dict[int, dict[str, float]]:
-    """{round, from 1: {measure: median over seeds}}, where there is a penalty."""
+    """{round, from 1: {measure: median over seeds}}, for rounds that have a penalty."""
     found: dict[int, dict[str, list[float]]] = {}
     for rows in seeds.values():
         for row in rows:
@@ -31,7 +31,7 @@ def of_rounds(seeds: Mapping[int, Sequence[Row]]) -> dict[int, dict[str, float]]
 
 
 def figure(runs: Runs) -> Figure | None:
-    """None if no algorithm has a penalty of leverage above 0."""
+    """The chart.  None if no algorithm has a penalty with a leverage above 0."""
     points = list(_points(runs))
     if not points:
         return None

@@ -15,7 +15,7 @@ from emulator.wording.markup import grid, listed
 
 
 def markdown(results: Sequence[Results]) -> str:
-    """Verdict, tables and sentences; no pictures.  Raises ValueError if there is nothing to compare."""
+    """The verdict, tables and remarks, without pictures.  Raises ValueError if there is nothing to compare."""
     all_ = compare(results)
     parts = [f"<!-- {MADE_BY} -->\n## {_text(all_.name)}"]
     parts += [f"⚠️ {_text(said)}" for said in (*notes(all_), *unlike(all_))]

@@ -1,4 +1,4 @@
-"""What the fleet and its links were like over time: how many devices were online, and what transfers achieved."""
+"""Charts over virtual time: the share of devices online, and the rates that transfers achieved."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from emulator.results.summary import band
 from scenarios.builders.machines import always_on, roster, unseen
 from scenarios.text.faults import BadScenario
 
-DEVICES = 200  # of a large fleet that are looked at
-STEPS = 240  # of a curve
+DEVICES = 200  # that stand for a large fleet
+STEPS = 240  # points of a curve
 WAYS = {"down": "download", "up": "upload"}
-Moment = tuple[float, float]  # when, Mbit/s
+Moment = tuple[float, float]  # seconds, value
 
 
 def availability(all_: SideBySide) -> Figure | None:
@@ -112,7 +112,7 @@ def rates(all_: SideBySide) -> Figure | None:
 
 
 def _achieved(events: Iterable[Event]) -> dict[str, list[Moment]]:
-    """What each transfer that came to its end achieved, when it did, by its way."""
+    """{way: (end in s, Mbit/s) of each transfer that was completed}."""
     begun: dict[tuple[str, str], TransferStarted] = {}
     found: dict[str, list[Moment]] = {way: [] for way in WAYS}
     for event in events:
@@ -128,7 +128,7 @@ def _achieved(events: Iterable[Event]) -> dict[str, list[Moment]]:
 
 
 def _binned(found: list[Moment], most: int) -> Iterator[tuple[float, float, float, float]]:
-    """(middle, low, median, high) of at most so many stretches of time."""
+    """Yields (median time, low, median, high) for at most `most` intervals of time."""
     if not found:
         return
     width = max(t for t, _ in found) / max(1, min(most, STEPS // 4))

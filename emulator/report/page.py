@@ -1,4 +1,4 @@
-"""report.html: one file that opens offline, with everything to draw it, to read it and to run it again inside."""
+"""report.html: one file that opens offline and holds its charts, tables, scripts and scenario."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def page(results: Sequence[Results]) -> str:
 
 
 def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
-    """The same charts by name, each to stand alone."""
+    """The charts of the page by name, each complete by itself."""
     return {figure.name: chart for figure in figures(compare(results)) if (chart := figure.alone())}
 
 
 def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
-    """The pictures that the page begins with, of runs that may still be under way."""
+    """The first two charts of the page, for runs that may still be under way."""
     played = {
         label: found for label, seeds in runs.items() if (found := {n: rows for n, rows in seeds.items() if rows})
     }
@@ -151,7 +151,7 @@ def render(all_: SideBySide) -> str:
 
 
 def command(results: Results) -> str:
-    """How to get these results again from the scenario."""
+    """The command that makes these results again from the scenario."""
     if results.host.get("world") == "replay":
         return shlex.join(map(str, results.host.get("command", ())))
     if results.host.get("world") != "sockets":
@@ -197,7 +197,7 @@ def _remarks(all_: SideBySide) -> Iterator[str]:
 
 
 def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:
-    """Figures by heading; one whose name begins like a listed one goes with it."""
+    """{heading: its figures}; a figure NAME-N belongs to the heading that lists NAME."""
     found = {
         heading: [figure for figure in drawn if figure.name in names or figure.name.rsplit("-", 1)[0] in names]
         for heading, names in SECTIONS.items()
@@ -236,19 +236,19 @@ def _headline(drawn: Sequence[Figure]) -> str:
 
 
 def _ticked(line: str) -> Markup:
-    """What stands between backticks as code."""
+    """The line as HTML, with text between backticks as code."""
     parts = line.split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else part for n, part in enumerate(parts))
 
 
 def _json(value: Any) -> Markup:
-    """JSON for a script element: nothing in it can end the element."""
+    """JSON for a script element; it contains no "<", so it cannot end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _trusted(text.replace("<", "\\u003c"))
 
 
 def _trusted(text: str) -> Markup:
-    """What the template takes as it is: our own files, Vega, and JSON and SVG in which all text is escaped."""
+    """Marks text as HTML: our own files, Vega, and JSON and SVG in which all text is escaped."""
     return Markup(text)  # noqa: S704
 
 

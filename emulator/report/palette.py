@@ -1,8 +1,8 @@
 """Colours: each has one meaning on a page, and colour-blind readers tell them apart.
 
-Algorithms have Okabe and Ito's strong colours.  The phases of a round have muted ones and hatching: what goes down is
-purple and hatched one way, what goes up brown and hatched the other, computing is sand, the server plum, waiting grey.
-Members of a family differ in lightness.  What became of devices, and of their time, is moss: the darker, the worse.
+Algorithms have Okabe and Ito's strong colours.  The phases of a round have muted colours and hatching: downloads are
+purple and hatched one way, uploads brown and hatched the other way, computing is sand, the server plum, waiting grey.
+Members of a family differ in lightness.  The fates of devices and of their time are moss: the darker, the worse.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ USES = {"useful": FATES["counted"], "wasted": FATES["lost"], "idle": PLAIN[WAITI
 
 
 def of_labels(labels: Sequence[str]) -> list[str]:
-    """A colour for each algorithm; from the eighth on they come again, with another dash."""
+    """A colour for each algorithm; from the eighth on they repeat, and `dashes` differ."""
     return [COLOURS[number % len(COLOURS)] for number in range(len(labels))]
 
 
@@ -42,7 +42,7 @@ def dashes(labels: Sequence[str]) -> list[Sequence[int]]:
 
 
 def hatched() -> dict[str, int]:
-    """By how many degrees the hatching of each colour is turned that has one; the page's style draws it."""
+    """{colour: angle of its hatching in degrees}, for the page's style, which draws the hatching."""
     colours = {**SHADES, **{name: [colour] for name, colour in PLAIN.items()}}
     return {colour: angle for family, angle in STRIPES.items() for colour in colours[family]}
 
@@ -53,7 +53,7 @@ def part(family: str, key: str) -> str:
 
 
 def of_parts(parts: Iterable[tuple[str, str]]) -> list[str]:
-    """A colour for each (family, key): the same one in every report for known ones, another for each other."""
+    """A colour for each (family, key): fixed for known keys, and one of the family's other shades for other keys."""
     chosen: list[str] = []
     for family, key in parts:
         if family in PLAIN:
@@ -66,7 +66,7 @@ def of_parts(parts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def place(family: str, key: str) -> tuple[int, int, str]:
-    """Sorts parts as a round has them: set-up, download, compute, upload, server, waiting."""
+    """A sorting key in the order of a round: set-up, download, compute, upload, server, waiting."""
     families = (SET_UP, *SHADES, WAITING, OTHER)
     known = _known(family)
     return families.index(family), known.index(key) if key in known else len(known), key

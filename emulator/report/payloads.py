@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 
 from emulator.record.tally import CUT
-from emulator.report import palette
+from emulator.report import critical, palette
 from emulator.report.critical import Part, meanings, named, scale, seen
 from emulator.report.figure import Figure, dressed, table
 from emulator.results import units
@@ -21,21 +21,18 @@ MEANINGS = {
 }
 
 
+def parts(row: Row) -> dict[Part, float]:
+    """Bytes of one round by (direction, kind)."""
+    return {(DIRECTIONS[way], kind): size for way, kinds in row["bytes"].items() for kind, size in kinds.items()}
+
+
 def mean(seeds: Mapping[int, Sequence[Row]]) -> dict[Part, float]:
-    """Bytes of whole runs by (direction, kind), over the seeds that have rounds."""
-    runs = [rows for rows in seeds.values() if rows]
-    total: dict[Part, float] = {}
-    for rows in runs:
-        for row in rows:
-            for direction, kinds in row["bytes"].items():
-                for kind, size in kinds.items():
-                    part = DIRECTIONS[direction], kind
-                    total[part] = total.get(part, 0.0) + size / len(runs)
-    return total
+    """Mean bytes of a whole run by (direction, kind), over the seeds that have rounds."""
+    return critical.mean(seeds, parts)
 
 
 def figure(runs: Runs) -> Figure | None:
-    """None if nothing was sent."""
+    """The chart.  None if nothing was sent."""
     means = {label: {p: size for p, size in mean(seeds).items() if size} for label, seeds in runs.items()}
     means = {label: found for label, found in means.items() if found}
     if not means:

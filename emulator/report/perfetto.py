@@ -8,7 +8,7 @@ from typing import Any
 
 from emulator.report.comparison import MADE_BY, compare
 from emulator.report.figure import natural
-from emulator.report.scenes import SERVER, Bar, Scene, scenes
+from emulator.report.scenes import SERVER, Scene, scenes
 from emulator.results.results import Results
 
 MICRO = 1e6  # µs a second: the unit of `ts` and `dur`
@@ -31,7 +31,7 @@ def perfetto(results: Sequence[Results]) -> str:
 
 
 def _process(pid: int, name: str, told: Mapping[int, Scene]) -> Iterator[Entry]:
-    """A run: names first, then what was done, in the order of rounds."""
+    """Yields one run's entries: first the names of its tracks, then its bars by round."""
     bars = [(round, bar) for round, scene in sorted(told.items()) for bar in scene.bars if bar.what in SHOWN]
     devices = sorted({bar.device for _, bar in bars} - {SERVER}, key=natural)
     tracks = {name: tid for tid, name in enumerate([SERVER, *devices], 1)}
@@ -40,15 +40,10 @@ def _process(pid: int, name: str, told: Mapping[int, Scene]) -> Iterator[Entry]:
         yield _named("thread_name", pid, tid, track)
         yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}}
     for round, bar in bars:
-        yield _slice(pid, tracks[bar.device], round + 1, bar)
+        at = {"pid": pid, "tid": tracks[bar.device], "ts": bar.start * MICRO, "dur": (bar.stop - bar.start) * MICRO}
+        args = {"round": round + 1, **bar.detail, **({} if bar.whole else {"cut": True})}
+        yield {"ph": "X", "name": bar.what, "cat": bar.what, **at, "args": args}  # a complete event
 
 
 def _named(what: str, pid: int, tid: int, name: str) -> Entry:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
-
-
-def _slice(pid: int, tid: int, round: int, bar: Bar) -> Entry:
-    """A complete event; `args` has the round, from 1, and the bytes by kind or seconds by phase that it began with."""
-    at = {"pid": pid, "tid": tid, "ts": bar.start * MICRO, "dur": (bar.stop - bar.start) * MICRO}
-    args = {"round": round, **bar.detail, **({} if bar.whole else {"cut": True})}
-    return {"ph": "X", "name": bar.what, "cat": bar.what, **at, "args": args}

@@ -14,7 +14,7 @@ OF_A_RUN = ("rounds", "timeline", "rates")  # figures that show one run
 
 
 def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
-    """(file name, contents) of every chart, twice: NAME.svg and NAME.png; on white, with their titles.
+    """Yields (file name, contents) of each chart twice, as NAME.svg and NAME.png, on white and with its title.
 
     Raises ValueError if there is nothing to compare.
     """

@@ -12,7 +12,7 @@ from emulator.results.results import Results
 
 
 def plain(results: Sequence[Results]) -> str:
-    """Seconds and bytes are means over seeds of whole runs.  Raises ValueError if there is nothing to compare."""
+    """The JSON text; its seconds and bytes are means over the seeds' whole runs.  Raises ValueError without results."""
     all_ = compare(results)
     said = {
         "about": MADE_BY,

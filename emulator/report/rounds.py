@@ -1,4 +1,4 @@
-"""Where the seconds of each round went, for a chosen run; a click on its bar chooses a round, counted from 1."""
+"""Seconds of each round's critical path in a chosen run; a click on a bar chooses that round, counted from 1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Run = tuple[str, int]  # label, seed
 
 
 def kept(runs: Runs) -> dict[Run, list[Row]]:
-    """The runs and rounds that fit on a page: all, or the first seed of each label, and then evenly spaced rounds."""
+    """The runs and rounds that fit on a page: all, or the first seed of each label, or evenly spaced rounds of that."""
     every = {(label, seed): rows for label, seeds in runs.items() for seed, rows in seeds.items() if rows}
     if sum(max(PARTS, bars(row)) for rows in every.values() for row in rows) > POINTS:
         firsts: dict[str, Run] = {}
@@ -34,7 +34,7 @@ def kept(runs: Runs) -> dict[Run, list[Row]]:
 
 
 def bars(row: Row) -> int:
-    """How many bars a round's devices and server have at most, if each thing is done once."""
+    """The most bars that the devices and the server of a round can have, if each thing is done once."""
     return 3 * min(int(row["asked"]), DEVICES) + 3
 
 
@@ -91,7 +91,7 @@ def _there(rows: Sequence[Any], runs: int) -> str:
 
 
 def left_out(runs: Runs, shown: dict[Run, list[Row]]) -> str:
-    """What the page does not hold, in words; "" if it holds all."""
+    """A sentence on the runs and rounds that the page leaves out; "" if it has all."""
     all_runs = sum(bool(rows) for seeds in runs.values() for rows in seeds.values())
     said = []
     if len(shown) < all_runs:

@@ -1,4 +1,4 @@
-"""What each device did in each round, as a record's events tell it.  Pure."""
+"""Reads from a record's events what each device did in each round.  Pure functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAMILIES = {"down": "download", "compute": "compute", "up": "upload", "server": 
 
 @dataclass(frozen=True)
 class Bar:
-    """Something that a device did, in seconds of virtual time."""
+    """One activity of a device or the server, in seconds of virtual time."""
 
     device: str
     what: str  # download | compute | upload | server | off
@@ -39,7 +39,7 @@ class Bar:
 
 @dataclass
 class Scene:
-    """One round as its events tell it; times are those of the run."""
+    """The activities of one round; times are seconds since the run began."""
 
     opened: float
     asked: Sequence[str]
@@ -58,7 +58,7 @@ class Scene:
 
 
 def scenes(events: Iterable[Event], wanted: Container[int]) -> dict[int, Scene]:
-    """The wanted rounds of a run; what is still under way when the record ends is cut there."""
+    """{round: Scene} for the wanted rounds; activities without an end are cut where the record ends."""
     found: dict[int, Scene] = {}
     t = 0.0
     for event in events:

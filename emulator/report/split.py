@@ -1,4 +1,4 @@
-"""Who holds what: training examples of each class on each device."""
+"""Training examples of each class on each device."""
 
 from __future__ import annotations
 

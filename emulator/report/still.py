@@ -1,4 +1,4 @@
-"""A page of still pictures that looks like the report, in the dark too: map.html and tune.html."""
+"""Pages of still pictures in the report's style: map.html and tune.html."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from emulator.report.figure import Figure
 
 
 def page(kicker: str, title: str, about: str, body: str) -> str:
-    """A page by itself, which opens offline; `body` is HTML, the others are text."""
+    """A complete page, which opens offline; `body` is HTML, the other arguments are text."""
     kicker, title, about = map(html.escape, (kicker, title, about))
     style = resources.files("emulator.report").joinpath("page.css").read_text(encoding="utf-8")
     return (

@@ -1,9 +1,9 @@
-"""A study's figures: who is faster by how much, what a round is made of, where that changes."""
+"""A study's figures: ratios of times, times of all seeds, and the seconds of a round."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Any
 
@@ -25,11 +25,12 @@ from emulator.wording.names import goal
 WIDTH = 420
 STEP = 11  # pixels from one target to the next
 WRAPPED = 100  # characters of a caption's line
+SEEN = 0.01  # of an algorithm's round: a part that is less of every algorithm's is not drawn
 Part = tuple[str, str]  # family, kind or phase
 
 
 def figures(answer: Answer) -> Iterator[Figure]:
-    """Those that have something to show."""
+    """Yields the figures that have something to show."""
     parts = (ratios(answer), times(answer), pace(answer), grid(answer), *duels(answer), tornado(answer), traces(answer))
     for made in parts:
         if made:
@@ -37,19 +38,19 @@ def figures(answer: Answer) -> Iterator[Figure]:
 
 
 def pictures(answer: Answer) -> Iterator[tuple[str, bytes]]:
-    """(file name, contents) of every figure, twice: NAME.svg and NAME.png; on white, with title and caption."""
+    """Yields (file name, contents) of each figure twice, as NAME.svg and NAME.png, on white, with title and caption."""
     for shown in figures(answer):
         yield f"{shown.name}.svg", drawing.svg(_alone(shown)).encode()
         yield f"{shown.name}.png", png(shown)
 
 
 def png(shown: Figure) -> bytes:
-    """A figure as a picture by itself, with its title and caption."""
+    """The figure as PNG, with its title and caption."""
     return drawing.png(_alone(shown), scale=1.5)
 
 
 def _alone(shown: Figure) -> dict[str, Any]:
-    """On white, with its title and caption."""
+    """The figure in Vega-Lite, on white, with its title and caption."""
     subtitle = textwrap.wrap(shown.caption, WRAPPED)
     title = {"text": shown.title, "subtitle": subtitle, "anchor": "start", "offset": 12}
     return {**shown.spec(), "background": "white", "title": title, "padding": 12}
@@ -110,7 +111,7 @@ def times(answer: Answer) -> Figure | None:
 
 
 def times_of(found: Sequence[Values]) -> Figure:
-    """A row for each of these algorithms, in this order."""
+    """The chart of these algorithms' times, a row for each in this order."""
     unit = units.of_time(each.bound for each in found)
     rows = [(*row[:2], row[2] / unit.size, row[3]) for each in found for row in _dots(each)]
     here = table({"label": "string", "kind": "string", "time": "number", "there": "string"}, rows)
@@ -146,12 +147,12 @@ def _dots(each: Values) -> Iterator[tuple[str, str, float, str]]:
 
 
 def pace(answer: Answer) -> Figure | None:
-    """The seconds of a round."""
+    """The mean seconds of a round by part, for each algorithm.  None if no round has seconds."""
     found = {each.label: {_part(what): s for what, s in each.seconds.items() if s > 0} for each in answer.paces}
     found = {label: parts for label, parts in found.items() if parts}
     if not found:
         return None
-    large = _large(found)
+    large = {part for parts in found.values() for part, s in parts.items() if s >= SEEN * sum(parts.values())}
     found = {label: {part: parts[part] for part in parts if part in large} for label, parts in found.items()}
     names = critical.named(part for parts in found.values() for part in parts)
     unit = units.of_time(sum(parts.values()) for parts in found.values())
@@ -174,11 +175,6 @@ def pace(answer: Answer) -> Figure | None:
     )
     described = f"Stacked bars of what a round's seconds go to, for {len(found)} algorithms."
     return Figure("pace", "What a round is made of", CAPTIONS["pace"], frame(chart, "pace", described))
-
-
-def _large(found: Mapping[str, Mapping[Part, float]]) -> set[Part]:
-    """The parts that are 1 % of some algorithm's round at least: a picture shows no others."""
-    return {part for parts in found.values() for part in parts if parts[part] >= 0.01 * sum(parts.values())}
 
 
 def _part(what: str) -> Part:

@@ -1,4 +1,4 @@
-"""Who is first where: a study's map of links and devices, and its recorded links."""
+"""A study's maps of the fastest algorithm over links and devices, and the chart of its recorded links."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ ROWS = 60  # recorded links that a picture shows
 
 
 def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
-    """Of all that win in these places, and of the baseline if it takes part; greys for the rest.  The same in all
-    pictures."""
+    """{algorithm: colour} for all winners of these places and the baseline; greys if there is no winner.
+
+    An algorithm has the same colour in all pictures.
+    """
     between = (each for of in answer.duels.values() for each in of)
     known = {answer.baseline, *(each.winner for each in (*answer.cells, *answer.traces, *between))}
     names = [entry.name for entry in answer.scenario.algorithms if entry.name in known]
@@ -37,12 +39,12 @@ def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
 
 
 def grid(answer: Answer) -> Figure | None:
-    """The map of all that are ranked."""
+    """The map over all algorithms that are ranked."""
     return _map(answer, answer.cells, "map", f"Who is first to {goal(answer.main)}", CAPTIONS["map"])
 
 
 def duels(answer: Answer) -> Iterator[Figure]:
-    """The map between two alone, for each pair of the study."""
+    """Yields the map of each pair of algorithms that the study asks about."""
     for (one, other), cells in answer.duels.items():
         title = f"{one} or {other}: who is first to {goal(answer.main)}"
         made = _map(answer, cells, f"map-{one}-{other}", title, CAPTIONS["duel"].format(one, other))
@@ -51,7 +53,7 @@ def duels(answer: Answer) -> Iterator[Figure]:
 
 
 def _map(answer: Answer, cells: Sequence[Cell], name: str, title: str, caption: str) -> Figure | None:
-    """Panels by device speed (down) and download over upload (across); in each, uplink and round trip."""
+    """Rows of panels by device speed, columns by download over upload; each panel is uplink against round trip."""
     if not any(each.contrast for each in cells):
         return None
     values = {axis: sorted({float(each.place[axis]) for each in cells}) for axis in AXES}
@@ -104,7 +106,7 @@ def _panel(
 
 
 def traces(answer: Answer) -> Figure | None:
-    """The second one's time over the first one's on each recorded link."""
+    """The runner-up's time over the winner's on each recorded link.  None without recorded links."""
     known = [each for each in answer.traces if each.contrast]
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""What a study's figures share: an axis of ratios, lines to compare with, and how charts are dressed."""
+"""Shared by a study's figures: the axis of ratios, lines of reference, and the look of charts."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import altair as alt
 from emulator.report.figure import table
 
 FINE = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.5)
-NARROW = 2.5  # of an axis: its end over its begin
+NARROW = 2.5  # below this ratio of its end to its begin an axis has FINE ticks
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
 ROOM = 1.06  # beside the outermost ratio
 EDGE = "#666666"
 
 
 def domain(ends: Iterable[float], room: float = ROOM) -> tuple[float, float]:
-    """From below the least of these ratios and 1 to above the largest."""
+    """The range of an axis that holds these ratios and 1, with some room at both ends."""
     held = [*ends, 1.0]
     return min(held) / room, max(held) * room
 
 
 def log_scale(ends: Iterable[float], room: float = ROOM) -> alt.Scale:
-    """Of ratios: twice as long is as far from 1 as half as long."""
+    """A logarithmic scale: 2 is as far from 1 as 1/2."""
     return alt.Scale(type="log", domain=list(domain(ends, room)), nice=False)
 
 
 def log_axis(ends: Iterable[float], room: float = ROOM) -> alt.Axis:
-    """Ticks at ratios that people know."""
+    """An axis with ticks at round ratios."""
     low, high = domain(ends, room)
     steps = FINE if high < NARROW * low else STEPS
     return alt.Axis(values=[step for step in steps if low <= step <= high], format="~g", grid=True)
 
 
 def rule(at: float, dashed: bool = False) -> Any:
-    """A line across all rows."""
+    """A vertical line through all rows."""
     made: Any = table({"at": "number"}, [(at,)]).mark_rule(
         color=EDGE, strokeWidth=1.2, strokeDash=[5, 3] if dashed else [1, 0]
     )

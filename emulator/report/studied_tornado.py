@@ -1,4 +1,4 @@
-"""How far each factor, changed alone, moves an algorithm's time over the baseline's."""
+"""A tornado chart: how far each factor, changed alone, moves the ratio of an algorithm's time to the baseline's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOM = 1.5  # for the names of settings beside the bars
 
 
 def tornado(answer: Answer) -> Figure | None:
-    """A panel for each algorithm, its widest factor at the top."""
+    """A panel for each algorithm, with its widest bar at the top.  None if no factor moves any ratio."""
     found = {label: swings(answer.moved, label) for label in dict.fromkeys(each.label for each in answer.moved)}
     found = {label: each for label, each in found.items() if each}
     if not found:
@@ -49,7 +49,7 @@ def _panel(answer: Answer, label: str, found: Sequence[Swing], ends: Sequence[fl
 
 
 def _ends(here: alt.Chart, y: Any, at: str, text: str, align: Any, dx: int) -> list[Any]:
-    """The names of settings at one end of the bars, on white so that lines do not cross them."""
+    """The settings' names at one end of the bars, each over a white outline that hides the lines behind it."""
     halo = here.mark_text(align=align, dx=dx, fontSize=11, stroke="white", strokeWidth=4, strokeJoin="round")
     plain = here.mark_text(align=align, dx=dx, fontSize=11)
     return [each.encode(y=y, x=f"{at}:Q", text=f"{text}:N") for each in (halo, plain)]

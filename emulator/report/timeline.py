@@ -1,4 +1,4 @@
-"""What each device did in all rounds of a chosen run: download, compute, upload, and when it was off."""
+"""A chart of one row for each device: its downloads, computing, uploads and absences in a chosen run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Events = Callable[[str, int], Iterable[Event]]
 
 
 def chosen(told: Mapping[int, Scene]) -> list[str]:
-    """The devices of a run that are shown: all that were asked, or evenly spaced ones and one that closed a round."""
+    """The devices to show: all that were asked, or DEVICES evenly spaced ones, among them one that closed a round."""
     names = sorted({name for scene in told.values() for name in scene.asked}, key=natural)
     if len(names) <= DEVICES:
         return names
@@ -29,15 +29,10 @@ def chosen(told: Mapping[int, Scene]) -> list[str]:
 
 
 def kept(runs: Runs) -> dict[rounds.Run, list[Row]]:
-    """The runs and rounds whose devices fit on the page; a part of those whose seconds do."""
+    """The runs and rounds whose bars of devices fit on the page, out of those that `rounds.kept` keeps."""
     shown = rounds.kept(runs)
     most = rounds.POINTS // max(1, len(shown))
-    return {run: thinned(rows, _fitting(rows, most)) for run, rows in shown.items()}
-
-
-def _fitting(rows: Sequence[Row], most: int) -> int:
-    """How many of these rounds have at most so many bars in all."""
-    return max(2, most // max(map(rounds.bars, rows)))
+    return {run: thinned(rows, max(2, most // max(map(rounds.bars, rows)))) for run, rows in shown.items()}
 
 
 def unit_of(runs: Runs) -> units.Unit:
@@ -50,6 +45,7 @@ def figure(runs: Runs, events: Events) -> Figure | None:
         return None
     told = [scenes(events(*run), {row["round"] for row in rows}) for run, rows in shown.items()]
     names = [chosen(found) for found in told]
+    asked = [{name for scene in found.values() for name in scene.asked} for found in told]
     bars = [(run, round, bar) for run, found in enumerate(told) for round, bar in _listed(found, names[run])]
     if not bars:
         return None
@@ -70,7 +66,7 @@ def figure(runs: Runs, events: Events) -> Figure | None:
     )
     if not all(bar.whole for _, _, bar in bars):
         caption += " Faded with a dashed edge: cut before its end (the device went off, or the round was closed)."
-    if any(len(asked) > len(few) for asked, few in zip(map(_asked, told), names, strict=True)):
+    if any(len(those) > len(few) for those, few in zip(asked, names, strict=True)):
         caption += f" Of more than {DEVICES} devices, {DEVICES} are shown."
     order = [*sorted({bar.device for _, _, bar in bars if bar.device != SERVER}, key=natural), SERVER]
     chart = _chart(rows, closes, order, unit, max(map(len, names)) + 1)
@@ -79,7 +75,7 @@ def figure(runs: Runs, events: Events) -> Figure | None:
 
 
 def choices(runs: Runs) -> list[dict[str, Any]]:
-    """What can be chosen: the name of each run on the page, its rounds, and when each of them begins and ends."""
+    """The page's menu of runs: each one's name and rounds, and when each round begins and ends."""
     unit = unit_of(runs)
     made = []
     for (label, seed), rows in kept(runs).items():
@@ -89,12 +85,8 @@ def choices(runs: Runs) -> list[dict[str, Any]]:
     return made
 
 
-def _asked(told: Mapping[int, Scene]) -> set[str]:
-    return {name for scene in told.values() for name in scene.asked}
-
-
 def _listed(told: Mapping[int, Scene], names: Sequence[str]) -> Iterator[tuple[int, Bar]]:
-    """Bars by round, each round's in the order of devices."""
+    """Yields (round, bar), in each round in the order of devices."""
     shown = {*names, SERVER}
     for round, scene in sorted(told.items()):
         bars = [bar for bar in scene.bars if bar.device in shown and bar.stop > bar.start]

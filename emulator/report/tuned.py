@@ -1,4 +1,4 @@
-"""tune.html: what was tried of each algorithm, how far it came, and which values of two options go together."""
+"""tune.html: the configurations tried for each algorithm, their accuracy, and maps over pairs of options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GONE, BEST = "#B8B8B8", "#D55E00"
 
 
 def page(scenario: Scenario, founds: results.Founds) -> str:
-    """A page by itself, which opens offline."""
+    """The whole page, which opens offline."""
     parts = [_table(founds), *(f"<p>{html.escape(each)}.</p>" for each in results.remarks(scenario, founds))]
     for label, found in founds.items():
         parts.append(f"<h2>{html.escape(label)}</h2>")
@@ -32,7 +32,7 @@ def page(scenario: Scenario, founds: results.Founds) -> str:
 
 
 def figures(label: str, found: Found) -> Iterator[Figure]:
-    """Parallel coordinates of all configurations, and heat-maps of each two options with several values."""
+    """Yields parallel coordinates of all configurations, and a heat-map for each pair of options."""
     options = [each.option for each in found.space.dimensions if len(found.space.values(each.option, found.tried)) > 1]
     if options:
         yield _parallel(label, found, options)
@@ -59,16 +59,12 @@ def _table(founds: results.Founds) -> str:
     return f'<div class="scroll"><table><tr>{heads}</tr>{body}</table></div>'
 
 
-def _lasted(found: Found) -> dict[Configuration, int]:
-    """Rounds that each configuration was played for."""
-    lasted: dict[Configuration, int] = {}
+def _parallel(label: str, found: Found, options: Sequence[str]) -> Figure:
+    best = found.best()
+    lasted: dict[Configuration, int] = {}  # rounds that each configuration was played for
     for configuration, rounds in found.known:
         lasted[configuration] = max(rounds, lasted.get(configuration, 0))
-    return lasted
-
-
-def _parallel(label: str, found: Found, options: Sequence[str]) -> Figure:
-    lasted, best = _lasted(found), found.best()
+    outcome = f"validation, first {found.rungs[0].rounds} rounds"
     rows = []
     for configuration, accuracy in _first(found).items():
         fate = "best" if configuration == best else f"{lasted[configuration]} rounds"
@@ -77,7 +73,7 @@ def _parallel(label: str, found: Found, options: Sequence[str]) -> Figure:
             value = dict(configuration)[option]
             seen = sorted(found.space.values(option, found.tried), key=_key)
             rows.append((option, seen.index(value) / max(1, len(seen) - 1), which, fate, _text(value)))
-        rows.append((_outcome(found), accuracy, which, fate, f"{accuracy:.2f}"))
+        rows.append((outcome, accuracy, which, fate, f"{accuracy:.2f}"))
     fates = [*(f"{count} rounds" for count in sorted(set(lasted.values()))), "best"]
     shades = [GONE, "#8CC9F0", "#4FA3DC", "#0072B2", "#00344F", "#001A28"]
     colours = [*(shades[min(n, len(shades) - 1)] for n in range(len(fates) - 1)), BEST]
@@ -85,7 +81,7 @@ def _parallel(label: str, found: Found, options: Sequence[str]) -> Figure:
     here = table(columns, rows)
     x = alt.X(
         "option:N",
-        sort=[*options, _outcome(found)],
+        sort=[*options, outcome],
         title=None,
         axis=alt.Axis(labelAngle=0),
         scale=alt.Scale(padding=0.3),
@@ -106,12 +102,8 @@ def _parallel(label: str, found: Found, options: Sequence[str]) -> Figure:
     return Figure(f"parallel-{label}", label, caption, chart)
 
 
-def _outcome(found: Found) -> str:
-    return f"validation, first {found.rungs[0].rounds} rounds"
-
-
 def _first(found: Found) -> dict[Configuration, float]:
-    """Validation accuracy of each configuration after the first rung, in the step in which it was new."""
+    """{configuration: validation accuracy after the first rung that played it}."""
     accuracy: dict[Configuration, float] = {}
     for rung in found.rungs:
         if rung.rounds == found.rungs[0].rounds:
@@ -121,7 +113,7 @@ def _first(found: Found) -> dict[Configuration, float]:
 
 
 def _heat(label: str, found: Found, one: str, other: str) -> Figure:
-    """The best of the configurations that share a cell, after the first rung, where all were compared."""
+    """A heat-map of two options; a cell has the best accuracy of its configurations after the first rung."""
     cells: dict[tuple[Any, Any], float] = {}
     for configuration, accuracy in _first(found).items():
         place = dict(configuration)[one], dict(configuration)[other]

@@ -1,4 +1,4 @@
-"""What draws the charts in a browser."""
+"""The script that draws the charts in a browser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CODE = "window.vegaEmbed = vegaEmbed;"
 
 @once
 def script_of_vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed.  vl-convert takes two seconds to put them together, so it is kept on the disk."""
+    """Vega, Vega-Lite and Vega-Embed as one script.  Bundling takes two seconds, so a file in the cache keeps it."""
     place = _place()
     if place and (kept := _kept(place)):
         return kept
@@ -31,7 +31,7 @@ def script_of_vega() -> str:
 
 
 def _place() -> Path | None:
-    """Where it is kept; another version has another place."""
+    """The file for this version of vl-convert; None for a user without a home."""
     made_by = digest(f"{version('vl-convert-python')} {CODE}".encode())
     with suppress(RuntimeError):  # nobody's home
         return cache(os.environ) / "vega" / made_by[:16]
@@ -39,7 +39,7 @@ def _place() -> Path | None:
 
 
 def _kept(place: Path) -> str | None:
-    """What lies there, if it is whole."""
+    """The script in the file; None if there is none, or it does not match its digest."""
     with suppress(OSError, ValueError):
         said, _, script = place.read_text(encoding="utf-8").partition("\n")
         if said == digest(script.encode()):

@@ -1,4 +1,4 @@
-"""Who wins where: a heat-map over links, with the frontier between winners and how much faster they are."""
+"""The heat-map of the fastest algorithm over links, with the frontier between winners and their lead."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from emulator.results.units import duration, joined
 
 NOBODY, UNPLAYED = "no algorithm gets there", "not played"
 GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
-EDGE = "#888888"  # of what is white
-STRONG = 2.0  # so many times as fast, and a cell has its full colour
+EDGE = "#888888"  # around white cells
+STRONG = 2.0  # ratio of the times from which on a cell has its full colour
 SIDE = (52, 110)  # pixels of a cell: at least, at most
 WIDE = 720  # pixels that a map of few cells takes
 WRAPPED = 64  # characters a line of a picture's caption
@@ -41,7 +41,7 @@ def figure(cells: Sequence[Cell], axes: Sequence[Axis], labels: Sequence[str], t
     y, third, *_ = (*wide[1:], None, None)
     colours = _colours({_winner(each) for each in cells} | {UNPLAYED}, labels)
     panels = [
-        _panel(here, (wide[0], y), colours, _over(third, number))
+        _panel(here, (wide[0], y), colours, f"{third.title}: {third.shown(third.values[number]):g}" if third else "")
         for number in _values(third)
         if (here := [each for each in cells if third is None or each.place[third.name] == number])
     ]
@@ -52,8 +52,8 @@ def figure(cells: Sequence[Cell], axes: Sequence[Axis], labels: Sequence[str], t
 
 
 def kept(folder: Path, digest: str | None = None) -> Figure | None:
-    """The map that `fedlapse map` left in a folder of results; None if there is none, or it is of results that lay
-    there before, which had another digest.  Raises ValueError if damaged."""
+    """The map that `fedlapse map` wrote into a folder of results; None without one, or if it has another digest, as
+    maps of earlier results have.  Raises ValueError if it is damaged."""
     path = folder / "map.json"
     if not path.is_file():
         return None
@@ -70,7 +70,7 @@ def kept(folder: Path, digest: str | None = None) -> Figure | None:
 
 
 def outdated(folder: Path, digest: str | None) -> bool:
-    """Whether a map lies there that is of other results."""
+    """True if the folder has a map of other results."""
     path = folder / "map.json"
     try:
         return path.is_file() and json.loads(path.read_bytes()).get("digest") != digest
@@ -79,12 +79,12 @@ def outdated(folder: Path, digest: str | None) -> bool:
 
 
 def page(shown: Figure, about: str) -> str:
-    """A page by itself, which opens offline."""
+    """map.html, which opens offline."""
     return still.page("fedlapse map", shown.title, about, still.picture(shown))
 
 
 def png(shown: Figure) -> bytes:
-    """With the caption inside: a picture travels alone."""
+    """The map as PNG, with the caption inside the picture."""
     return drawing.png(_spec(shown, textwrap.wrap(shown.caption, WRAPPED)), scale=2)
 
 
@@ -113,10 +113,6 @@ def _framed(chart: Any, description: str) -> Any:
 
 def _values(axis: Axis | None) -> range:
     return range(len(axis.values) if axis else 1)
-
-
-def _over(axis: Axis | None, number: int) -> str:
-    return f"{axis.title}: {axis.shown(axis.values[number]):g}" if axis else ""
 
 
 def _colours(there: Collection[str], labels: Sequence[str]) -> dict[str, str]:
@@ -158,7 +154,7 @@ def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], colours: Mappi
 
 
 def _axis(axis: Axis | None) -> Any:
-    """The values stand below the middles of their cells."""
+    """An axis whose values stand below the middles of their cells."""
     if axis is None:
         return None
     places = [number + 0.5 for number in range(len(axis.values))]
@@ -208,7 +204,7 @@ def _times(each: Cell) -> Iterator[str]:
 
 
 def caption(cells: Sequence[Cell], labels: Sequence[str], notes: Sequence[str]) -> str:
-    """What the picture means, and who is first nowhere."""
+    """The caption: how to read the map, and which algorithms win nowhere."""
     there = {_winner(each) for each in cells}
     said = [
         f"Colour: the first of {', '.join(labels)} by the mean time over seeds; number: the next one's over its own"
@@ -226,5 +222,5 @@ def caption(cells: Sequence[Cell], labels: Sequence[str], notes: Sequence[str]) 
 
 
 def rows(cells: Sequence[Cell], axes: Sequence[Axis]) -> list[Mapping[str, Any]]:
-    """The grid as objects, for map.json."""
+    """The cells as objects, for map.json."""
     return [{**{axis.name: axis.values[each.place[axis.name]] for axis in axes}, **each.plain} for each in cells]

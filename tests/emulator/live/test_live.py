@@ -58,8 +58,10 @@ def get(live: Live, path: str, method: str = "GET", **headers: str) -> tuple[int
 
 
 @contextmanager
-def events(url: str) -> Iterator[Iterator[tuple[str, Any]]]:
-    with closing(http.client.HTTPConnection(address(url), timeout=PATIENCE)) as connection:
+def events(live: Live | str) -> Iterator[Iterator[tuple[str, Any]]]:
+    with closing(
+        http.client.HTTPConnection(address(live if isinstance(live, str) else live.url), timeout=PATIENCE)
+    ) as connection:
         connection.request("GET", "/events")
         with connection.getresponse() as answer:
             yield told(answer)
@@ -77,7 +79,7 @@ def told(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
 
 
 def test_each_round_changes_what_readers_are_told(live: Live) -> None:
-    with events(live.url) as found:
+    with events(live) as found:
         assert next(found)[1]["verdict"] == ["So far:", "No round was played."]
         live.watching.tell(RUN, row(0, 10.0, 0.5, 10.0))
         _, state = next(found)
@@ -94,7 +96,7 @@ def test_the_end_sends_every_reader_the_report(tmp_path: Path) -> None:
     report.write_text("<p>the report</p>", encoding="utf-8")
     with ExitStack() as readers:
         with Live(Watching(SCENARIO)) as serving:
-            one, other = (readers.enter_context(events(serving.url)) for _ in range(2))
+            one, other = (readers.enter_context(events(serving)) for _ in range(2))
             next(one), next(other)
             serving.report = report
         assert list(one) == list(other) == [("done", "<p>the report</p>")]
@@ -105,7 +107,7 @@ def test_the_end_sends_every_reader_the_report(tmp_path: Path) -> None:
 def test_the_end_without_a_report_is_said() -> None:
     with ExitStack() as readers:
         with Live(Watching(SCENARIO)) as serving:
-            one = readers.enter_context(events(serving.url))
+            one = readers.enter_context(events(serving))
             next(one)
         assert list(one) == [("gone", None)]
 
@@ -153,7 +155,7 @@ def test_a_reader_that_does_not_read_holds_nobody_up(live: Live) -> None:
     lazy = [socket.create_connection(live.server_address) for _ in range(READERS - 1)]
     for each in lazy:
         each.sendall(f"GET /events HTTP/1.1\r\nHost: {address(live.url)}\r\n\r\n".encode())
-    with events(live.url) as found:
+    with events(live) as found:
         next(found)
         for number in range(200):
             live.watching.tell(RUN, row(number, 10.0 * number, 0.5, 10.0))
