@@ -54,7 +54,10 @@ def scenario(changes: Changes, *more: Changes) -> Any:
 def compared(out: Path, made: Any, ledger: Path | None = None) -> Path:
     """The scenario's runs, played by `compare`."""
     playing = Playing(workers=0, quiet=True, ledger=ledger, no_ledger=ledger is None)
-    assert play_scenario(made, playing, out=out).code == 0
+    ended = play_scenario(made, playing, out=out)
+    assert ended.code == 0
+    if ended.tally:
+        print(ended.tally.sentence())  # as the command does
     return out
 
 
