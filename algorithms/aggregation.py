@@ -63,13 +63,13 @@ def importance_weighted_mean(replies: Mapping[str, Reply], kind: str) -> Tensors
     for name in counted[0].upload[kind]:
         values = (reply.upload["weights"][name] for reply in counted)  # one at a time in memory
         shares = (_layer_shares(reply.upload[kind][name]) for reply in counted)
-        otherwise = means[name]
-        mean = torch.zeros_like(otherwise, dtype=torch.float64)
+        by_examples = means[name]
+        mean = torch.zeros_like(by_examples, dtype=torch.float64)
         total = torch.zeros_like(mean)
         for value, share in zip(values, shares, strict=True):
             total += share
             mean = mean.lerp(value.double(), torch.where(total > 0, share / total, 0.0))
-        means[name] = torch.where(total > 0, mean.to(otherwise.dtype), otherwise)
+        means[name] = torch.where(total > 0, mean.to(by_examples.dtype), by_examples)
     return means
 
 

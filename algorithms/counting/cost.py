@@ -154,10 +154,9 @@ class Meter:
             whole = self._count(order, phase.batch, phase.backward)
             conv += examples * whole.conv / phase.batch
             recurrent += examples * whole.recurrent / phase.batch
-            once = self._count(order, phase.batch, phase.backward)
-            grown.append(
-                once.towards(self._count(order, 2 * phase.batch, phase.backward), (examples / steps) / phase.batch - 1)
-            )
+            # The floats of the weights, and what is started, do not grow with the batch.
+            twice = self._count(order, 2 * phase.batch, phase.backward)
+            grown.append(whole.towards(twice, examples / steps / phase.batch - 1))
             floats += grown[-1].floats
         return Step(
             self.flops(phase) / steps,
