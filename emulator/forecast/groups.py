@@ -148,7 +148,7 @@ def too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[
 
 
 def without_power(lab: Lab) -> list[str]:
-    """Yields a line on the groups with devices of unknown power draw."""
+    """A line on the groups with devices of unknown power draw."""
     names = []
     for called, (members, _) in by_group(lab.fleet).items():
         if any(lab.fleet[name].profile.power == UNKNOWN for name in members):

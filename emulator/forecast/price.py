@@ -55,7 +55,7 @@ def alike(_: int) -> str:
 
 
 def strata(played: int, rounds: int, kind: Kind = alike) -> Strata:
-    """Yields for each kind of rounds its share of a run's rounds, and those of its rounds that were played.
+    """For each kind of rounds its share of a run's rounds, and those of its rounds that were played.
 
     Round 0 is often special, so it stands only for a kind of which no other round was played.
     """

@@ -1,1 +1,1 @@
-"""Finished runs, played again on other links or devices with no training."""
+"""Plays finished runs again on other links or devices, without training."""

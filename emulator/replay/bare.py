@@ -1,4 +1,4 @@
-"""A lab without its data and its model: what a replay needs of a scenario, made in milliseconds."""
+"""A lab without data and model: all that a replay needs of a scenario, made in milliseconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scenarios.schema.scenario import Scenario
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run is replayed on: its devices and links, by the record's names, and the server's."""
+    """The devices and links, by the record's names, and the server's link, on which a run is replayed."""
 
     name: str
     fleet: Mapping[str, Device]
@@ -30,41 +30,41 @@ class Setting:
     server: Device
     server_link: Link
     topology: Topology = field(default_factory=dict)  # access points and cells
-    always_on: bool = False  # whether it is known that no device ever goes offline
+    always_on: bool = False  # True if it is known that no device ever goes offline
 
     @classmethod
     def of(cls, scenario: Scenario, name: str = "as recorded") -> Setting:
-        """The scenario's own.  Raises BadScenario."""
+        """The scenario's own devices and links.  Raises BadScenario."""
         shared, on = wiring.topology(scenario), machines.always_on(scenario)
         return cls(name, *machines.fleet(scenario), *machines.server(scenario), shared, on)
 
     @property
     def parts(self) -> Mapping[str, Any]:
-        """The fields of a Lab that it sets."""
+        """The fields of a Lab that this setting determines."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "name"}
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """An algorithm, as far as a replay asks it anything: by what the record says of it."""
+    """Stands for a recorded algorithm, with those of its properties that a replay needs."""
 
     script: Script
     training: Training
 
     @property
     def any_cohort_will_do(self) -> bool:
-        """As in the run."""
+        """True if any cohort would do for the run's algorithm."""
         return self.script.facts.any_cohort_will_do
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """As it was drawn in the run, or as a rule of its own chose: the same, as long as the same `names` are idle."""
+        """The recorded cohort, which the run draws again as long as the same `names` are idle."""
         if self.script.facts.cohort == "drawn":
             return draw(names, count, seed)
         return self.script.rounds[round].asked
 
 
 def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
-    """The lab of a run's replay, whose data are a single example."""
+    """The lab of a run's replay; its data are a single example."""
     algorithm: Any = Recorded(script, Training(per_cycle=scenario.rounds.per_cycle))
     cycles = 2 if script.cycles else 1
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)

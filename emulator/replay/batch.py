@@ -1,4 +1,4 @@
-"""Many replays of the runs in a folder: here, or spread over worker processes."""
+"""Makes many replays of the runs in a folder, in this process or in several workers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Source:
-    """What is replayed: a folder of runs, or one run, perhaps on another fleet."""
+    """The runs to replay, one or a folder of them, and what is replaced in their scenario."""
 
     path: Path
     fleet: Scenario | None = None
@@ -56,7 +56,8 @@ class Batch:
     """The runs, read, and their replayer.  Raises ValueError or BadScenario if there is nothing to replay."""
 
     def __init__(self, source: Source) -> None:
-        _refuse_replays(source.path)
+        if (home(source.path) / REPLAY).is_file():  # its timelines are not of the scenario in it
+            raise ValueError(f"{source.path} holds replays; give the folder of the runs that were replayed")
         folders = run_folders(source.path)
         here = folders[0].resolve().parent
         if not (here / "scenario.yaml").is_file():
@@ -84,12 +85,12 @@ class Batch:
 
     @property
     def network(self) -> str:
-        """The model by which transfers take their seconds."""
+        """The network model, which gives the seconds of transfers."""
         return (self.source.fleet or self.scenario).network_model
 
     @property
     def notes(self) -> list[str]:
-        """Why what is replayed cannot be relied on as it is."""
+        """Reasons not to rely on the replayed runs."""
         said = list(soundness(self.home).notes)
         if missing := self._missing:
             said.append(f"These runs are missing: {', '.join(missing)}.")
@@ -101,7 +102,7 @@ class Batch:
 
     @property
     def _missing(self) -> list[str]:
-        """Runs of the scenario that the folder does not have; none where one run was named."""
+        """Runs of the scenario that the folder lacks; none if one run was named."""
         if self.source.path.resolve() != self.home:
             return []
         there = {script.name for script in self.scripts}
@@ -109,7 +110,7 @@ class Batch:
 
     @property
     def _due(self) -> list[str]:
-        """All runs that the scenario asks for, of the labels that are replayed."""
+        """All runs of the scenario with the labels that are replayed."""
         labels = [entry.name for entry in self.scenario.algorithms]
         if self.source.only:
             labels = [label for label in labels if label in self.source.only]
@@ -117,7 +118,7 @@ class Batch:
 
     @property
     def shared(self) -> int:
-        """How many rounds the shortest run has: up to there all runs compare."""
+        """The number of rounds of the shortest run: up to there all runs can be compared."""
         return min(len(script.rounds) for script in self.scripts)
 
     @property
@@ -135,17 +136,17 @@ class Batch:
 
     @property
     def recorded(self) -> Finding:
-        """What the record itself says of all runs."""
+        """The Results of all runs, read from the record."""
         return finding(OWN, (), [self.as_recorded(number) for number in range(len(self.scripts))])
 
     def as_recorded(self, run: int) -> Result:
-        """What the record itself says."""
+        """The Result of a run in the record, without any replay."""
         script = self.scripts[run]
         rows = [written.row for written in script.rounds]
         return result_of(Replayed(script.label, script.seed, rows, None, 0, None), self.targets, len(rows), self.shared)
 
     def _machine_code(self) -> list[str]:
-        """What brings it into memory, if there is some: where no link fills, none is made."""
+        """Loads compiled code, if the network model has some."""
         if self.network != "windows":
             return []
         from network.windows.compiled import ready  # numba takes half a second to import
@@ -153,7 +154,7 @@ class Batch:
         return ["network.windows.preloaded"] if ready() else []
 
     def unplayed(self, run: int) -> Result:
-        """What is known of a replay that was not made."""
+        """The Result of a replay that was not made."""
         script = self.scripts[run]
         return no_result(script.label, script.seed, self.targets)
 
@@ -178,7 +179,7 @@ class Batch:
 
 
 def _scripts(folders: Sequence[Path], only: Sequence[str], labels: Sequence[str]) -> list[Script]:
-    """The runs in the order of the scenario's labels, and of their seeds."""
+    """The scripts of the runs, in the order of the scenario's labels and of the seeds."""
     if only:
         folders = [folder for folder in folders if read_run(folder)[0].label in only]
     scripts = [read_script(folder) for folder in folders]
@@ -187,12 +188,6 @@ def _scripts(folders: Sequence[Path], only: Sequence[str], labels: Sequence[str]
             where = f"{folder.resolve().parent} holds {script.name}"
             raise ValueError(f"{where}, and its scenario.yaml names no such algorithm")
     return sorted(scripts, key=lambda script: (labels.index(script.label), script.seed))
-
-
-def _refuse_replays(path: Path) -> None:
-    """Raises ValueError for what a replay has left: its timelines are not those of the scenario beside them."""
-    if (home(path) / REPLAY).is_file():
-        raise ValueError(f"{path} holds replays; give the folder of the runs that were replayed")
 
 
 _handed: tuple[Source, Sequence[Order]] | None = None  # in a worker: what it was handed when it came
@@ -205,7 +200,7 @@ def _arrive(_: str, source: Source, orders: Sequence[Order]) -> None:
 
 
 def _play(number: int) -> Result:
-    """Reads the runs too, the first time: what is wrong with them is then this job's error."""
+    """The Result of one replay, in a worker.  Its first job reads the runs, so errors in them are raised here."""
     global _batch
     assert _handed is not None
     source, orders = _handed

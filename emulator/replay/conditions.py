@@ -1,4 +1,4 @@
-"""What a replay changes: links that are constant or traced, the server's link, another fleet."""
+"""The changes of a replay: constant or traced links, the server's link, another fleet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIKE_A_RATE = re.compile(rf"\s*(?:{NUMBER})\s*[A-Za-z/]*\s*")
 
 @dataclass(frozen=True)
 class Condition:
-    """A row of a replay's table: what all devices' links are, where it says so, and what was assumed about them."""
+    """A row of a replay's table: new links and speeds of all devices, and assumptions about them."""
 
     name: str
     down: Capacity | None = None  # None: as in the scenario
@@ -41,17 +41,17 @@ class Condition:
 
     @property
     def guessed(self) -> bool:
-        """Whether a recording lacks something that is assumed in its place, such as an uplink."""
+        """True if an assumption replaces something that a recording lacks, such as an uplink."""
         return any(said.startswith(ASSUMED) for said in self.assumptions)
 
     @property
     def peaks(self) -> Peaks:
-        """The most that its links carry."""
+        """The highest rates of its links."""
         down, up = (rate.peak if isinstance(rate, Trace) else rate for rate in (self.down, self.up))
         return Peaks(down, up, self.server_rate)
 
     def setting(self, base: Setting) -> Setting:
-        """What it makes of a setting."""
+        """The setting with these links and speeds."""
         links = Made(base.links, partial(self._link, base.links))
         server = base.server_link
         if self.server_rate is not None:
@@ -63,7 +63,7 @@ class Condition:
         return self.link(links[name])
 
     def link(self, link: Link) -> Link:
-        """What it makes of a device's link.  A recorded one contains its share of a cell, so it is behind none."""
+        """A device's link under this condition.  A recorded link already shares a cell, so no cell is before it."""
         made = replace(
             link,
             up=link.up if self.up is None else self.up,
@@ -77,7 +77,7 @@ class Condition:
         return [way for way in (self.down, self.up) if isinstance(way, Trace)]
 
     def about(self, base: Setting) -> tuple[str, ...]:
-        """What is assumed where it takes the place of a setting's links."""
+        """The assumptions that are made when it replaces a setting's links."""
         return *self.assumptions, *(self._of_traces(base) if self._traces else self._of_stations(base))
 
     def _of_stations(self, base: Setting) -> Iterator[str]:
@@ -97,7 +97,7 @@ class Condition:
 
 
 def _stations(base: Setting) -> list[str]:
-    """The shared links that devices are at."""
+    """Names of the access points and cells of the devices."""
     if not any(base.topology.values()):
         return []
     found = {base.links[name].via for name in sample(base.links)}
@@ -106,7 +106,7 @@ def _stations(base: Setting) -> list[str]:
 
 @dataclass(frozen=True)
 class Uplink:
-    """Where uplinks come from: files, or for traces that have none of their own a share of the downlink."""
+    """The source of uplinks: files, or a share of the downlink for traces without an uplink."""
 
     files: Sequence[str] = ()
     ratio: float | None = None  # of the downlink
@@ -119,25 +119,21 @@ class Uplink:
 
 @dataclass(frozen=True)
 class Found:
-    """The rates of one recording, or of one number."""
+    """The rates of one recording, or a constant rate."""
 
     name: str
     down: Capacity | None = None
     up: Capacity | None = None
 
 
-def _unheard(_: str) -> None:
-    pass
-
-
 def links_from(
-    downs: Sequence[str], uplink: Uplink, format: str | None = None, tell: Callable[[str], None] = _unheard
+    downs: Sequence[str], uplink: Uplink, format: str | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[Condition]:
     """A condition for each downlink: a trace file, a folder of them, or a rate as 10Mbit/s.
 
-    Without a downlink the scenario's stay, and each uplink is a condition.  `format` is that of all files; `tell` hears
-    which files of a folder were passed over.  Raises ValueError, in one sentence, for a damaged file, and for a
-    downlink without an uplink where nothing says what it is.
+    Without a downlink the scenario's downlinks stay, and each uplink is a condition.  `format`: of all files; `tell` is
+    called with a line on the files of a folder that are skipped.  Raises ValueError, in one sentence, for a damaged
+    file, and for a downlink whose uplink is not known.
     """
     if format is not None and format not in FORMATS:
         raise ValueError(f"--from {format}: there is no such format; {did_you_mean(format, FORMATS)}")
@@ -153,7 +149,7 @@ def links_from(
 
 
 def _paired(down: Found, above: Found | None, uplink: Uplink) -> Condition:
-    """With the uplink that is named, else its own, else the one that is assumed."""
+    """The condition for a downlink, with the named uplink, else its own, else an assumed one."""
     assert down.down is not None
     share = uplink.share
     if above is not None:
@@ -206,8 +202,8 @@ def _rate(name: str) -> float:
 def onto(own: Setting, other: Scenario) -> tuple[Setting, str]:
     """The record's devices on another scenario's machines and links, and how they were matched.
 
-    By name if all of them are there, else one to one in the order of names, evenly spaced where there are more.
-    Raises ValueError if there are fewer.
+    Devices are matched by name if all names exist there, else one to one in the order of names, evenly spaced if the
+    other scenario has more.  Raises ValueError if it has fewer.
     """
     new = Setting.of(other)
     if own.fleet.keys() <= new.fleet.keys():
@@ -235,7 +231,7 @@ def _link_in_place(links: Mapping[str, Link], matched: Mapping[str, str], name: 
 
 
 def at_speed(fleet: Mapping[str, Device], flops_per_s: float) -> Mapping[str, Device]:
-    """The same devices, all computing at one speed."""
+    """The devices, all computing at one speed (FLOP/s)."""
     return Made(fleet, partial(_at_speed, fleet, flops_per_s))
 
 
@@ -245,5 +241,5 @@ def _at_speed(fleet: Mapping[str, Device], flops_per_s: float, name: str) -> Dev
 
 @lru_cache(maxsize=1024)
 def _faster(profile: Profile, flops_per_s: float) -> Profile:
-    """With a name of its own: equal names are priced as equal machines."""
+    """The profile at this speed, under another name, because equal names are priced as equal machines."""
     return replace(profile.one_speed, name=f"{profile.name} at {flops_per_s:g} FLOP/s", flops_per_s=flops_per_s)

@@ -1,4 +1,4 @@
-"""What work costs in a replay: what the record says, and on other hardware what the recorded work takes there."""
+"""Prices of work in a replay: the recorded ones, or on other hardware those of the recorded work there."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Unsaid(Exception):  # noqa: N818  what it is, not what went wrong
 
 
 class Prices:
-    """Bills of one replay; see emulator.pricing.charges.Charges.
+    """The bills of one replay; implements emulator.pricing.charges.Charges.
 
-    Where a device computed in the record, and has the same profile now, its bill is the recorded one.  `lab` is the
-    replay's, `own` what was recorded.
+    A device that computed in the record and still has its profile has the recorded bill.  `lab`: of the replay;
+    `own`: of the record.
     """
 
     def __init__(self, lab: Lab, script: Script, own: Setting) -> None:
@@ -38,7 +38,7 @@ class Prices:
         self.bills: dict[tuple[str, Pieces], Bill] = {}
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:  # noqa: ARG002
-        """As recorded; else as in the nearest round with the same phases, else as another device's in this round."""
+        """The recorded duty; else that of the nearest round with these phases, else another device's in this round."""
         return self._duty(name, round)
 
     def _duty(self, name: str, round: int) -> Duty | None:
@@ -51,7 +51,7 @@ class Prices:
         return self.borrowed[name, round]
 
     def _like(self, name: str, written: Written) -> Duty | None:
-        """Its own in the nearest round with the same phases, else that of the device with most nearly its examples."""
+        """The device's duty in the nearest round with these phases, else that of the device most like it in size."""
         phases = _usual(part.duty.phases for part in written.parts.values() if part.duty)
         own = (part.duty for part in self._nearest(name, written.number) if part.duty)
         found = next((duty for duty in own if phases in (None, duty.phases)), None) or self._of_another(name, written)
@@ -67,7 +67,7 @@ class Prices:
         return others[min(others, key=lambda other: abs(held[other] - held[name]))]
 
     def _nearest(self, name: str, round: int) -> Iterator[Part]:
-        """What the device did in other rounds, the nearest first."""
+        """The device's parts in other rounds, the nearest round first."""
         rounds = self.script.rounds
         for far in range(1, len(rounds)):
             for number in (round - far, round + far):
@@ -75,7 +75,7 @@ class Prices:
                     yield rounds[number].parts[name]
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
-        """Why the device cannot take part."""
+        """The reason why the device cannot take part, as recorded; None if it can."""
         if duty is not None:
             return duty.refusal(self.script.label, self.lab.fleet[name].profile.memory_bytes)
         said = self.script.rounds[round].parts.get(name, NO_PART)
@@ -85,7 +85,7 @@ class Prices:
         return said.refused.why if said.refused else "its memory is too small"  # the refusal did not arrive
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:  # noqa: ARG002
-        """What a device computes in this round.  Raises Unsaid."""
+        """The bill of the device in this round.  Raises Unsaid."""
         said = self.script.rounds[round].parts.get(name, NO_PART).bill
         if said is not None and self._same(name):
             return said
@@ -104,12 +104,12 @@ class Prices:
         return self.same[name]
 
     def request(self, round: int) -> Bill:
-        """What opening this round takes on the server.  Raises Unsaid."""
+        """The server's bill for opening this round.  Raises Unsaid."""
         said = self.script.rounds[round].server.get("request")
         return self._served(said.bill) if said else Bill()  # else it computes nothing
 
     def combine(self, round: int, replies: int) -> Bill:
-        """What closing it takes.  Raises Unsaid."""
+        """The server's bill for closing the round.  Raises Unsaid."""
         written = self.script.rounds[round]
         if len(written.counted) != replies or "combine" not in written.server:
             written = self._closed(written, replies)
@@ -117,7 +117,7 @@ class Prices:
         return self._served(written.server["combine"].bill)
 
     def _closed(self, written: Written, replies: int) -> Written:
-        """The round, among those with the same work if there are any, whose replies were most nearly as many."""
+        """The recorded round with the most similar number of replies, if possible among those with the same work."""
         done = [each for each in self.script.rounds if "combine" in each.server]
         if not done:
             raise Unsaid("what the server computes, as no round had enough replies")
@@ -136,15 +136,15 @@ class Prices:
         return priced(pieces, device)
 
     def down(self, name: str, round: int) -> Sizes:
-        """The bytes of a request.  Raises Unsaid."""
+        """Bytes of a request.  Raises Unsaid."""
         return self._sizes("down", name, round)
 
     def up(self, name: str, round: int) -> Sizes:
-        """The bytes of a reply that is no refusal.  Raises Unsaid."""
+        """Bytes of a reply that is no refusal.  Raises Unsaid."""
         return self._sizes("up", name, round)
 
     def _sizes(self, way: str, name: str, round: int) -> Sizes:
-        """As recorded; else the most frequent ones of this round, in which all others got the same request."""
+        """The recorded bytes; else the most frequent ones of this round, whose devices all get the same request."""
         written = self.script.rounds[round]
         said = _sent(written.parts.get(name, NO_PART), way)
         if said is not None:
@@ -161,13 +161,13 @@ class Prices:
 
 
 def _sent(part: Part, way: str) -> Sizes | None:
-    """The bytes of a message; None if it was not sent, or was a refusal."""
+    """Bytes of a message; None if it was not sent, or was a refusal."""
     if way == "down":
         return part.down
     return part.up if part.bill else None
 
 
 def _usual(each: Iterable[Thing]) -> Thing | None:
-    """What there is most of; None if there is nothing."""
+    """The most frequent sizes; None if there are none."""
     counts = Counter(each)
     return counts.most_common(1)[0][0] if counts else None

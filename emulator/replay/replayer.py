@@ -1,10 +1,10 @@
 """A finished run, played again with no training: the same conversation on other links or other devices.
 
 Sizes, work, digests and accuracies come from the record; clock, links, presence and the rules of a round are the
-engine's own.  A replay is exact as long as every decision comes out as it did: who is asked, who counts, and, where
-devices keep what they trained, who trained.  If the algorithm has a rule of its own for whom it asks, that is not
-called: its answer is the recorded one as long as the same devices are online and idle.  On the record's own scenario a
-replay is the record, byte for byte.
+engine's own.  A replay is exact as long as every decision is the recorded one: which devices are asked, which count,
+and, if devices keep what they trained, which trained.  An algorithm's own rule for its cohort is not called: it would
+choose the recorded cohort as long as the same devices are online and idle.  On the record's own scenario a replay is
+the record, byte for byte.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(EM
 
 @dataclass(frozen=True)
 class Parting:
-    """Where a replay stops being exact."""
+    """The decision at which a replay stops being exact."""
 
     round: int
     why: str
@@ -66,7 +66,7 @@ class Parting:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A run as it would have been."""
+    """The outcome of a replay: the run as it would have been."""
 
     label: str
     seed: int
@@ -80,11 +80,11 @@ class Replayed:
 
 
 class Stopped(RunFailed):
-    """The replay is no longer the run."""
+    """Raised when the replay is no longer the run."""
 
 
 class Replayer:
-    """A scenario whose runs are replayed: what all replays share."""
+    """Replays the runs of one scenario."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -94,9 +94,9 @@ class Replayer:
     def replay(self, script: Script, setting: Setting, folder: Path | None = None, anyway: bool = False) -> Replayed:
         """One run in one setting; its timeline and rounds go to `folder`.
 
-        `anyway`: it goes on where a decision comes out otherwise.  From there on a model is taken to be as good as the
-        recorded one after equally many rounds with enough replies; a round without leaves it as it is.  Raises
-        ValueError for other hardware if the record does not say what work is.
+        `anyway`: goes on after a decision that differs from the record.  From there on a model is assumed to be as
+        good as the recorded one after as many rounds with enough replies; other rounds do not change it.  Raises
+        ValueError for other hardware if the record does not contain the work.
         """
         return at_once(self._replay(script, setting, folder, anyway))
 
@@ -144,7 +144,7 @@ class Replayer:
 
 
 class Check:
-    """Compares what is decided with what was."""
+    """Compares the decisions of a replay with the recorded ones."""
 
     def __init__(self, script: Script, anyway: bool) -> None:
         self.script, self.anyway = script, anyway
@@ -155,15 +155,15 @@ class Check:
         self.trained: defaultdict[int, set[str]] = defaultdict(set)  # by round: who came to the end of it
 
     def part(self, round: int, why: str) -> None:
-        """Notes the first parting.  Raises Stopped unless the replay is to go on."""
+        """Notes the first parting.  Raises Stopped, unless the replay goes on anyway."""
         self.parting = self.parting or Parting(round, why)
         if not self.anyway:
             raise Stopped(why)
 
     def asked(self, number: int, names: Sequence[str], idle: Sequence[str]) -> None:
-        """Looks at whom a round asks of those that are online and idle.
+        """Checks the devices that a round asks out of those that are online and idle.
 
-        Raises Unsaid if others are than in the record, and the algorithm chooses among them by a rule of its own.
+        Raises Unsaid if other devices are online and idle than in the record, and the algorithm has its own rule.
         """
         self.number, written = number, self.script.rounds[number]
         if self.script.facts.cohort == "own" and digest_of(idle) != written.idle:
@@ -174,18 +174,18 @@ class Check:
 
     @property
     def model(self) -> int:
-        """Which model is the present one: how many rounds have had enough replies."""
+        """The number of the present model: how many rounds have had enough replies."""
         return self.steps[-1] if self.steps else 0
 
     def closed(self, round: Round) -> None:
-        """Looks at a round that has just closed."""
+        """Checks a round that has just closed."""
         written = self.script.rounds[round.number]
         self.steps.append(self.model + (not round.failed))
         if set(round.counted) != set(written.counted):
             self.part(written.number, _moved(round.counted, written.counted, COUNTED))
 
     def row(self, made: Row) -> Row:
-        """Looks at a round whose last straggler has ended; its row, with the accuracies of the record."""
+        """Checks a round whose last straggler has ended, and returns its row with the accuracies of the record."""
         self._ended(made["round"])
         like = self._like(made["round"])
         if like is None:
@@ -202,7 +202,7 @@ class Check:
             self.part(number, f"{_moved(self.trained[number], said, TRAINED)}, and devices keep what they trained")
 
     def _like(self, number: int) -> Written | None:
-        """The recorded round after which the model was the one after this round, or is taken to have been."""
+        """The recorded round with the same model as after this round, or with the one assumed to be equal."""
         if self.parting is None or number < self.parting.round:
             return self.script.rounds[number]
         found = self.script.after(self.steps[number], number)
@@ -224,7 +224,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 class RecordedJobs(Executor):
-    """Jobs that have been done before."""
+    """An executor that returns the recorded results of jobs."""
 
     immediate = True
 
@@ -244,7 +244,7 @@ class RecordedJobs(Executor):
 
 
 class ReplayRecord(Record):
-    """A record with the digests of another one."""
+    """A record whose digests come from another record."""
 
     def __init__(self, folder: Path | None, now: Callable[[], float], script: Script, check: Check) -> None:
         super().__init__(folder, now)
@@ -266,7 +266,7 @@ class ReplayRecord(Record):
 
 
 class ReplayLine(MemoryLine):
-    """The way to a device, on which messages weigh what they weighed."""
+    """The line to a device; messages have their recorded sizes."""
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant, prices: Prices) -> None:
         super().__init__(world, traffic, attendant)
@@ -282,7 +282,7 @@ class ReplayLine(MemoryLine):
 
 
 class RecordedJudge:
-    """A judge (see exchange.Judge) that refuses the replies that the record says were refused."""
+    """A judge (see exchange.Judge) that refuses the replies that were refused in the record."""
 
     def __init__(self, script: Script) -> None:
         self.script = script

@@ -1,4 +1,4 @@
-"""A run's record, read as a script: who was asked, what each message weighed, what was computed, who counted."""
+"""Reads a run's record as a script: the devices asked, bytes of messages, computed work, replies counted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Sizes = Mapping[str, int]  # bytes per kind and "frame"
 
 @dataclass
 class Part:
-    """A device's half of a round, as far as the record goes: None where it does not."""
+    """A device's half of a round.  None stands for what the record does not contain."""
 
     down: Sizes | None = None
     bill: Bill | None = None
@@ -66,7 +66,7 @@ class Written:
 
     @property
     def failed(self) -> bool:
-        """Whether it had too few replies, so that the model stayed as it was."""
+        """True if there were too few replies, so that the model did not change."""
         return bool(self.row.get("failed"))
 
     @property
@@ -78,7 +78,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Script:
-    """All whole rounds of a run."""
+    """All complete rounds of a run."""
 
     run: Run
     facts: Facts  # what the run says of its algorithm
@@ -99,17 +99,17 @@ class Script:
 
     @cached_property
     def models(self) -> Sequence[str]:
-        """Digests of the first model, and of those that rounds with enough replies led to, in their order."""
+        """Digests of the first model, and of the models after each round with enough replies."""
         after = [each.model for each in self.rounds[1:]]
         after += [served.model for each in self.rounds[-1:] if (served := each.server.get("combine"))]
         made = [model for each, model in zip(self.rounds, after, strict=False) if not each.failed]
         return [*(each.model for each in self.rounds[:1]), *made]
 
     def after(self, steps: int, round: int) -> Written | None:
-        """The round after which the model was the one that `steps` rounds with enough replies lead to.
+        """A round after which the model was the one that `steps` rounds with enough replies lead to.
 
-        This `round` if it is one of them, else the last; None if there is none, or if the data of this round are of
-        another time slice, on which that model was not measured.
+        Returns `round` itself if possible, else the last such round.  None if there is none, or if the data of `round`
+        are of another time slice, on which that model was not evaluated.
         """
         done, found = 0, None
         for each in self.rounds:
@@ -121,13 +121,13 @@ class Script:
         return found
 
     def until(self, target: Target) -> Script:
-        """Its rounds up to the one in which it reached the target; all if it did not."""
+        """The rounds up to the one that reached the target; all if none did."""
         row = reached([each.row for each in self.rounds], target)
         return self if row is None else replace(self, rounds=self.rounds[: row["round"] + 1])
 
     @property
     def cycles(self) -> bool:
-        """Whether its data drift."""
+        """True if the data drift."""
         return any(written.cycle is not None for written in self.rounds)
 
 
@@ -153,7 +153,7 @@ def read_script(folder: Path) -> Script:
 
 
 def _examples(out: Path, seed: int) -> dict[str, int]:
-    """How many training examples each device holds, by split.json; of a large fleet only of some."""
+    """{device: number of training examples} from split.json, which has only some devices of a large fleet."""
     path = out / "split.json"
     if not path.is_file():
         return {}
@@ -165,7 +165,7 @@ def _examples(out: Path, seed: int) -> dict[str, int]:
 
 
 class _Reader:
-    """Takes one line of the timeline after the other."""
+    """Reads the timeline line by line."""
 
     def __init__(self, folder: Path, works: Works) -> None:
         self.folder, self.works = folder, works
@@ -217,7 +217,7 @@ class _Reader:
 
 
 def _bill(start: ComputeStarted | ServerStarted, pieces: Pieces) -> Bill:
-    """Its phases in the order in which they were added up, so that their sum is the same to the last bit."""
+    """The bill with its phases in the order in which the run added them, so that the sum is equal to the last bit."""
     order = dict.fromkeys(piece.phase for piece in pieces)
     if order.keys() != start.seconds.keys():  # the work of another round: in this one there was none to tell
         order, pieces = dict.fromkeys(start.seconds), ()

@@ -1,1 +1,1 @@
-"""Experiment trackers that are told of runs while they are played: CSV files, TensorBoard, MLflow, Weights & Biases."""
+"""Logs runs to experiment trackers while they are played: CSV files, TensorBoard, MLflow, Weights & Biases."""

@@ -1,4 +1,4 @@
-"""What `--track KIND:DIR` names.  Nothing of a tracker's library is imported before its runs begin."""
+"""Reads `--track KIND:DIR`.  A tracker's library is only imported when runs begin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Kind:
 
     make: str  # package.module:Class
     needs: str = ""  # the package that it imports; the extra has the same name
-    called: str = ""  # by its makers
+    called: str = ""  # its name in sentences
 
 
 KINDS = {
@@ -47,9 +47,9 @@ class Destination:
 
 
 def destination(said: str) -> Destination:
-    """What one --track says; its folder is made.
+    """The tracker and folder of one --track; makes the folder.
 
-    Raises BadScenario for a kind that there is not, whose library is not installed, or whose folder cannot be made.
+    Raises BadScenario for an unknown kind, a library that is not installed, or a folder that cannot be made.
     """
     kind, _, folder = said.partition(":")
     if kind not in KINDS:
@@ -60,7 +60,13 @@ def destination(said: str) -> Destination:
         raise BadScenario(f"--track {said}: it must be {known}, or package.module:Class:DIR for a tracker of your own")
     found = Destination(said, kind if own else KINDS[kind].make, Path(folder))
     if own:
-        _must_be_there(found)
+        try:
+            if not callable(thing(found.path)):
+                raise BadScenario(
+                    f"--track {said}: {found.path} must be a class whose objects have the tracker's methods"
+                )
+        except Unknown as unknown:
+            raise BadScenario(f"--track {said}: {unknown}") from None
     elif not _installed(KINDS[kind].needs):
         raise BadScenario(f"--track {said}: {KINDS[kind].called} is not installed; pip install 'fedlapse[{kind}]'")
     try:
@@ -71,15 +77,6 @@ def destination(said: str) -> Destination:
 
 
 def _installed(package: str) -> bool:
-    """A folder here of that name, which the tracker itself may have made, is not it."""
+    """True if the package is installed; a folder of its name, which the tracker may have made here, does not count."""
     spec = find_spec(package) if package else None
     return not package or (spec is not None and spec.origin is not None)
-
-
-def _must_be_there(own: Destination) -> None:
-    try:
-        found = thing(own.path)
-    except Unknown as unknown:
-        raise BadScenario(f"--track {own.said}: {unknown}") from None
-    if not callable(found):
-        raise BadScenario(f"--track {own.said}: {own.path} must be a class whose objects have the tracker's methods")

@@ -1,4 +1,4 @@
-"""MLflow's file store: an experiment for each scenario, in it a run of MLflow for each of ours."""
+"""MLflow's file store: an experiment for each scenario, and in it an MLflow run for each of our runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from emulator.play.watcher import Status
 from emulator.trackers.tracker import Tracked
 
-# Before the import: newer versions want to be told that files are meant, and would report their use over the network.
+# Set before the import: newer versions must be told to use files, and would report their use over the network.
 os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
@@ -20,11 +20,11 @@ from mlflow.entities import Metric, Param
 ENDS = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 LONGEST = 6000  # characters of a value
 MOST = 100  # settings that are taken at once
-SAME = "fedlapse.run"  # tag: what tells a run from all others
+SAME = "fedlapse.run"  # the tag with a run's identity
 
 
 class MLflow:
-    """One run.  If it was begun in an earlier sitting, with the same settings and results folder, it goes on."""
+    """One run.  It continues the MLflow run of an earlier sitting with the same settings and results folder."""
 
     def __init__(self, tracked: Tracked) -> None:
         self.tracked = tracked
@@ -32,14 +32,14 @@ class MLflow:
         found = self.client.get_experiment_by_name(tracked.scenario)
         self.experiment = found.experiment_id if found else self.client.create_experiment(tracked.scenario)
         self.run = ""
-        self.told = -1  # the last round that is there
+        self.told = -1  # the last round that MLflow already has
 
     def log_hyperparams(self, params: Mapping[str, Any]) -> None:
         same = self.tracked.identity(params)
         for known in self.client.search_runs([self.experiment], f"tags.`{SAME}` = '{same}'", max_results=1):
             self.run = known.info.run_id
             self.client.update_run(self.run, status="RUNNING")
-            # It is the last one written of a round.
+            # Of a round's metrics this one is written last.
             steps = [each.step for each in self.client.get_metric_history(self.run, "virtual_seconds")]
             self.told = max(steps, default=-1)
             return

@@ -1,4 +1,4 @@
-"""Plain files: metrics.csv and hyperparams.json, and the run's status as a word."""
+"""Plain files: metrics.csv, hyperparams.json, and status.txt with the run's status as a word."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.trackers.tracker import METRICS, Tracked
 
 
 class Table:
-    """A run's folder; one that was there before is written anew."""
+    """One run's folder; files of an earlier sitting are overwritten."""
 
     def __init__(self, tracked: Tracked) -> None:
         self.home = tracked.home

@@ -1,4 +1,4 @@
-"""What a tracker is told of a run: settings, numbers after each evaluated round, and how it ended."""
+"""The interface of trackers: a run's settings, its metrics after each evaluated round, and its end."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ NOT_SETTINGS = {"name", "seeds", "training", "algorithms", "published", "tune", 
 
 
 class Tracker(Protocol):
-    """One run in an experiment tracker: the three methods of Lightning's loggers.  What they raise ends the tracking
-    of all runs in its folder, with a warning; the runs go on."""
+    """One run in an experiment tracker: the three methods of Lightning's loggers.
+
+    An error in one of them ends the tracking of all runs in its folder, with a warning; the runs go on.
+    """
 
     def log_hyperparams(self, params: Mapping[str, Any]) -> None:
-        """Comes first, once: the settings under dotted names."""
+        """Logs the settings, under dotted names.  Called once, first."""
 
     def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        """After each evaluated round, numbered from 0 by `step`: those of METRICS that are known."""
+        """Logs those of METRICS that are known.  Called after each evaluated round; `step`: its number, from 0."""
 
     def finalize(self, status: Status) -> None:
-        """Comes last, once: whether the run came to its end."""
+        """Logs the run's status.  Called once, last."""
 
 
 @dataclass(frozen=True)
 class Tracked:
-    """One run, and where it is tracked."""
+    """One run, and the place where it is tracked."""
 
     folder: Path  # the DIR of --track
     scenario: str  # its name
@@ -46,11 +48,11 @@ class Tracked:
 
     @property
     def home(self) -> Path:
-        """Where its files lie, if the tracker does not choose that itself."""
+        """The folder of the run's files, for trackers that do not choose it themselves."""
         return self.folder / self.out.name / self.run
 
     def identity(self, params: Mapping[str, Any]) -> str:
-        """64 hex digits, the same in all sittings of this run with these settings and this folder of results."""
+        """64 hex digits, equal in all sittings of this run with these settings and this folder of results."""
         return sha256(json.dumps([str(self.out.resolve()), self.run, params], sort_keys=True).encode()).hexdigest()
 
 
@@ -58,9 +60,9 @@ Make = Callable[[Tracked], Tracker]
 
 
 def hyperparams(scenario: Scenario, run: Run) -> dict[str, Any]:
-    """The settings of a run under dotted names, as changes on the command line have them: numbers, texts and truths.
+    """The settings of a run under the dotted names of changes on the command line: numbers, texts and booleans.
 
-    Lists, such as the fleet, are JSON.  What is not set is left out.
+    Lists, such as the fleet, are JSON.  Keys without a value are left out.
     """
     entry = next(entry for entry in scenario.algorithms if entry.name == run.label)
     options = {name: value for name, value in entry.options.items() if name != "training"}
@@ -83,14 +85,14 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 @dataclass
 class Meter:
-    """Adds up what a run has sent and drawn: evaluations may be rounds apart."""
+    """Adds up a run's bytes and joules, also over rounds without an evaluation."""
 
     up: int = 0  # bytes
     down: int = 0
-    joules: float | None = 0.0  # None: what a device draws is not known
+    joules: float | None = 0.0  # None: the power draw of a device is not known
 
     def metrics(self, row: Row) -> dict[str, float]:
-        """The metrics after this round; none if its model was not evaluated."""
+        """The metrics after this round; {} if its model was not evaluated."""
         self.up += sum(row["bytes"].get("up", {}).values())
         self.down += sum(row["bytes"].get("down", {}).values())
         spent = joules([row])

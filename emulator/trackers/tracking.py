@@ -1,10 +1,9 @@
-"""The trackers of all runs of a command: told in a thread of their own, so that no run waits for them."""
+"""The trackers of all runs of a command; they have a thread, so that no run waits for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -18,7 +17,7 @@ from scenarios.schema.scenario import Scenario
 
 
 class Tracking:
-    """Tells each destination of each run.  A destination that raises is told no more, and `warn` says so once."""
+    """Logs each run to each destination.  A destination that raises an error is dropped, with a call of `warn`."""
 
     def __init__(
         self, destinations: Sequence[Destination], scenario: Scenario, out: Path, warn: Callable[[str], None]
@@ -35,14 +34,20 @@ class Tracking:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Returns when all has been told.  Runs that are still under way were stopped, or broke down with all."""
+        """Ends all runs under way as failed or interrupted, and waits until everything is logged."""
         for run in list(self.meters):
             self.end(run, "failed" if kind and issubclass(kind, Exception) else "interrupted")
         self.thread.shutdown()
 
     def begin(self, run: Run) -> None:
         self.meters[run] = Meter()
-        self._soon(run, partial(self._begin, hyperparams(self.scenario, run)))
+        params = hyperparams(self.scenario, run)
+
+        def begin(of: Destination, run: Run) -> None:
+            self.trackers[of, run] = of.make(Tracked(of.folder, self.scenario.name, self.out, run.name))
+            self.trackers[of, run].log_hyperparams(params)
+
+        self._soon(run, begin)
 
     def tell(self, run: Run, row: Row) -> None:
         metrics, step = self.meters[run].metrics(row), row["round"]
@@ -54,19 +59,15 @@ class Tracking:
         self._soon(run, lambda of, run: self.trackers.pop((of, run)).finalize(status))
 
     def _soon(self, run: Run, tell: Callable[[Destination, Run], None]) -> None:
-        """Tells all destinations, in their thread."""
+        """Calls `tell` for all destinations, in their thread."""
         if self.destinations:  # else there is nobody to tell, and no thread is started
             self.thread.submit(self._each, run, tell)
-
-    def _begin(self, params: dict[str, object], of: Destination, run: Run) -> None:
-        self.trackers[of, run] = of.make(Tracked(of.folder, self.scenario.name, self.out, run.name))
-        self.trackers[of, run].log_hyperparams(params)
 
     def _each(self, run: Run, tell: Callable[[Destination, Run], None]) -> None:
         for of in list(self.destinations):
             try:
                 tell(of, run)
-            except Exception as error:  # a library's, or a user's own: whatever it is, the runs are worth more
+            except Exception as error:  # any error, of a library or a user's class: the runs go on
                 self.destinations.remove(of)
                 said = told(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 self.warn(

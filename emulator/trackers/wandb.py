@@ -1,4 +1,4 @@
-"""Weights & Biases, offline: a folder for each run, which `wandb sync` uploads if somebody wants that."""
+"""Weights & Biases, offline: a folder for each run, which `wandb sync` can upload."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ DIGITS = 16  # of an id
 
 
 class WeightsAndBiases:
-    """One run, in the scenario's group.  Nothing of this machine is noted, and nothing goes over the network.
+    """One run, in the scenario's group, without data about this machine and without the network.
 
-    Offline, Weights & Biases cannot resume a run: an earlier sitting's file stays as it is, and this one is told all
-    rounds.  Both have one id, so that what is synced last takes the place of what was synced before.
+    Offline, Weights & Biases cannot resume a run: the file of an earlier sitting stays, and all rounds are logged
+    again.  Both files have one id, so that the one synced last replaces the other.
     """
 
     def __init__(self, tracked: Tracked) -> None:

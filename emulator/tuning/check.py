@@ -1,4 +1,4 @@
-"""What is wrong with a scenario's `tune:`, before anything is played."""
+"""Checks a scenario's `tune:` before anything is played."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(scenario: Scenario) -> None:
 
 
 def _check_grid(scenario: Scenario, labels: Sequence[str]) -> None:
-    """Raises BadScenario for an option of nobody, and for an algorithm of which no configuration is valid."""
+    """Raises BadScenario for an option that no algorithm has, and for an algorithm without a valid configuration."""
     tune = scenario.tune
     assert tune
     owners = ["training", *labels, *(entry.key for entry in scenario.algorithms)]
@@ -53,7 +53,7 @@ def _check_grid(scenario: Scenario, labels: Sequence[str]) -> None:
 
 
 def _refusal(scenario: Scenario, label: str) -> str:
-    """What an algorithm says to the first configuration of the grid."""
+    """The algorithm's error for the first configuration of the grid."""
     (entry,) = (each for each in scenario.algorithms if each.name == label)
     first = replace(spaces(scenario)[label], valid=lambda _: True).grid[0]
     return plugins.faults(applied(entry, first), scenario.training, (), scenario.rounds.per_cycle)[0].message

@@ -9,7 +9,7 @@ from scenarios.schema.tuning import Elsewhere
 
 
 def condition(name: str, said: Elsewhere) -> Condition:
-    """Raises ValueError for a trace that cannot be read, or that says nothing about the uplink."""
+    """The links as a replay's condition.  Raises ValueError for a trace that cannot be read or has no uplink."""
     if said.trace is not None:
         uplink = Uplink(ratio=said.up_ratio)
         (found,) = links_from([said.trace], uplink)
@@ -22,5 +22,5 @@ def condition(name: str, said: Elsewhere) -> Condition:
 
 
 def _bytes(mbit: float | None) -> float | None:
-    """Bytes a second."""
+    """Bytes/s from Mbit/s."""
     return None if mbit is None else mbit * 1e6 / 8

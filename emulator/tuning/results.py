@@ -1,4 +1,4 @@
-"""What a tuning has found, as plain values: tune.json, rows of tables, and the scenario with the best settings."""
+"""The results of a tuning as plain values: tune.json, rows of tables, and the scenario with the best settings."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Best:
 
     @property
     def time(self) -> str:
-        """`43.1 s (3 of 3)`, or `13.3 rounds`; `over` where some seeds did not get there."""
+        """`43.1 s (3 of 3)`, or `13.3 rounds`; `over 43.1 s` if some seeds did not reach the target."""
         amount = f"{self.score.time:.1f} rounds" if self.clock == ROUNDS else duration(self.score.time)
         bound = "" if self.score.reached == self.score.of else "over "
         return f"{bound}{amount} ({self.score.reached} of {self.score.of})"
 
 
 def bests(founds: Founds) -> Iterator[Best]:
-    """Of each algorithm by each clock that is known."""
+    """Yields the best configuration of each algorithm by each known clock."""
     for label, found in founds.items():
         for clock in found.clocks:
             scored = found.scores(clock)
@@ -87,7 +87,7 @@ def _rung(rung: Rung, number: Mapping[Configuration, int]) -> dict[str, Any]:
 
 
 def courses(founds: Founds) -> list[str]:
-    """How each search went: `cl: 4 configurations after 3 rounds, 2 after 6 (1, 4); then 2 more`.
+    """A line on each search: `cl: 4 configurations after 3 rounds, 2 after 6 (1, 4); then 2 more`.
 
     In parentheses: who went on to so many rounds, by the numbers that tune.json and the folders of trials have.
     """
@@ -106,7 +106,7 @@ def _course(found: Found) -> str:
 
 
 def remarks(scenario: Scenario, founds: Founds) -> list[str]:
-    """What a reader must know: unused budgets, edges, ties, links that are not known, targets that nobody reached."""
+    """Warnings: unused budgets, best values at an edge, ties, links without results, targets never reached."""
     assert scenario.tune
     said = []
     for label, found in founds.items():
@@ -132,7 +132,7 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
 
 
 def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry, ...]:
-    """The algorithms with their best settings by this clock, or by the scenario's own links where it is not known."""
+    """The algorithms with their best settings by this clock, or if it is unknown by the scenario's own links."""
     return tuple(
         applied(entry, found.best(clock if clock in found.clocks else OWN))
         if (found := founds.get(entry.name))
@@ -156,22 +156,18 @@ def tuned_yaml(scenario: Scenario, founds: Founds) -> str:
     whole["tuned"] = {entry.name: _origin(scenario, founds, entry.name) for entry in scenario.algorithms}
     text = io.StringIO()
     yaml.dump(whole, text)
-    return f"{_heading(scenario)}{text.getvalue()}"
+    assert scenario.tune
+    seeds = ", ".join(map(str, scenario.tune.seeds))
+    return (
+        f"# {scenario.name}, with the settings that `fedlapse tune` chose: the least mean time to {_named(scenario)},\n"
+        f"# under seeds {seeds}, out of {scenario.tune.budget} configurations of each algorithm.\n{text.getvalue()}"
+    )
 
 
 def _flow(options: Mapping[str, Any]) -> CommentedMap:
     made = CommentedMap(options)
     made.fa.set_flow_style()
     return made
-
-
-def _heading(scenario: Scenario) -> str:
-    assert scenario.tune
-    seeds = ", ".join(map(str, scenario.tune.seeds))
-    return (
-        f"# {scenario.name}, with the settings that `fedlapse tune` chose: the least mean time to {_named(scenario)},\n"
-        f"# under seeds {seeds}, out of {scenario.tune.budget} configurations of each algorithm.\n"
-    )
 
 
 def _named(scenario: Scenario) -> str:
@@ -190,7 +186,7 @@ def _origin(scenario: Scenario, founds: Founds, label: str) -> str:
 
 
 def rows(founds: Founds) -> list[tuple[str, ...]]:
-    """algorithm, by which clock, its best settings, and their time."""
+    """Rows of the table: algorithm, clock, best settings, time."""
     return [(best.label, best.clock, words(best.configuration), best.time) for best in bests(founds)]
 
 

@@ -1,4 +1,4 @@
-"""How good a configuration is: the restricted mean time to a validation accuracy, over the seeds of the search.  Pure.
+"""Scores of configurations: the restricted mean time to a validation accuracy over the search's seeds.  Pure functions.
 
 All have equally many rounds.  A run that does not get there in its rounds counts until the horizon, the latest end of
 any: that it might have done so with more rounds is not counted for it.  Among configurations with the same time, the
@@ -30,13 +30,13 @@ class Curve:
     rounds: tuple[int, ...] = ()  # those in which it was evaluated, from 0
 
     def at(self, time: float) -> float:
-        """The last value until then; 0 if there is none."""
+        """The accuracy at the last evaluation up to then; 0 if there is none."""
         number = bisect_right(self.times, time)
         return self.values[number - 1] if number else 0.0
 
 
 def curve(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
-    """A run's, by its own clock; `rounds` that it should have."""
+    """The curve of a run by its own clock; `rounds`: how many it should have."""
     found = reached(rows, target)
     told = [row for row in rows if row[target.metric] is not None]
     whole = found is not None or len(rows) >= rounds
@@ -50,20 +50,20 @@ def curve(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
 
 
 def in_rounds(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
-    """The same with rounds in place of seconds."""
+    """The curve with rounds in place of seconds."""
     counted = [{**row, "time_s": row["round"] + 1} for row in rows]
     return curve(counted, target, rounds)
 
 
 def retimed(made: Curve, stamps: Sequence[float]) -> Curve:
-    """The same run on other links, where its rounds end at these seconds: a target is reached in the same round."""
+    """The curve of a run on other links, where its rounds end at these seconds; targets keep their rounds."""
     times = tuple(stamps[number] for number in made.rounds)
     reached = None if made.reached is None else times[made.times.index(made.reached)]
     return replace(made, times=times, reached=reached, end=made.end if made.end == inf else stamps[-1])
 
 
 class Score(NamedTuple):
-    """Of one configuration."""
+    """The score of one configuration."""
 
     time: float  # restricted mean time
     error: float  # 1 - mean validation accuracy at equal time
@@ -72,12 +72,12 @@ class Score(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, int, float]:
-        """The less the better: of equal times, that of whom more got there, and then the accuracy."""
+        """A sorting key, best first: by time, then by seeds that reached the target, then by accuracy."""
         return self.time, -self.reached, self.error
 
 
 def scores(pool: Mapping[Thing, Sequence[Curve]]) -> dict[Thing, Score]:
-    """Of each of the things that were tried, by curves of their seeds; all over one horizon."""
+    """{what was tried: its score}, from the curves of its seeds; all scores have one horizon."""
     every = [each for curves in pool.values() for each in curves]
     horizon = max((each.end for each in every if each.end < inf), default=0.0)
     watched = min((each.end for each in every), default=0.0)
@@ -94,14 +94,14 @@ def _score(curves: Sequence[Curve], horizon: float, watched: float) -> Score:
 
 @dataclass(frozen=True)
 class Kept(Generic[Thing]):
-    """Who goes on, and why no fewer."""
+    """The configurations that go on, and how many of them only because of ties."""
 
     things: tuple[Thing, ...]
     ties: int = 0  # beyond the better half, as they have the score of its last
 
 
 def better_half(found: Mapping[Thing, Score]) -> Kept[Thing]:
-    """The better half, rounded down, and one at least; what ties with its last goes on too."""
+    """The better half, rounded down but at least one, and those with the same score as its last."""
     order = sorted(found, key=lambda thing: found[thing].rank)
     keep = max(1, len(order) // 2)
     last = found[order[keep - 1]].rank

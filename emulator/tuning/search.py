@@ -1,4 +1,4 @@
-"""One algorithm's search: which configurations are tried for how many rounds, and which of them is the best.
+"""Searches one algorithm's configurations: which to try for how many rounds, and which is the best.
 
 Coarse first: a sample of the grid through successive halving (Karnin et al. 2013; Jamieson and Talwalkar 2016), in
 which the better half goes on with twice as many rounds.  Then fine: neighbours of the best, until the budget is used.
@@ -24,7 +24,7 @@ FINE = 3  # a third of the budget is for neighbours of the best
 
 @dataclass(frozen=True)
 class Ask:
-    """What is to be played next."""
+    """A request for the next configurations to play."""
 
     configurations: tuple[Configuration, ...]
     rounds: int
@@ -33,7 +33,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Rung:
-    """A step that was decided: who was compared after how many rounds, and who went on."""
+    """A completed step: the configurations compared after a number of rounds, and those that went on."""
 
     phase: str
     rounds: int
@@ -44,7 +44,7 @@ class Rung:
 
 @dataclass
 class Found:
-    """What a search has found."""
+    """The result of a search."""
 
     space: Space
     rungs: list[Rung] = field(default_factory=list)
@@ -54,22 +54,22 @@ class Found:
     played: int = 0  # configurations x rounds
 
     def best(self, clock: str = OWN) -> Configuration:
-        """Of those that were played to the end; of equal ones the first."""
+        """The best configuration that was played to the end; the first of equal ones."""
         found = self.scores(clock)
         return min(found, key=lambda each: found[each].rank)
 
     def scores(self, clock: str = OWN) -> dict[Configuration, Score]:
-        """Of those that were played to the end, over one horizon."""
+        """Scores of the configurations that were played to the end, over one horizon."""
         return scores({each: trial[clock] for each, trial in self.finals.items() if clock in trial})
 
     @property
     def clocks(self) -> list[str]:
-        """Those by which all that were played to the end are known."""
+        """Clocks for which every configuration played to the end has curves."""
         return _clocks(self.finals)
 
     @property
     def on_links(self) -> list[Configuration]:
-        """The best on the scenario's own links, then those on others, where they are not the same."""
+        """The best on the scenario's own links, then the different ones on other links."""
         return list(dict.fromkeys(self.best(clock) for clock in self.clocks if clock != ROUNDS))
 
     @property
@@ -79,7 +79,7 @@ class Found:
 
 
 def rungs(rounds: int, steps: int) -> list[int]:
-    """Rounds after which configurations are compared: each step twice as many as before, the last all."""
+    """Rounds after which configurations are compared: each twice as many as before; the last are all."""
     return list(dict.fromkeys(max(1, -(-rounds // 2 ** (steps - 1 - step))) for step in range(steps)))
 
 
@@ -156,7 +156,7 @@ def _halving(
 
 
 def _kept(trials: Trials, spared: Sequence[Configuration]) -> tuple[list[Configuration], int]:
-    """Who is spared or in the better half by any clock, in their order, and how many of them because of ties."""
+    """The configurations that are spared or in the better half by any clock, and how many only because of ties."""
     kept: dict[Configuration, None] = dict.fromkeys(spared)
     ties = 0
     for clock in _clocks(trials):
@@ -173,6 +173,6 @@ def _rung(phase: str, rounds: int, trials: Trials, survivors: Sequence[Configura
 
 
 def _clocks(trials: Trials) -> list[str]:
-    """Those that are known of all."""
+    """Clocks for which every trial has times."""
     every = list(trials.values())
     return [clock for clock in every[0] if all(clock in trial for trial in every)]

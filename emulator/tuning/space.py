@@ -27,14 +27,14 @@ class Dimension:
 
     @property
     def factor(self) -> float | None:
-        """By how much neighbours of the grid differ at most; None where values are no positive numbers, or only one."""
+        """The largest ratio of neighbours in the grid; None if there is one value, or one is not a positive number."""
         if any(isinstance(value, (bool, str)) or not value > 0 for value in self.values):
             return None
         rising = sorted(float(value) for value in self.values)
         return max((high / low for low, high in pairwise(rising)), default=None)
 
     def beside(self, value: Choice) -> list[Choice]:
-        """The grid's next values above and below; beyond its edge, a whole step further.  Of words, all others."""
+        """The grid's next values above and below; beyond its edge, a whole step further.  For words, all others."""
         factor = self.factor
         if factor is None or isinstance(value, (bool, str)):
             return [other for other in self.values if other != value]
@@ -43,20 +43,20 @@ class Dimension:
         return [above, below] if below != value else [above]
 
     def near(self, value: Choice) -> list[Choice]:
-        """Its double and its half, where the grid's steps are longer."""
+        """The value's double and half, if the grid's steps are longer."""
         if self.factor is None or self.factor <= FINER or isinstance(value, (bool, str)):
             return []
         return [_times(value, FINER), _times(value, 1 / FINER)]
 
 
 def _times(value: float, factor: float) -> Choice:
-    """In six digits; a whole number stays one, and 1 at least."""
+    """The product in six digits; a whole number stays one, and at least 1."""
     return max(1, round(value * factor)) if isinstance(value, int) else float(f"{value * factor:.6g}")
 
 
 @dataclass(frozen=True)
 class Space:
-    """What may be tried of one algorithm."""
+    """The configurations that may be tried for one algorithm."""
 
     label: str
     dimensions: tuple[Dimension, ...]
@@ -71,10 +71,10 @@ class Space:
         return [each for each in found if self.valid(each)]
 
     def coarse(self, count: int, rng: np.random.Generator, known: Sequence[Configuration] = ()) -> list[Configuration]:
-        """So many of the grid, each value of each option about equally often; the whole grid if it is no larger.
+        """A sample of the grid, with each value of each option about equally often; the whole grid if it is no larger.
 
         `known`: settings of training that are good for another algorithm.  The sample has each of them with each value
-        of the options that are this algorithm's own, or where these are too many, in half of it.
+        of the algorithm's own options; if these are too many, they take half of the sample.
         """
         anchored = by_turns(map(self._anchored, known))
         if len(anchored) > count:
@@ -101,7 +101,7 @@ class Space:
         return [each for each in found if self._may_be_tried(each)]
 
     def _balanced(self, count: int, rng: np.random.Generator) -> list[Configuration]:
-        """A Latin hypercube (McKay et al. 1979) on the grid; what is there twice, or is not valid, is left out."""
+        """A Latin hypercube (McKay et al. 1979) on the grid, without duplicates and invalid configurations."""
         columns = []
         for each in self.dimensions:
             times = -(-count // len(each.values))
@@ -113,7 +113,7 @@ class Space:
         return [each for each in dict.fromkeys(rows) if self.valid(each)]
 
     def around(self, best: Configuration, tried: Collection[Configuration]) -> list[Configuration]:
-        """Neighbours that were not tried, one option changed: on the grid, or if none are left, nearer ones."""
+        """Neighbours with one option changed that were not tried: on the grid, or if none is left, nearer ones."""
         return self._changed(best, tried, Dimension.beside) or self._changed(best, tried, Dimension.near)
 
     def _changed(
@@ -129,7 +129,7 @@ class Space:
         return self.valid(new) and (not self.grid_only or new in self.grid)
 
     def edges(self, best: Configuration, tried: Collection[Configuration]) -> list[str]:
-        """The options of the best that have the largest or smallest value that was tried, where others lie beyond."""
+        """Options whose best value is the largest or smallest that was tried, if larger or smaller ones exist."""
         found = []
         for dimension, (name, value) in zip(self.dimensions, best, strict=True):
             if dimension.factor is None:
@@ -148,17 +148,17 @@ class Space:
         return [_shown(value) for value in values if not min(seen) <= value <= max(seen)]
 
     def values(self, option: str, tried: Collection[Configuration]) -> list[Any]:
-        """Those of one option that were tried, each once."""
+        """The values of one option that were tried, each once."""
         return list(dict.fromkeys(dict(each)[option] for each in tried))
 
 
 def _turn(option: str, edges: Collection[str]) -> tuple[bool, bool]:
-    """Which options are changed first: the algorithm's own, and of these and of training's what is at an edge."""
+    """A sorting key of options to change: the algorithm's own first, then training's; in both, edges first."""
     return option.startswith(f"{TRAINING}."), option not in edges
 
 
 def _off_centre(row: Sequence[Choice], values: Sequence[Sequence[Choice]]) -> float:
-    """How many steps of the grid a row of values is away from the grid's middle."""
+    """The distance of a row of values from the grid's middle, in steps."""
     return sum(abs(each.index(value) - (len(each) - 1) / 2) for value, each in zip(row, values, strict=True))
 
 
@@ -167,7 +167,7 @@ def _with(configuration: Configuration, option: str, value: Choice) -> Configura
 
 
 def space_of(entry: Entry, tune: Tune, valid: Valid = lambda _: True) -> Space:
-    """What the grid says of this algorithm: `training.KEY`; KIND.OPTION of all of its kind; LABEL.OPTION wins."""
+    """The space of one algorithm: the grid's `training.KEY`, KIND.OPTION, and LABEL.OPTION, which wins."""
     found: dict[str, tuple[Choice, ...]] = {}
     for whose in (TRAINING, entry.key, entry.name):
         for path, values in tune.grid.items():
@@ -179,7 +179,7 @@ def space_of(entry: Entry, tune: Tune, valid: Valid = lambda _: True) -> Space:
 
 
 def _numbers(option: str, values: tuple[Choice, ...], valid: Valid) -> tuple[Choice, ...]:
-    """Whole numbers stay what they are only where the option takes no others: 1 and 10 are strengths as 0.1 is."""
+    """The values as floats, unless the option takes only whole numbers: strengths 1 and 10 are like 0.1."""
     if any(isinstance(value, (bool, str)) for value in values):
         return values
     if all(isinstance(value, int) for value in values) and not valid(((option, values[0] + 0.5),)):  # type: ignore[operator]
@@ -188,7 +188,7 @@ def _numbers(option: str, values: tuple[Choice, ...], valid: Valid) -> tuple[Cho
 
 
 def _split(path: str, owners: Sequence[str]) -> tuple[str, str, str]:
-    """The owner that the path begins with, and the rest; names may hold dots."""
+    """The owner at the beginning of the path, and the rest; names may contain dots."""
     for owner in sorted(owners, key=len, reverse=True):
         if path.startswith(f"{owner}."):
             return owner, ".", path[len(owner) + 1 :]
@@ -208,12 +208,12 @@ def applied(entry: Entry, configuration: Configuration, name: str | None = None)
 
 
 def by_turns(lists: Iterable[Sequence[Configuration]]) -> list[Configuration]:
-    """The first of each list, then the second of each, and so on; what comes again is left out."""
+    """The first item of each list, then the second of each, and so on, without duplicates."""
     return list(dict.fromkeys(each for turn in zip_longest(*lists) for each in turn if each is not None))
 
 
 def training(configuration: Configuration) -> Configuration:
-    """Its settings of training alone."""
+    """The configuration's options of training."""
     return tuple((option, value) for option, value in configuration if option.startswith(f"{TRAINING}."))
 
 

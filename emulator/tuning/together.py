@@ -1,4 +1,4 @@
-"""The searches of all algorithms, step by step together, so that what they play shares one pool."""
+"""Runs the searches of all algorithms step by step together, so that their trials share one pool."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METRIC: Literal["validation"] = "validation"
 
 
 def together(searches: Mapping[str, Generator[Ask, Trials, Found]], play: Play) -> dict[str, Found]:
-    """Runs all searches to their ends; `play` gets what they ask for in one step, and gives what came of it."""
+    """Runs all searches to their ends; `play` gets the requests of one step and returns the trials."""
     found: dict[str, Found] = {}
     asks: dict[str, Ask] = {label: next(each) for label, each in searches.items()}
     while asks:
@@ -41,7 +41,7 @@ def together(searches: Mapping[str, Generator[Ask, Trials, Found]], play: Play) 
 
 
 def by_rounds(asks: Asks) -> Iterator[tuple[int, Asks]]:
-    """Those that ask for equally many rounds, the fewest first: they can be played in one sitting."""
+    """Requests grouped by their rounds, the fewest first; a group can be played in one sitting."""
     for rounds in sorted({ask.rounds for ask in asks.values()}):
         yield rounds, {label: ask for label, ask in asks.items() if ask.rounds == rounds}
 
@@ -57,26 +57,26 @@ def target_of(scenario: Scenario) -> Target:
 
 
 def fixed(scenario: Scenario) -> list[str]:
-    """The algorithms that are not tuned: those that are fixed, and those of a study that follow its baseline."""
+    """Labels of algorithms that are not tuned: fixed ones, and those of a study that follow its baseline."""
     assert scenario.tune
     nulls = scenario.study.nulls if scenario.study else ()
     return [entry.name for entry in scenario.algorithms if entry.name in (*scenario.tune.fixed, *nulls)]
 
 
 def tuned_entries(scenario: Scenario) -> list[Entry]:
-    """All others."""
+    """The algorithms that are tuned."""
     return [entry for entry in scenario.algorithms if entry.name not in fixed(scenario)]
 
 
 def spaces(scenario: Scenario) -> dict[str, Space]:
-    """What may be tried of each algorithm that is tuned."""
+    """The space of each algorithm that is tuned."""
     tune = scenario.tune
     assert tune
     return {entry.name: space_of(entry, tune, _valid(entry, scenario)) for entry in tuned_entries(scenario)}
 
 
 def _valid(entry: Entry, scenario: Scenario) -> Valid:
-    """Whether an algorithm takes a configuration."""
+    """True if the algorithm accepts the configuration."""
 
     def valid(configuration: Configuration) -> bool:
         made = applied(entry, configuration)
@@ -86,10 +86,10 @@ def _valid(entry: Entry, scenario: Scenario) -> Valid:
 
 
 def searched(scenario: Scenario, play: Play) -> dict[str, Found]:
-    """What is found of all algorithms that are tuned.
+    """The results of the searches of all algorithms that are tuned.
 
-    Of the baseline first, as the others may try its training; then of the first of each family, whose best the rest of
-    it tries.
+    The baseline comes first, because the others may try its settings of training; then the first algorithm of each
+    family, whose best setting the rest of the family tries.
     """
     found: dict[str, Found] = {}
     for labels in sittings(scenario):
@@ -98,7 +98,7 @@ def searched(scenario: Scenario, play: Play) -> dict[str, Found]:
 
 
 def sittings(scenario: Scenario) -> list[list[str]]:
-    """The algorithms that are tuned together: those of the next sitting learn from what the sittings before found."""
+    """Groups of algorithms that are tuned together; each group learns from the results of the groups before."""
     first = _first_of_family(scenario)
     sitting = {label: 0 if label == _baseline(scenario) else 1 if first[label] == label else 2 for label in first}
     return [labels for n in range(3) if (labels := [label for label, number in sitting.items() if number == n])]
@@ -109,7 +109,7 @@ def _baseline(scenario: Scenario) -> str:
 
 
 def _first_of_family(scenario: Scenario) -> dict[str, str]:
-    """By label: the first algorithm of the same kind whose grid has the same options and values."""
+    """{label: the first algorithm of the same kind whose grid has the same options and values}."""
     kinds = {entry.name: entry.key for entry in scenario.algorithms}
     first: dict[object, str] = {}
     return {
@@ -120,7 +120,7 @@ def _first_of_family(scenario: Scenario) -> dict[str, str]:
 def _searches(
     scenario: Scenario, labels: Sequence[str], found: Mapping[str, Found]
 ) -> dict[str, Generator[Ask, Trials, Found]]:
-    """Equal for equal scenarios; each learns from those that were found."""
+    """The searches of a group, equal for equal scenarios; each learns from the results `found` so far."""
     tune, steps, all_, first = scenario.tune, steps_of(scenario), spaces(scenario), _first_of_family(scenario)
     assert tune
     best = {label: each.best() for label, each in found.items()}
@@ -151,7 +151,7 @@ class Names:
 
 
 def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
-    """The scenario that plays what is asked for in one step; all of them ask for equally many rounds."""
+    """The scenario that plays the requests of one step, all of which ask for the same number of rounds."""
     base = {entry.name: entry for entry in scenario.algorithms}
     entries = tuple(
         applied(base[label], each, names.of(label, each)) for label, ask in asks.items() for each in ask.configurations
@@ -164,7 +164,7 @@ def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
 
 
 def untested(scenario: Scenario) -> Evaluate:
-    """When models are evaluated in a search, which never looks at test examples."""
+    """The schedule of evaluations in a search, which never uses test examples."""
     return scenario.evaluate.model_copy(update={"personalise_every": "never", "test": False})
 
 
@@ -182,9 +182,9 @@ def trial(
     rounds: int,
     elsewhere: Mapping[str, Sequence[Result]],
 ) -> dict[str, tuple[Curve, ...]]:
-    """What came of a configuration by each clock; `elsewhere`: its replays on other links, one for each seed.
+    """{clock: curves of a configuration}; `elsewhere`: its replays on other links, one for each seed.
 
-    A clock by which one of its replays is not known is left out.
+    A clock is left out if one of its replays is not known.
     """
     own = {seed: curve(of, target, rounds) for seed, of in sorted(rows.items())}
     found = {OWN: tuple(own.values()), ROUNDS: tuple(in_rounds(rows[seed], target, rounds) for seed in own)}
