@@ -182,7 +182,7 @@ class Batch:
 def _workers(
     count: int, modules: Sequence[str], source: Source, orders: Sequence[Order]
 ) -> Iterator[ProcessPoolExecutor]:
-    """Worker processes; an exception in the body ends them at once."""
+    """They end at once if what is done with them is broken off."""
     workers = pool(count, modules, _arrive, source, orders)
     try:
         yield workers
