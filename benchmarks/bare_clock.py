@@ -24,7 +24,7 @@ SPREAD = 0.1  # of the logarithm
 
 
 def seconds(cohort: int, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Of one device-round in rounds of so many devices, by this clock."""
+    """Seconds of one device-round in rounds of so many devices, by this clock."""
     rounds = DEVICE_ROUNDS // cohort
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
         began = clock()

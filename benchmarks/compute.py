@@ -146,7 +146,7 @@ def on(profile: Profile, job: Job) -> float:
 
 
 def larger(job: Job, flops_per_s: float, bytes_per_s: float, base: Profile) -> float:
-    """The same if operations overlap."""
+    """Seconds of one step if its operations overlap."""
     computing, moving = replace(job.step, floats=0.0), replace(job.step, flops=0.0, conv=0.0, recurrent=0.0)
     parts = (replace(job, step=step) for step in (computing, moving))
     return max(declared(part, flops_per_s, bytes_per_s, base) for part in parts)

@@ -140,7 +140,7 @@ def one_speed(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]
 
 
 def by_class(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:
-    """The same with a speed per class, drawn to their geometric mean with weight LIKE."""
+    """A speed per class with the least squares of log(predicted / measured), drawn to their geometric mean by LIKE."""
 
     def residuals(logs: np.ndarray) -> list[float]:
         found = [float(np.log(predicted(step, np.exp(logs), base) / took)) for step, took in cells]
@@ -158,7 +158,7 @@ def left_out(names: Sequence[str], steps: dict[str, Step], fit: Fit) -> dict[str
 
 
 def fitted(names: Sequence[str], steps: dict[str, Step], fit: Fit) -> dict[str, list[float]]:
-    """The same when the network itself is among them."""
+    """Network -> relative error on each phone, when the speeds come from all of the phone's networks."""
     return {name: errors(name, names, steps, fit) for name in names}
 
 
@@ -300,7 +300,7 @@ def page(host: str) -> str:
 
 
 def host_of(page: str) -> str:
-    """What a page says of the computer that it was made on."""
+    """A description of this computer, for a page of results."""
     return page.partition(f"{HOST}\n\n")[2].partition("\n\nWhat remains.")[0]
 
 

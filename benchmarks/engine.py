@@ -133,7 +133,7 @@ def measure_all(scale: float, repetitions: int = REPETITIONS) -> list[Cost]:
 
 
 def growth(cost: Cost, costs: Sequence[Cost]) -> float:
-    """How many times the cost in the smallest fleet with the same cohort."""
+    """The cost over that in the smallest fleet with the same cohort."""
     return cost.own / min((c for c in costs if c.cohort == cost.cohort), key=lambda c: c.fleet).own
 
 

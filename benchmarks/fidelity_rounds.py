@@ -76,7 +76,7 @@ class Finding:
 
 
 def mean_seconds(rounds: Sequence[Played]) -> float:
-    """Of a round."""
+    """Mean seconds of a round."""
     return statistics.fmean(played.seconds for played in rounds)
 
 
@@ -139,7 +139,7 @@ class Predicted:
 
 
 def predict(lab: Lab, label: str, rounds: int) -> Predicted:
-    """In the virtual world, where nothing needs to be trained for it: of all seeds the one with the median time, as
+    """Predicts in the virtual world, without training: of all seeds the one with the median time, as
     queues leave something to chance."""
     every = sorted((_predict(lab, Run(label, seed), rounds) for seed in lab.splits), key=lambda each: each.seconds)
     return every[len(every) // 2]
@@ -186,7 +186,7 @@ def measure(lab: Lab, rounds: int, repetitions: int) -> Diary:
 
 
 def findings(lab: Lab, here: Profile, played: Runs) -> list[Finding]:
-    """What was measured beside what the FedAvg of the same repetition lets one predict."""
+    """Measured seconds, and those predicted with speeds calibrated on the FedAvg of the same repetition."""
     known = [calibrated(lab, here, rounds) for rounds in played[CALIBRATED]]
     found = []
     for label, runs in played.items():
@@ -287,14 +287,14 @@ equally and lose nothing, where of three real ones one lags behind, and the roun
 
 
 def training(found: Sequence[Finding]) -> str:
-    """How far off the seconds of training are, of each algorithm that is judged."""
+    """Relative errors of the seconds of training, for each algorithm that is judged."""
     judged = [finding for finding in found if finding.label != CALIBRATED]
     off = {each.label: each.predicted_pieces["compute"] / each.measured_pieces["compute"] - 1 for each in judged}
     return ", ".join(f"{error:+.0%} ({label})" for label, error in off.items())
 
 
 def part(found: Sequence[Finding], diary: Diary, model: str) -> str:
-    """Of docs/fidelity.md."""
+    """The part of docs/fidelity.md on rounds."""
     runs = diary.runs[CALIBRATED]
     said = {"host": diary.host, "median": MEDIAN, "worst": WORST, "table": table(found), "model": model}
     said["training"] = training(found)

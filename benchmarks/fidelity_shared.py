@@ -31,7 +31,7 @@ ONE = "one flow of bbr"  # a group of its own
 
 @dataclass(frozen=True)
 class Finding:
-    """What a model said of a setting, and what was measured."""
+    """A setting with the seconds that a model predicted and the measured ones."""
 
     setting: Setting
     predicted: list[float]
@@ -45,17 +45,17 @@ class Finding:
 
     @property
     def error(self) -> float:
-        """Of the makespan: predicted over measured, less 1."""
+        """Relative error of the makespan: predicted over measured, less 1."""
         return self.setting.makespan(self.predicted) / self.took - 1
 
     @property
     def fair_error(self) -> float:
-        """The same of the fluid model."""
+        """Relative error of the fluid model's makespan."""
         return self.setting.makespan(self.fairly) / self.took - 1
 
     @property
     def finish_errors(self) -> list[float]:
-        """Of each transfer, against the median of its repetitions."""
+        """Relative error of each transfer, against the median of its repetitions."""
         medians = map(statistics.median, zip(*map(self.setting.finishes, self.measured), strict=True))
         said = self.setting.finishes(self.predicted)
         return [guess / seconds - 1 for guess, seconds in zip(said, medians, strict=True)]
@@ -63,7 +63,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Bar:
-    """What a figure of some findings may be at most."""
+    """A bar: the largest value that a figure of some findings may have."""
 
     what: str
     most: float
@@ -128,7 +128,7 @@ def table(findings: Sequence[Finding]) -> str:
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """By group, and of all: errors of the makespans, and of the single transfers."""
+    """Errors of makespans and of single transfers, for each group and for all."""
     groups = dict.fromkeys(finding.setting.group for finding in findings)
     rows = [
         (
@@ -150,7 +150,7 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def figures(findings: Sequence[Finding]) -> Iterator[tuple[Bar, float | None]]:
-    """What was found for each bar; None if nothing was measured for it."""
+    """The figure for each bar; None if nothing was measured for it."""
     for bar in BARS:
         there = [each for each in findings if bar.about(each.setting)]
         yield bar, bar.of(there) if there else None

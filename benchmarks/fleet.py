@@ -49,7 +49,7 @@ REPETITIONS = 3  # the best counts, for noise only ever adds
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one fleet."""
+    """The measured cost of one fleet."""
 
     fleet: int
     comes: bool  # and goes
@@ -116,7 +116,7 @@ def _noting(closed: list[float]) -> Callable[[Run, Row], None]:
 
 
 def measure_apart(fleet: int, comes: bool, rounds: int) -> Cost:
-    """The same in a process of its own."""
+    """Measures in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
         command = [sys.executable, "-m", "benchmarks.fleet", "--only", str(fleet), "--rounds", str(rounds)]
         command += ["--folder", folder, *(["--comes"] if comes else [])]
@@ -152,7 +152,7 @@ def missed(costs: Sequence[Cost]) -> list[str]:
 
 
 def _times(cost: Cost, costs: Sequence[Cost]) -> float:
-    """What a device-round costs in terms of the first fleet that comes and goes as this one does, or does not."""
+    """A device-round's cost over that of the first fleet with the same presence, always online or not."""
     return cost.own / next(other.own for other in costs if other.comes == cost.comes)
 
 

@@ -28,7 +28,7 @@ PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bf16")
 
 
 def seconds(place: str, precision: Precision, rounds: int, devices: int = DEVICES) -> float:
-    """Of a round, the mean of these, after the first ones."""
+    """Seconds of a round: the mean after the first rounds."""
     model = dropout.counter_based(models.build("cifar-cnn-3x3", 0).to(place))
     weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
     x = torch.randn(devices, EXAMPLES, 3, 32, 32, device=place)

@@ -54,7 +54,7 @@ TIMES = Unit("times", 1.0, 2)
 
 @dataclass(frozen=True)
 class Fleet:
-    """What came out of one fleet: a value for each seed, in the same order."""
+    """The results of one fleet: a value for each seed, in their order."""
 
     accuracy: Sequence[float]  # at the end
     time: Sequence[float | None]  # s to the target; None: never
@@ -63,7 +63,7 @@ class Fleet:
 
 
 def even(scenario: Scenario, like: str) -> Scenario:
-    """The same with devices that are all as the group `like` and always online, and without a deadline.
+    """The scenario with all devices as in the group `like` and always online, and without a deadline.
 
     What a device draws goes by its name, so who takes long in its group takes long here.  Raises BadScenario.
     """
@@ -97,7 +97,7 @@ def play(scenario: Scenario, folder: Path, workers: int) -> Results:
 
 
 def found(played: Results) -> Fleet:
-    """Of the first algorithm, to the last target."""
+    """The results of the first algorithm, up to the last target."""
     label, seeds = next(iter(played.runs.items()))
     targets = played.summary["labels"][label]["targets"]
     reached = targets[results.targets(played.scenario)[-1].name]["seeds"]
@@ -123,7 +123,7 @@ def busiest(rows: Rows, devices: int) -> float:
 
 
 def lengthened(base: Fleet, mixed: Fleet) -> Spread:
-    """How many times the time to the target, seed by seed; None where either never got there."""
+    """Ratio of the times to the target for each seed; None if one of them never reached it."""
     pairs = zip(base.time, mixed.time, strict=True)
     return spread([theirs / own if own and theirs else None for own, theirs in pairs])
 

@@ -1,4 +1,4 @@
-"""How much memory processes use together."""
+"""Measures the memory that several processes use together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def memory_of(processes: Iterable[int]) -> int:
 
 
 def give_back() -> None:
-    """Gives the system what this process has freed, which glibc is told to keep (executors.keep_memory): so what one
+    """Returns freed memory to the system, which glibc is told to keep (executors.keep_memory), so that what one
     measurement leaves is not counted in the next."""
     gc.collect()
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):

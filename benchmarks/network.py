@@ -87,7 +87,7 @@ class Churn:
 
 
 class Homes:
-    """The same on Wi-Fi: four devices in each home, of which one uploads; radios from 1 to 10 MB/s.
+    """Flows on Wi-Fi: four devices in each home, of which one uploads; radios from 1 to 10 MB/s.
 
     The server is full in both directions, and the air of some homes is.
     """
@@ -192,7 +192,7 @@ def best(measure: Callable[[], float]) -> float:
 
 
 def costs(events: int) -> list[Cost]:
-    """By the number of flows: one bottleneck, and access points, each without and with slow start; last the homes."""
+    """Costs by number of flows: one bottleneck, and access points, each without and with slow start; then homes."""
     found = []
     for slow_start, how in ((False, ""), (True, SLOW_START)):
         for what in (STAR, TREE):

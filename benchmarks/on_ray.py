@@ -54,7 +54,7 @@ def race_all(names: Sequence[str], scale: float) -> None:
 
 @dataclass(frozen=True)
 class Grown:
-    """What some workers took."""
+    """The measurements with one number of workers."""
 
     workers: int
     start: float  # s until the first round begins

@@ -1,4 +1,4 @@
-"""How long replays take: 25 traces x 4 algorithms, 100 rounds, cohorts of 10, on 2 worker processes.
+"""Measures replays: 25 traces x 4 algorithms, 100 rounds, cohorts of 10, on 2 worker processes.
 
 The record is that of the quickstart with 34 devices; what its devices would have learnt is left out, as in a
 rehearsal.  The traces are recorded ones where there are any ($FEDLAPSE_DATA/traces, or shared/data beside this
@@ -46,7 +46,7 @@ UPLINK = Uplink(ratio=0.2)  # of the downlink, as most recordings have none
 
 @dataclass(frozen=True)
 class Pace:
-    """What was measured."""
+    """The measured times."""
 
     replays: int
     device_rounds: int
@@ -62,7 +62,7 @@ class Pace:
 
     @property
     def ratio(self) -> float:
-        """How many device-rounds of the bare simulation that is."""
+        """A replayed device-round, in device-rounds of the bare simulation."""
         return self.each / self.bare
 
 

@@ -205,7 +205,7 @@ def page(name: str, study: str, before: str) -> str:
 
 
 def _without_reading(text: str) -> str:
-    """How to read it is said once, for all studies."""
+    """The study's page without how to read it, which is said once for all studies."""
     before, heading, rest = text.partition("### How to read this\n")
     return before + "### " + rest.partition("\n### ")[2] if heading else text
 
@@ -219,7 +219,7 @@ def _short(name: str) -> str:
 
 
 def _took(name: str) -> str:
-    """How long the study took, if it was played from its beginning in one go."""
+    """The duration of the study, if it was played in one go."""
     path = DOCS / "studies" / name / TOOK
     return f"\nThe whole study took {int(path.read_text()):,} s on two cores.\n" if path.is_file() else ""
 

@@ -1,4 +1,4 @@
-"""How near synthetic links come to real ones: `python -m benchmarks.synth`.
+"""Compares synthetic links with real ones: `python -m benchmarks.synth`.
 
 Writes docs/traces.md: mean, coefficient of variation, autocorrelation, outages and quantiles of the sample traces and
 of as many synthetic seconds.  `--fit` first fits the presets to the samples and writes network/presets.csv.  The
@@ -56,7 +56,7 @@ Rows = Mapping[str, tuple[str, str]]  # parameter -> value, source
 
 
 def expected(preset: Preset, lengths: Sequence[int]) -> Figures:
-    """What `figures` comes to on average for parts of such lengths: moments less the variance of the common mean."""
+    """The expected `figures` for parts of such lengths: moments less the variance of the common mean."""
     total = sum(lengths)
     horizon = preset.autocovariances(np.arange(max(lengths)))
     of_mean = 0.0
@@ -70,7 +70,7 @@ def expected(preset: Preset, lengths: Sequence[int]) -> Figures:
 
 
 def quantile(preset: Preset, q: float) -> float:
-    """Of the mixture of lognormals and outages."""
+    """A quantile of the mixture of lognormals and outages."""
     if q <= preset.out:
         return 0.0
     means, weights = np.array(preset.rates), np.array(preset.weights)
@@ -157,7 +157,7 @@ def rows_of(sample: Sample, preset: Preset, alike: tuple[float, str]) -> Rows:
 
 
 def _shares(weights: Sequence[float]) -> str:
-    """With three digits, and a sum of exactly 1."""
+    """The shares with three digits and a sum of exactly 1."""
     firsts = [round(weight, 3) for weight in weights[:-1]]
     return " ".join(f"{share:g}" for share in [*firsts, round(1 - sum(firsts), 3)])
 
@@ -183,7 +183,7 @@ def table_text(presets: Mapping[str, Rows]) -> str:
 
 
 def wifi_figures(root: Path) -> Figures:
-    """Of FLASH's median user, whose transfers are normal."""
+    """Figures of FLASH's median user, whose transfers are normally distributed."""
     users = _users(root)
     mean = statistics.median(user.down for user in users) * WIRE
     cv = statistics.median(user.down_sigma / user.down for user in users)
@@ -219,7 +219,7 @@ def _users(root: Path) -> Sequence[flash.Speeds]:
 
 
 def synthetic(preset: Preset, lengths: Sequence[int], levelled: bool) -> list[Figures]:
-    """Of SEEDS times as many seconds as are real, a trace for each file."""
+    """Figures of synthetic traces, one for each file, with SEEDS times as many seconds as the real ones."""
     found = []
     for seed in range(SEEDS):
         parts = [binned(synth(preset, length, (seed, number))) for number, length in enumerate(lengths)]

@@ -152,7 +152,7 @@ OTHERS: dict[str, dict[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True)
 class Figures:
-    """Of rates in bytes/s, one a second."""
+    """Figures of rates in bytes/s, one for each second."""
 
     mean: float
     cv: float
@@ -208,7 +208,7 @@ def outages(parts: Sequence[Floats]) -> tuple[float, float]:
 
 
 def together(pair: tuple[Floats, Floats], preset: Preset) -> float:
-    """How alike both directions are, so that the correlation of a preset without outages is that of the pair."""
+    """Correlation of both directions, such that a preset without outages has the pair's correlation."""
     n = min(map(len, pair))
     wanted = float(np.corrcoef(pair[0][:n], pair[1][:n])[0, 1])
     weights, rates = np.array(preset.weights), np.array(preset.rates)

@@ -73,12 +73,12 @@ class Shape:
     least_on_ray: float | None = None  # of the worker processes' samples/s
 
     def scaled(self, scale: float) -> Shape:
-        """With this share of its examples and of its runs."""
+        """The shape with this share of its examples and of its runs."""
         return replace(self, examples=max(10, round(scale * self.examples)), runs=max(1, round(scale * self.runs)))
 
     @property
     def samples(self) -> int:
-        """In a run."""
+        """Examples trained in a run."""
         return self.rounds * self.cohort * self.training.epochs * self.examples
 
 
@@ -132,7 +132,7 @@ def pool_of(lab: Lab, with_ledger: bool) -> Iterator[Executor]:
 
 
 def seconds(pool: Executor, lab: Lab, shape: Shape, rounds: int, every: int = 0) -> float:
-    """Of a run of fedlapse, from its first model to its last row, with evaluation every so many rounds (0: never)."""
+    """Seconds of a fedlapse run, from first model to last row, with evaluation every so many rounds (0: never)."""
     rules = RoundRules(max=rounds, needed=shape.cohort, ask=shape.cohort)
     conduct, stamps = Conduct(rules, Schedule(every, personalise_every=None)), list[float]()
 
@@ -184,13 +184,13 @@ class Speed:
 
     @classmethod
     def of(cls, what: str, samples: int, seconds: Sequence[Pair], memory: int) -> Speed:
-        """From the seconds (fedlapse, bare) of runs with so many samples."""
+        """The speeds from the seconds (fedlapse, bare) of runs with so many samples."""
         ours, bare = (samples / min(side) for side in zip(*seconds, strict=True))
         return cls(what, ours, bare, median(theirs / own for own, theirs in seconds), memory / 1e9)
 
     @property
     def ratio(self) -> float:
-        """Of the best runs."""
+        """The ratio of the best runs."""
         return self.ours / self.bare
 
 

@@ -38,7 +38,7 @@ MOST = 0.1  # of the unrolled graph's memory, for checkpoints
 
 
 def unrolled(device: Party, weights: Tensors, training: Training, penalty: Quadratic | None = None) -> Tensors:
-    """What algorithms.keeptrace.keep_trace is to give, by autograd through the graph of all steps."""
+    """The gradient that algorithms.keeptrace.keep_trace must return, by autograd through the graph of all steps."""
     model = device.model
     model.load_state_dict(weights)
     model.train()
@@ -115,7 +115,7 @@ def run(way: str, steps: int) -> None:
 
 @dataclass(frozen=True)
 class Taken:
-    """What one way took, in one process."""
+    """The time and memory of one way, in one process."""
 
     way: str
     steps: int

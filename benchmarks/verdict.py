@@ -1,4 +1,4 @@
-"""How every benchmark ends."""
+"""The end of every benchmark: its verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def judge(faults: Sequence[str]) -> None:
-    """Says which bars were missed; the exit status is 1 if any was.  Ends the program."""
+    """Prints the bars that were missed and ends the program, with exit status 1 if there are any."""
     for fault in faults:
         typer.echo(f"missed: {fault}", err=True)
     raise typer.Exit(1 if faults else 0)

@@ -60,13 +60,13 @@ class Case:
 
     @property
     def shaped(self) -> bool:
-        """By the kernel, and not by the relay."""
+        """True if the kernel shapes the link, and not the relay."""
         return not self.trace and not self.rtt
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was predicted, and what each repetition measured, s from connect() to the last byte of each flow."""
+    """Predicted seconds, and those of each repetition, from connect() to the last byte of each flow."""
 
     case: Case
     congestion: str  # as the kernel names it
@@ -80,22 +80,22 @@ class Outcome:
 
     @property
     def error(self) -> float:
-        """Of the makespan's median: predicted over measured, less 1."""
+        """Relative error of the median makespan: predicted over measured, less 1."""
         return max(self.predicted) / self.makespan - 1
 
     @property
     def finish_errors(self) -> list[float]:
-        """Of each flow in each repetition."""
+        """Relative error of each flow in each repetition."""
         return [p / m - 1 for ends in self.measured for p, m in zip(self.predicted, ends, strict=True)]
 
 
 def size(nbytes: int) -> str:
-    """In the units of a data sheet."""
+    """The size in the units of a data sheet."""
     return f"{nbytes / 1e6:g} MB" if nbytes >= 1e6 else f"{nbytes / 1e3:g} kB"
 
 
 def link_of(case: Case) -> Rate:
-    """What the bottleneck carries, bytes/s, from the moment at which the connections are opened."""
+    """Bytes/s that the bottleneck carries, from the moment at which the connections are opened."""
     if case.trace:
         [trace] = read(case.trace, direction="down")
         return trace.starting(case.offset)
@@ -174,7 +174,7 @@ class Transfer(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What the repetitions took."""
+    """The seconds of all repetitions."""
 
     congestion: str  # as the kernel names it
     ends: list[list[float]]  # s from the beginning to the last byte of each transfer
@@ -213,7 +213,7 @@ def repeated(
 
 
 def _fetch(pair: Pair, flows: Sequence[Transfer], congestion: str, at: float, turn: int) -> tuple[float, list[float]]:
-    """How late it began, and what each flow took, s."""
+    """Seconds by which the transfer began late, and the seconds of each flow."""
     arguments = (LEFT, congestion, json.dumps([flow._asdict() for flow in flows]), repr(at), str(turn))
     receiver = namespaces.start(pair.right, "benchmarks.testbed.ends", "fetch", *arguments)
     try:

@@ -54,7 +54,7 @@ def trace(name: str) -> Path:
 
 
 def have_traces() -> bool:
-    """Whether this checkout has the data folder beside it, or FEDLAPSE_DATA names one."""
+    """True if the data folder is next to this checkout, or FEDLAPSE_DATA names it."""
     return all(trace(name).is_file() for name in TRACES)
 
 
@@ -73,7 +73,7 @@ def _wrong(nbytes: int, congestion: Congestion, flows: int, queue: float, loss: 
 
 
 def all_cases() -> list[Case]:
-    """By group; those of traces only where the files are."""
+    """{group: transfers}; those over traces only if the files are there."""
     kinds: tuple[Congestion, ...] = ("cubic", "bbr")
     assert set(kinds) < set(get_args(Congestion))
     lte, umts = TRACES

@@ -46,7 +46,7 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """What tells it from all others."""
+        """A name that no other setting has."""
         sizes = _alike([flow.nbytes // KB for flow in self.flows])
         starts, ups = {flow.start for flow in self.flows}, [flow.up for flow in self.flows]
         parts = [
@@ -75,12 +75,12 @@ class Setting:
 
 
 def _alike(values: Sequence[float]) -> str:
-    """Those of all flows, or the one that they have in common."""
+    """The values of all flows, or the one that they share."""
     return "/".join(f"{each:g}" for each in (values if len(set(values)) > 1 else values[:1]))
 
 
 def settings() -> list[Setting]:
-    """All of the list; those of traces only where the files are."""
+    """All settings of the list; those over traces only if the files are there."""
     groups = YAML(typ="safe").load(LIST)
     found = [_setting(group, row) for group, rows in groups.items() for row in rows]
     return [each for each in found if not each.trace or cases.trace(each.trace).is_file()]

@@ -1,4 +1,4 @@
-"""What was measured in rounds, in a file: so predictions can be judged again without measuring."""
+"""A file of measured rounds, so that predictions can be judged again without measuring."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Diary:
 
 
 def read(path: Path) -> Diary:
-    """What `write` wrote."""
+    """The diary that `write` wrote."""
     said = json.loads(path.read_text())
     runs = {label: [[_played(told) for told in rounds] for rounds in runs] for label, runs in said["runs"].items()}
     return Diary(said["host"], Profile(**said["here"]), runs)
 
 
 def _numbers(profile: Profile) -> dict[str, object]:
-    """All of a profile that `fedlapse calibrate` measures; the rest is as by default."""
+    """The numbers of a profile that `fedlapse calibrate` measures; the others have their defaults."""
     values = {field.name: getattr(profile, field.name) for field in fields(profile)}
     return {name: value for name, value in values.items() if value is None or isinstance(value, (str, int, float))}
 

@@ -32,7 +32,7 @@ LARGEST = 1 << 28  # bytes of an upload
 
 @dataclass
 class Desk:
-    """What lies ready for one device, and what has come from it."""
+    """The request that is ready for one device, and the answers that came from it."""
 
     out: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
     back: asyncio.Queue[tuple[bytes, int]] = field(default_factory=asyncio.Queue)
@@ -40,7 +40,7 @@ class Desk:
 
 
 def application(desks: dict[str, Desk]) -> web.Application:
-    """What devices poll and answer, by one request after the other; nothing paces it."""
+    """The web application that devices poll and answer; nothing paces it."""
 
     async def following(request: web.Request) -> web.Response:
         desk = desks[request.query["device"]]

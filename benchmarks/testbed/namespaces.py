@@ -56,7 +56,7 @@ def missing() -> str | None:
 
 
 def run(*command: str) -> str:
-    """What it printed.  Raises RuntimeError with what it said if it failed."""
+    """The command's output.  Raises RuntimeError with its error text if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()}")
@@ -201,7 +201,7 @@ def join_by_wire(names: Pair, rate: float, queue: int) -> None:
 
 
 def set_up(name: str, device: str, address: str) -> None:
-    """Gives a device of a namespace its address."""
+    """Gives a namespace's device its address and sets it up."""
     run("ip", "-n", name, "address", "add", f"{address}/24", "dev", device)
     run("ip", "-n", name, "link", "set", device, "up")
 

@@ -100,7 +100,7 @@ def write(transfers: str | None = None, shared: str | None = None, rounds: str |
 
 
 def host() -> str:
-    """On what it was measured."""
+    """A description of the computer on which the page was measured."""
     return f"Linux {platform.release()}, {os.cpu_count()} cores"
 
 
@@ -132,7 +132,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def line(outcome: Outcome) -> str:
-    """What was predicted and measured of one transfer."""
+    """A line with the predicted and the measured seconds of one transfer."""
     spans = sorted(map(max, outcome.measured))
     finishes = outcome.finish_errors
     cells = (

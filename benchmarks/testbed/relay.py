@@ -125,14 +125,14 @@ class Way:
         return min(heap[0][0] if heap else math.inf for heap in (self.coming, self.flying))
 
     def arrived(self, now: float) -> Iterator[bytes]:
-        """What has come out at the other end by now, in order of time."""
+        """Packets that have left the other end by now, in order of time."""
         while self.coming and self.coming[0][0] <= now:
             self._enter(*heappop(self.coming))
         while self.flying and self.flying[0][0] <= now:
             yield heappop(self.flying)[2]
 
     def _enter(self, t: float, number: int, packet: bytes) -> None:
-        """It reaches the queue at `t`, not before the one before it."""
+        """Puts a packet into the queue at `t`, or after the packet before it."""
         size = len(packet)
         if self.pace is not None:
             while self.waiting and self.waiting[0][0] <= t:
@@ -190,7 +190,7 @@ def _take(end: int, way: Way) -> None:
 
 
 def _told(way: Way) -> bool:
-    """What standard input says; whether it goes on.  Answers how many packets were dropped since the last time."""
+    """Obeys a line of standard input, and answers with the packets dropped since the last one; False at its end."""
     line = os.read(sys.stdin.fileno(), 100)  # past the buffers: select must see what is left
     if isinstance(way.pace, Opportunities) and line:
         way.pace.restart(float(line))
@@ -201,7 +201,7 @@ def _told(way: Way) -> bool:
 
 
 def stamps(path: Path) -> list[int]:
-    """Those of a Mahimahi file, ms."""
+    """The stamps of a Mahimahi file, ms."""
     return [int(line) for line in path.read_text().split()]
 
 

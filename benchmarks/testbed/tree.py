@@ -29,7 +29,7 @@ BACKBONE = IPv4Network("10.78.0.0/16")
 
 @dataclass(frozen=True)
 class Tree:
-    """Where the ends are: names of namespaces, and the server's address."""
+    """The namespaces of all ends, and the server's address."""
 
     server: str
     address: str

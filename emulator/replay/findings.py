@@ -1,4 +1,4 @@
-"""What replays say: the time to each target in each setting, and where the order of algorithms turns.  Pure."""
+"""The results of replays: times to targets in each setting, and changes in the order of algorithms.  Pure functions."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def time_of(replayed: Replayed, rounds: int) -> Timed | None:
 
 
 def assumed(replayed: Replayed, target: Target | None) -> bool:
-    """Whether its time to the target, if it is known, rests on accuracies from after the parting."""
+    """True if the time to the target uses accuracies from after the parting."""
     if target is None or replayed.parting is None:
         return False
     return reached(replayed.rows[: replayed.parting.round], target) is None
@@ -101,7 +101,7 @@ def assumed(replayed: Replayed, target: Target | None) -> bool:
 
 @dataclass(frozen=True)
 class Result:
-    """What is kept of one replay."""
+    """The result of one replay."""
 
     label: str
     seed: int
@@ -138,7 +138,7 @@ def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared
 
 
 def no_result(label: str, seed: int, targets: Sequence[Target]) -> Result:
-    """Of a replay that was not made: nothing."""
+    """The result of a replay that was not made: nothing is known."""
     names = [*(target.name for target in targets), ALL]
     return Result(label, seed, dict.fromkeys(names), 0.0, None, 0, None)
 
@@ -259,13 +259,13 @@ def _seconds(replays: Sequence[Result]) -> dict[str, dict[str, dict[int, Timed |
 
 
 def goals(record: Finding) -> list[str]:
-    """What is worth comparing: the targets that some run of the record reaches, or else all rounds."""
+    """The goals to compare: targets that some recorded run reaches, or else all rounds."""
     targets = [target for target in record.times if target != ALL and not missed(record, target)]
     return targets or [ALL]
 
 
 def missed(record: Finding, target: str) -> bool:
-    """Whether no run of it gets there."""
+    """True if no run reaches the goal."""
     seeds = (at for times in record.times[target].values() for at in times.seeds.values())
     return all(at is None or at.time is None for at in seeds)
 

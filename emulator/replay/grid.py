@@ -116,7 +116,7 @@ def _shown(times: Mapping[str, Times]) -> dict[str, float | None]:
 
 
 def _agree(found: Finding, target: str, winner: str) -> bool:
-    """Whether no seed by itself has another winner."""
+    """True if no single seed has another winner."""
     seeds = found.times[target][winner].seeds
     return all(_first(found, target, seed) in (None, winner) for seed in seeds)
 

@@ -63,7 +63,7 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
 
 
 def end(runs: Runs, summary: Mapping[str, Any], target: Target) -> float:
-    """Where the axis of this chart ends, and that of the chart beside it, in s."""
+    """The end of the axis, s, of this chart and of the one next to it."""
     entries = _of(summary, target)
     return ROOM * max(
         _last(entry, [at["time_s"] if at else _end(runs, label, seed) for seed, at in entry["seeds"].items()])
@@ -72,7 +72,7 @@ def end(runs: Runs, summary: Mapping[str, Any], target: Target) -> float:
 
 
 def _of(summary: Mapping[str, Any], target: Target) -> Entries:
-    """What the summary says of this target, by label."""
+    """{label: the summary's entry for this target}."""
     labels = summary["labels"].items()
     return {label: said["targets"][target.name] for label, said in labels if target.name in said["targets"]}
 

@@ -116,7 +116,7 @@ def _values(axis: Axis | None) -> range:
 
 
 def _colours(there: Collection[str], labels: Sequence[str]) -> dict[str, str]:
-    """Of what is there: an algorithm keeps its colour, also where those before it are first nowhere."""
+    """{name: colour} of what is in the map; an algorithm's colour does not depend on the other winners."""
     known = dict(zip(labels, of_labels(labels), strict=True)) | GREY
     return {name: colour for name, colour in known.items() if name in there}
 
