@@ -128,7 +128,7 @@ class Visit:
     earlier: list[Stretch] = field(default_factory=list)  # stretches that an absence cut, and that went on
 
     def all(self, *phases: str) -> list[Stretch]:
-        """All stretches of these phases, in order."""
+        """The stretches of these phases, in order."""
         before = [stretch for stretch in self.earlier if stretch.phase in phases]
         return [*before, *(self.did[phase] for phase in phases if phase in self.did)]
 

@@ -1,4 +1,4 @@
-"""All transfers of a run: the links that they share set their pace, and the record gets their lines.
+"""The transfers of a run: the links that they share set their pace, and the record gets their lines.
 
 Both worlds use it, so both have the same physics; only their clocks differ.
 """

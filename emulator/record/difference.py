@@ -58,7 +58,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """All differences between two records."""
+    """The differences between two records."""
 
     scenario: tuple[Change, ...] = ()
     only_a: tuple[str, ...] = ()  # runs

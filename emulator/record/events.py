@@ -194,7 +194,7 @@ class Refused(_OfDevice):
 
     @property
     def sentence(self) -> str:
-        """Who refuses, and why."""
+        """One sentence with the refusing side and the reason."""
         who = f"{self.device} refuses" if self.kind == "device" else f"the server refuses the reply of {self.device}"
         return f"{who}: {self.why}"
 

@@ -147,7 +147,7 @@ class Trip:
 
     @property
     def transfers(self) -> list[Transfer]:
-        """All transfers, both ways."""
+        """The transfers, both ways."""
         last = [transfer for transfer in (self.down, self.up) if transfer]
         return [transfer for _, transfer in self.earlier] + last if self.earlier else last
 

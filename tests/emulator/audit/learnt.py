@@ -1,4 +1,4 @@
-"""What rows of records written by hand say of models: that they were not evaluated."""
+"""The metrics in rows of hand-written records: no model was evaluated."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def alone(t: float, round: int, device: str, reply_to: int | None) -> list[Body]
 
 
 def straggler() -> list[Body]:
-    """What `b-0` does for round 0 after its close at 3.5."""
+    """The lines of `b-0` for round 0 after its close at 3.5."""
     return [
         line(4.0, "on", 0, B),
         transfer(4.0, "down", 0, B, None, **{"from": 50}),

@@ -261,7 +261,7 @@ class Forge:
         seal_results(self.out)
 
     def sum_up_anew(self) -> None:
-        """What the rows add up to now, where they still do."""
+        """The sums of the forged rows, if they still add up."""
         try:
             found = read(self.out)
         except (ValueError, KeyError, TypeError):
@@ -270,7 +270,7 @@ class Forge:
         (self.out / "summary.json").write_text(json.dumps(summary))
 
     def by_laws(self, file: str) -> list[str]:
-        """What the laws find in the folder once it has been forged."""
+        """The faults that the laws find in the forged folder."""
         self.seal_anew()
         try:
             run = audit(self.out / RUN)

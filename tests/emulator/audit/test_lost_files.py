@@ -159,7 +159,7 @@ def test_a_folder_whose_runs_have_not_all_ended_has_no_seal_and_no_fault(
 
 
 def resummed(out: Path, **changes: object) -> list[str]:
-    """What the audit finds in a summary that was changed and sealed again."""
+    """The faults that the audit finds in a summary that was changed and sealed again."""
     summary = json.loads((out / "summary.json").read_text())
     (out / "summary.json").write_text(json.dumps({**summary, **changes}, indent=1, sort_keys=True) + "\n")
     seal_results(out)

@@ -140,7 +140,7 @@ def test_work_that_was_not_asked_for_is_found(verdict: Judge) -> None:
 
 
 def test_a_straggler_that_is_asked_though_it_never_came_back_is_found(verdict: Judge) -> None:
-    """Without the scenario this is a record of stragglers that stop."""
+    """The record alone would show stragglers that stop."""
     lines = [body for body in events() if not (body["round"] == 0 and body.get("device") == B and body["t"] > 3.5)]
     assert any(fault.startswith("I7: ") and "is not done" in fault for fault in verdict(lines, []).faults)
 

@@ -20,12 +20,12 @@ def verdict(tmp_path: Path) -> Judge:
 
 
 def of_b(lines: Lines, event: str, number: int = -1) -> Body:
-    """What `b-0` does for round 0; if not said otherwise, the last."""
+    """The lines of `b-0` for round 0; if not said otherwise, the last."""
     return [body for body in lines if (body["event"], body["round"], body.get("device")) == (event, 0, B)][number]
 
 
 def without(lines: Lines, first: Body) -> Lines:
-    """All but this line and what `b-0` does for round 0 after it."""
+    """The record without this line and the later lines of `b-0` for round 0."""
     place = lines.index(first)
     gone = [body for body in lines[place:] if body["round"] == 0 and body.get("device") == B]
     return [body for body in lines if not any(body is each for each in gone)]
@@ -54,7 +54,7 @@ def back_too_soon() -> Lines:
 
 
 def at_work_too_late() -> Lines:
-    """It rests for a quarter of a second before it goes on with what it had put off."""
+    """The device rests for a quarter of a second before it goes on with the delayed work."""
     lines = events()
     for event in ("compute.start", "compute.end", "up.start", "up.end"):
         of_b(lines, event)["t"] += 0.25
@@ -68,7 +68,7 @@ def more_than_was_left() -> Lines:
 
 
 def asked_while_it_is_away() -> Lines:
-    """It puts its work off, and begins another round."""
+    """The device delays its work, and begins another round."""
     kept = without(events(), of_b(events(), "on"))
     third = next(body for body in kept if body["event"] == "open" and body["round"] == 3)
     assert third["asked"] == [B]

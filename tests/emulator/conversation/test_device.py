@@ -1,4 +1,4 @@
-"""What a device keeps between rounds, and what it drops when it goes."""
+"""A device's memory between rounds, and the work that it drops as it goes offline."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_device_that_waits_keeps_no_download() -> None:
         ref, sizes = EMPTY.ref, EMPTY.sizes
 
     class End:
-        """It has one request, and then none."""
+        """A channel with one request, and then none."""
 
         def __init__(self, world: VirtualWorld) -> None:
             self.world, message = world, Bytes()

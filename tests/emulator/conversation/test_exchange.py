@@ -1,4 +1,4 @@
-"""What one device is asked in one round, and what becomes of its reply; the line and the device are played."""
+"""The request and the reply of one device in one round; line and device are fakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TCP, recordings and shared links make of transfers, in virtual time; every figure by hand.
+"""Transfers over TCP, recordings and shared links, in virtual time; every figure by hand.
 
 One link serves most tests: 8 Mbit/s, 40 ms to the device and 10 ms to the server, so a round trip takes 0.1 s and holds
 100 kB.  A message of 144800 bytes is 100 segments, 150000 bytes on the wire.  From a window of 10 segments its first
@@ -58,7 +58,7 @@ async def took(world: VirtualWorld, traffic: Traffic, way: Any, device: str = "a
 
 
 def exchanged(folder: Path, tcp: Tcp, *ways: str, pause: float = 0.0, link: Link = LINK) -> list[float]:
-    """How long the transfers of one device took, one after the other, with a pause before each but the first."""
+    """The seconds of one device's transfers, one after the other, with a pause before each but the first."""
 
     async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
         found = []

@@ -1,4 +1,4 @@
-"""Who is gone in a round."""
+"""The devices that are gone in a round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who counts in a round: all in, K in, or the deadline; and what becomes of the others."""
+"""The devices that count in a round: all in, K in, or the deadline; and the fate of the others."""
 
 from __future__ import annotations
 

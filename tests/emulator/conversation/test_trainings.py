@@ -1,4 +1,4 @@
-"""Who trains with whom, and when."""
+"""The stacks of a round, and the time at which they train."""
 
 from __future__ import annotations
 

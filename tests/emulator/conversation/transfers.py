@@ -26,7 +26,7 @@ def played(
     place: Callable[[str], float] = lambda _: 0.0,
     **traffic: Any,
 ) -> Any:
-    """What `main` returns, in a round that asks the devices of these links."""
+    """Returns the result of `main`, in a round that asks the devices of these links."""
     placed = LinksAtOffsets(server, links, topology, place)
 
     async def conducted() -> Any:

@@ -17,7 +17,7 @@ KEY = "k" * 64
 
 
 class Session:
-    """What one command after the other remembers of one job."""
+    """The facts of one job that one command after the other remembers."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: dict[Read, None] = {}

@@ -1,4 +1,4 @@
-"""What is kept of a job's result: all its bits, in few bytes."""
+"""A kept result has all its bits, in few bytes."""
 
 import msgpack
 import numpy as np

@@ -1,4 +1,4 @@
-"""Who goes and comes while a round closes: over sockets the server needs milliseconds to stop devices, and to hear."""
+"""Changes of presence while a round closes: over sockets the server needs milliseconds to stop devices, and to hear."""
 
 from __future__ import annotations
 

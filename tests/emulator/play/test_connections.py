@@ -1,4 +1,4 @@
-"""How many files a run over sockets opens, and what is said where the system allows fewer."""
+"""The number of files that a run over sockets opens, and the error if the system allows fewer."""
 
 import resource
 

@@ -41,7 +41,7 @@ def test_after_each_round_the_store_holds_two_models_at_most(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_what_a_run_held_goes_with_it_and_waits_for_no_garbage_collector(tmp_path: Path) -> None:
-    """In a study of many runs with a large model it would fill the disk."""
+    """Kept memories of many runs with a large model would fill the disk."""
     store = tmp_path / "store"
     store.mkdir()
     training = Training(epochs=1, batch=5, lr=0.05)

@@ -73,7 +73,7 @@ def fedlapse_diff(*arguments: object) -> tuple[int, str, str]:
 
 
 def without_notes(error: str) -> str:
-    """What stderr says beside that a record has no seal."""
+    """The lines of stderr but those about a missing seal."""
     return "".join(line for line in error.splitlines(keepends=True) if "has no seal" not in line)
 
 

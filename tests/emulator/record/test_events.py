@@ -1,4 +1,4 @@
-"""What a class reads from a line it writes again, in all forms that records have."""
+"""Each class writes a line as it read it, in all forms that records have."""
 
 from __future__ import annotations
 

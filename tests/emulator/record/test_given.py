@@ -1,4 +1,4 @@
-"""What the user wrote is kept byte for byte, and what an earlier command was given goes."""
+"""The user's input is kept byte for byte, and an earlier command's input goes."""
 
 from __future__ import annotations
 

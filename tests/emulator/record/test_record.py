@@ -143,7 +143,7 @@ def test_a_float_is_written_in_as_few_digits_as_python_writes_it(value: float) -
 
 
 def digits(text: str) -> str:
-    """Those that count."""
+    """The significant digits of a number."""
     return text.partition("e")[0].lstrip("-").replace(".", "").strip("0")
 
 
@@ -153,7 +153,7 @@ def test_what_json_has_no_small_form_for_is_written_all_the_same() -> None:
 
 
 def test_a_line_of_an_older_version_reads_the_same(tmp_path: Path) -> None:
-    """They were written by the json module: 1e-05, and escapes."""
+    """Lines as the json module writes them: 1e-05, and escapes."""
     line = {"device": "größe", "t": 1e-05, "wire": 2**70}
     older, newer = json.dumps(line, sort_keys=True).encode() + b"\n", encode(line)
     assert older != newer

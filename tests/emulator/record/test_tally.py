@@ -1,4 +1,4 @@
-"""What a round took: bytes by kind, also of what was cut, and a critical path that leaves no second out."""
+"""The sums of a round: bytes by kind, also of cut transfers, and a critical path that leaves no second out."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_useful_wasted_and_idle_seconds_are_all_there_are(
 
 
 def test_idle_seconds_are_the_gaps_and_not_what_is_left_over() -> None:
-    """What overlaps is not hidden: here 4 s of computing begin 1 s before a download of 3 s has ended."""
+    """Overlaps are not hidden: here 4 s of computing begin 1 s before a download of 3 s has ended."""
     trip = Trip(down=Transfer(1.0, {}, 4.0), work=[Stint(Bill({}, {"fit": 4.0}), 3.0, 7.0)])
     assert trip.usage(True, 0.0, 10.0).idle == 1.0 - 1.0 + 3.0
 

@@ -1,4 +1,4 @@
-"""When a target is reached: in the first of `hold` evaluated rounds in a row at or above its value."""
+"""A target is reached in the first of `hold` evaluated rounds in a row at or above its value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What work is, and the file that says it: each kind once, each device only when it changes, nothing else believed."""
+"""Work, and its file: each kind once, a device's line only when it changes, and no other line is accepted."""
 
 import json
 from pathlib import Path

@@ -57,7 +57,7 @@ def test_a_module_that_is_nowhere_has_no_file() -> None:
 
 
 def test_what_is_installed_belongs_to_a_computation_only_as_a_root(project: Path) -> None:
-    """As an algorithm that a package brings; what that imports of other packages does not."""
+    """A package's algorithm counts; its imports from other packages do not."""
     folder = project / "site-packages"
     folder.mkdir()
     (project / "srcs_b.py").rename(folder / "srcs_b.py")
