@@ -34,7 +34,12 @@ pytestmark = pytest.mark.slow
 
 SIZE = 53_002
 DEVICES, ROUNDS = 4, 4
-QUICK = {"rounds": {"max": ROUNDS}, "evaluate": {"every": 0}, "training": {"epochs": 2, "batch": 64, "lr": 0.1}}
+QUICK = {
+    "model": "digits-cnn",
+    "rounds": {"max": ROUNDS},
+    "evaluate": {"every": 0},
+    "training": {"epochs": 2, "batch": 64, "lr": 0.1},
+}
 LOSSY = ["float16", "bfloat16", "int8", "int8-sqrt", "top-0.1"]
 FILES = ("events.jsonl", "rounds.jsonl", "final.safetensors")
 

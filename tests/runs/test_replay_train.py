@@ -82,6 +82,7 @@ def assert_same_runs(one: Path, other: Path) -> None:
 OTHERWISE: dict[str, tuple[Changes, tuple[str, ...] | None, Changes]] = {
     "deadline": (
         {
+            "model": "digits-cnn",
             "algorithms": ["fedavg", {"fedcl": {"interval": 2}}],
             "rounds": {"max": 4, "deadline_s": 1.3},
             "fleet": FLEET,
@@ -96,6 +97,7 @@ OTHERWISE: dict[str, tuple[Changes, tuple[str, ...] | None, Changes]] = {
     ),
     "finish": (
         {
+            "model": "digits-cnn",
             "algorithms": [{"fedprox": {"mu": 0.1}}],
             "rounds": {"max": 4, "deadline_s": 1.1, "stragglers": "finish"},
             "fleet": FLEET,
@@ -121,7 +123,11 @@ OTHERWISE: dict[str, tuple[Changes, tuple[str, ...] | None, Changes]] = {
         {"fleet": AWAY},
     ),
     "early end": (
-        {"rounds": {"max": 6, "deadline_s": 1.3, "stop_at": {"metric": "accuracy", "value": 0.3}}, "fleet": FLEET},
+        {
+            "model": "digits-cnn",
+            "rounds": {"max": 6, "deadline_s": 1.3, "stop_at": {"metric": "accuracy", "value": 0.3}},
+            "fleet": FLEET,
+        },
         ON_FAST,
         {"fleet": ALL_FAST},
     ),
@@ -258,6 +264,7 @@ def test_an_own_algorithm_that_fails_now_is_told_in_one_line(
 
 PHONES, PIS = {**FLEET[0], "name": "phone"}, {**FLEET[1], "name": "pi"}
 BASE: Changes = {
+    "model": "digits-cnn",
     "rounds": {"max": 3},
     "fleet": [PHONES, PIS],
     "evaluate": {"personalise_every": "never"},
