@@ -45,7 +45,7 @@ def unreported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scenario(changes: Changes, *more: Changes) -> Any:
-    found = merged(SMALL, {"seeds": [1], **changes})
+    found = merged(SMALL, {"model": "digits-cnn", "seeds": [1], **changes})
     for each in more:
         found = merged(found, each)
     return build(found)
@@ -82,7 +82,6 @@ def assert_same_runs(one: Path, other: Path) -> None:
 OTHERWISE: dict[str, tuple[Changes, tuple[str, ...] | None, Changes]] = {
     "deadline": (
         {
-            "model": "digits-cnn",
             "algorithms": ["fedavg", {"fedcl": {"interval": 2}}],
             "rounds": {"max": 4, "deadline_s": 1.3},
             "fleet": FLEET,
@@ -97,7 +96,6 @@ OTHERWISE: dict[str, tuple[Changes, tuple[str, ...] | None, Changes]] = {
     ),
     "finish": (
         {
-            "model": "digits-cnn",
             "algorithms": [{"fedprox": {"mu": 0.1}}],
             "rounds": {"max": 4, "deadline_s": 1.1, "stragglers": "finish"},
             "fleet": FLEET,
@@ -124,7 +122,6 @@ OTHERWISE: dict[str, tuple[Changes, tuple[str, ...] | None, Changes]] = {
     ),
     "early end": (
         {
-            "model": "digits-cnn",
             "rounds": {"max": 6, "deadline_s": 1.3, "stop_at": {"metric": "accuracy", "value": 0.3}},
             "fleet": FLEET,
         },
@@ -264,7 +261,6 @@ def test_an_own_algorithm_that_fails_now_is_told_in_one_line(
 
 PHONES, PIS = {**FLEET[0], "name": "phone"}, {**FLEET[1], "name": "pi"}
 BASE: Changes = {
-    "model": "digits-cnn",
     "rounds": {"max": 3},
     "fleet": [PHONES, PIS],
     "evaluate": {"personalise_every": "never"},
