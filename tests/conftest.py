@@ -77,7 +77,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 FAST = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
 SMALL: dict[str, Any] = {
     "name": "small",
-    "model": "tests.runs.network:small",
     "data": {"split": {"kind": "iid"}, "proxy": {"fraction": 0.05}},
     "training": {"epochs": 1, "batch": 192, "lr": 0.1},
     "rounds": {"max": 2, "fraction": 1.0},

@@ -55,7 +55,7 @@ def test_lines_grow_and_the_page_ends_as_the_report(tmp_path: Path) -> None:
         before = page.eval_on_selector(LINE, "path => path.getAttribute('d')")
         assert "2 of at most 5 rounds" in page.inner_text("#played")
         serving.watching.tell(RUN, row(2, 30.0, 0.9, 10.0))
-        page.wait_for_function("document.querySelector('#sentence').textContent.includes('in 30.0 s')")
+        page.wait_for_function("document.querySelector('#verdict').textContent.includes('30.0 s')")
         page.wait_for_function(
             "([line, before]) => { const path = document.querySelector(line); "
             "return path && path.getAttribute('d') !== before; }",

@@ -35,7 +35,6 @@ pytestmark = pytest.mark.slow
 SIZE = 53_002
 DEVICES, ROUNDS = 4, 4
 QUICK = {
-    "model": "digits-cnn",
     "rounds": {"max": ROUNDS},
     "evaluate": {"every": 0},
     "training": {"epochs": 2, "batch": 64, "lr": 0.1},

@@ -45,7 +45,7 @@ def unreported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scenario(changes: Changes, *more: Changes) -> Any:
-    found = merged(SMALL, {"model": "digits-cnn", "seeds": [1], **changes})
+    found = merged(SMALL, {"seeds": [1], **changes})
     for each in more:
         found = merged(found, each)
     return build(found)

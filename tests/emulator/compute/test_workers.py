@@ -11,15 +11,12 @@ from emulator.compute.ready import FORKS, IMPORTED
 from emulator.compute.workers import Gone, Pool
 
 CODE = """
-import os, sys, time
+from pathlib import Path
 from emulator.compute.workers import Pool
 
-def say(place): print(open("/proc/self/cmdline").read().count("forkserver"), flush=True)
-
-if __name__ == "__main__":
-    pool = Pool(1, ["colorsys"], say)
-    pool.submit(time.sleep, 0).result()
-    pool.close()
+pool = Pool(1, ["colorsys"], repr)
+print(pool.submit(Path.read_text, Path("/proc/self/cmdline")).result().count("forkserver"))
+pool.close()
 """
 forked = pytest.mark.skipif(not FORKS, reason="WORKERS ARE SPAWNED: nothing is imported once here")
 

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -427,14 +426,16 @@ def test_ctrl_c_leaves_no_half_timeline(fedlapse, record, tmp_path, monkeypatch)
 
 def test_a_worker_that_is_killed_is_told_in_one_line(fedlapse, record, tmp_path, monkeypatch):
     class Broken:
+        def __init__(self, *_):
+            pass
+
         def submit(self, function, order):
             raise BrokenProcessPool
 
-    @contextmanager
-    def workers(count, modules, source, orders):
-        yield Broken()
+        def close(self):
+            pass
 
-    monkeypatch.setattr(batch, "_workers", workers)
+    monkeypatch.setattr(batch, "Pool", Broken)
     done = fedlapse("replay", record, "--down", "1Mbit/s", "--symmetric", "--out", tmp_path / "new", "--workers", "2")
     assert done.returncode == 1
     assert done.stderr.startswith("fedlapse: a worker process was killed (out of memory?)")
