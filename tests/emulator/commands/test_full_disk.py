@@ -84,7 +84,7 @@ def test_a_run_that_was_cut_short_by_a_full_disk_says_so(fedlapse, disk):
     out = disk("size=284k") / "out"  # the first model fits, the second record does not
     done = fedlapse(*ARGUMENTS, *CHANGES, "--out", out)
     assert done.returncode == 1
-    assert "Some runs ended early (fedcurv). " in done.stdout
+    assert "Some runs ended early (fedcurv)." in done.stdout
     recorded = len(list(read_lines(out / "fedcurv-s1" / "rounds.jsonl")))
     assert recorded < 3
     assert f"fedcurv-s1 ends after {recorded} round" in done.stderr

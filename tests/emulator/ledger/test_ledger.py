@@ -67,8 +67,8 @@ def test_what_a_killed_command_held_is_taken_over_by_the_next(tmp_path: Path) ->
     killed = opened(tmp_path)
     made(killed, 0)
     (killed.live.path / "draft-17-0").write_bytes(b"half")
-    killed.live._folder._finalizer.detach()  # type: ignore[attr-defined]
-    killed.live._file.close()  # as the system does when its process is gone
+    killed.live.at_exit.cancel()
+    killed.live.file.close()  # as the system does when its process is gone
     second = opened(tmp_path)
     assert names(tmp_path / "left") == {REFS[0].digest}
     assert names(tmp_path / "live") == {second.live.path.name}
