@@ -188,5 +188,6 @@ def test_an_interrupted_cell_leaves_valid_files(
             where(call)
     assert signal.getsignal(signal.SIGINT) is before
     assert 2 <= len(told) < 8
-    assert not any(each["faults"] for each in fedlapse.audit(out).values())
+    audited = [each["faults"] for each in fedlapse.audit(out).values()]
+    assert audited == [[]] * len(audited) != []
     assert call().summary["digest"] == whole
