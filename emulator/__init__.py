@@ -1,1 +1,1 @@
-"""Where time passes: worlds, the conversation, the record and the commands."""
+"""The emulator: worlds, the conversation, the record and the commands."""

@@ -139,7 +139,7 @@ def check(
     seed: int | None = None,
     rounds: int | None = None,
 ) -> dict[str, Any]:
-    """What the scenario will cost, without training: that of `fedlapse check --format json`.  Raises Error."""
+    """Returns what a scenario will cost, as `fedlapse check --format json` prints it.  Raises Error."""
     with _call():
         from emulator.sessions.checking import planned
 
@@ -163,7 +163,7 @@ def tune(
     rounds: int | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Searches good settings of each algorithm: that of `fedlapse tune --format json`.  Raises as `compare`."""
+    """Searches settings of each algorithm; returns what `fedlapse tune --format json` prints.  Raises as `compare`."""
     with _call(ValueError):
         from emulator.sessions.tuning import Tuning
 
@@ -184,7 +184,7 @@ def study(
     small: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Follows a study's protocol: that of `fedlapse study --format json`.  Raises as `compare`."""
+    """Follows a study's protocol; returns what `fedlapse study --format json` prints.  Raises as `compare`."""
     with _call(ValueError):
         from emulator.sessions.studying import Studying
 
@@ -207,7 +207,7 @@ def replay(
     force: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """What finished runs would have cost on other links or devices: that of `fedlapse replay --format json`.
+    """Returns what finished runs would have cost elsewhere, as `fedlapse replay --format json` prints it.
 
     Such as `replay("runs/farm-0001", down=["10Mbit/s", "trace.csv"], symmetric=True)`.  `fleet` is a scenario, given
     as in `compare`, whose devices, links and server are taken.  Raises as `compare`.
@@ -243,7 +243,7 @@ def map_(
 
 
 def audit(*runs: Folder) -> dict[str, dict[str, Any]]:
-    """The faults of each folder: that of `fedlapse audit --format json`.  Raises Error for what holds no run."""
+    """Returns each folder's faults, as `fedlapse audit --format json` has them.  Raises Error for what holds no run."""
     with _call(ValueError, computes=False):
         from emulator.sessions.auditing import audited_in
 
@@ -251,7 +251,7 @@ def audit(*runs: Folder) -> dict[str, dict[str, Any]]:
 
 
 def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folder | None = None) -> Path:
-    """Writes rounds, events, transfers and devices as a table each; the folder in which they lie.  Raises Error."""
+    """Writes rounds, events, transfers and devices as a table each; returns their folder.  Raises Error."""
     with _call(ValueError, computes=False):
         from emulator.sessions.exporting import Form, exported
 

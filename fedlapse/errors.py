@@ -1,4 +1,4 @@
-"""What goes wrong in words that the command line would say."""
+"""An error, in the words of the command line."""
 
 
 class Error(ValueError):

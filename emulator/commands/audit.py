@@ -60,7 +60,7 @@ def _reservations(audited: Mapping[Path, Audit]) -> Iterator[str]:
 
 
 def _unjudged(audited: Mapping[Path, Audit]) -> Iterator[str]:
-    """How many runs were not judged by their scenario, and why; and why a folder of results was not."""
+    """Yields a line on runs that were not judged by their scenario, and on a folder of results, with reasons."""
     runs = [each.unjudged for folder, each in audited.items() if is_run(folder)]
     reasons = Counter(filter(None, runs))
     for why, number in reasons.items():

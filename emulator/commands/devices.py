@@ -95,7 +95,7 @@ def _one(known: Table) -> str:
 
 
 def read(file: Path | None = None) -> Table:
-    """What comes with fedlapse, and a file's.  Raises BadScenario for a file that no scenario could use."""
+    """Returns the shipped profiles, and a file's.  Raises BadScenario for a file that no scenario could use."""
     known = shipped()
     own = boards.read(str(file)) if file is not None else {}
     if taken := sorted(own.keys() & known.keys()):

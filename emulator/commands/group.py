@@ -137,7 +137,7 @@ def _with_port(words: Sequence[str]) -> list[str]:
 
 
 def _told(command: str, error: typer.TyperException) -> str:
-    """What is wrong, and where the command's options are listed."""
+    """Returns the error, and where the command's options are listed."""
     said = " ".join(error.format_message().split()).replace(": Value error,", ":").replace(": Input should", ": should")
     return f"{said[:1].lower()}{said[1:].rstrip('.')}{_given(error)}; see `{command} --help`"
 

@@ -25,7 +25,7 @@ class Format(StrEnum):
 
 
 def _scenarios(incomplete: str) -> Iterator[str]:
-    """What the shell offers: scenarios that come with fedlapse, and files here."""
+    """Returns what the shell completes: scenarios that come with fedlapse, and files here."""
     home = resources.files("scenarios")
     folders = {"": home} | {f"{name}/": home / name for name in ("benchmarks", "papers", "studies")}
     files = [(before, file.name) for before, folder in folders.items() for file in folder.iterdir()]

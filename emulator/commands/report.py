@@ -102,7 +102,7 @@ def _made(results: Sequence[Results], format: Format) -> str:
 
 
 def _path(outs: Sequence[Path], out: Path | None, format: Format) -> Path | None:
-    """Where it goes; None: to the screen."""
+    """Returns the file that is written; None: the screen."""
     name = {Format.html: "report.html", Format.markdown: "report.md", Format.json: "report.json"}[format]
     if out is not None:
         return out / name if out.is_dir() or not out.suffix else out

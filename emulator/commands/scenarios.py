@@ -34,7 +34,7 @@ def scenarios(format: FormatOption = Format.text) -> None:
 
 
 def read() -> list[dict[str, Any]]:
-    """Those that are shipped; `says` are the sentences of the comment that opens the file.
+    """Returns the shipped scenarios; `says` are the sentences of the comment that opens the file.
 
     They are right (the tests load them), so what takes torch to check is not checked here: it takes a second to import.
     """
@@ -44,7 +44,7 @@ def read() -> list[dict[str, Any]]:
 
 
 def told(name: str, text: str) -> dict[str, Any]:
-    """What there is to say of one, and how it is run."""
+    """Returns what one scenario shows, and how it is run."""
     scenario = Scenario.model_validate_json(json.dumps(yaml_source.read(text, name).plain))
     return {
         "name": name,

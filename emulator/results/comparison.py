@@ -156,7 +156,7 @@ def ranking(found: Iterable[Values]) -> Ranking:
 
 
 def place(each: Values) -> tuple[float, float, float]:
-    """By which algorithms are ordered, the fastest first."""
+    """Returns a sort key, fastest first: mean time, s; minus the share of seeds that got there; their mean time, s."""
     known = [found.time for found in each.times.values() if found.time is not None]
     return each.mean, -len(known) / len(each.times), sum(known) / len(known) if known else inf
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def trackers_of(said: Sequence[str] | None) -> Sequence[Destination]:
-    """What all --track say.  Raises BadScenario, also for a library that is not installed."""
+    """Returns the trackers that --track names.  Raises BadScenario, also for a library that is not installed."""
     if not said:
         return ()
     from emulator.trackers.destination import destination

@@ -11,7 +11,7 @@ from scenarios.schema.scenario import Scenario
 
 
 def planned(scenario: Scenario, workers: int | None = None, device: str = "cpu") -> Forecast:
-    """What the scenario will cost with these workers, on this device.  Raises BadScenario."""
+    """Returns the plan of a scenario with these workers, on this device.  Raises BadScenario."""
     compile_network(scenario)
     places = gpus.found(device)
     with busy("playing the first rounds of each algorithm without training"):

@@ -68,7 +68,7 @@ def why_otherwise(out: Path, now: str) -> str:
 
 
 def or_go_on(out: Path) -> str:
-    """What was done so far, and what can be done."""
+    """Returns the advice where the code differs: what was done so far, and what can be done."""
     command = shlex.join(["fedlapse", "resume", "--force", str(out)])
     return f"nothing in the folder was replaced; `{command}` replaces what comes out otherwise, and goes on"
 

@@ -128,7 +128,7 @@ class Playing(Computing):
 
 
 def crew_of(count: int | None, places: Sequence[str], cluster: Cluster | None) -> int | Cluster:
-    """What `executor` takes: --workers, here or on Ray.  Raises BadScenario for what cannot be on Ray."""
+    """Returns the workers that `executor` takes, here or on Ray.  Raises BadScenario for what cannot be on Ray."""
     if cluster is None:
         return workers_of(count, places)
     if count == 0:

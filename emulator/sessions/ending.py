@@ -50,7 +50,7 @@ class Ending:
 
     @property
     def failures(self) -> dict[str, list[str]]:
-        """What ended runs early, by label."""
+        """Returns the reasons for which runs ended early, by label."""
         found: dict[str, list[str]] = {}
         for outcome in self.outcomes:
             if outcome.failure:

@@ -157,7 +157,7 @@ def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> l
 
 
 def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[Cell]:
-    """Those of which every run was replayed."""
+    """Yields the cells of which every run was replayed."""
 
     runs = len(batch.scripts)
     for number, (place, condition) in enumerate(points[: len(played.results) // runs]):
@@ -174,7 +174,7 @@ def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
 
 
 def _open(cells: Sequence[Cell], total: int) -> Iterator[str]:
-    """What is not as it should be, for whoever looks at the map."""
+    """Yields a line for each doubt about the map."""
 
     if len(cells) < total:
         yield f"stopped after {len(cells)} of {total} cells"

@@ -130,7 +130,7 @@ def _concluded(
 
 
 def _at_once(scenario: Scenario, pool: Pool, speedup: float | None) -> int:
-    """How many runs are under way at the same time: all of them over sockets, which take real time, and on Ray."""
+    """Returns the number of runs at the same time: all of them over sockets, which take real time, and on Ray."""
     if speedup is not None or not isinstance(pool.workers, int):
         return sys.maxsize
     return max(AT_ONCE * pool.workers, len(scenario.algorithms))

@@ -41,6 +41,6 @@ def _made(kind: Any, said: dict[str, Any]) -> Any:
 
 
 def _faults(error: ValidationError) -> Iterator[str]:
-    """What is wrong with the value, once."""
+    """Returns each fault of the value once."""
     said = (fault["msg"].replace("Input should", "it should") for fault in error.errors())
     yield from dict.fromkeys(f"{text[:1].lower()}{text[1:]}" for text in said)

@@ -32,7 +32,7 @@ class Pool:
 
     @property
     def processes(self) -> int:
-        """How many processes train."""
+        """Returns the number of processes that train."""
         match self.workers:
             case int():
                 return max(1, self.workers)

@@ -129,7 +129,7 @@ def _accuracies(batch: Batch, finding: Finding) -> str:
 
 
 def _ends(finding: Finding, label: str) -> Iterator[str]:
-    """Where its replays stop being exact, or ended."""
+    """Yields a line for each replay of an algorithm that is not exact, or that failed."""
     yield from (f"seed {note.seed} {note.text}" for note in finding.partings if note.label == label)
     yield from (f"seed {note.seed} {note.text}" for note in finding.failures if note.label == label)
 

@@ -58,7 +58,7 @@ class Sitting:
 
     @property
     def unfinished(self) -> bool:
-        """Whether somebody stopped them, or a record could not be written."""
+        """True: somebody stopped the runs, or a record could not be written."""
         return self.session.stopped > 0 or any(each.unwritten for each in self.outcomes)
 
 

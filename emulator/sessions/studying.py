@@ -66,7 +66,7 @@ class Studied:
 
 @dataclass(frozen=True)
 class StudyCost:
-    """What a study would cost; numbers of trainings are device-rounds."""
+    """The cost of a study; numbers of trainings are device-rounds."""
 
     search: Cost
     seconds_each: float  # of a device-round on this computer
@@ -118,7 +118,7 @@ class Studying:
         return Studied(out, answer, plain, self.trials.tally if self.trials.pool.ledger else None)
 
     def cost(self) -> StudyCost:
-        """What the search costs, and about how much is trained after it."""
+        """Returns the cost of the search, and about how much is trained after it."""
         asked, said = self.tuning.forecast.asked, self.protocol.sensitivity
         each = {label: asked * self._rounds(label) for label in self.tuning.forecast.prices}
         reported = len(self.scenario.seeds) * sum(each.values())
@@ -217,7 +217,7 @@ class Studying:
         return found | {null: {null: training(baseline.best())} for null in self.protocol.nulls if baseline}
 
     def _entries(self, variants: Variants) -> list[Entry]:
-        """All that is played with the seeds that are reported."""
+        """Returns the algorithms that are played with the reported seeds."""
         found = []
         for entry in self.scenario.algorithms:
             each = variants.get(entry.name)
@@ -225,7 +225,7 @@ class Studying:
         return found
 
     def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target], variants: Variants) -> Rows:
-        """All algorithms with the seeds that are reported, until the last target is reached."""
+        """Plays all algorithms with the reported seeds, until the last target is reached."""
         every = tuple(Aim(metric=METRIC, value=each.value, hold=each.hold) for each in goals)
         stop = Stop(metric=METRIC, value=goals[-1].value, hold=goals[-1].hold)
         rounds = self._until(stop).model_copy(update={"targets": every})

@@ -128,7 +128,7 @@ class Trainer:
     # --- what it will cost ----------------------------------------------------------------------------------------
 
     def _tell_before(self, pool: Executor, settings: int) -> None:
-        """How much is trained for want of a ledger, or of what is not in it."""
+        """Says how many device-rounds are trained, as the ledger does not have them."""
         self.tally = pool.tally
         new = [script.run for script in self.batch.scripts if not pool.knows(start, script.run)]  # how it begins
         if self.quiet or not new:

@@ -131,7 +131,7 @@ def _known(lab: Lab, run: Run, conduct: Conduct, pool: Executor) -> list[Row] | 
 
 
 def complete(out: Path, scenario: Scenario) -> bool:
-    """Whether the folder holds all runs of this very scenario, sealed."""
+    """Returns True if the folder holds all runs of this very scenario, sealed."""
     try:
         same = (out / "scenario.yaml").read_text(encoding="utf-8") == dump(scenario)
     except (OSError, ValueError):

@@ -53,7 +53,7 @@ DONE = "tune.json"
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search has found, and left in a folder."""
+    """The findings of a search, and the folder with its files."""
 
     out: Path
     scenario: Scenario
@@ -64,7 +64,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a search would cost."""
+    """The cost of a search."""
 
     scenario: Scenario
     steps: Sequence[int]  # rounds after which the better half goes on
@@ -109,7 +109,7 @@ class Tuning:
         return Tuned(out, self.scenario, founds, plain, self.trials.tally if self.trials.pool.ledger else None)
 
     def cost(self) -> Cost:
-        """How much would be trained, about, how much of that the ledger has, and how long the rest takes."""
+        """Returns about how much would be trained, how much of it the ledger has, and how long the rest takes."""
         known, all_known = self._known()
         total = known if all_known else max(self.due * self._each, known)
         seconds = self.seconds_each * _epochs(self.scenario) * (total - known)
@@ -119,7 +119,7 @@ class Tuning:
 
     @cached_property
     def forecast(self) -> Forecast:
-        """Of the scenario as it is, with the seeds of the search."""
+        """Returns the forecast of the scenario with the seeds of the search."""
         return forecast_of(self._base(), self.trials.pool.processes, self.trials.pool.places)
 
     @property
@@ -177,7 +177,7 @@ class Tuning:
         return self._elsewhere(where, asks)
 
     def run(self, out: Path) -> results.Founds:
-        """All searches to their ends.  Raises Unfinished."""
+        """Runs all searches to their ends.  Raises Unfinished."""
         return searched(self.scenario, lambda asks: self._play(asks, out / "trials"))
 
     def write(self, out: Path, founds: results.Founds) -> Mapping[str, object]:

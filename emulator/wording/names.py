@@ -23,7 +23,7 @@ def goal(target: Target) -> str:
 
 
 def role(scenario: Scenario, label: str) -> str:
-    """What an algorithm is in the study."""
+    """Returns the role of an algorithm in the study."""
     said = protocol_of(scenario)
     if label == scenario.algorithms[0].name:
         return BASELINE

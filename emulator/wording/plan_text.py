@@ -32,7 +32,7 @@ ROWS = 20  # devices in the heat-map
 
 
 def text(plan: Forecast) -> str:
-    """All of it, without colours."""
+    """Returns the whole plan, without colours."""
     width = columns()
     parts: list[RenderableType] = [
         *_deadline(plan, width),

@@ -69,7 +69,7 @@ def _crossed(answer: Answer, label: str, held: bool) -> list[Values | None]:
 
 
 def _horizons(answer: Answer) -> str:
-    """Those of targets that some run did not reach."""
+    """Returns the horizons of targets that some run did not reach."""
     here = [each for each in answer.values if each.link == OWN]
     known = {each.target: each.tau for each in here if each.label == answer.baseline and isfinite(each.tau)}
     said = [f"{duration(tau)} for {goal(target)}" for target, tau in known.items()]
@@ -77,7 +77,7 @@ def _horizons(answer: Answer) -> str:
 
 
 def _of_rows(found: Sequence[Values]) -> str:
-    """Whether a row ends before the others' horizon."""
+    """Returns True if a row ends before the others' horizon."""
     common = {(each.link, each.target): each.tau for each in reversed(found)}  # the baseline's, which comes first
     differ = any(each.tau != common[each.link, each.target] for each in found)
     return "; of a row that ended before, its own end" if differ else ""
@@ -176,7 +176,7 @@ def means(answer: Answer) -> Table:
 
 
 def _horizons_on(answer: Answer, links: Sequence[str]) -> str:
-    """Those of links on which some run did not get there."""
+    """Returns the horizons of links on which some run did not get there."""
     mine = [each for each in answer.values if each.target == answer.main and each.link in links]
     known = {each.link: each.tau for each in mine if each.label == answer.baseline and isfinite(each.tau)}
     said = [f"{duration(tau)} on {link}" for link, tau in known.items()]
@@ -322,7 +322,7 @@ def tuned(answer: Answer) -> Table:
 
 
 def nulls(answer: Answer) -> Table:
-    """Whether algorithms without penalty learn exactly as the baseline does."""
+    """Returns the table that shows if algorithms without penalty learn exactly as the baseline does."""
     rows = []
     for label in dict.fromkeys(each.label for each in answer.nulls):
         mine = [each for each in answer.nulls if each.label == label]

@@ -129,7 +129,7 @@ def _importance(answer: Answer) -> Iterator[str]:
 
 
 def _of_placebos(original: str, known: Sequence[Comparison]) -> tuple[str, str]:
-    """Whether importance helps, and how that is known."""
+    """Returns what the placebos show of importance, and the reason."""
     if not known:
         return "is not known to help", "as no time of a placebo is known"
     if any(each.faster == each.label for each in known):

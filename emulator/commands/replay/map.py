@@ -121,7 +121,7 @@ def _unknown(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _assumed(cells: Sequence[Cell], source: Source) -> Iterator[str]:
-    """What --anyway has assumed, or would assume."""
+    """Returns a line on what --anyway has assumed, or would assume."""
 
     if any(each.assumed for each in cells):
         yield f"    assumed: {ASSUMPTION}"

@@ -53,7 +53,7 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
 
 
 def _means(each: Finding, target: str) -> list[float]:
-    """Those that are known of algorithms that get there, in s."""
+    """Returns the mean times, in s, of the algorithms that get there."""
     means = [times.spread["mean"] for times in each.times[target].values() if times.known]
     return [mean for mean in means if mean is not None]
 
@@ -125,7 +125,7 @@ def _some_of(names: Sequence[str]) -> str:
 
 
 def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
-    """Where replays stop being exact, where they end, and what --anyway does or did."""
+    """Yields lines on where replays stop being exact, where they end, and what --anyway does or did."""
     said = [f"{each.name}: {parting}" for each in findings for parting in each.partings]
     said += [f"{each.name}: {failure}" for each in findings for failure in each.failures]
     yield from said[:TOLD]
@@ -137,7 +137,7 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
 
 
 def _guessed(findings: Sequence[Finding]) -> Iterator[str]:
-    """What the sign before a time means, if one has it."""
+    """Returns the meaning of the sign before a time, if a time has one."""
     shown = (times for each in findings for target in goals(findings[0]) for times in each.times[target].values())
     if any(times.known and times.assumed for times in shown):
         yield f"{GUESS} assumed: {ASSUMPTION}"

@@ -104,7 +104,7 @@ def info(
 
 
 def _read(files: list[Path], format: str | None, direction: Way | None) -> tuple[list[Facts], list[str]]:
-    """What could be read, and a line for each file that could not."""
+    """Returns the traces that could be read, and a line for each file that could not."""
     found, faults = [], []
     for path in files:
         try:

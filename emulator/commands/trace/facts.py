@@ -24,7 +24,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one trace; times in s, rates in bytes/s, over steps of `step`."""
+    """The facts of one trace; times in s, rates in bytes/s, over steps of `step`."""
 
     file: str
     format: str

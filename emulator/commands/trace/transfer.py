@@ -34,11 +34,11 @@ class Transfers:
 
     @property
     def by_mean(self) -> float:
-        """What bytes over the mean rate would say."""
+        """Returns the seconds by bytes over the mean rate."""
         return self.nbytes / self.trace.mean if self.trace.mean else math.inf
 
     def quantile(self, q: float) -> float:
-        """Of those that end; nan if none does."""
+        """Returns a quantile of the transfers that end, in s; nan if none does."""
         return float(np.quantile(self.ended, q)) if self.ended else math.nan
 
     @property

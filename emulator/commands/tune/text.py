@@ -24,7 +24,7 @@ def text(scenario: Scenario, founds: results.Founds) -> str:
 
 
 def text_of_plan(scenario: Scenario, rungs: str) -> str:
-    """What would be tried."""
+    """Returns the plan of `tune --dry-run` as text."""
     assert scenario.tune
     seeds = ", ".join(map(str, scenario.tune.seeds))
     title = (
