@@ -14,7 +14,7 @@ from algorithms import option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cohort import CohortRule
-from algorithms.continual_turns import Schedule, Variant, part
+from algorithms.continual_turns import CycleSchedule, Variant, part
 from algorithms.counting.cost import sgd_traffic
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
@@ -78,11 +78,11 @@ class Continual(FedAvg):
         self.turns.check()
 
     @property
-    def turns(self) -> Schedule:
+    def turns(self) -> CycleSchedule:
         """The schedule of rounds that follows from the options."""
         literal = self.upload == "literal"
         given = (self.variant, self.personal, self.inner, self.retrain_epochs, literal, self.average, self.training)
-        return Schedule(*given)
+        return CycleSchedule(*given)
 
     @property
     def keeps_uncounted(self) -> bool:

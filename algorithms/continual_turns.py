@@ -23,7 +23,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class CycleSchedule:
     """The rounds of all cycles (An Bian 2018, Algorithms 0 to 2); see algorithms.continual.Continual for the fields."""
 
     variant: Variant

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Task(Protocol):
+class Computation(Protocol):
     """A computation that a course waits for, as local.Sgd."""
 
     @property
@@ -28,7 +28,7 @@ class Task(Protocol):
         """Returns the result, computed for this device only."""
 
 
-Course = Generator[Task, Tensors, Result]
+Course = Generator[Computation, Tensors, Result]
 
 
 def structure(model: nn.Module) -> Hashable:

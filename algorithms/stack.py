@@ -12,14 +12,14 @@ from typing import Any
 from torch import OutOfMemoryError
 
 from algorithms.algorithm import Message, Party, Reply, Tensors
-from algorithms.course import Course, Task
+from algorithms.course import Computation, Course
 from algorithms.importance import stack_importance
 from algorithms.importance.importance import BatchSquares, Summed
 from algorithms.training import stack_sgd
 from algorithms.training.local import Sgd
 
 # Tasks that are computed for many devices at once, if their `sort` is equal.
-JOINT: Mapping[type[Task], Callable[[Sequence[Any]], list[Tensors]]] = {
+JOINT: Mapping[type[Computation], Callable[[Sequence[Any]], list[Tensors]]] = {
     Sgd: stack_sgd.sgd,
     Summed: stack_importance.summed,
     BatchSquares: stack_importance.batch_squares,
@@ -40,7 +40,7 @@ def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
     replies: dict[int, Reply] = {}
     answers: Mapping[int, Tensors | None] = dict.fromkeys(range(len(courses)))  # None: the course begins
     while answers:
-        waiting: defaultdict[Any, dict[int, Task]] = defaultdict(dict)
+        waiting: defaultdict[Any, dict[int, Computation]] = defaultdict(dict)
         for k, answer in answers.items():
             try:
                 task = courses[k].send(answer)  # type: ignore[arg-type]  # what begins is sent None
@@ -51,7 +51,7 @@ def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
     return [replies[k] for k in range(len(courses))]
 
 
-def _answered(tasks: Mapping[int, Task], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
+def _answered(tasks: Mapping[int, Computation], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
     """Yields the tasks' results. An error is raised in the course of the device that has it alone too, which can name
     the device, else in the first; out-of-memory errors are raised for the whole stack."""
     these = list(tasks.values())
@@ -71,7 +71,7 @@ def _answered(tasks: Mapping[int, Task], courses: Sequence[Course[Reply]]) -> It
     yield from zip(tasks, found, strict=True)
 
 
-def _one_by_one(tasks: Mapping[int, Task], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
+def _one_by_one(tasks: Mapping[int, Computation], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
     for k, task in tasks.items():
         try:
             found = task.alone()

@@ -27,7 +27,7 @@ from torch import nn
 
 from algorithms.algorithm import Party, Phase, Tensors, Training
 from algorithms.counting.cost import PULL, SQUARES, Meter, sgd_traffic
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from algorithms.importance.batched import CHUNK
 from algorithms.importance.importance import Kind, importance
 from algorithms.models import build, cross_entropy, input_shape
@@ -51,7 +51,7 @@ class Job:
     model: str
     phase: Phase
     steps: int
-    step: Step
+    step: StepCounts
     run: Callable[[], object]
 
     @property
@@ -174,7 +174,7 @@ def fit(work: list[Job], seconds: list[float], form: Form, base: Profile) -> tup
 def calibration() -> tuple[list[Kernel], list[Job]]:
     """The jobs of `fedlapse calibrate`, to be timed in turns with ours: a shared host is not always equally fast."""
     kernels, runs = workload()
-    return kernels, [Job("calibrate", Phase("train", "batch", 1, 1), 1, Step(), run) for run in runs]
+    return kernels, [Job("calibrate", Phase("train", "batch", 1, 1), 1, StepCounts(), run) for run in runs]
 
 
 def calibrated(work: list[Job], seconds: list[float], profile: Profile) -> list[float]:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from algorithms.algorithm import Phase
 from algorithms.counting.cost import Meter, sgd_traffic
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from algorithms.models import build, cross_entropy, input_shape
 from benchmarks import compute
 from benchmarks.compute import Job
@@ -97,7 +97,7 @@ def celeba() -> nn.Module:
 
 
 @cache
-def flash_steps() -> dict[str, Step]:
+def flash_steps() -> dict[str, StepCounts]:
     """FLASH's networks as its code has them; Reddit's vocabulary is not in the code: 10,000, as LEAF's script says."""
     text = torch.int64
     return {
@@ -114,7 +114,7 @@ def step(
     batch: int,
     dtype: torch.dtype = torch.float32,
     targets: tuple[int, ...] = (),
-) -> Step:
+) -> StepCounts:
     traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
     meter = Meter(model, shape, cross_entropy, dtype, targets)
     return replace(meter.step(Phase("train", "batch", batch, batch, traffic=traffic)), **NOT_KNOWN)
@@ -123,13 +123,13 @@ def step(
 # ---- fits
 
 
-def predicted(step: Step, speeds: Sequence[float], base: Profile) -> float:
+def predicted(step: StepCounts, speeds: Sequence[float], base: Profile) -> float:
     """Seconds at these FLOP/s by class (convolution, dense, recurrent), with bandwidth and overheads of `base`."""
     profile = replace(base, **dict(zip(SPEEDS, map(float, speeds), strict=True)))
     return Device("predicted", profile).seconds(step, 1)
 
 
-def one_speed(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:
+def one_speed(cells: Sequence[tuple[StepCounts, float]], base: Profile) -> list[float]:
     """The speed with the least squares of log(predicted / measured), for all classes."""
 
     def residuals(log: np.ndarray) -> list[float]:
@@ -139,7 +139,7 @@ def one_speed(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]
     return [float(np.exp(least_squares(residuals, [np.log(1e9)]).x[0]))] * CLASSES
 
 
-def by_class(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:
+def by_class(cells: Sequence[tuple[StepCounts, float]], base: Profile) -> list[float]:
     """A speed per class with the least squares of log(predicted / measured), drawn to their geometric mean by LIKE."""
 
     def residuals(logs: np.ndarray) -> list[float]:
@@ -149,20 +149,20 @@ def by_class(cells: Sequence[tuple[Step, float]], base: Profile) -> list[float]:
     return [float(speed) for speed in np.exp(least_squares(residuals, [np.log(1e9)] * CLASSES).x)]
 
 
-Fit = Callable[[Sequence[tuple[Step, float]], Profile], list[float]]
+Fit = Callable[[Sequence[tuple[StepCounts, float]], Profile], list[float]]
 
 
-def left_out(names: Sequence[str], steps: dict[str, Step], fit: Fit) -> dict[str, list[float]]:
+def left_out(names: Sequence[str], steps: dict[str, StepCounts], fit: Fit) -> dict[str, list[float]]:
     """Network -> relative error on each phone, when the speeds come from the phone's other networks."""
     return {name: errors(name, [other for other in names if other != name], steps, fit) for name in names}
 
 
-def fitted(names: Sequence[str], steps: dict[str, Step], fit: Fit) -> dict[str, list[float]]:
+def fitted(names: Sequence[str], steps: dict[str, StepCounts], fit: Fit) -> dict[str, list[float]]:
     """Network -> relative error on each phone, when the speeds come from all of the phone's networks."""
     return {name: errors(name, names, steps, fit) for name in names}
 
 
-def errors(name: str, known: Sequence[str], steps: dict[str, Step], fit: Fit) -> list[float]:
+def errors(name: str, known: Sequence[str], steps: dict[str, StepCounts], fit: Fit) -> list[float]:
     found = []
     for phone, like in enumerate(PHONES.values()):
         base = profiles()[like]
@@ -184,7 +184,7 @@ def _on(profile: Profile, work: Sequence[Job], seconds: Sequence[float]) -> list
     return [compute.on(profile, job) / took - 1 for job, took in zip(work, seconds, strict=True)]
 
 
-def phone_speeds(steps: dict[str, Step]) -> dict[str, tuple[float, list[float]]]:
+def phone_speeds(steps: dict[str, StepCounts]) -> dict[str, tuple[float, list[float]]]:
     """Phone -> its one speed, and those by class, from all of its cells: what profiles.csv says."""
     found = {}
     for phone, (name, like) in enumerate(PHONES.items()):
@@ -205,7 +205,7 @@ def percent(values: Sequence[float]) -> list[str]:
     return [f"{value:+.0%}" for value in values]
 
 
-def flash_text(steps: dict[str, Step]) -> str:
+def flash_text(steps: dict[str, StepCounts]) -> str:
     costs = []
     for name, step in steps.items():
         flops = [f"{each / 1e6:.0f}" for each in (step.conv, step.dense, step.recurrent)]
@@ -223,7 +223,7 @@ def flash_text(steps: dict[str, Step]) -> str:
     return "\n\n".join(parts)
 
 
-def error_table(names: Sequence[str], steps: dict[str, Step]) -> str:
+def error_table(names: Sequence[str], steps: dict[str, StepCounts]) -> str:
     """Errors of both forms, left out and fitted, with their medians."""
     forms: list[tuple[str, dict[str, list[float]]]] = [
         ("left out, one speed", left_out(names, steps, one_speed)),

@@ -31,7 +31,7 @@ from emulator.compute.executors import Inline
 from emulator.compute.garbage import let_stay
 from emulator.conversation.rounds import RoundRules
 from emulator.lab.guarded import Guarded
-from emulator.lab.lab import Lab, Split
+from emulator.lab.lab import Division, Lab
 from emulator.messages.store import Store
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
@@ -97,7 +97,7 @@ def lab_of(fleet: int) -> Lab:
     return Lab(
         model="two-weights",
         dataset=Dataset("nothing", x, y, x, y, classes=1),
-        splits={1: Split(shards, shards, shards, one)},
+        splits={1: Division(shards, shards, shards, one)},
         algorithms={"nothing": Guarded("nothing", Nothing(Training(epochs=1, batch=32, lr=0.1)))},
         fleet={name: Device(name, kinds[k % len(kinds)]) for k, name in enumerate(names)},
         links={name: LINKS[k % len(LINKS)] for k, name in enumerate(names)},

@@ -27,7 +27,7 @@ from network.links.ramp import Ramp
 from network.links.rate import Constant
 from network.links.tcp import Congestion, Tcp, Way, passage
 from network.links.trace import Floats, Trace
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from network.sharing.fluid import Fluid
 from network.windows.crowd import compile_all
 from network.windows.windows import Windows
@@ -65,7 +65,7 @@ class Churn:
     With slow start each begins with ten segments, and round trips from 10 to 200 ms are its weight.
     """
 
-    def __init__(self, flows: int, shared: dict[str, Shared] | None = None, slow_start: bool = False) -> None:
+    def __init__(self, flows: int, shared: dict[str, SharedLink] | None = None, slow_start: bool = False) -> None:
         self.count, self.slow_start = 0, slow_start
         draws = np.random.default_rng(flows)
         self.draws = draws.uniform((1e6, 1e5, 0.01), (1e7, 1e7, 0.2), (2**14, 3)).tolist()  # bytes, bytes/s, s
@@ -97,7 +97,7 @@ class Homes:
         draws = np.random.default_rng(flows)
         self.draws = draws.uniform((1e6, 1e5), (1e7, 1e7), (2**14, 2)).tolist()  # bytes, bytes/s
         self.radios = draws.uniform(1e6, 1e7, flows).tolist()  # bytes/s
-        homes = {f"home {k}": Shared(1.0, airtime=True) for k in range(math.ceil(flows / 4))}
+        homes = {f"home {k}": SharedLink(1.0, airtime=True) for k in range(math.ceil(flows / 4))}
         self.fluid = Fluid(0.6e6 * flows, homes, (0.15e6 * flows, homes))
         for device in range(flows):
             self.open(device)
@@ -122,9 +122,9 @@ def play(churn: Churn | Homes, events: int) -> float:
     return (time.process_time() - began) / done
 
 
-def access_points(flows: int) -> dict[str, Shared]:
+def access_points(flows: int) -> dict[str, SharedLink]:
     """One for every 20 flows, of 0.8 to 1.25 times what the root has for them: some are full now and then."""
-    return {f"point {k}": Shared((0.8 + k % 10 / 20) * 20 * 0.5e6) for k in range(max(1, flows // 20))}
+    return {f"point {k}": SharedLink((0.8 + k % 10 / 20) * 20 * 0.5e6) for k in range(max(1, flows // 20))}
 
 
 def trace(seed: int) -> Trace:

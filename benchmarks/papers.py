@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import typer
 
 from emulator.results import units
-from emulator.results.papers import AGREEMENTS, Step, steps
+from emulator.results.papers import AGREEMENTS, Lead, steps
 from emulator.results.units import Unit
 from scenarios.load import load, shipped
 
@@ -183,7 +183,7 @@ def _setting(name: str, found: Mapping[str, Any], twins: Sequence[str]) -> Itera
         yield from _table(("beside the baseline", "", "where", "published", "ours", ""), rows)
 
 
-def _row(step: Step) -> Sequence[str]:
+def _row(step: Lead) -> Sequence[str]:
     unit = Unit("", 1.0, 2 if step.ratio else 3)
     theirs = f"{step.theirs:.2f}x" if step.ratio else f"{step.theirs:+.3f}"
     ours = units.spread(step.ours, unit)

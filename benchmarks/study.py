@@ -22,12 +22,12 @@ from typing import Annotated
 
 import typer
 
+from emulator.analysis.protocol import ranked
+from emulator.analysis.reading import READ
 from emulator.record.targets import Target
 from emulator.report.studied import png, times_of
 from emulator.results.restricted import Timed
 from emulator.results.times import Values
-from emulator.studies.protocol import ranked
-from emulator.studies.reading import READ
 from emulator.wording.markup import escaped
 from scenarios.load import load
 

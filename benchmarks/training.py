@@ -39,7 +39,7 @@ from emulator.compute.garbage import let_stay
 from emulator.compute.remembering import remembering
 from emulator.conversation.rounds import RoundRules
 from emulator.lab import stacking
-from emulator.lab.lab import Lab, Split
+from emulator.lab.lab import Division, Lab
 from emulator.ledger.ledger import Ledger
 from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
@@ -108,7 +108,7 @@ def lab_of(shape: Shape, tests: int = TESTS) -> Lab:
     return Lab(
         model=shape.model,
         dataset=data,
-        splits={RUN.seed: Split(_whole(train), _whole(validation), _whole(shards), np.arange(min(len(x), 64)))},
+        splits={RUN.seed: Division(_whole(train), _whole(validation), _whole(shards), np.arange(min(len(x), 64)))},
         algorithms={RUN.label: FedAvg(shape.training)},
         fleet={name: Device(name, profiles()["pi-4"]) for name in names},
         links=dict.fromkeys(names, Link.of(5, 20, 30)),

@@ -213,11 +213,11 @@ def replay(
     as in `compare`, whose devices, links and server are taken.  Raises as `compare`.
     """
     with _call(ValueError, computes=bool(options.get("train"))):
-        from emulator.sessions.replay_runs import Links, Recorded, Replaying
+        from emulator.sessions.replay_runs import ReplayChoice, Replaying, ReplayLinks
         from emulator.sessions.replay_runs import replay as replayed
 
         _sound(Path(run))
-        links, recorded, replaying = options_of({**options, "run": run}, Links, Recorded, Replaying)
+        links, recorded, replaying = options_of({**options, "run": run}, ReplayLinks, ReplayChoice, Replaying)
         found = replayed(links, recorded, replaying, events=events, out=_path(out), force=force, fleet=_fleet(fleet))
         _whole(found.played)
         return found.plain
@@ -232,10 +232,10 @@ def map_(
     """
     with _call(ValueError, computes=bool(options.get("train"))):
         from emulator.sessions.mapping import Ranges, draw
-        from emulator.sessions.replay_runs import Recorded, Replaying
+        from emulator.sessions.replay_runs import ReplayChoice, Replaying
 
         _sound(Path(run))
-        ranges, recorded, replaying = options_of({**options, "run": run}, Ranges, Recorded, Replaying)
+        ranges, recorded, replaying = options_of({**options, "run": run}, Ranges, ReplayChoice, Replaying)
         found = draw(ranges, recorded, replaying, target=target, out=_path(out), fleet=_fleet(fleet))
         _whole(found.played)
         drawn: dict[str, Any] = json.loads(found.text)
@@ -253,10 +253,10 @@ def audit(*runs: Folder) -> dict[str, dict[str, Any]]:
 def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folder | None = None) -> Path:
     """Writes rounds, events, transfers and devices as a table each; returns their folder.  Raises Error."""
     with _call(ValueError, computes=False):
-        from emulator.sessions.exporting import Form, exported
+        from emulator.sessions.exporting import ExportFormat, exported
 
         _sound(Path(run))
-        return exported(Path(run), Form(format), _path(out))
+        return exported(Path(run), ExportFormat(format), _path(out))
 
 
 @contextmanager

@@ -73,7 +73,7 @@ class Loaded:
         )
 
     @property
-    def rounds(self) -> list[records.Round]:
+    def rounds(self) -> list[records.RoundRow]:
         return self._records("rounds")
 
     @property
@@ -81,11 +81,11 @@ class Loaded:
         return self._records("events")
 
     @property
-    def transfers(self) -> list[records.Transfer]:
+    def transfers(self) -> list[records.TransferRow]:
         return self._records("transfers")
 
     @property
-    def devices(self) -> list[records.Device]:
+    def devices(self) -> list[records.DeviceRow]:
         return self._records("devices")
 
     def _records(self, table: Table) -> list[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from algorithms.algorithm import Phase
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from benchmarks import compute, devices
 from benchmarks.compute import Job
 from benchmarks.devices import (
@@ -25,7 +25,11 @@ from benchmarks.devices import (
 from devices.device import profiles
 
 BASE = profiles()["phone-mid"]
-STEPS = {"a": Step(1e9, 1e6, conv=1e9), "b": Step(12e8, 2e6, conv=2e8), "c": Step(1e9, 1e6, recurrent=8e8)}
+STEPS = {
+    "a": StepCounts(1e9, 1e6, conv=1e9),
+    "b": StepCounts(12e8, 2e6, conv=2e8),
+    "c": StepCounts(1e9, 1e6, recurrent=8e8),
+}
 
 
 def test_one_speed_is_found_again() -> None:

@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from benchmarks import fidelity_rounds
 from benchmarks.fidelity_rounds import Finding, as_trained, calibrated, mean_seconds, missed, predict, slowed, training
 from benchmarks.testbed import namespaces, page, quota
@@ -38,7 +38,7 @@ def test_half_as_fast_takes_twice_as_long() -> None:
     slow = slowed(fast, "slow", 2.0)
     assert slow.overhead_s == 2 * fast.overhead_s
     started = replace(fast, operator_s=1e-5, convolution_s=1e-4)
-    step = Step(1e9, 1e6, 1e8, 0.0, 5.0, 30.0, 4.0)
+    step = StepCounts(1e9, 1e6, 1e8, 0.0, 5.0, 30.0, 4.0)
     as_it_is, halved = (Device("a", profile).seconds(step, 3) for profile in (started, slowed(started, "slow", 2.0)))
     assert halved == pytest.approx(2 * as_it_is)
     assert slow.flops_per_s * 2 == fast.flops_per_s

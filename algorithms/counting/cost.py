@@ -25,7 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from algorithms.algorithm import Loss, Phase, matches
 from algorithms.counting.flops import counter
 from algorithms.counting.operators import kinds, watched
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from algorithms.importance.batched import chunk_sums
 from algorithms.importance.gradients import alone
 from algorithms.training.as_built import remember, restore
@@ -116,7 +116,7 @@ class Meter:
         self.trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.input_shape, self.target_shape = tuple(input_shape), tuple(target_shape)
         self.loss, self.dtype = loss, dtype
-        self.counts: dict[tuple[str, int, str], Step] = {}
+        self.counts: dict[tuple[str, int, str], StepCounts] = {}
 
     def steps(self, phase: Phase) -> int:
         """Returns the number of batches in all passes of the phase; 1 if it has no examples but moves something, as
@@ -140,7 +140,7 @@ class Meter:
         _check(phase)
         return sum((examples * self._flops(order, phase) for order, examples in self._passes(phase)), 0.0)
 
-    def step(self, phase: Phase) -> Step:
+    def step(self, phase: Phase) -> StepCounts:
         """Returns the counts of a mean step; the last batch of a pass may be shorter.
 
         Its floats are weights, activations and their gradients, and the declared traffic; its operators are those
@@ -158,7 +158,7 @@ class Meter:
             twice = self._count(order, 2 * phase.batch, phase.backward)
             grown.append(whole.towards(twice, examples / steps / phase.batch - 1))
             floats += grown[-1].floats
-        return Step(
+        return StepCounts(
             self.flops(phase) / steps,
             floats,
             conv / steps,
@@ -183,20 +183,20 @@ class Meter:
             )
         return count.flops / phase.batch
 
-    def _count(self, order: str, batch: int, backward: str) -> Step:
+    def _count(self, order: str, batch: int, backward: str) -> StepCounts:
         if order in PROPORTIONAL and batch > 1:
             few, more = (self._known(order, size, backward) for size in TWO_SIZES)
             return few.towards(more, (batch - TWO_SIZES[0]) / (TWO_SIZES[1] - TWO_SIZES[0]))
         return self._known(order, batch, backward)
 
-    def _known(self, order: str, batch: int, backward: str) -> Step:
+    def _known(self, order: str, batch: int, backward: str) -> StepCounts:
         key = (order, batch, backward)
         if key not in self.counts:
             with TURN:  # torch's counter sees whatever any thread computes
                 self.counts[key] = self._measured(order, batch, backward)
         return self.counts[key]
 
-    def _measured(self, order: str, batch: int, backward: str) -> Step:
+    def _measured(self, order: str, batch: int, backward: str) -> StepCounts:
         if order == "each_label":  # once for each label that the model knows; each adds to the sums
             each, labels = self._count("each", batch, backward), self._labels()
             sums = SQUARES * sum(parameter.numel() for parameter in self._chosen(backward))
@@ -209,7 +209,7 @@ class Meter:
             return replace(counted, operators=3 * once.operators, convolutions=3 * once.convolutions)
         return counted
 
-    def _run(self, order: str, batch: int, backward: str) -> Step:
+    def _run(self, order: str, batch: int, backward: str) -> StepCounts:
         restore(self.model)
         seeded(0)  # a network that leaves out layers at random has one price
         chosen = [] if order == "forward" else self._chosen(backward)
@@ -228,7 +228,7 @@ class Meter:
             return self._run("whole", batch, backward)
         conv, recurrent = kinds(self.model, flops.get_flop_counts())
         started = seen.positions, moved.operators, moved.convolutions
-        return Step(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
+        return StepCounts(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
 
     @shapes()
     @torch.no_grad()

@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 
 
 @dataclass(frozen=True)
-class Step:
+class StepCounts:
     """The counts of one training step. Starting an operator costs time whatever its size (operators.py)."""
 
     flops: float = 0.0
@@ -22,10 +22,10 @@ class Step:
         """FLOPs of matrix products outside of recurrent layers."""
         return self.flops - self.conv - self.recurrent
 
-    def times(self, n: float) -> Step:
+    def times(self, n: float) -> StepCounts:
         """Returns the counts of `n` such steps."""
-        return Step(*(n * value for value in astuple(self)))
+        return StepCounts(*(n * value for value in astuple(self)))
 
-    def towards(self, other: Step, share: float) -> Step:
+    def towards(self, other: StepCounts, share: float) -> StepCounts:
         """Returns the point at `share` of the way to another; above 1 it lies beyond."""
-        return Step(*(a + (b - a) * share for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return StepCounts(*(a + (b - a) * share for a, b in zip(astuple(self), astuple(other), strict=True)))

@@ -20,7 +20,7 @@ from benchmarks.testbed import namespaces
 from benchmarks.testbed.bench import relayed
 from benchmarks.testbed.namespaces import LEFT, RIGHT, End, Pair
 from emulator.lab.lab import Lab
-from network.sharing.flow import Shared, as_rate
+from network.sharing.flow import SharedLink, as_rate
 
 BURST = 3_000  # bytes of htb: two packets, as messages of different sizes should meet the same rate
 QUEUE = 1_000_000  # bytes, where the scenario names no buffer, and before the relay: nothing waits there
@@ -99,7 +99,7 @@ def _branch(lab: Lab, point: str, number: int, core: str, placed: Mapping[str, s
         _route(placed[name], "default", above)
 
 
-def _rate(shared: Shared) -> float:
+def _rate(shared: SharedLink) -> float:
     return as_rate(shared.capacity).peak
 
 

@@ -31,7 +31,7 @@ class User(NamedTuple):
     y: list[Any]
 
 
-class Part(NamedTuple):
+class LeafExamples(NamedTuple):
     """The examples of a folder, their users numbered."""
 
     x: NDArray[Any]  # (n, *shape)
@@ -168,7 +168,7 @@ def femnist(root: Path, digits: bool = False, writers: int | None = None) -> Dat
 
     own = part_of(train, owners, writers, read, MOST, "pixels")
     if test is None:
-        kept, held = (Part(*(values[rows] for values in own)) for rows in tenths(own.owner))
+        kept, held = (LeafExamples(*(values[rows] for values in own)) for rows in tenths(own.owner))
     else:
         kept, held = own, part_of(test, owners, writers, read, MOST, "pixels")
     classes = DIGITS if digits else CLASSES
@@ -195,7 +195,7 @@ def part_of(
     limit: int,
     what: str,
     counted: bool = True,
-) -> Part:
+) -> LeafExamples:
     """Returns the examples of a folder's files; users who are new are added to `owners`, up to `most` of them.
 
     Raises ValueError, naming the folder and user, if there is no example, for more than `limit` numbers, called `what`,
@@ -223,7 +223,7 @@ def part_of(
         numbers.append(np.full(len(y), owners.setdefault(user.name, len(owners)), np.int64))
     if not count:
         raise ValueError(f"{folder}: no examples in its files; there must be 1 at least")
-    return Part(np.concatenate(xs), np.concatenate(ys), np.concatenate(numbers))
+    return LeafExamples(np.concatenate(xs), np.concatenate(ys), np.concatenate(numbers))
 
 
 def _arrays(user: User) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

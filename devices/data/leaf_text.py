@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devices.data.dataset import UNLABELLED, Dataset
-from devices.data.leaf import Part, Read, User, part_of
+from devices.data.leaf import LeafExamples, Read, User, part_of
 from devices.data.packed import absent
 from devices.data.token_windows import UNKNOWN, only_known, renumbered
 
@@ -71,7 +71,7 @@ def leaf_reddit(root: Path, words: int = 10_000, people: int | None = None) -> D
     counts = np.bincount(train.x.ravel(), minlength=len(seen))
     counts[seen[PADDING]] = 0
     numbers = renumbered(counts, list(seen), words)
-    train, test = (_labelled(Part(numbers[x], only_known(numbers[y]), owner)) for x, y, owner in (train, test))
+    train, test = (_labelled(LeafExamples(numbers[x], only_known(numbers[y]), owner)) for x, y, owner in (train, test))
     return _dataset("leaf_reddit", owners, train, test, int(numbers.max()) + 1)
 
 
@@ -92,14 +92,14 @@ def _rows(rows: list[list[int]]) -> Rows:
     return np.array(rows, np.int32)
 
 
-def _labelled(part: Part) -> Part:
+def _labelled(part: LeafExamples) -> LeafExamples:
     keep = (part.y != UNLABELLED).any(axis=1)
-    return Part(part.x[keep], part.y[keep], part.owner[keep])
+    return LeafExamples(part.x[keep], part.y[keep], part.owner[keep])
 
 
 def _parts(
     root: Path, places: Sequence[str], what: str, most: int | None, read: Read, counted: bool = True
-) -> tuple[dict[str, int], Part, Part]:
+) -> tuple[dict[str, int], LeafExamples, LeafExamples]:
     """Returns the numbers of the first `most` users of train, and the examples of train and test."""
     if most is not None and most < 1:
         raise ValueError(f"{most} users are asked for; it must be 1 or more")
@@ -111,6 +111,6 @@ def _parts(
     raise absent(f"LEAF's folders train and test of {what} (*.json)", root, places, fetched=False)
 
 
-def _dataset(name: str, owners: dict[str, int], train: Part, test: Part, classes: int) -> Dataset:
+def _dataset(name: str, owners: dict[str, int], train: LeafExamples, test: LeafExamples, classes: int) -> Dataset:
     arrays = (train.x, train.y, test.x, test.y)
     return Dataset(name, *arrays, classes, tuple(owners), train.owner, test.owner)

@@ -25,7 +25,7 @@ from typing import Any
 from emulator.audit.event_laws import Timeline, near
 from emulator.audit.format import PARTS, USES, Row, malformed, misformed
 from emulator.audit.seal_laws import ends, of_run
-from emulator.audit.timeline import Event, Round, Stretch, Visit
+from emulator.audit.timeline import AuditedRound, Event, Stretch, Visit
 from emulator.audit.whole_record import slack
 from emulator.record.record import FILES, read_lines
 from emulator.record.seal import read_seal
@@ -122,7 +122,7 @@ def _judge(rows: list[Row], timeline: Timeline) -> Iterator[str]:
         before = row["time_s"]
 
 
-def _row(row: Row, before: float | None, rounds: Mapping[int, Round]) -> Iterator[tuple[str, str]]:
+def _row(row: Row, before: float | None, rounds: Mapping[int, AuditedRound]) -> Iterator[tuple[str, str]]:
     round = rounds.get(row["round"])
     if round is None or round.stamp is None:
         yield "rows", f"there is a row of round {row['round']}, but the events do not end that round"
@@ -142,7 +142,7 @@ def _row(row: Row, before: float | None, rounds: Mapping[int, Round]) -> Iterato
     yield from (("rows", what) for what in _critical(row, before, round))
 
 
-def _numbers(row: Row, round: Round) -> Iterator[str]:
+def _numbers(row: Row, round: AuditedRound) -> Iterator[str]:
     refused = sum(visit.refused for visit in round.visits.values())
     told = {"asked": len(round.visits), "counted": len(round.counted), "refused": refused, "failed": round.failed}
     told["wasted_bytes"] = sum(
@@ -170,7 +170,7 @@ def _numbers(row: Row, round: Round) -> Iterator[str]:
     yield from _seconds(row, round)
 
 
-def _seconds(row: Row, round: Round) -> Iterator[str]:
+def _seconds(row: Row, round: AuditedRound) -> Iterator[str]:
     """Checks the seconds and joules of all devices asked, from the opening to the close or to a later last end."""
     said, spent = row["seconds"], round.spent()
     for what, keys in (("seconds.devices", said["devices"]), ("joules", row["joules"]), ("watts", row["watts"])):
@@ -197,7 +197,7 @@ def _joules(name: str, row: Row, seconds: list[float]) -> Iterator[str]:
         yield f"joules of {name!r} are {joules}, but {watts} W in {seconds} s make {due}"
 
 
-def _bytes(round: Round) -> dict[str, dict[str, int]]:
+def _bytes(round: AuditedRound) -> dict[str, dict[str, int]]:
     sums: dict[str, Counter[str]] = {"down": Counter(), "up": Counter()}
     for visit in round.visits.values():
         for way in sums:
@@ -212,7 +212,7 @@ def _without_zeros(sums: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str,
     return {way: {kind: size for kind, size in sorted(sizes.items()) if size} for way, sizes in sums.items()}
 
 
-def _critical(row: Row, before: float | None, round: Round) -> Iterator[str]:
+def _critical(row: Row, before: float | None, round: AuditedRound) -> Iterator[str]:
     """Checks that the parts of the critical path agree with the events, and last as long as the round together."""
     path = row["critical"]
     closer = round.counted[-1] if round.counted else None
@@ -243,7 +243,7 @@ def _length(row: Row, before: float | None) -> Iterator[str]:
         yield f"critical.wait_s is {wait}, but the other parts leave {due} s of the round"
 
 
-def _parts(visit: Visit, round: Round) -> dict[str, dict[str, float]]:
+def _parts(visit: Visit, round: AuditedRound) -> dict[str, dict[str, float]]:
     server: Counter[str] = Counter()
     for stretch in round.server.values():
         server.update(stretch.start.body["seconds"])

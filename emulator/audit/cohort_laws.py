@@ -15,25 +15,25 @@ import numpy as np
 
 from emulator.audit.expected import Declared
 from emulator.audit.stragglers import over
-from emulator.audit.timeline import Event, Round
+from emulator.audit.timeline import AuditedRound, Event
 from emulator.audit.whole_record import Fault
-from emulator.record.run import Facts
+from emulator.record.run import AlgorithmFacts
 from scenarios.builders.roster import EACH, all_names
 
 
-def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
+def faults(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
     """Checks the cohorts of all rounds."""
-    asked_by: dict[str, Round] = {}
+    asked_by: dict[str, AuditedRound] = {}
     since = 0.0
     for round in rounds.values():
-        for what in _asked(Opening(declared, round.open, since, asked_by)):
+        for what in _asked(FleetState(declared, round.open, since, asked_by)):
             yield "scenario", round.open, what
         asked_by |= dict.fromkeys(round.visits, round)
         since = round.stamp.t if round.stamp else since
 
 
 @dataclass(frozen=True)
-class Opening:
+class FleetState:
     """The state of the fleet as a round opens.
 
     A record does not tell everything: an event due at the instant of the opening may come before or after it, and over
@@ -43,7 +43,7 @@ class Opening:
     declared: Declared
     line: Event
     since: float  # the time at which the round before it was over
-    asked_by: Mapping[str, Round]  # by device: the last earlier round that asked it
+    asked_by: Mapping[str, AuditedRound]  # by device: the last earlier round that asked it
 
     def free(self, name: str) -> bool | None:
         """True if a device is online and idle; None if the record does not tell."""
@@ -73,7 +73,7 @@ class Opening:
             unsure = visit.last.number > before.close.number
         return None if unsure else True
 
-    def choice(self, facts: Facts, doubted: bool) -> Sequence[str]:
+    def choice(self, facts: AlgorithmFacts, doubted: bool) -> Sequence[str]:
         """The devices from which the round chooses, sorted.  `doubted`: devices in doubt count as free.
 
         In a large fleet some of the free devices stand for all: the first in an order that the seed draws.
@@ -99,7 +99,7 @@ class Opening:
         return int.from_bytes(hashlib.sha256(coded).digest()[:8], "big") >> 1
 
 
-def _asked(opening: Opening) -> Iterator[str]:
+def _asked(opening: FleetState) -> Iterator[str]:
     facts, asked = opening.declared.facts, list(opening.line.body["asked"])
     strange = [name for name in asked if opening.free(name) is False]  # I7 reports a busy device
     if strange:
@@ -110,7 +110,7 @@ def _asked(opening: Opening) -> Iterator[str]:
         yield from _chosen(opening, facts, asked)
 
 
-def _drawn(opening: Opening, facts: Facts, asked: Sequence[str]) -> Iterator[str]:
+def _drawn(opening: FleetState, facts: AlgorithmFacts, asked: Sequence[str]) -> Iterator[str]:
     if "idle" in opening.line.body:
         yield "open has 'idle', but by run.json the algorithm has no rule of its own for whom it asks"
     count, least = opening.declared.asked, opening.choice(facts, doubted=False)
@@ -134,7 +134,7 @@ def _draw(names: Sequence[str], count: int, root: int) -> list[str]:
     return [names[place] for place in sorted(places)]
 
 
-def _chosen(opening: Opening, facts: Facts, asked: Sequence[str]) -> Iterator[str]:
+def _chosen(opening: FleetState, facts: AlgorithmFacts, asked: Sequence[str]) -> Iterator[str]:
     """Checks a cohort by the algorithm's own rule: at most `ask` devices, or all, of those in the digest `idle`."""
     count, said = opening.declared.asked, opening.line.body.get("idle")
     least, most = (opening.choice(facts, doubted) for doubted in (False, True))

@@ -9,7 +9,7 @@ from itertools import chain
 
 from emulator.audit import whole_record
 from emulator.audit.stragglers import faults as after_the_close
-from emulator.audit.timeline import Event, Round, Stretch, Visit, losses
+from emulator.audit.timeline import AuditedRound, Event, Stretch, Visit, losses
 from emulator.audit.whole_record import slack
 
 AFTER: dict[str, str | None] = {  # event -> the event before it in a device-round
@@ -30,12 +30,12 @@ class Timeline:
     """The rounds of a record, put together line by line; `faults` has a sentence for each broken law."""
 
     def __init__(self) -> None:
-        self.rounds: dict[int, Round] = {}
+        self.rounds: dict[int, AuditedRound] = {}
         self.faults: list[str] = []
         self.latest: Event | None = None
         self.serving: Stretch | None = None  # the server's present work
         self.rates: dict[str, float] = {}  # FLOP/s by device; the server's under ""
-        self.back: list[tuple[Event, Round, Visit, Event | None]] = []  # returns at this instant, and what each had cut
+        self.back: list[tuple[Event, AuditedRound, Visit, Event | None]] = []  # returns at this instant; what each cut
         self.acknowledged: dict[str, int] = {}  # device -> its last counted round
         self.model: str | None = None  # digest; None if a broken record leaves it open
 
@@ -76,10 +76,10 @@ class Timeline:
         if len(set(asked)) < len(asked):
             self.fault("I1", line, f"asks a device twice: {asked}")
         if line.round not in self.rounds:
-            self.rounds[line.round] = Round(line, {name: Visit() for name in asked})
+            self.rounds[line.round] = AuditedRound(line, {name: Visit() for name in asked})
             self.model = line.body["model"]
 
-    def _close(self, line: Event, round: Round) -> None:
+    def _close(self, line: Event, round: AuditedRound) -> None:
         if round.close:
             self.fault("rounds", line, f"closes again; line {round.close.number} closed it")
             return
@@ -102,7 +102,7 @@ class Timeline:
         elif "compute" not in visit.did:
             self.fault("I2", line, f"counts {name!r}, which has computed nothing")
 
-    def _reason(self, line: Event, round: Round) -> None:
+    def _reason(self, line: Event, round: AuditedRound) -> None:
         reason, asked = line.body["reason"], len(round.visits)
         heard = len(round.counted) + sum(visit.refused for visit in round.visits.values())
         least, most = (heard + lost for lost in round.lost)
@@ -118,7 +118,7 @@ class Timeline:
             if cut and cut.number < arrived:
                 self.fault("I7", cut, f"cut by a close whose last counted reply came later, in line {arrived}")
 
-    def _server(self, line: Event, round: Round) -> None:
+    def _server(self, line: Event, round: AuditedRound) -> None:
         what, starts = line.body["what"], line.event == "server.start"
         if not starts:
             self._served(line, round, what)
@@ -144,7 +144,7 @@ class Timeline:
         self._roofline(line)
         self.serving = round.server[what] = Stretch(line)
 
-    def _served(self, line: Event, round: Round, what: str) -> None:
+    def _served(self, line: Event, round: AuditedRound, what: str) -> None:
         stretch, model = self.serving, line.body["model"]
         if stretch is None or (stretch.start.round, stretch.start.body["what"]) != (line.round, what):
             self.fault("I6", line, f"the server ends a {what} that it was not doing")
@@ -157,7 +157,7 @@ class Timeline:
         elif model != self.model:
             self.fault("I8", line, f"the request leaves model {model}, but the round opened with {self.model}")
 
-    def _presence(self, line: Event, round: Round, visit: Visit) -> None:
+    def _presence(self, line: Event, round: AuditedRound, visit: Visit) -> None:
         if round.close and visit.over:
             self.fault("I7", line, f"{line.event} after the close, of a device that had nothing more to do")
         if visit.off == (line.event == "off"):
@@ -180,7 +180,7 @@ class Timeline:
                 self.fault("I7", line, f"is back, but does not go on with what line {before.number} has put off")
         self.back.clear()
 
-    def _work(self, line: Event, round: Round, visit: Visit) -> None:
+    def _work(self, line: Event, round: AuditedRound, visit: Visit) -> None:
         before = visit.last.event if visit.last else None
         phase, _, step = line.event.partition(".")
         cut = visit.did.get(phase)
@@ -235,7 +235,7 @@ class Timeline:
         if line.body.get("jitter") != before.start.body.get("jitter"):
             self.fault("I6", line, f"goes on with another jitter than that of line {before.start.number}")
 
-    def _starts(self, line: Event, round: Round, phase: str) -> None:
+    def _starts(self, line: Event, round: AuditedRound, phase: str) -> None:
         if line.body.get("from"):
             self.fault("I5", line, f"begins with byte {line.body['from']}, but nothing of it was sent before")
         reply = line.body.get("reply_to")

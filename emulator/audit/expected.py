@@ -15,7 +15,7 @@ from typing import Any
 from devices.device import Device
 from emulator.record.folders import REPLAY
 from emulator.record.record import read_lines
-from emulator.record.run import Facts, read_run
+from emulator.record.run import AlgorithmFacts, read_run
 from emulator.record.work import Works
 from network.foreign_files import unique
 from network.links.link import Link
@@ -40,7 +40,7 @@ class Declared:
     server_link: Link
     works: Works  # the declared work, by the record
     seed: int  # of the run
-    facts: Facts  # about the algorithm, by run.json
+    facts: AlgorithmFacts  # about the algorithm, by run.json
     virtual: bool  # True: events happen when they are due; False: they may be late, never early
 
     @property

@@ -13,14 +13,14 @@ LARGEST = 1e100  # a larger number is nonsense, and sums of it may overflow
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """A test for values, and words for the values that pass it."""
 
     fits: Fits
     words: str
 
-    def __or__(self, other: Kind) -> Kind:
-        return Kind(lambda value: self.fits(value) or other.fits(value), f"{self.words} or {other.words}")
+    def __or__(self, other: ValueKind) -> ValueKind:
+        return ValueKind(lambda value: self.fits(value) or other.fits(value), f"{self.words} or {other.words}")
 
 
 def _is_number(value: object) -> bool:
@@ -31,29 +31,29 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _one_of(*words: str) -> Kind:
-    return Kind(lambda value: isinstance(value, str) and value in words, " | ".join(words))
+def _one_of(*words: str) -> ValueKind:
+    return ValueKind(lambda value: isinstance(value, str) and value in words, " | ".join(words))
 
 
-def _each(kind: Kind) -> Kind:
+def _each(kind: ValueKind) -> ValueKind:
     def fits(value: object) -> bool:
         return isinstance(value, dict) and all(map(kind.fits, value.values()))
 
-    return Kind(fits, f"an object whose values are each {kind.words}")
+    return ValueKind(fits, f"an object whose values are each {kind.words}")
 
 
-ANYTHING = Kind(lambda _: True, "anything")
-NULL = Kind(lambda value: value is None, "null")
-NUMBER = Kind(_is_number, "a finite number")
-AMOUNT = Kind(lambda value: _is_number(value) and value >= 0, "a finite number of at least 0")  # type: ignore[operator]
-RATE = Kind(lambda value: _is_number(value) and value > 0, "a finite number above 0")  # type: ignore[operator]
-COUNT = Kind(lambda value: type(value) is int and 0 <= value < LARGEST, "a whole number of at least 0")
-TRUTH = Kind(lambda value: isinstance(value, bool), "true or false")
-TEXT = Kind(_is_text, "a string")
-NAMES = Kind(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings")
+ANYTHING = ValueKind(lambda _: True, "anything")
+NULL = ValueKind(lambda value: value is None, "null")
+NUMBER = ValueKind(_is_number, "a finite number")
+AMOUNT = ValueKind(lambda value: _is_number(value) and value >= 0, "a finite number of at least 0")  # type: ignore[operator]
+RATE = ValueKind(lambda value: _is_number(value) and value > 0, "a finite number above 0")  # type: ignore[operator]
+COUNT = ValueKind(lambda value: type(value) is int and 0 <= value < LARGEST, "a whole number of at least 0")
+TRUTH = ValueKind(lambda value: isinstance(value, bool), "true or false")
+TEXT = ValueKind(_is_text, "a string")
+NAMES = ValueKind(lambda value: isinstance(value, list) and all(map(_is_text, value)), "a list of strings")
 WHY, WHAT = _one_of("off", "closed", "broken"), _one_of("request", "combine")
 SIZES, BILL = _each(COUNT), _each(AMOUNT)
-THREE = Kind(
+THREE = ValueKind(
     lambda value: isinstance(value, list) and len(value) == 3 and all(map(AMOUNT.fits, value)),
     f"a list of three, each {AMOUNT.words}",
 )
@@ -66,10 +66,10 @@ def _is_used(value: object) -> bool:
     return all(AMOUNT.fits(value[use]) for use in USES) and _each(THREE).fits(value["devices"])
 
 
-USED = Kind(_is_used, "an object of useful, wasted and idle seconds, and of the same for each of the devices")
-FRAMED = Kind(lambda value: SIZES.fits(value) and "frame" in value, f"{SIZES.words}, one of them `frame`")  # type: ignore[operator]
+USED = ValueKind(_is_used, "an object of useful, wasted and idle seconds, and of the same for each of the devices")
+FRAMED = ValueKind(lambda value: SIZES.fits(value) and "frame" in value, f"{SIZES.words}, one of them `frame`")  # type: ignore[operator]
 
-Keys = dict[str, Kind]
+Keys = dict[str, ValueKind]
 COMMON: Keys = {"t": AMOUNT, "event": TEXT, "round": COUNT}
 START: Keys = {"device": TEXT, "bytes": FRAMED, "reply_to": COUNT | NULL}
 END: Keys = {"device": TEXT}
@@ -99,7 +99,7 @@ MAY_HAVE: dict[str, Keys] = {
     "server.end": {"overrun": AMOUNT},
     **{f"{way}.start": {"setup": AMOUNT, "wire": COUNT, "from": COUNT} for way in ("down", "up")},
 }
-SHARE = Kind(lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1")  # type: ignore[operator]
+SHARE = ValueKind(lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1")  # type: ignore[operator]
 ROW: Keys = {
     "round": COUNT,
     "time_s": AMOUNT,

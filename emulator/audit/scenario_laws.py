@@ -22,7 +22,7 @@ from emulator.audit.event_laws import Timeline
 from emulator.audit.expected import Declared
 from emulator.audit.format import Row
 from emulator.audit.stragglers import over
-from emulator.audit.timeline import PHASES, Round, Visit
+from emulator.audit.timeline import PHASES, AuditedRound, Visit
 from emulator.audit.whole_record import Fault, slack
 
 
@@ -68,7 +68,7 @@ def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator
     yield from transfer_laws.faults(declared, rounds)
 
 
-def _rules(declared: Declared, round: Round) -> Iterator[Fault]:
+def _rules(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
     close, rules, counted = round.close, declared.rounds, len(round.counted)
     if close is None:
         return
@@ -107,7 +107,7 @@ def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
             yield "scenario", stretch.stop, f"what is cut here {said}; the scenario says {rule!r}"
 
 
-def _presence(declared: Declared, name: str, visit: Visit, round: Round, now: float) -> Iterator[Fault]:
+def _presence(declared: Declared, name: str, visit: Visit, round: AuditedRound, now: float) -> Iterator[Fault]:
     """Checks that a device goes off and comes back when the scenario says so."""
     presence, t = declared.devices[name].presence, round.open.t
     for away in visit.away:
@@ -133,7 +133,7 @@ def _timely(declared: Declared, at: float, due: float) -> bool:
     return not (early or (late and declared.virtual))
 
 
-def _watched(declared: Declared, visit: Visit, round: Round, now: float) -> float:
+def _watched(declared: Declared, visit: Visit, round: AuditedRound, now: float) -> float:
     """The time until which a device's presence is recorded: the close, or its last event if it may finish."""
     if round.close is None:
         return now

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from operator import attrgetter
 
-from emulator.audit.timeline import Event, Round, Visit
+from emulator.audit.timeline import AuditedRound, Event, Visit
 from emulator.audit.whole_record import Fault
 
 NUMBER = attrgetter("number")
 
 
-def faults(rounds: Mapping[int, Round], finish: bool | None = None) -> Iterator[Fault]:
+def faults(rounds: Mapping[int, AuditedRound], finish: bool | None = None) -> Iterator[Fault]:
     """Checks all rounds.
 
     `finish`: devices may finish after the close; None if only the record can show it.
@@ -35,7 +35,7 @@ def faults(rounds: Mapping[int, Round], finish: bool | None = None) -> Iterator[
     yield from _ends_before_the_run(rounds)
 
 
-def _go_on(rounds: Mapping[int, Round], why: str) -> Iterator[Fault]:
+def _go_on(rounds: Mapping[int, AuditedRound], why: str) -> Iterator[Fault]:
     """Yields a fault for each event of a device after the close that stopped it."""
     for round in rounds.values():
         for line in _late(round):
@@ -46,7 +46,7 @@ def _go_on(rounds: Mapping[int, Round], why: str) -> Iterator[Fault]:
                 yield "I5", start, f"{start.event} has neither end nor cut, though the round has closed"
 
 
-def _asked_before_it_is_over(rounds: Mapping[int, Round]) -> Iterator[Fault]:
+def _asked_before_it_is_over(rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
     """Checks that no device is asked before it has finished: its seconds would count in two rounds."""
     before: dict[str, Visit] = {}
     for round in rounds.values():
@@ -67,7 +67,7 @@ def over(visit: Visit, by: Event) -> bool:
     return visit.over or bool(lost)
 
 
-def _ends_before_the_run(rounds: Mapping[int, Round]) -> Iterator[Fault]:
+def _ends_before_the_run(rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
     """Checks that only the end of the run cuts a device that may finish."""
     served = (line for round in rounds.values() for stretch in round.server.values() for line in stretch.lines)
     ends = (line for round in rounds.values() for line in (round.open, round.close) if line)
@@ -78,21 +78,21 @@ def _ends_before_the_run(rounds: Mapping[int, Round]) -> Iterator[Fault]:
                 yield "I7", cut, f"cut as the run ends, but it goes on with {last.event} in line {last.number}"
 
 
-def _cuts(round: Round) -> list[Event]:
+def _cuts(round: AuditedRound) -> list[Event]:
     """The lines in which the close or the end of the run cut a device."""
     return [cut for visit in round.visits.values() if (cut := visit.cut("closed"))]
 
 
-def _by_the_close(cut: Event, round: Round) -> bool:
+def _by_the_close(cut: Event, round: AuditedRound) -> bool:
     return round.close is not None and cut.number < round.close.number
 
 
-def _late(round: Round) -> list[Event]:
+def _late(round: AuditedRound) -> list[Event]:
     """The lines of a round's devices after its close, in order."""
     return sorted(chain.from_iterable(_after(round, visit) for visit in round.visits.values()), key=NUMBER)
 
 
-def _after(round: Round, visit: Visit) -> list[Event]:
+def _after(round: AuditedRound, visit: Visit) -> list[Event]:
     """A device's last event, and its changes of presence, if they are after the close."""
     lines = list(chain.from_iterable(away.lines for away in visit.away))
     if visit.last:

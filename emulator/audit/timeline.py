@@ -195,7 +195,7 @@ class Visit:
 
 
 @dataclass
-class Round:
+class AuditedRound:
     """One round."""
 
     open: Event
@@ -228,7 +228,7 @@ class Round:
         return self.close if self.failed else self.server["combine"].stop if "combine" in self.server else None
 
 
-def losses(round: Round) -> tuple[int, int]:
+def losses(round: AuditedRound) -> tuple[int, int]:
     """The least and the greatest number of devices that the server can have known to be lost at the close.
 
     They differ by the devices of which the record does not tell.

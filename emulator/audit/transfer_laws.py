@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from devices.device import Device
 from emulator.audit.expected import Declared
-from emulator.audit.timeline import Round, Stretch
+from emulator.audit.timeline import AuditedRound, Stretch
 from emulator.audit.whole_record import Fault, slack
 from emulator.lab.links import places
 from network.links.link import Link
@@ -17,7 +17,7 @@ from network.links.trace import Direction
 CLOSE = 1e-6  # relative error of values that are computed from times
 
 
-def faults(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
+def faults(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
     """Checks each device round by round, because a connection that one transfer leaves open serves the next."""
     did: dict[str, list[Stretch]] = {}
     for round in rounds.values():

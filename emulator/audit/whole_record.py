@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from emulator.audit.timeline import PHASES, Event, Round, Visit
+from emulator.audit.timeline import PHASES, AuditedRound, Event, Visit
 
 TOUCH = 1e-6  # s; a shorter overlap is the rounding of float sums
 WORK = {"down": "a download", "compute": "computing", "up": "an upload", "off": "being off"}
@@ -18,7 +18,7 @@ def slack(t: float) -> float:
     return 1e-9 + 1e-12 * t
 
 
-def absences(rounds: Iterable[Round]) -> Iterator[Fault]:
+def absences(rounds: Iterable[AuditedRound]) -> Iterator[Fault]:
     """Checks that one rule for work that an absence cuts, and one for transfers, hold for the whole run."""
     rules: dict[bool, tuple[str, Event]] = {}
     visits = chain.from_iterable(round.visits.values() for round in rounds)
@@ -40,7 +40,7 @@ def _cuts(visit: Visit) -> Iterator[tuple[Event, str]]:
             yield stretch.stop, stretch.then or "be lost"
 
 
-def overlaps(rounds: Mapping[int, Round], now: float) -> Iterator[str]:
+def overlaps(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[str]:
     """Checks that a device does one thing at a time.  A stretch without an end lasts until `now`, the record's end."""
     spans: dict[str, list[Span]] = {}
     for device, span in _spans(rounds, now):
@@ -49,7 +49,7 @@ def overlaps(rounds: Mapping[int, Round], now: float) -> Iterator[str]:
         yield from (f"I6: device {device!r}: {overlap}" for overlap in _overlaps(sorted(of_device)))
 
 
-def _spans(rounds: Mapping[int, Round], now: float) -> Iterator[tuple[str, Span]]:
+def _spans(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[tuple[str, Span]]:
     """Yields (device, span) for all stretches."""
     asked: dict[str, float] = {}  # device -> when it was next asked, so online again
     for round in reversed(list(rounds.values())):

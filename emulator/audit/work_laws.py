@@ -8,7 +8,7 @@ from typing import Any
 from devices.device import Device
 from devices.thermal import COLD
 from emulator.audit.expected import Declared
-from emulator.audit.timeline import Round, Stretch
+from emulator.audit.timeline import AuditedRound, Stretch
 from emulator.audit.whole_record import Fault
 from emulator.pricing.bills import jitter, priced
 from emulator.record.work import Pieces, steps_of
@@ -17,7 +17,7 @@ EXACT = 1e-9  # relative error of values that are computed from the same numbers
 CLOSE = 1e-6  # of values that are computed from times
 
 
-def faults(declared: Declared, rounds: Mapping[int, Round], written: int) -> Iterator[Fault]:
+def faults(declared: Declared, rounds: Mapping[int, AuditedRound], written: int) -> Iterator[Fault]:
     """Checks the work of all rounds.  `written`: the number of rounds for which work.jsonl is complete."""
     for round in rounds.values():
         if round.open.round < written:
@@ -25,7 +25,7 @@ def faults(declared: Declared, rounds: Mapping[int, Round], written: int) -> Ite
     yield from _heat(declared, rounds)
 
 
-def _work(declared: Declared, round: Round) -> Iterator[Fault]:
+def _work(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
     """Checks that a round computes the declared work, at the machine's rate and with the round's jitter."""
     number = round.open.round
     for name, visit in round.visits.items():
@@ -59,7 +59,7 @@ def _priced(stretch: Stretch, device: Device, pieces: Pieces, factors: Mapping[s
             yield "scenario", stretch.start, f"{what} are {body[what]}; the work on this machine has {priced_at}"
 
 
-def _heat(declared: Declared, rounds: Mapping[int, Round]) -> Iterator[Fault]:
+def _heat(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
     """Checks the rate of each machine, and its heat as it computes, round after round."""
     for stretch in (stretch for round in rounds.values() for stretch in round.server.values()):
         yield from _rate(stretch, declared.server)

@@ -31,7 +31,7 @@ NameOrScenario = Annotated[
 ]
 
 if TYPE_CHECKING:
-    from emulator.forecast.algorithm_costs import Known, Option
+    from emulator.forecast.algorithm_costs import NamedAlgorithm, Option
 
 
 def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) -> None:
@@ -79,14 +79,14 @@ def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool 
     return 0
 
 
-def _text(known: list[Known], scenario: Scenario, how: str) -> str:
+def _text(known: list[NamedAlgorithm], scenario: Scenario, how: str) -> str:
     width = columns()
     kinds = {one.key: one for one in known}
     parts = [line for one in kinds.values() for line in _described(one, width)]
     return printed(["\n".join(parts), _costs(known, f"{scenario.name}: {scenario.model}", how)], width)
 
 
-def _described(one: Known, width: int) -> Iterator[str]:
+def _described(one: NamedAlgorithm, width: int) -> Iterator[str]:
     yield one.key
     yield filled(one.says, width, "    ")
     yield f"    Devices train {'in stacks' if one.stacked else 'one by one'}."
@@ -99,7 +99,7 @@ def _option(option: Option) -> str:
     return f"{option.name}: {option.type}, {default}. {option.says}".rstrip()
 
 
-def _costs(known: list[Known], where: str, how: str) -> Table:
+def _costs(known: list[NamedAlgorithm], where: str, how: str) -> Table:
     title = f"A round beside a FedAvg round ({where}), when all devices that are asked answer{how}"
     headings = ("down", "up", "device FLOPs", "server FLOPs", "kept, models", "server sees")
     table = grid(title, "algorithm", numbers=headings)

@@ -19,7 +19,7 @@ from emulator.sessions.machine import processor
 from emulator.terminal.lines import busy
 
 
-class Form(StrEnum):
+class CalibrationFormat(StrEnum):
     csv = "csv"
     yaml = "yaml"
 
@@ -28,7 +28,9 @@ def calibrate(
     name: Annotated[str, typer.Option(help="Name of the profile that is printed.")] = "host",
     seconds: Annotated[float, typer.Option(help="How long to measure, about, in s.", min=0.1, max=600)] = 10.0,
     threads: Annotated[int, typer.Option(help="Threads that training uses.", min=1)] = 1,
-    format: Annotated[Form, typer.Option(help="For a profiles file, or for `profiles:` of a scenario.")] = Form.csv,
+    format: Annotated[
+        CalibrationFormat, typer.Option(help="For a profiles file, or for `profiles:` of a scenario.")
+    ] = CalibrationFormat.csv,
 ) -> None:
     """Measures this computer, and prints a profile of it: speed by kind of layer, bandwidth, overheads, memory."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
@@ -38,7 +40,7 @@ def calibrate(
     with busy(f"measuring this computer for about {seconds:.0f} s"):
         found = measure(seconds, threads)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    lines = csv_lines if format is Form.csv else yaml_lines
+    lines = csv_lines if format is CalibrationFormat.csv else yaml_lines
     typer.echo("\n".join(lines(name, found, memory, source(threads))))
 
 

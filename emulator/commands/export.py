@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from emulator.sessions.exporting import Form, exported
+from emulator.sessions.exporting import ExportFormat, exported
 from emulator.terminal.reliance import soundness_told
 
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `compare` or `run` wrote.")],
-    format: Annotated[Form, typer.Option(help="parquet needs the extra `frames`.")] = Form.csv,
+    format: Annotated[ExportFormat, typer.Option(help="parquet needs the extra `frames`.")] = ExportFormat.csv,
     out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: RUN-tables, beside RUN.")] = None,
 ) -> None:
     """Writes rounds, events, transfers and devices of a finished run as one table each."""

@@ -21,7 +21,7 @@ from emulator.terminal.lines import busy
 from emulator.terminal.reliance import soundness_told, tell
 
 
-class Format(str, Enum):  # noqa: UP042  typer shows the values of this kind
+class ReportFormat(str, Enum):  # noqa: UP042  typer shows the values of this kind
     html = "html"
     markdown = "markdown"
     json = "json"
@@ -37,7 +37,7 @@ def report(
         typer.Option(help="File or folder to write. Default: RUN/report.html, or ./report.html for several."),
     ] = None,
     format: Annotated[
-        Format | None,
+        ReportFormat | None,
         typer.Option(help="Default: html. markdown and json are printed, unless --out names a file."),
     ] = None,
     png: Annotated[
@@ -63,7 +63,7 @@ def report(
 
             _write(perfetto, traced(results), force, "trace")
             return
-        form = format or Format.html
+        form = format or ReportFormat.html
         with busy("making the report"):
             text = _made(results, form)
         path = _path(outs, out, form)
@@ -89,24 +89,25 @@ def _read(folder: Path) -> Results:
     return replace(found, notes=(*soundness(folder).notes, *gaps), shared=shared(found))
 
 
-def _made(results: Sequence[Results], format: Format) -> str:
-    if format is Format.html:
+def _made(results: Sequence[Results], format: ReportFormat) -> str:
+    if format is ReportFormat.html:
         from emulator.report.page import page  # altair takes a second to import
 
         return page(results)
-    if format is Format.markdown:
+    if format is ReportFormat.markdown:
         return markdown(results)
     from emulator.report.plain import plain  # altair
 
     return plain(results)
 
 
-def _path(outs: Sequence[Path], out: Path | None, format: Format) -> Path | None:
+def _path(outs: Sequence[Path], out: Path | None, format: ReportFormat) -> Path | None:
     """Returns the file that is written; None: the screen."""
-    name = {Format.html: "report.html", Format.markdown: "report.md", Format.json: "report.json"}[format]
+    suffixes = {ReportFormat.html: "html", ReportFormat.markdown: "md", ReportFormat.json: "json"}
+    name = f"report.{suffixes[format]}"
     if out is not None:
         return out / name if out.is_dir() or not out.suffix else out
-    if format is not Format.html:
+    if format is not ReportFormat.html:
         return None
     return outs[0] / name if len(outs) == 1 else Path(name)
 

@@ -44,7 +44,7 @@ class Taking(Protocol):
 
 
 @dataclass
-class Order:
+class AwaitedJob:
     """A job that somebody waits for."""
 
     job: Job
@@ -63,13 +63,13 @@ class Batches:
         self, send: Callable[[Orders], Future[Done]], workers: int, store: Taking, longest: float = LONGEST
     ) -> None:
         self.send, self.workers, self.store, self.longest = send, workers, store, longest
-        self.waiting: deque[Order] = deque()
+        self.waiting: deque[AwaitedJob] = deque()
         self.sent = 0  # batches
         self.seconds: dict[Job, float] = {}  # of one such job, the last time
         self.lock = RLock()  # results arrive in a thread of the pool
 
     def submit(self, job: Job, args: Sequence[Any]) -> Future[Any]:
-        order = Order(job, args)
+        order = AwaitedJob(job, args)
         with self.lock:
             self.waiting.append(order)
             self._send()
@@ -92,13 +92,13 @@ class Batches:
                 self.sent += 1
                 done.add_done_callback(partial(self._arrived, batch))
 
-    def _next(self) -> list[Order]:
+    def _next(self) -> list[AwaitedJob]:
         """Jobs of one kind: as many as take no longer than `longest`, and no more than one worker's share.
 
         Long batches take half of that share, so that they are short at the end: else one worker would have nothing to
         do while another ends.
         """
-        job, batch = self.waiting[0].job, list[Order]()
+        job, batch = self.waiting[0].job, list[AwaitedJob]()
         seconds, share = self.seconds.get(job, inf), ceil(len(self.waiting) / self.workers)
         most = min(self.longest, max(LONGEST, len(self.waiting) * seconds / self.workers / 2))
         while self.waiting and self.waiting[0].job is job:
@@ -109,7 +109,7 @@ class Batches:
                 batch.append(order)
         return batch
 
-    def _arrived(self, batch: Sequence[Order], done: Future[Done]) -> None:
+    def _arrived(self, batch: Sequence[AwaitedJob], done: Future[Done]) -> None:
         error = CancelledError() if done.cancelled() else done.exception()
         if isinstance(error, (BrokenExecutor, CancelledError)):
             self._end(batch, error)
@@ -127,7 +127,7 @@ class Batches:
         for order, (result, drafts) in zip(batch, results, strict=False):
             self._take(order, result, drafts)
 
-    def _end(self, batch: Sequence[Order], error: BaseException) -> None:
+    def _end(self, batch: Sequence[AwaitedJob], error: BaseException) -> None:
         """There is no worker for these and for all that wait."""
         with self.lock:
             ended = [*batch, *self.waiting]
@@ -136,7 +136,7 @@ class Batches:
             if order.starts():
                 order.future.set_exception(error)
 
-    def _take(self, order: Order, result: Any, drafts: Sequence[Any]) -> None:
+    def _take(self, order: AwaitedJob, result: Any, drafts: Sequence[Any]) -> None:
         """Hands over a result, once the store has taken what the job has put into it."""
         try:
             for draft in drafts:

@@ -26,7 +26,7 @@ from emulator.compute.executor import Executor
 from emulator.compute.futures import ended, pass_on
 from emulator.compute.gpu import gpus
 from emulator.compute.ready import IMPORTED
-from emulator.compute.workers import Pool
+from emulator.compute.workers import WorkerPool
 from emulator.lab.lab import Lab
 from emulator.ledger.key import watch_own
 from emulator.messages.files import Draft, Drafts, Files, Memory, written
@@ -129,7 +129,7 @@ class Processes(Executor):
         """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
         with ExitStack() as unless_made:
             handed = self._put_away(unless_made, lab, folder)
-            self.pool = Pool(count, IMPORTED, _arrive, handed, places=lab.trains_on)
+            self.pool = WorkerPool(count, IMPORTED, _arrive, handed, places=lab.trains_on)
             unless_made.callback(self.pool.close)
             self.leave = unless_made.pop_all()
         self.batches = Batches(partial(self._sent, _do), count, self.store)
@@ -171,7 +171,7 @@ class Team:
     def __init__(self, count: int, places: Sequence[str] = ("cpu",)) -> None:
         """`places`: where they compute, in turn."""
         self.count = count
-        self.pool = Pool(count, IMPORTED, _arrive, places=places)
+        self.pool = WorkerPool(count, IMPORTED, _arrive, places=places)
 
     def close(self) -> None:
         """Ends them."""

@@ -19,7 +19,7 @@ def ended(result: Any = None, error: BaseException | None = None) -> Future[Any]
     return future
 
 
-class Shared:
+class SharedJob:
     """A job whose result several want, or each a part of it.  It is cancelled when none of them wants it any more."""
 
     def __init__(self, job: Future[Any]) -> None:

@@ -9,7 +9,7 @@ from emulator.compute.batches import Job
 from emulator.compute.executor import Executor
 
 
-class Unknown(Exception):  # noqa: N818  what it is, not what went wrong
+class UnknownJob(Exception):  # noqa: N818  what it is, not what went wrong
     """The ledger has no fact of this job."""
 
 
@@ -22,5 +22,5 @@ class Knowing(Executor):
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         """Raises Unknown."""
         if not self.ledger.knows(job, *args):
-            raise Unknown(job.__name__)
+            raise UnknownJob(job.__name__)
         return self.ledger.submit(job, *args)

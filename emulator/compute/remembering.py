@@ -16,7 +16,7 @@ from typing import Any
 
 from emulator.compute.crew import Workers, executor
 from emulator.compute.executor import Executor, Tally
-from emulator.compute.futures import Shared, ended, pass_on
+from emulator.compute.futures import SharedJob, ended, pass_on
 from emulator.compute.origins import Origins, Remake, plain_args
 from emulator.lab.jobs import State, combine, export, personalise_stack, train, train_stack
 from emulator.lab.lab import Lab
@@ -66,7 +66,7 @@ class Remembering(Executor):
         self.inputs = Inputs(ledger.facts, scenario, ledger.warn)
         self.tally, self.numerics = Tally(), keys.machine["numerics"]
         self.origins = Origins()
-        self.under_way: dict[str, Shared] = {}  # by key
+        self.under_way: dict[str, SharedJob] = {}  # by key
         self.newest: dict[Run, State] = {}
         # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
         self.aside = None if inner.immediate else ThreadPoolExecutor(1)
@@ -88,7 +88,7 @@ class Remembering(Executor):
             self._seen(job, args, result)
             return ended(result)
         self.tally.computed += trainings(job, args)
-        shared = self.under_way[key] = Shared(self.computed(job, args))
+        shared = self.under_way[key] = SharedJob(self.computed(job, args))
         shared.job.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
         return shared.result()
 

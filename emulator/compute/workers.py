@@ -36,7 +36,7 @@ def why_broken(error: BrokenExecutor) -> str:
     return str(error) if isinstance(error, Gone) else KILLED
 
 
-class Pool(ProcessPoolExecutor):
+class WorkerPool(ProcessPoolExecutor):
     """`count` workers, all on their way; each calls `arrive(place, *handed)` first.
 
     Close it: its own `shutdown` would wait for ever where a worker was killed, since the others ignore SIGTERM.  A

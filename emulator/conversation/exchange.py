@@ -35,7 +35,7 @@ class Judge(Protocol):
         """The fault of a reply that is no refusal by the device; None if it is sound."""
 
 
-class Soundness:
+class ReplyJudge:
     """The judge of a real run.
 
     A sound reply reports a possible number of examples, and its message has this round's shapes and finite values.
@@ -53,7 +53,7 @@ class Soundness:
             reply.message.check(self.lab.upload_form(self.run.label, play.round.number, self.run.seed))
         except form.NotFinite as fault:
             return Refusal("values", str(fault))
-        except form.Refused as fault:
+        except form.RefusedMessage as fault:
             return Refusal("form", str(fault))
         return None
 

@@ -20,7 +20,7 @@ from emulator.messages.forms import UploadForm
 from emulator.messages.store import Ref, Store, read
 from emulator.worlds.interface import Lost, Parcel
 from network.wire import envelope, payload
-from network.wire.form import Refused
+from network.wire.form import RefusedMessage
 
 TICK = 0.01  # s of real time after which to look again how many bytes the links let through
 HEADER = 4100  # bytes: the largest header of an envelope, with its length
@@ -93,16 +93,16 @@ class Peer:
             else:
                 raise Lost("the connection has ended")
             if len(self.data) > self.length:
-                raise Refused(f"a message of {self.length} bytes has more")
+                raise RefusedMessage(f"a message of {self.length} bytes has more")
             if len(self.data) == self.length:
                 data, self.length, self.data = bytes(self.data), 0, bytearray()
                 return _parcel(data, self.numbers, self.store)
 
     def _length(self, text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
-            raise Refused(f"{text[:40]!a} is neither a length nor one of {', '.join(self.words)}")
+            raise RefusedMessage(f"{text[:40]!a} is neither a length nor one of {', '.join(self.words)}")
         if int(text) > self.limit:
-            raise Refused(f"a message of {text} bytes; the limit is {self.limit}")
+            raise RefusedMessage(f"a message of {text} bytes; the limit is {self.limit}")
         return int(text)
 
 
@@ -130,8 +130,8 @@ def _parcel(data: bytes, names: tuple[str, str], store: Store) -> Parcel:
     header, body = envelope.unpack(data)
     why = header.get("refusal", "") if "examples" in names else ""
     if type(why) is not str or not why.isprintable():  # a terminal will show it
-        raise Refused("the header's refusal must be printable text")
+        raise RefusedMessage("the header's refusal must be printable text")
     numbers = header.keys() - {"refusal"} if why else header.keys()
     if numbers != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
-        raise Refused(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
+        raise RefusedMessage(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
     return Parcel.of(header, Arrived(payload.view(body), store))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from emulator.conversation.exchange import Exchange, Judge, Soundness
+from emulator.conversation.exchange import Exchange, Judge, ReplyJudge
 from emulator.conversation.presences import Presences
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.conversation.underway import Play, RunFailed
@@ -63,7 +63,7 @@ class Server:
         self.stragglers: dict[str, Play] = {}  # devices that go on after the close of their round, and that round
         self.freed = world.signal()  # set when a straggler has ended
         self.presences = Presences(world, lab.fleet, record, line, self.stragglers, patient=rules.deadline is None)
-        self.exchange = Exchange(line, record, judge or Soundness(lab, run))
+        self.exchange = Exchange(line, record, judge or ReplyJudge(lab, run))
         self.plan = plan
         self.time = 0.0  # time_s of the round before
 

@@ -20,7 +20,7 @@ from network.links.link import Link
 from network.links.rate import Rate
 from network.links.tcp import Connection, Passage, Sender
 from network.links.trace import Direction, scaled
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from network.sharing.fluid import Back, Fluid
 from network.sharing.route import routes
 
@@ -294,7 +294,7 @@ class Traffic:
             return {"down": both, "up": both}
         return {"down": Lane(self.world, Fluid(*down)), "up": Lane(self.world, Fluid(*up))}
 
-    def _shared(self, root: float | Rate, shared: Mapping[str, Shared]) -> Back:
+    def _shared(self, root: float | Rate, shared: Mapping[str, SharedLink]) -> Back:
         """The usable part of the server's link and of the links below it."""
         part = self.placed.server.tcp.part
         if part == 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 
-from emulator.compute.futures import Shared
+from emulator.compute.futures import SharedJob
 from emulator.lab.jobs import train, train_stack
 from emulator.lab.lab import Lab
 from emulator.messages.store import Ref
@@ -39,7 +39,7 @@ class Trainings:
                 continue
             downloads, memories = zip(*(inputs[name] for name in devices), strict=True)
             args = self.run, round, tuple(devices), downloads, memories, self.measured(round)
-            job = Shared(self.world.submit(train_stack, *args).future)
+            job = SharedJob(self.world.submit(train_stack, *args).future)
             for place, device in enumerate(devices):
                 self.planned[device] = round, Ticket(job.result(itemgetter(place)))
 

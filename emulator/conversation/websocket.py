@@ -28,7 +28,7 @@ from emulator.conversation.traffic import Traffic
 from emulator.conversation.underway import RunFailed
 from emulator.messages.store import Store
 from emulator.worlds.interface import Cancelled, Lost, Parcel, World
-from network.wire.form import Refused
+from network.wire.form import RefusedMessage
 
 READY, RESTING, STOP = "ready", "resting", "stop"
 STRANGERS = 8  # connections that may be open besides the devices'
@@ -84,7 +84,7 @@ class WebLine(Line):
             elif self.expects(heard):
                 self.replied(heard)
             else:
-                raise Refused("nothing was asked that this answers")
+                raise RefusedMessage("nothing was asked that this answers")
 
 
 class Reception:
@@ -146,7 +146,7 @@ class Reception:
             except Lost:
                 line.broken()
                 await answer.close(code=WSCloseCode.GOING_AWAY)
-            except Refused as refused:
+            except RefusedMessage as refused:
                 line.broken()
                 why = str(refused).encode("ascii", "replace")[:120]  # RFC 6455: 123 bytes at most
                 await answer.close(code=WSCloseCode.POLICY_VIOLATION, message=why)
@@ -179,7 +179,7 @@ class WebEnd:
             self.server = self.server or await self._connect()
             await self.server.say(RESTING if resting else READY)
             heard = await self.server.hear()
-        except (Lost, Refused) as error:
+        except (Lost, RefusedMessage) as error:
             self.line.broken()
             await self.close()
             raise Lost(str(error)) from None

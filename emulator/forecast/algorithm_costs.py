@@ -52,7 +52,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Known:
+class NamedAlgorithm:
     """An algorithm that a scenario names, or may name."""
 
     name: str  # the label
@@ -65,7 +65,7 @@ class Known:
     why_not: str  # there is no cost
 
 
-def catalogue(scenario: Scenario, only: str = "") -> list[Known]:
+def catalogue(scenario: Scenario, only: str = "") -> list[NamedAlgorithm]:
     """All known algorithms with default options, or only the one named `only`, on the scenario's model, data and fleet.
 
     Raises BadScenario.
@@ -81,13 +81,15 @@ def catalogue(scenario: Scenario, only: str = "") -> list[Known]:
     costs, failing = _costs(possible, BASELINE, scenario)
     refused |= failing
     return [
-        Known(name, name, about(kind), stackable(kind), options(kind), taken[name], costs.get(name), refused[name])
+        NamedAlgorithm(
+            name, name, about(kind), stackable(kind), options(kind), taken[name], costs.get(name), refused[name]
+        )
         for name, kind in kinds.items()
         if only in ("", name)
     ]
 
 
-def chosen(scenario: Scenario) -> list[Known]:
+def chosen(scenario: Scenario) -> list[NamedAlgorithm]:
     """The scenario's own algorithms with their options, compared with plain FedAvg.  Raises BadScenario."""
     entries = scenario.algorithms
     plain = next((entry for entry in entries if entry.key == BASELINE and not entry.options), None)
@@ -100,7 +102,7 @@ def chosen(scenario: Scenario) -> list[Known]:
     costs, failing = _costs(entries, plain.name, scenario)
     kinds = {entry.key: plugins.kind(entry.key) for entry in entries}
     return [
-        Known(
+        NamedAlgorithm(
             entry.name,
             entry.key,
             about(kinds[entry.key]),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import nn
 
-    from algorithms.counting.step_counts import Step
+    from algorithms.counting.step_counts import StepCounts
     from devices.device import Profile
 
 
@@ -25,7 +25,7 @@ class Kernel:
 
     kind: str  # conv | dense | recurrent | operators | convolutions | empty
     steps: int
-    step: Step
+    step: StepCounts
     run: Callable[[], object]
 
 
@@ -117,7 +117,7 @@ class Starting:
         left = took - overhead - kernel.step.operators * operator
         return cls(overhead, operator, max(0.0, left) / kernel.step.convolutions)
 
-    def of(self, step: Step) -> float:
+    def of(self, step: StepCounts) -> float:
         """Seconds of overhead in one step of this kernel."""
         return self.overhead + step.operators * self.operator + step.convolutions * self.convolution
 

@@ -17,7 +17,7 @@ from emulator.results.units import rounded_up
 from network.links.link import Link
 from network.links.tcp import Connection, Sender
 from network.links.trace import Direction
-from network.sharing.flow import Shared, as_rate
+from network.sharing.flow import SharedLink, as_rate
 from network.sharing.route import onwards
 from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario
@@ -53,7 +53,7 @@ def alone(lab: Lab, costs: Costs, name: str, kinds: Collection[str], down: int, 
     return Alone(name, least("down", down), computing, least("up", up))
 
 
-def _least(link: Link, server: Link, way: Direction, nbytes: int, shared: Mapping[str, Shared]) -> float:
+def _least(link: Link, server: Link, way: Direction, nbytes: int, shared: Mapping[str, SharedLink]) -> float:
     """The least seconds of a transfer: on an open connection, while each link on its way has its highest rate."""
     passage = link.at_best(way, nbytes, server.latency, OPEN)
     beyond = [as_rate(each.capacity).peak for each in onwards(shared, link.via) if not each.airtime]

@@ -36,7 +36,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Group:
+class FleetGroup:
     """The devices of one entry of the scenario's fleet, or of several with one name."""
 
     name: str
@@ -56,7 +56,7 @@ class Group:
     alone: Mapping[str, Mapping[str, Span]]  # label -> down, compute, up and seconds of one device's round
 
 
-def groups_of(lab: Lab, seed: int, span: float) -> list[Group]:
+def groups_of(lab: Lab, seed: int, span: float) -> list[FleetGroup]:
     """The groups of the fleet; `span`: the duration of the longest run, s."""
     alone = {
         label: all_alone(lab, label, seed, algorithm.downloads, message_sizes(lab, Run(label, seed))[0])
@@ -76,7 +76,7 @@ def _group(
     names: Sequence[str],
     count: int,
     alone: Mapping[str, Mapping[str, Alone]],
-) -> Group:
+) -> FleetGroup:
     """`names` stand for all `count` of the group."""
     devices = [lab.fleet[name] for name in names]
     placed, loops = lab.placed(seed), Loops()
@@ -84,7 +84,7 @@ def _group(
     for link in links:
         loops.add(link.down, link.up)
     period = min(link.repeats for link in links)
-    return Group(
+    return FleetGroup(
         name=called,
         count=count,
         sometimes_off=_of_all(count, [not device.presence.always for device in devices]),
@@ -125,7 +125,7 @@ def absent(lab: Lab, span: float) -> Iterator[str]:
             yield f"group {called} is offline until {begins:g} s, and the longest run takes about {span:.3g} s"
 
 
-def too_short(groups: Sequence[Group], shared: TraceRepeats) -> Iterator[str]:
+def too_short(groups: Sequence[FleetGroup], shared: TraceRepeats) -> Iterator[str]:
     """Yields a line on recordings that repeat often; for `shared` links on the one that repeats most often."""
     for group in groups:
         if group.loops > LOOPED:
@@ -138,7 +138,7 @@ def too_short(groups: Sequence[Group], shared: TraceRepeats) -> Iterator[str]:
         yield f"{name}, which devices share, starts over {times} times within the longest run; use a longer trace"
 
 
-def too_large(groups: Sequence[Group], memory: Mapping[str, Footprint]) -> list[str]:
+def too_large(groups: Sequence[FleetGroup], memory: Mapping[str, Footprint]) -> list[str]:
     return [
         f"{label} needs {found.total / 1e6:.3g} MB on a device; {group.name} has {group.memory_bytes.low / 1e6:.3g} MB"
         for label, found in memory.items()

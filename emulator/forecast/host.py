@@ -16,7 +16,7 @@ from emulator.compute.executors import paths, quiet_torch, scratches
 from emulator.compute.gpu import gpus
 from emulator.compute.gpu.residents import Residents
 from emulator.lab.jobs import start, train_stack
-from emulator.lab.lab import CPU, Lab, Split
+from emulator.lab.lab import CPU, Division, Lab
 from emulator.lab.stacking import MOST
 from emulator.messages.files import Memory
 from emulator.messages.store import NOTHING, Store
@@ -62,7 +62,7 @@ def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
     plain = replace(
         lab,
         algorithms={"plain": FedAvg(replace(training, epochs=1))},
-        splits={seed: Split({name: (some,)}, {}, {}, split.proxy)},
+        splits={seed: Division({name: (some,)}, {}, {}, split.proxy)},
     )
     with _store(lab) as store:
         return _rates(plain, store, seed, name, devices)

@@ -10,11 +10,11 @@ from emulator.conversation.rounds import RoundRules
 from emulator.forecast.breakeven import Ratio, fewer, longest, no_match, ratio, sentence, shortage, too_late
 from emulator.forecast.deadline import check_deadline
 from emulator.forecast.effort import Effort, effort_of
-from emulator.forecast.groups import Group, absent, groups_of, too_large, too_short, without_power
+from emulator.forecast.groups import FleetGroup, absent, groups_of, too_large, too_short, without_power
 from emulator.forecast.host import Host, measured
 from emulator.forecast.price import Kind, Price, comparable, margin, price, weights, work
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
-from emulator.forecast.shared import SharedLink, shared_links
+from emulator.forecast.shared import FilledLink, shared_links
 from emulator.lab.build import lab_of
 from emulator.lab.doubts import about_data, about_model
 from emulator.lab.guarded import Faulty
@@ -47,8 +47,8 @@ class Forecast:
     devices: int
     asked: int  # in a round
     needed: int  # replies that close it
-    groups: Sequence[Group]
-    shared: Sequence[SharedLink]  # none if devices share only the server's link
+    groups: Sequence[FleetGroup]
+    shared: Sequence[FilledLink]  # none if devices share only the server's link
     prices: Mapping[str, Price]
     ratios: Mapping[str, Ratio]
     sentences: Mapping[str, str]
@@ -131,7 +131,7 @@ def _doubts(
     scenario: Scenario,
     lab: Lab,
     rehearsals: Mapping[str, Rehearsal],
-    groups: Sequence[Group],
+    groups: Sequence[FleetGroup],
     memory: Mapping[str, Footprint],
     span: float,
 ) -> Iterator[str]:

@@ -24,7 +24,7 @@ from emulator.forecast.host import timed
 from emulator.forecast.price import Kind, first_of_each
 from emulator.lab.guarded import Faulty, Guarded
 from emulator.lab.jobs import Trained, combine, message_sizes, request, train
-from emulator.lab.lab import Held, Lab, Split
+from emulator.lab.lab import Division, Held, Lab
 from emulator.messages.scratch import Scratch
 from emulator.messages.store import EMPTY, Ref, Store
 from emulator.play.conduct import Conduct
@@ -198,7 +198,7 @@ def _with_few(lab: Lab, seed: int) -> Lab:
     """The lab for the jobs: with few examples of the server for algorithms that compute on them."""
     held = lab.splits[seed].train
     train = Made(held, partial(_few, held), keep=0)
-    split = Split(train, {}, {}, lab.splits[seed].proxy)
+    split = Division(train, {}, {}, lab.splits[seed].proxy)
     algorithms = {label: _idle(algorithm) for label, algorithm in lab.algorithms.items()}
     return replace(lab, splits={seed: split}, algorithms=algorithms)
 

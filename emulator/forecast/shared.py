@@ -12,7 +12,7 @@ from emulator.lab.links import LinksAtOffsets
 from emulator.record.events import TransferStarted
 from network.links.rate import mean
 from network.links.trace import Direction
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 
 SERVER = "the server's"  # the name of the last row: its link is shared by all
 
@@ -26,7 +26,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class SharedLink:
+class FilledLink:
     """A link that devices share, and what each algorithm sends over it."""
 
     name: str
@@ -37,7 +37,7 @@ class SharedLink:
 
 def shared_links(
     lab: Lab, seed: int, rehearsals: Mapping[str, Rehearsal], shares: Mapping[str, Mapping[int, float]]
-) -> list[SharedLink]:
+) -> list[FilledLink]:
     """The links of the topology, and then the server's link; none if the scenario has no topology.
 
     `shares` are by label the weights of the rounds rehearsed.  Headers of packets are left out.
@@ -48,7 +48,7 @@ def shared_links(
         return []
     loads = {label: _loads(found, shares[label], placed) for label, found in rehearsals.items()}
     return [
-        SharedLink(
+        FilledLink(
             name,
             links["down"][name].airtime,
             {way: None if each[name].airtime else mean(each[name].capacity) for way, each in links.items()},
@@ -58,12 +58,12 @@ def shared_links(
     ]
 
 
-def _links(placed: LinksAtOffsets) -> dict[Direction, dict[str, Shared]]:
+def _links(placed: LinksAtOffsets) -> dict[Direction, dict[str, SharedLink]]:
     """All shared links, the server's last; its uplink carries the devices' downloads."""
     server = placed.server
     return {
-        "down": {**placed.topology.get("down", {}), SERVER: Shared(server.up)},
-        "up": {**placed.topology.get("up", {}), SERVER: Shared(server.down)},
+        "down": {**placed.topology.get("down", {}), SERVER: SharedLink(server.up)},
+        "up": {**placed.topology.get("up", {}), SERVER: SharedLink(server.down)},
     }
 
 
@@ -85,7 +85,7 @@ def _loads(
     return {(way, name): Carried(nbytes[way, name], seconds[way, name]) for way, each in links.items() for name in each}
 
 
-def _path(links: Mapping[str, Shared], via: str | None) -> list[str]:
+def _path(links: Mapping[str, SharedLink], via: str | None) -> list[str]:
     """Names of the shared links from a device to the server."""
     names = []
     while via is not None:

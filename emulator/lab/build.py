@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.lab import single, stacking
 from emulator.lab.guarded import CAUGHT, Faulty, Guarded, Unmade
-from emulator.lab.lab import CPU, Lab, Split
+from emulator.lab.lab import CPU, Division, Lab
 from emulator.lab.seeds import seed as derive
 from scenarios.builders import machines, parts, plugins, wiring
 from scenarios.schema.entries import Encoding, Entry
@@ -36,7 +36,7 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
     splits = {}
     for root in scenario.seeds:
         rng = np.random.default_rng(derive(root, "split"))
-        splits[root] = Split(**parts.split(scenario, data, fleet, rng))
+        splits[root] = Division(**parts.split(scenario, data, fleet, rng))
     algorithms: dict[str, Any] = {
         entry.name: Guarded(entry.name, _algorithm(entry, scenario)) for entry in scenario.algorithms
     }

@@ -34,7 +34,7 @@ from algorithms.cohort import draw
 from algorithms.course import Course
 from algorithms.training.turns import TURN
 from emulator.messages.codec import finite
-from emulator.record.run import Facts
+from emulator.record.run import AlgorithmFacts
 from network.wire import payload
 from scenarios.text.faults import BadScenario, in_one_line
 
@@ -114,9 +114,9 @@ def unguarded(algorithm: Algorithm) -> Any:
     return algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm
 
 
-def facts_of(algorithm: Algorithm) -> Facts:
+def facts_of(algorithm: Algorithm) -> AlgorithmFacts:
     """Returns the facts of an algorithm that a record holds, so that a replay need not import it.  Raises Faulty."""
-    return Facts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, algorithm.cohort_rule)
+    return AlgorithmFacts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, algorithm.cohort_rule)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ Encodings = Mapping[str, str]  # kind -> how it travels (network/wire/encoding.p
 
 
 @dataclass(frozen=True)
-class Split:
+class Division:
     """Who holds which examples under one seed: indices into the training set (`tests`: into the test set)."""
 
     train: Held
@@ -54,7 +54,7 @@ def in_cycle(held: Held, name: str, cycle: int) -> ndarray:
 class Lab:
     model: str
     dataset: Dataset | None  # None only while it travels to a worker
-    splits: Mapping[int, Split]  # by seed
+    splits: Mapping[int, Division]  # by seed
     algorithms: Mapping[str, Algorithm]  # by label
     fleet: Mapping[str, Device]  # by name, sorted
     links: Mapping[str, Link]  # by device name

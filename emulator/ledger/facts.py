@@ -55,7 +55,7 @@ class Fact:
     result: Any
 
 
-class Facts:
+class FactsFile:
     """The facts in one file, which is only read if `writes` is False.
 
     `warn` gets a sentence for each damaged row, and for each error of SQLite.

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 
 from emulator.ledger.canonical import packed
-from emulator.ledger.facts import Fact, Facts
+from emulator.ledger.facts import Fact, FactsFile
 from scenarios.builders.reads import SEEN, Kind, Read, Sign, listing, sign, variable
 from scenarios.builders.sources import file_of
 
@@ -50,7 +50,7 @@ class Noted:
 class Inputs:
     """The facts of one command, with the inputs of users' code.  `warn` gets a sentence if one cannot be kept."""
 
-    def __init__(self, facts: Facts, study: str, warn: Callable[[str], None]) -> None:
+    def __init__(self, facts: FactsFile, study: str, warn: Callable[[str], None]) -> None:
         self.facts, self.study, self.warn = facts, study, warn
         self.names: dict[str, Sequence[Name]] = {}  # by their digest
         self.looks: dict[str, Look] = {}  # by the digest of the names

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.ledger.blobs import KEPT, LEFT, LIVE, QUARANTINE, Blobs
-from emulator.ledger.facts import Facts
+from emulator.ledger.facts import FactsFile
 from emulator.messages.scratch import PREFIX, Scratch, abandoned, remove
 from emulator.messages.store import OTHERWISE, Ref
 from emulator.record.writing import why
@@ -35,7 +35,7 @@ class Ledger:
         if writes:
             folder.mkdir(parents=True, exist_ok=True)
         self.blobs = Blobs(folder, self.warn, writes)
-        self.facts = Facts(folder / FACTS, self.warn, writes)
+        self.facts = FactsFile(folder / FACTS, self.warn, writes)
         self.cap = min(CAP, shutil.disk_usage(folder).total // 10) if cap is None else cap
         try:
             if writes:

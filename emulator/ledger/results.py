@@ -23,10 +23,10 @@ from emulator.lab.jobs import (
 )
 from emulator.lab.scoring import Hits, Scores
 from emulator.messages.store import Ref, Stored
-from network.wire.form import NotFinite, Refused
+from network.wire.form import NotFinite, RefusedMessage
 
 Plain = Any  # lists, strings, numbers and bytes, which msgpack encodes
-FAULTS = {"refused": Refused, "not finite": NotFinite}
+FAULTS = {"refused": RefusedMessage, "not finite": NotFinite}
 # An array is kept in the first of these forms that loses no bit; nearly always that is a quarter of the last form.
 COUNTS, LOSSES = ("<u1", "<u2", "<i8"), ("<f4", "<f8")
 SCORES = {"correct": COUNTS, "counted": COUNTS, "loss": LOSSES}

@@ -61,7 +61,7 @@ def unread(view: payload.View, broadcast: Tensors) -> Message:
 
     Its weights are put on top of the broadcast ones; {}: they are as they are.
     """
-    return {kind: cast(Tensors, Unread(view, kind, broadcast if kind == "weights" else {})) for kind in view.tree}
+    return {kind: cast(Tensors, LazyTensors(view, kind, broadcast if kind == "weights" else {})) for kind in view.tree}
 
 
 class OnDemand(Mapping[str, "Tensor"]):
@@ -77,7 +77,7 @@ class OnDemand(Mapping[str, "Tensor"]):
         return dict(self)
 
 
-class Unread(OnDemand):
+class LazyTensors(OnDemand):
     """The tensors of one kind, which are decoded."""
 
     def __init__(self, view: payload.View, kind: str, base: Tensors) -> None:

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from emulator.messages.forms import UploadForm
 from network.wire import payload
-from network.wire.form import Buffer, Refused
+from network.wire.form import Buffer, RefusedMessage
 from network.wire.payload import Message, Shapes, View
 
 NO_TENSORS = payload.encode({})
@@ -63,7 +63,7 @@ class Stored:
 
     ref: Ref
     sizes: Mapping[str, int]  # bytes per kind and "frame"; together the message's
-    fault: Refused | None = None
+    fault: RefusedMessage | None = None
 
     def check(self, form: object) -> None:  # noqa: ARG002  with which it was compared
         """Raises the fault, if there is one."""
@@ -80,7 +80,7 @@ def stored(
     if shapes is not None:
         try:
             view.check(shapes, constants)
-        except Refused as refused:
+        except RefusedMessage as refused:
             fault = refused
     return Stored(store.put(*view.pieces), view.sizes, fault)
 

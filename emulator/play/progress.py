@@ -76,7 +76,7 @@ def about(seconds: float) -> str:
 
 
 @dataclass
-class Pace:
+class RunProgress:
     """The progress of one run: its last row and the recent values of its metrics."""
 
     row: Row
@@ -152,7 +152,7 @@ class Progress:
         self.began = clock()
         self.written = self.began  # s by the clock, at the last line
         self.title = ""  # of these runs, if a command plays several groups
-        self.paces: dict[Run, Pace] = {}
+        self.paces: dict[Run, RunProgress] = {}
         self.ends: tuple[float, ...] = ()  # real seconds at which the last rounds of any run ended
         self.labels: list[str] = list(labels)
         self.live: Live | None = None
@@ -182,7 +182,7 @@ class Progress:
         real = self.clock() - self.began
         # the latest run last; a new dict, because the display is reading the old one
         paces = {other: pace for other, pace in self.paces.items() if other != run}
-        paces[run] = self.paces.get(run) or Pace(row, real, self.targets)
+        paces[run] = self.paces.get(run) or RunProgress(row, real, self.targets)
         paces[run].take(row, real)
         self.paces, self.ends = paces, (*self.ends, real)[-MEASURED:]
         if not self.live and self.clock() - self.written >= EVERY:
@@ -268,7 +268,7 @@ class Progress:
     def _title(self) -> list[Text]:
         return [Text(self.title, no_wrap=True, overflow="ellipsis")] if self.title else []
 
-    def _lines(self, runs: Mapping[Run, Pace], without: Set[str]) -> list[Text]:
+    def _lines(self, runs: Mapping[Run, RunProgress], without: Set[str]) -> list[Text]:
         width = max((len(_name(run)) for run in runs), default=0)
         lines = []
         for run, pace in runs.items():
@@ -277,7 +277,7 @@ class Progress:
             lines.append(line.append("  " + " · ".join(filter(None, self._parts(pace, without)))))
         return lines
 
-    def _parts(self, pace: Pace, without: Set[str]) -> list[str]:
+    def _parts(self, pace: RunProgress, without: Set[str]) -> list[str]:
         ended = pace.row["round"] + 1 >= self.max_rounds
         real = pace.real if ended else self.clock() - self.began
         return [

@@ -57,9 +57,9 @@ from emulator.record.events import (
     WentOff,
     event_of,
 )
-from emulator.record.run import RUN, Facts, Run, text_of
+from emulator.record.run import RUN, AlgorithmFacts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
-from emulator.record.work import Duty, Ledger
+from emulator.record.work import Duty, WorkLines
 from emulator.record.writing import replacing
 from network.foreign_files import unique
 
@@ -114,12 +114,12 @@ class Record:
         self.standing: float | None = None  # the time inside `instant`
         self.began = self.served = 0.0  # the server's work: its start, and the seconds that are charged
         self.events, self.rounds, self.works = _opened(folder, earlier)
-        self.ledger = Ledger()
+        self.ledger = WorkLines()
         self.trips: dict[Call, Trip] = {}
         self.unwritten: OSError | None = None
         self.cohort: CohortRule = "drawn"
 
-    def about(self, run: Run, facts: Facts) -> None:
+    def about(self, run: Run, facts: AlgorithmFacts) -> None:
         """Writes run.json: the run, and the facts about its algorithm that a replay needs."""
         self.cohort = facts.cohort
         if self.folder is None:

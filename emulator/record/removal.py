@@ -37,7 +37,7 @@ WRITTEN = {  # kind of folder -> patterns of the names that fedlapse writes ther
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFiles:
     """The files and folders that fedlapse has written into a folder and below it."""
 
     out: Path
@@ -45,15 +45,15 @@ class Written:
     folders: Sequence[Path]  # below `out`; a folder comes after the folders in it
 
 
-def written(out: Path, kind: str) -> Written:
+def written(out: Path, kind: str) -> WrittenFiles:
     """Lists the files and folders of results, a search or a study in `out`."""
     folders = list(_folders(out, kind))
     files = [path for folder, of in [*folders, (out, kind)] for path in _files(folder, of)]
     above = dict.fromkeys(path for folder, _ in folders for path in (folder, *folder.parents) if out in path.parents)
-    return Written(out, files, sorted(above, key=lambda path: len(path.parts), reverse=True))
+    return WrittenFiles(out, files, sorted(above, key=lambda path: len(path.parts), reverse=True))
 
 
-def in_the_way(out: Path, coming: Kinds, leaving: Written) -> Path | None:
+def in_the_way(out: Path, coming: Kinds, leaving: WrittenFiles) -> Path | None:
     """The first path that is not ours and in the way: a link to a folder, or a file that a run would write."""
     if (aside := out / ASIDE).is_symlink():
         return aside
@@ -75,7 +75,7 @@ def linked(out: Path, coming: Kinds) -> Path | None:
     return None
 
 
-def remove(leaving: Written) -> None:
+def remove(leaving: WrittenFiles) -> None:
     """Removes the files, and the folders that are then empty.
 
     Raises OSError, with the name of the file, if a file cannot be removed; then all files are in their places.

@@ -26,7 +26,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Facts:
+class AlgorithmFacts:
     """The facts about an algorithm with which a replay need not import it."""
 
     keeps_uncounted: bool  # see algorithms.algorithm.Algorithm
@@ -34,13 +34,13 @@ class Facts:
     cohort: CohortRule
 
 
-def text_of(run: Run, facts: Facts) -> str:
+def text_of(run: Run, facts: AlgorithmFacts) -> str:
     """The content of run.json."""
     content = {"label": run.label, "seed": run.seed, "algorithm": asdict(facts)}
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
-def read_run(folder: Path) -> tuple[Run, Facts]:
+def read_run(folder: Path) -> tuple[Run, AlgorithmFacts]:
     """Returns the run that the folder holds, and the facts about its algorithm.
 
     Raises ValueError if there is no run.json, or it is damaged.
@@ -51,7 +51,7 @@ def read_run(folder: Path) -> tuple[Run, Facts]:
     content = path.read_bytes()
     try:
         fields = json.loads(content)
-        run, facts = Run(fields["label"], fields["seed"]), Facts(**fields["algorithm"])
+        run, facts = Run(fields["label"], fields["seed"]), AlgorithmFacts(**fields["algorithm"])
         sound = content == text_of(run, facts).encode() and _typed(run, facts)
     except (ValueError, TypeError, KeyError, RecursionError):
         sound = False
@@ -60,7 +60,7 @@ def read_run(folder: Path) -> tuple[Run, Facts]:
     return run, facts
 
 
-def _typed(run: Run, facts: Facts) -> bool:
+def _typed(run: Run, facts: AlgorithmFacts) -> bool:
     flags = facts.keeps_uncounted, facts.any_cohort_will_do
     names = isinstance(run.label, str) and type(run.seed) is int
     return names and all(isinstance(flag, bool) for flag in flags) and facts.cohort in get_args(CohortRule)

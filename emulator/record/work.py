@@ -21,7 +21,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from devices.device import Device
 
 Entry = TypeVar("Entry")
@@ -41,12 +41,12 @@ class Piece:
     phase: str
     flops: float  # of all steps
     steps: int
-    step: Step
+    step: StepCounts
 
     @classmethod
     def of(cls, phase: str, flops: float, steps: int, *numbers: float) -> Piece:
         """Makes a piece from its list in work.jsonl."""
-        return cls(phase, flops, steps, Step(flops / max(1, steps), *numbers))
+        return cls(phase, flops, steps, StepCounts(flops / max(1, steps), *numbers))
 
     @property
     def plain(self) -> list[str | float]:
@@ -60,7 +60,7 @@ class Piece:
 
 
 Pieces = tuple[Piece, ...]
-LENGTH = 2 + len(fields(Step))  # of a piece's list
+LENGTH = 2 + len(fields(StepCounts))  # of a piece's list
 
 
 def steps_of(pieces: Pieces) -> dict[str, int]:
@@ -91,7 +91,7 @@ class Duty:
         return f"{need}, it has {memory / 1e6:.4g} MB"
 
 
-class Ledger:
+class WorkLines:
     """Makes the lines of work.jsonl as a run goes on: one for each change from the line before."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedAlgorithm:
     """Stands for a recorded algorithm, with those of its properties that a replay needs."""
 
     script: Script
@@ -65,7 +65,7 @@ class Recorded:
 
 def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
     """The lab of a run's replay; its data are a single example."""
-    algorithm: Any = Recorded(script, Training(per_cycle=scenario.rounds.per_cycle))
+    algorithm: Any = RecordedAlgorithm(script, Training(per_cycle=scenario.rounds.per_cycle))
     cycles = 2 if script.cycles else 1
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
     time = np.zeros(1, np.int64) if cycles > 1 else None  # the slice of that example

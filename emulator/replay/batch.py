@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.compute.garbage import let_stay
-from emulator.compute.workers import Pool, why_broken
+from emulator.compute.workers import WorkerPool, why_broken
 from emulator.record.folders import REPLAY, home, run_folders
 from emulator.record.run import Run, read_run
 from emulator.record.targets import Target
 from emulator.replay.conditions import Condition, onto
-from emulator.replay.findings import Finding, Result, finding, no_result, result_of
+from emulator.replay.findings import Finding, ReplayResult, finding, no_result, result_of
 from emulator.replay.replayer import Replayed, Replayer
 from emulator.replay.script import Script, read_script
 from emulator.results.results import targets
@@ -128,7 +128,7 @@ class Batch:
         which = "all" if alike else "the first"
         return f"{which} {self.shared} rounds" if self.shared > 1 else "the only round" if alike else "the first round"
 
-    def play(self, order: Order) -> Result:
+    def play(self, order: Order) -> ReplayResult:
         script = self.scripts[order.run]
         setting = order.condition.setting(self.base)
         replayed = self.replayer.replay(script, setting, order.folder, self.source.anyway)
@@ -139,7 +139,7 @@ class Batch:
         """The Results of all runs, read from the record."""
         return finding(OWN, (), [self.as_recorded(number) for number in range(len(self.scripts))])
 
-    def as_recorded(self, run: int) -> Result:
+    def as_recorded(self, run: int) -> ReplayResult:
         """The Result of a run in the record, without any replay."""
         script = self.scripts[run]
         rows = [written.row for written in script.rounds]
@@ -153,12 +153,12 @@ class Batch:
 
         return ["network.windows.preloaded"] if ready() else []
 
-    def unplayed(self, run: int) -> Result:
+    def unplayed(self, run: int) -> ReplayResult:
         """The Result of a replay that was not made."""
         script = self.scripts[run]
         return no_result(script.label, script.seed, self.targets)
 
-    def all(self, orders: Sequence[Order], count: int | None) -> Generator[Result, None, None]:
+    def all(self, orders: Sequence[Order], count: int | None) -> Generator[ReplayResult, None, None]:
         """In the order given; `count` of workers None: as many as there are cores, if that pays.
 
         Raises ChildProcessError if a worker process is killed.
@@ -170,7 +170,7 @@ class Batch:
             return
         try:
             modules = [*IMPORTED, *self._machine_code()]
-            with closing(Pool(min(many, len(orders)), modules, _arrive, self.source, orders)) as workers:
+            with closing(WorkerPool(min(many, len(orders)), modules, _arrive, self.source, orders)) as workers:
                 coming = deque(workers.submit(_play, number) for number in range(len(orders)))
                 while coming:  # not by `map`: it cancels what is left, and a pool that breaks then stumbles over that
                     yield coming.popleft().result()
@@ -199,7 +199,7 @@ def _arrive(_: str, source: Source, orders: Sequence[Order]) -> None:
     _handed = source, orders
 
 
-def _play(number: int) -> Result:
+def _play(number: int) -> ReplayResult:
     """The Result of one replay, in a worker.  Its first job reads the runs, so errors in them are raised here."""
     global _batch
     assert _handed is not None

@@ -118,7 +118,7 @@ class Uplink:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRates:
     """The rates of one recording, or a constant rate."""
 
     name: str
@@ -148,7 +148,7 @@ def links_from(
         yield _paired(down, ups[number % len(ups)] if ups else None, uplink)
 
 
-def _paired(down: Found, above: Found | None, uplink: Uplink) -> Condition:
+def _paired(down: FoundRates, above: FoundRates | None, uplink: Uplink) -> Condition:
     """The condition for a downlink, with the named uplink, else its own, else an assumed one."""
     assert down.down is not None
     share = uplink.share
@@ -172,15 +172,15 @@ def _all_found(
     way: Direction,
     format: str | None,
     tell: Callable[[str], None],
-) -> list[Found]:
+) -> list[FoundRates]:
     return [found for name in names for found in _found(name, way, format, tell)]
 
 
-def _found(name: str, way: Direction, format: str | None, tell: Callable[[str], None]) -> Iterator[Found]:
+def _found(name: str, way: Direction, format: str | None, tell: Callable[[str], None]) -> Iterator[FoundRates]:
     place = find(name, os.environ.get("FEDLAPSE_DATA"))
     if LIKE_A_RATE.fullmatch(name) and not there(place):
         rate = _rate(name)
-        yield Found(name, rate, None) if way == "down" else Found(name, None, rate)
+        yield FoundRates(name, rate, None) if way == "down" else FoundRates(name, None, rate)
         return
     try:
         gathered = gather(place, way, format)
@@ -189,7 +189,7 @@ def _found(name: str, way: Direction, format: str | None, tell: Callable[[str], 
     if gathered.passed:
         tell(f"left out of {name}: {summed(gathered.passed)}")
     for each in gathered.recordings:
-        yield Found(each.path.name, each.traces.get("down"), each.traces.get("up"))
+        yield FoundRates(each.path.name, each.traces.get("down"), each.traces.get("up"))
 
 
 def _rate(name: str) -> float:

@@ -100,7 +100,7 @@ def assumed(replayed: Replayed, target: Target | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Result:
+class ReplayResult:
     """The result of one replay."""
 
     label: str
@@ -116,13 +116,13 @@ class Result:
     pieces: int = 0  # all messages and pieces of work
 
 
-def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared: int | None = None) -> Result:
+def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared: int | None = None) -> ReplayResult:
     """Its time to each target, and through all rounds; `rounds` are those of its own record.
 
     `shared`: how many rounds all runs have that are compared, where that is fewer.
     """
     times = {target.name: time_to(replayed, target, rounds) for target in targets}
-    return Result(
+    return ReplayResult(
         replayed.label,
         replayed.seed,
         {**times, ALL: time_of(replayed, rounds if shared is None else shared)},
@@ -137,10 +137,10 @@ def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared
     )
 
 
-def no_result(label: str, seed: int, targets: Sequence[Target]) -> Result:
+def no_result(label: str, seed: int, targets: Sequence[Target]) -> ReplayResult:
     """The result of a replay that was not made: nothing is known."""
     names = [*(target.name for target in targets), ALL]
-    return Result(label, seed, dict.fromkeys(names), 0.0, None, 0, None)
+    return ReplayResult(label, seed, dict.fromkeys(names), 0.0, None, 0, None)
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class Finding:
         }
 
 
-def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) -> Finding:
+def finding(name: str, assumptions: Sequence[str], replays: Sequence[ReplayResult]) -> Finding:
     """Sums up the replays of all runs in one setting."""
     times: dict[str, dict[str, Times]] = {}
     for target, of in _seconds(replays).items():
@@ -242,14 +242,14 @@ def finding(name: str, assumptions: Sequence[str], replays: Sequence[Result]) ->
     return Finding(name, assumptions, times, list(_partings(replays)), failures, assumed, loops, pieces)
 
 
-def _partings(replays: Sequence[Result]) -> Iterator[Note]:
+def _partings(replays: Sequence[ReplayResult]) -> Iterator[Note]:
     for each in replays:
         if each.parting:
             said = f"is not exact from round {each.parting.round + 1} on: {each.parting.why}"
             yield Note(each.label, each.seed, said)
 
 
-def _seconds(replays: Sequence[Result]) -> dict[str, dict[str, dict[int, Timed | None]]]:
+def _seconds(replays: Sequence[ReplayResult]) -> dict[str, dict[str, dict[int, Timed | None]]]:
     """Times by target, label and seed."""
     found: dict[str, dict[str, dict[int, Timed | None]]] = {}
     for each in replays:

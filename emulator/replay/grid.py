@@ -45,7 +45,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Cell:
+class MapCell:
     """One point of the grid."""
 
     place: Mapping[str, int]  # by axis: number of its value
@@ -91,18 +91,18 @@ def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterat
         )
 
 
-def cell(place: Mapping[str, int], found: Finding, target: str) -> Cell:
+def cell(place: Mapping[str, int], found: Finding, target: str) -> MapCell:
     """Who wins at a point: by the mean over seeds, and by how much."""
     times = found.times[target]
     known = all(each.known for each in times.values())
     assumed = known and any(each.assumed for each in times.values())
     ranked = found.ranking(target)
     if ranked is None:
-        return Cell(place, None, None, None, True, _shown(times), known, assumed, why=_why(found, known))
+        return MapCell(place, None, None, None, True, _shown(times), known, assumed, why=_why(found, known))
     winner, second = ranked.best.label, ranked.others[0] if ranked.others else None
     agree, tie = _agree(found, target, winner), found.first(target) == TIED
     lead, next_ = (second.ratio, second.label) if second else (None, None)
-    return Cell(place, winner, next_, lead, agree, _shown(times), known, assumed, tie, _why(found, known))
+    return MapCell(place, winner, next_, lead, agree, _shown(times), known, assumed, tie, _why(found, known))
 
 
 def _why(found: Finding, known: bool) -> str:
@@ -128,7 +128,7 @@ def _first(found: Finding, target: str, seed: int) -> str | None:
     return min(known, key=lambda label: known[label]) if known else None  # ties: in the scenario's order
 
 
-def frontier(cells: Sequence[Cell], x: str, y: str) -> list[tuple[float, float, float, float]]:
+def frontier(cells: Sequence[MapCell], x: str, y: str) -> list[tuple[float, float, float, float]]:
     """The sides (x1, y1, x2, y2) between neighbours with different winners; cell i lies from i to i + 1."""
     winners = {(each.place.get(x, 0), each.place.get(y, 0)): each.first for each in cells}
     sides = []

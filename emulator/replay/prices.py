@@ -12,10 +12,10 @@ from emulator.pricing.bills import jittered, priced
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Pieces
 from emulator.replay.bare import Setting
-from emulator.replay.script import Part, Script, Sizes, Written
+from emulator.replay.script import DeviceScript, RoundScript, Script, Sizes
 
 Thing = TypeVar("Thing", bound=Hashable)
-NO_PART = Part()
+NO_PART = DeviceScript()
 
 
 class Unsaid(Exception):  # noqa: N818  what it is, not what went wrong
@@ -50,7 +50,7 @@ class Prices:
             self.borrowed[name, round] = self._like(name, written)
         return self.borrowed[name, round]
 
-    def _like(self, name: str, written: Written) -> Duty | None:
+    def _like(self, name: str, written: RoundScript) -> Duty | None:
         """The device's duty in the nearest round with these phases, else that of the device most like it in size."""
         phases = _usual(part.duty.phases for part in written.parts.values() if part.duty)
         own = (part.duty for part in self._nearest(name, written.number) if part.duty)
@@ -59,14 +59,14 @@ class Prices:
             self.assumed.add(("work", name, written.number))
         return found
 
-    def _of_another(self, name: str, written: Written) -> Duty | None:
+    def _of_another(self, name: str, written: RoundScript) -> Duty | None:
         held = self.script.examples
         others = {other: part.duty for other, part in written.parts.items() if part.duty and other in held}
         if name not in held or not others:
             return None
         return others[min(others, key=lambda other: abs(held[other] - held[name]))]
 
-    def _nearest(self, name: str, round: int) -> Iterator[Part]:
+    def _nearest(self, name: str, round: int) -> Iterator[DeviceScript]:
         """The device's parts in other rounds, the nearest round first."""
         rounds = self.script.rounds
         for far in range(1, len(rounds)):
@@ -116,14 +116,14 @@ class Prices:
             self.assumed.add(("combine", "", round))
         return self._served(written.server["combine"].bill)
 
-    def _closed(self, written: Written, replies: int) -> Written:
+    def _closed(self, written: RoundScript, replies: int) -> RoundScript:
         """The recorded round with the most similar number of replies, if possible among those with the same work."""
         done = [each for each in self.script.rounds if "combine" in each.server]
         if not done:
             raise Unsaid("what the server computes, as no round had enough replies")
         own = written.server.get("combine")
 
-        def unlike(each: Written) -> tuple[bool, int, int]:
+        def unlike(each: RoundScript) -> tuple[bool, int, int]:
             other = own is not None and each.server["combine"].bill.flops.keys() != own.bill.flops.keys()
             return other, abs(len(each.counted) - replies), abs(each.number - written.number)
 
@@ -160,7 +160,7 @@ class Prices:
         return found
 
 
-def _sent(part: Part, way: str) -> Sizes | None:
+def _sent(part: DeviceScript, way: str) -> Sizes | None:
     """Bytes of a message; None if it was not sent, or was a refusal."""
     if way == "down":
         return part.down

@@ -40,7 +40,7 @@ from emulator.record.record import Record, digest_of
 from emulator.record.seal import seal_run
 from emulator.replay.bare import Setting, bare
 from emulator.replay.prices import Prices, Unsaid
-from emulator.replay.script import Script, Written
+from emulator.replay.script import RoundScript, Script
 from emulator.results.units import joined
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld, at_once
@@ -79,7 +79,7 @@ class Replayed:
     pieces: int = 0  # all: a request, training and a reply of each device asked, and the aggregation
 
 
-class Stopped(RunFailed):
+class ReplayDiverged(RunFailed):
     """Raised when the replay is no longer the run."""
 
 
@@ -123,7 +123,7 @@ class Replayer:
         try:
             await world.run(server.serve(after))
             diary.write_settled()
-        except Stopped:
+        except ReplayDiverged:
             pass  # `check` knows where and why
         except Unsaid as end:
             ended = outcome.failure = f"in round {check.number + 1} the record does not say {end}"
@@ -158,7 +158,7 @@ class Check:
         """Notes the first parting.  Raises Stopped, unless the replay goes on anyway."""
         self.parting = self.parting or Parting(round, why)
         if not self.anyway:
-            raise Stopped(why)
+            raise ReplayDiverged(why)
 
     def asked(self, number: int, names: Sequence[str], idle: Sequence[str]) -> None:
         """Checks the devices that a round asks out of those that are online and idle.
@@ -201,7 +201,7 @@ class Check:
         if self.script.facts.keeps_uncounted and self.trained[number] != said:
             self.part(number, f"{_moved(self.trained[number], said, TRAINED)}, and devices keep what they trained")
 
-    def _like(self, number: int) -> Written | None:
+    def _like(self, number: int) -> RoundScript | None:
         """The recorded round with the same model as after this round, or with the one assumed to be equal."""
         if self.parting is None or number < self.parting.round:
             return self.script.rounds[number]

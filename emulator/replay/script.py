@@ -22,7 +22,7 @@ from emulator.record.events import (
     event_of,
 )
 from emulator.record.record import FILES, Line, read_lines
-from emulator.record.run import Facts, Run, read_run
+from emulator.record.run import AlgorithmFacts, Run, read_run
 from emulator.record.tally import Bill
 from emulator.record.targets import Target, reached
 from emulator.record.work import Duty, Pieces, Works
@@ -31,7 +31,7 @@ Sizes = Mapping[str, int]  # bytes per kind and "frame"
 
 
 @dataclass
-class Part:
+class DeviceScript:
     """A device's half of a round.  None stands for what the record does not contain."""
 
     down: Sizes | None = None
@@ -51,7 +51,7 @@ class Served:
 
 
 @dataclass
-class Written:
+class RoundScript:
     """One round."""
 
     number: int
@@ -60,7 +60,7 @@ class Written:
     counted: tuple[str, ...] = ()
     closed: bool = False
     server: dict[str, Served] = field(default_factory=dict)  # request | combine
-    parts: dict[str, Part] = field(default_factory=dict)  # by device
+    parts: dict[str, DeviceScript] = field(default_factory=dict)  # by device
     row: Line = field(default_factory=dict)  # of rounds.jsonl
     idle: str | None = None  # see emulator.record.events.Opened
 
@@ -81,8 +81,8 @@ class Script:
     """All complete rounds of a run."""
 
     run: Run
-    facts: Facts  # what the run says of its algorithm
-    rounds: Sequence[Written]
+    facts: AlgorithmFacts  # what the run says of its algorithm
+    rounds: Sequence[RoundScript]
     examples: Mapping[str, int] = field(default_factory=dict)  # how many each device holds, as far as that is written
 
     @property
@@ -105,7 +105,7 @@ class Script:
         made = [model for each, model in zip(self.rounds, after, strict=False) if not each.failed]
         return [*(each.model for each in self.rounds[:1]), *made]
 
-    def after(self, steps: int, round: int) -> Written | None:
+    def after(self, steps: int, round: int) -> RoundScript | None:
         """A round after which the model was the one that `steps` rounds with enough replies lead to.
 
         Returns `round` itself if possible, else the last such round.  None if there is none, or if the data of `round`
@@ -169,9 +169,9 @@ class _Reader:
 
     def __init__(self, folder: Path, works: Works) -> None:
         self.folder, self.works = folder, works
-        self.rounds: list[Written] = []
+        self.rounds: list[RoundScript] = []
 
-    def read(self, lines: Iterable[Line]) -> list[Written]:
+    def read(self, lines: Iterable[Line]) -> list[RoundScript]:
         for number, line in enumerate(lines, 1):
             try:
                 self._take(event_of(line))
@@ -186,8 +186,8 @@ class _Reader:
             if event.round != len(self.rounds):
                 raise ValueError("rounds follow one another")
             asked = tuple(event.asked)
-            parts = {name: Part() for name in asked}
-            self.rounds.append(Written(event.round, asked, event.model, parts=parts, idle=event.idle))
+            parts = {name: DeviceScript() for name in asked}
+            self.rounds.append(RoundScript(event.round, asked, event.model, parts=parts, idle=event.idle))
             return
         written = self.rounds[event.round]
         match event:
@@ -200,7 +200,7 @@ class _Reader:
             case _:
                 self._device(written, written.parts[event.device], event)
 
-    def _device(self, written: Written, part: Part, event: OfDevice) -> None:
+    def _device(self, written: RoundScript, part: DeviceScript, event: OfDevice) -> None:
         match event:
             case TransferStarted(way="down"):
                 part.down = event.sizes

@@ -26,7 +26,7 @@ Line = tuple[str, str, float, float, float, float, int]  # label, seed, x, accur
 
 
 @dataclass(frozen=True)
-class Axis:
+class CurveAxis:
     """One horizontal axis: virtual time, rounds or bytes."""
 
     name: str  # of the figure
@@ -36,15 +36,15 @@ class Axis:
     unit: Callable[[Iterator[float]], units.Unit]
 
 
-TIME = Axis("accuracy-time", "virtual time", "time_s", lambda rows: [row["time_s"] for row in rows], units.of_time)
-ROUNDS = Axis(
+TIME = CurveAxis("accuracy-time", "virtual time", "time_s", lambda rows: [row["time_s"] for row in rows], units.of_time)
+ROUNDS = CurveAxis(
     "accuracy-rounds",
     "rounds",
     "rounds",
     lambda rows: [row["round"] + 1 for row in rows],
     lambda _: units.Unit("", 1.0),
 )
-BYTES = Axis(
+BYTES = CurveAxis(
     "accuracy-bytes",
     "bytes sent, both ways",
     "bytes",
@@ -61,7 +61,7 @@ def curve(rows: Sequence[Row], along: Along) -> Curve:
 
 
 def figure(
-    axis: Axis, runs: Runs, summary: Mapping[str, Any], targets: Sequence[Target], points: int = POINTS
+    axis: CurveAxis, runs: Runs, summary: Mapping[str, Any], targets: Sequence[Target], points: int = POINTS
 ) -> Figure | None:
     """The chart, with at most `points` points.  None if no round was evaluated."""
     lines = list(_lines(axis, runs, points))
@@ -88,7 +88,7 @@ def figure(
     return Figure(axis.name, title, _caption(runs, marks, targets), dressed(chart, axis.name, description))
 
 
-def _lines(axis: Axis, runs: Runs, most: int) -> Iterator[Line]:
+def _lines(axis: CurveAxis, runs: Runs, most: int) -> Iterator[Line]:
     """Yields the points of each seed's line; of the median's, for algorithms with at least five seeds."""
     for label, seeds in runs.items():
         curves = {seed: curve(rows, axis.along) for seed, rows in seeds.items()}
@@ -108,7 +108,7 @@ def _common(points: Sequence[Point]) -> Sequence[Point]:
     return [point for point in points if point.seeds == point.of] or points
 
 
-def _story(axis: Axis, summary: Mapping[str, Any], targets: Sequence[Target], end: float) -> float:
+def _story(axis: CurveAxis, summary: Mapping[str, Any], targets: Sequence[Target], end: float) -> float:
     """The end of the axis: STORY times the slowest time to the hardest target, if all algorithms reached it."""
     target = hardest(summary, targets)
     if target is None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import altair as alt
 
+from emulator.analysis.answer import Answer
+from emulator.analysis.reading import CAPTIONS
 from emulator.report import critical, drawing
 from emulator.report.figure import Figure, table
 from emulator.report.palette import COLOURS
@@ -18,8 +20,6 @@ from emulator.report.studied_tornado import tornado
 from emulator.results import units
 from emulator.results.comparison import Comparison
 from emulator.results.times import Values
-from emulator.studies.answer import Answer
-from emulator.studies.reading import CAPTIONS
 from emulator.wording.names import goal
 
 WIDTH = 420

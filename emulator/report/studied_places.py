@@ -7,14 +7,14 @@ from typing import Any
 
 import altair as alt
 
+from emulator.analysis.answer import Answer
+from emulator.analysis.cells import AXES, UNDECIDED, UNKNOWN, Cell
+from emulator.analysis.reading import CAPTIONS
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, natural, table
 from emulator.report.palette import COLOURS
 from emulator.report.studied_scales import frame, log_axis, log_scale, rule
 from emulator.results.resampling import figure
-from emulator.studies.answer import Answer
-from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell
-from emulator.studies.reading import CAPTIONS
 from emulator.wording.names import goal
 
 WINNERS = (*COLOURS[:6], "#F0E442", "#000000")  # Okabe and Ito's eight; greys are for what is not decided

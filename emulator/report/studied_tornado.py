@@ -7,12 +7,12 @@ from typing import Any
 
 import altair as alt
 
+from emulator.analysis.answer import Answer
+from emulator.analysis.reading import CAPTIONS
+from emulator.analysis.sensitivity import Swing, swings, unchanged
 from emulator.report.figure import Figure, table
 from emulator.report.palette import COLOURS
 from emulator.report.studied_scales import frame, log_axis, log_scale, rule
-from emulator.studies.answer import Answer
-from emulator.studies.reading import CAPTIONS
-from emulator.studies.sensitivity import Swing, swings, unchanged
 
 WIDTH, BAR = 560, 26
 ROOM = 1.5  # for the names of settings beside the bars

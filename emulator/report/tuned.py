@@ -12,7 +12,7 @@ import altair as alt
 from emulator.report import still
 from emulator.report.figure import Figure, table
 from emulator.tuning import results
-from emulator.tuning.search import OWN, Found
+from emulator.tuning.search import OWN, SearchResult
 from emulator.tuning.space import Configuration, words
 from emulator.tuning.together import target_of
 from scenarios.schema.scenario import Scenario
@@ -31,7 +31,7 @@ def page(scenario: Scenario, founds: results.Founds) -> str:
     return still.page("fedlapse tune", f"{scenario.name}: the best settings", _about(scenario), "\n".join(parts))
 
 
-def figures(label: str, found: Found) -> Iterator[Figure]:
+def figures(label: str, found: SearchResult) -> Iterator[Figure]:
     """Yields parallel coordinates of all configurations, and a heat-map for each pair of options."""
     options = [each.option for each in found.space.dimensions if len(found.space.values(each.option, found.tried)) > 1]
     if options:
@@ -59,7 +59,7 @@ def _table(founds: results.Founds) -> str:
     return f'<div class="scroll"><table><tr>{heads}</tr>{body}</table></div>'
 
 
-def _parallel(label: str, found: Found, options: Sequence[str]) -> Figure:
+def _parallel(label: str, found: SearchResult, options: Sequence[str]) -> Figure:
     best = found.best()
     lasted: dict[Configuration, int] = {}  # rounds that each configuration was played for
     for configuration, rounds in found.known:
@@ -102,7 +102,7 @@ def _parallel(label: str, found: Found, options: Sequence[str]) -> Figure:
     return Figure(f"parallel-{label}", label, caption, chart)
 
 
-def _first(found: Found) -> dict[Configuration, float]:
+def _first(found: SearchResult) -> dict[Configuration, float]:
     """{configuration: validation accuracy after the first rung that played it}."""
     accuracy: dict[Configuration, float] = {}
     for rung in found.rungs:
@@ -112,7 +112,7 @@ def _first(found: Found) -> dict[Configuration, float]:
     return accuracy
 
 
-def _heat(label: str, found: Found, one: str, other: str) -> Figure:
+def _heat(label: str, found: SearchResult, one: str, other: str) -> Figure:
     """A heat-map of two options; a cell has the best accuracy of its configurations after the first rung."""
     cells: dict[tuple[Any, Any], float] = {}
     for configuration, accuracy in _first(found).items():

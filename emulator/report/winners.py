@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 
 from emulator.replay.findings import TIE, TIED, UNKNOWN
-from emulator.replay.grid import Axis, Cell, frontier
+from emulator.replay.grid import Axis, MapCell, frontier
 from emulator.report import drawing, still
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
@@ -35,7 +35,7 @@ COLUMNS = {
 }
 
 
-def figure(cells: Sequence[Cell], axes: Sequence[Axis], labels: Sequence[str], target: str, caption: str) -> Figure:
+def figure(cells: Sequence[MapCell], axes: Sequence[Axis], labels: Sequence[str], target: str, caption: str) -> Figure:
     """The map over the first two axes that have several values, a panel for each value of the third."""
     wide = [axis for axis in axes if len(axis.values) > 1] or list(axes)
     y, third, *_ = (*wide[1:], None, None)
@@ -62,8 +62,8 @@ def kept(folder: Path, digest: str | None = None) -> Figure | None:
         if said.get("digest") != digest:
             return None
         axes = [Axis(name, tuple(values)) for name, values in said["axes"].items()]
-        names = [field.name for field in fields(Cell)]
-        cells = [Cell(**{name: each[name] for name in names if name in each}) for each in said["cells"]]
+        names = [field.name for field in fields(MapCell)]
+        cells = [MapCell(**{name: each[name] for name in names if name in each}) for each in said["cells"]]
         return figure(cells, axes, said["labels"], said["target"], caption(cells, said["labels"], said["notes"]))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"{path} is not as `fedlapse map` writes it: {type(error).__name__} {error}") from None
@@ -121,7 +121,7 @@ def _colours(there: Collection[str], labels: Sequence[str]) -> dict[str, str]:
     return {name: colour for name, colour in known.items() if name in there}
 
 
-def _panel(cells: Sequence[Cell], over: tuple[Axis, Axis | None], colours: Mapping[str, str], title: str) -> Any:
+def _panel(cells: Sequence[MapCell], over: tuple[Axis, Axis | None], colours: Mapping[str, str], title: str) -> Any:
     x, y = over
     across, up = len(x.values), len(y.values) if y else 1
     rows = [*(_row(each, x, y) for each in cells), *_unplayed(cells, x, y)]
@@ -162,7 +162,7 @@ def _axis(axis: Axis | None) -> Any:
     return alt.Axis(values=places, labelExpr=f"{shown!r}[floor(datum.value)]", ticks=False, domain=False)
 
 
-def _row(each: Cell, x: Axis, y: Axis | None) -> Row:
+def _row(each: MapCell, x: Axis, y: Axis | None) -> Row:
     i, j = each.place[x.name], each.place[y.name] if y else 0
     strength = 1.0 if each.ratio is None or each.tie else min(1.0, (each.ratio - 1) / (STRONG - 1))
     return (
@@ -171,7 +171,7 @@ def _row(each: Cell, x: Axis, y: Axis | None) -> Row:
     )
 
 
-def _unplayed(cells: Sequence[Cell], x: Axis, y: Axis | None) -> Iterator[Row]:
+def _unplayed(cells: Sequence[MapCell], x: Axis, y: Axis | None) -> Iterator[Row]:
     """Rows for the cells that a map lacks as it was broken off."""
     there = {(each.place[x.name], each.place[y.name] if y else 0) for each in cells}
     for i, j in product(range(len(x.values)), _values(y)):
@@ -183,11 +183,11 @@ def _value(axis: Axis | None, number: int) -> str:
     return f"{axis.shown(axis.values[number]):g} {axis.title.rpartition(', ')[2]}" if axis else ""
 
 
-def _winner(each: Cell) -> str:
+def _winner(each: MapCell) -> str:
     return each.first or (NOBODY if each.known else UNKNOWN)
 
 
-def _ratio(each: Cell) -> str:
+def _ratio(each: MapCell) -> str:
     """`1.42`, with a question mark where the seeds disagree; `≥1.42` where the next one never gets there; `tie`."""
     if each.winner is None:
         return ""
@@ -198,12 +198,12 @@ def _ratio(each: Cell) -> str:
     return ratio if each.agree else f"{ratio} ?"
 
 
-def _times(each: Cell) -> Iterator[str]:
+def _times(each: MapCell) -> Iterator[str]:
     for label, seconds in each.times.items():
         yield f"{label} {duration(seconds) if seconds is not None else '–'}"
 
 
-def caption(cells: Sequence[Cell], labels: Sequence[str], notes: Sequence[str]) -> str:
+def caption(cells: Sequence[MapCell], labels: Sequence[str], notes: Sequence[str]) -> str:
     """The caption: how to read the map, and which algorithms win nowhere."""
     there = {_winner(each) for each in cells}
     said = [
@@ -221,6 +221,6 @@ def caption(cells: Sequence[Cell], labels: Sequence[str], notes: Sequence[str]) 
     return " ".join([f"{'; '.join(said)}.", *(f"{note[0].upper()}{note[1:]}." for note in notes)])
 
 
-def rows(cells: Sequence[Cell], axes: Sequence[Axis]) -> list[Mapping[str, Any]]:
+def rows(cells: Sequence[MapCell], axes: Sequence[Axis]) -> list[Mapping[str, Any]]:
     """The cells as objects, for map.json."""
     return [{**{axis.name: axis.values[each.place[axis.name]] for axis in axes}, **each.plain} for each in cells]

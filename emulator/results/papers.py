@@ -71,7 +71,7 @@ def _parts(found: Mapping[int, float | None], base: Mapping[int, float | None]) 
 
 
 @dataclass(frozen=True)
-class Step:
+class Lead:
     """How far an algorithm is ahead of the baseline, in a paper and here.
 
     Of a metric it is the difference; of rounds to a value the ratio, below 1 for fewer rounds.
@@ -88,7 +88,7 @@ class Step:
     of: int
 
 
-def steps(entries: Sequence[Mapping[str, Any]]) -> list[Step]:
+def steps(entries: Sequence[Mapping[str, Any]]) -> list[Lead]:
     """Of each label against the first one for which the same is stated in the same place."""
     bases: dict[tuple[str, str], Mapping[str, Any]] = {}
     found = []
@@ -103,7 +103,7 @@ def steps(entries: Sequence[Mapping[str, Any]]) -> list[Step]:
     return found
 
 
-def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Step:
+def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Lead:
     ratio = entry["kind"] != "final"
     ours = [_ahead(value, base["seeds"].get(seed), ratio) for seed, value in entry["seeds"].items()]
     theirs = _ahead(entry["theirs"], base["theirs"], ratio)
@@ -111,7 +111,7 @@ def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Step:
     known = [value for value in ours if value is not None]
     agrees = _agreement(theirs, known, ratio) if len(known) == entry["of"] else "unclear"
     shown = spread([None if value == inf else value for value in known] or [None])
-    return Step(entry["label"], entry["what"], entry["source"], ratio, theirs, shown, agrees, len(known), entry["of"])
+    return Lead(entry["label"], entry["what"], entry["source"], ratio, theirs, shown, agrees, len(known), entry["of"])
 
 
 def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None:

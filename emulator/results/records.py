@@ -19,7 +19,7 @@ from scenarios.builders.roster import Roster
 
 
 @dataclass(frozen=True)
-class Round:
+class RoundRow:
     """A round of a run.  Seconds are virtual; those of the six parts are of the path of the device that closed it."""
 
     label: str
@@ -62,7 +62,7 @@ class Happened:
 
 
 @dataclass(frozen=True)
-class Transfer:
+class TransferRow:
     """A message, or a part of one, on its way."""
 
     label: str
@@ -77,7 +77,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceRow:
     """What a device of the fleet did in a run: sums over the rounds that are over, zeros if it was never asked."""
 
     label: str
@@ -97,19 +97,19 @@ class Device:
 
 METRICS = ("accuracy", "validation", "loss", "initial", "personalised")
 PARTS = ("setup_s", "down_s", "compute_s", "up_s", "server_s", "wait_s")
-TABLES: dict[str, type[Any]] = {"rounds": Round, "events": Happened, "transfers": Transfer, "devices": Device}
+TABLES: dict[str, type[Any]] = {"rounds": RoundRow, "events": Happened, "transfers": TransferRow, "devices": DeviceRow}
 
 
-def rounds(results: Results) -> Iterator[Round]:
+def rounds(results: Results) -> Iterator[RoundRow]:
     for label, seeds in results.runs.items():
         for seed, rows in seeds.items():
             yield from (_round(label, seed, row) for row in rows)
 
 
-def _round(label: str, seed: int, row: Row) -> Round:
+def _round(label: str, seed: int, row: Row) -> RoundRow:
     known: dict[str, Any] = {name: row.get(name) for name in METRICS}
     known |= {fate: row[fate] for fate in FATES} | {part: _sum(row["critical"][part]) for part in PARTS}
-    return Round(
+    return RoundRow(
         label=label,
         seed=seed,
         round=row["round"] + 1,
@@ -141,7 +141,7 @@ def events(results: Results) -> Iterator[Happened]:
             yield Happened(label, seed, *at, json.dumps(line, sort_keys=True))
 
 
-def transfers(results: Results) -> Iterator[Transfer]:
+def transfers(results: Results) -> Iterator[TransferRow]:
     for label, seed, timeline in _timelines(results):
         open_: dict[tuple[str, str], TransferStarted] = {}
         for event in timeline:
@@ -161,17 +161,17 @@ def transfers(results: Results) -> Iterator[Transfer]:
 
 def _transfer(
     label: str, seed: int, start: TransferStarted, end: float | None, carried: int, *, whole: bool
-) -> Transfer:
-    return Transfer(label, seed, start.round + 1, start.device, start.way, start.t, end, carried, whole)
+) -> TransferRow:
+    return TransferRow(label, seed, start.round + 1, start.device, start.way, start.t, end, carried, whole)
 
 
-def devices(results: Results) -> Iterator[Device]:
+def devices(results: Results) -> Iterator[DeviceRow]:
     fleet = Roster(tuple((group.name or group.profile, group.count) for group in results.scenario.fleet))
     for label, seed, timeline in _timelines(results):
         did = activities(results.runs[label][seed], timeline)
         for name in fleet:
             group = results.scenario.fleet[fleet.place(name)[0]]
-            yield Device(
+            yield DeviceRow(
                 label, seed, name, group.name or group.profile, group.profile, *astuple(did.get(name, Activity()))
             )
 

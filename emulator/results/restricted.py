@@ -47,7 +47,7 @@ class Contrast(Interval):
 
 
 @dataclass(frozen=True)
-class Split:
+class TimeRatio:
     """A ratio of times as the product of two: time = rounds · pace, where pace is that of seconds per round."""
 
     time: Interval
@@ -108,7 +108,7 @@ def ratio_of_rates(one: Amounts, one_per: Amounts, base: Amounts, base_per: Amou
     return _over_seeds((one, one_per, base, base_per), (1, -1, -1, 1))
 
 
-def split(times: tuple[Amounts, Amounts], rounds: tuple[Amounts, Amounts]) -> Split | None:
+def split(times: tuple[Amounts, Amounts], rounds: tuple[Amounts, Amounts]) -> TimeRatio | None:
     """Whether a ratio of times comes from more rounds or from longer ones; each pair is the algorithm's, the base's.
 
     Both are counted over the same stretch of each run, up to its restricted time, and for the same seeds.  None below
@@ -118,7 +118,7 @@ def split(times: tuple[Amounts, Amounts], rounds: tuple[Amounts, Amounts]) -> Sp
         raise ValueError("times and rounds must be those of the same seeds")
     whole, more = ratio(*times), ratio(*rounds)
     longer = ratio_of_rates(times[0], rounds[0], times[1], rounds[1])
-    return Split(whole, more, longer) if whole and more and longer else None
+    return TimeRatio(whole, more, longer) if whole and more and longer else None
 
 
 def _over_seeds(each: Sequence[Amounts], powers: Sequence[float]) -> Interval | None:

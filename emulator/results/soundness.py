@@ -23,14 +23,14 @@ LOST = (
 
 
 @dataclass(frozen=True)
-class Soundness:
+class SealFindings:
     """What the seals of a folder of results tell."""
 
     damaged: bool
     notes: tuple[str, ...]  # sentences
 
 
-def soundness(folder: Path) -> Soundness:
+def soundness(folder: Path) -> SealFindings:
     """Compares a folder of results, or of a run, with its seals."""
     notes, damaged = [], [fault for fault in damage(folder) if not fault.startswith(MADE_AGAIN)]
     if damaged:
@@ -40,7 +40,7 @@ def soundness(folder: Path) -> Soundness:
         notes.append(f"{LOST}.")
     elif not (folder / SEAL).is_file() and any((folder / name).is_file() for name in ("scenario.yaml", FILES[0])):
         notes.append("This record has no seal: it was interrupted.")
-    return Soundness(bool(damaged), tuple(notes))
+    return SealFindings(bool(damaged), tuple(notes))
 
 
 def has_lost_seal(out: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 from emulator.record.targets import Target
 from emulator.results.observed import Observed, Runs
 from emulator.results.resampling import Interval
-from emulator.results.restricted import Split, restricted, split
+from emulator.results.restricted import TimeRatio, restricted, split
 from emulator.results.restricted import ratio as ratio_of_means
 from emulator.results.times import Values
 
@@ -27,7 +27,7 @@ class Why:
     target: Target
     label: str
     base: str
-    split: Split | None  # None: below 5 seeds
+    split: TimeRatio | None  # None: below 5 seeds
     bytes: Interval | None
     joules: Interval | None
 

@@ -11,12 +11,12 @@ from emulator.results import records
 from emulator.results.results import read
 
 
-class Form(StrEnum):
+class ExportFormat(StrEnum):
     csv = "csv"
     parquet = "parquet"
 
 
-def exported(run: Path, form: Form, out: Path | None = None) -> Path:
+def exported(run: Path, form: ExportFormat, out: Path | None = None) -> Path:
     """Writes rounds, events, transfers and devices as one table each; the folder in which they lie.
 
     Raises ValueError if the results cannot be read, or the folder lies in them.
@@ -31,8 +31,8 @@ def exported(run: Path, form: Form, out: Path | None = None) -> Path:
     return folder
 
 
-def _write(path: Path, table: str, of: list[object], form: Form) -> None:
-    if form is Form.csv:
+def _write(path: Path, table: str, of: list[object], form: ExportFormat) -> None:
+    if form is ExportFormat.csv:
         with replacing(path) as file:
             text = io.TextIOWrapper(file, encoding="utf-8", newline="")
             records.write_csv(of, table, text)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from emulator.record.host import HOST, Kinds, folders_of, host_of, of_scenario
-from emulator.record.removal import ASIDE, Written, in_the_way, linked, remove, written
+from emulator.record.removal import ASIDE, WrittenFiles, in_the_way, linked, remove, written
 from emulator.record.seal import SEAL
 from emulator.record.writing import PARTIAL, told
 from emulator.results.units import counted
@@ -125,7 +125,7 @@ def replaced(out: Path, kind: str, coming: Kinds, tell: bool = True) -> None:
         raise BadScenario(f"cannot remove {told(error)}; nothing was removed; give a new folder") from None
 
 
-def _listed(leaving: Written) -> Iterator[str]:
+def _listed(leaving: WrittenFiles) -> Iterator[str]:
     """The names of the files; of a folder, how many they are."""
     yield from (path.name for path in leaving.files if path.parent == leaving.out)
     for folder, count in Counter(path.parent for path in leaving.files if path.parent != leaving.out).items():

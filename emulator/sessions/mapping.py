@@ -18,9 +18,9 @@ from emulator.record.seal import renew
 from emulator.replay.batch import Batch, Order
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import ALL, ASSUMPTION, UNKNOWN, finding, goals
-from emulator.replay.grid import Axis, Cell, Point, cell, conditions
+from emulator.replay.grid import Axis, MapCell, Point, cell, conditions
 from emulator.results.units import counted, under
-from emulator.sessions.replay_runs import Recorded, Replaying
+from emulator.sessions.replay_runs import ReplayChoice, Replaying
 from emulator.sessions.replaying import Played
 from emulator.terminal.stopping import uninterrupted
 from scenarios.schema.scenario import Scenario
@@ -85,7 +85,7 @@ class Drawn:
     """A map, as far as its cells were played, and the folder in which it was drawn."""
 
     batch: Batch
-    cells: Sequence[Cell]
+    cells: Sequence[MapCell]
     total: int  # cells of the grid
     goal: str  # that the map is about
     fallen: Sequence[str]  # why it is not about the scenario's hardest target
@@ -96,7 +96,7 @@ class Drawn:
 
 def draw(
     ranges: Ranges,
-    recorded: Recorded,
+    recorded: ReplayChoice,
     replaying: Replaying,
     *,
     target: str | None = None,
@@ -156,7 +156,7 @@ def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> l
     return list(conditions(axes, base, symmetric))
 
 
-def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[Cell]:
+def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[MapCell]:
     """Yields the cells of which every run was replayed."""
 
     runs = len(batch.scripts)
@@ -173,7 +173,7 @@ def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
     return [*said, *([batch.match] if batch.match else []), under(batch.network)]
 
 
-def _open(cells: Sequence[Cell], total: int) -> Iterator[str]:
+def _open(cells: Sequence[MapCell], total: int) -> Iterator[str]:
     """Yields a line for each doubt about the map."""
 
     if len(cells) < total:
@@ -191,7 +191,7 @@ def _cells_of(number: int) -> str:
 
 
 def _drawn(
-    batch: Batch, cells: Sequence[Cell], axes: Sequence[Axis], target: str, notes: Sequence[str]
+    batch: Batch, cells: Sequence[MapCell], axes: Sequence[Axis], target: str, notes: Sequence[str]
 ) -> dict[str, str | bytes]:
     """The files of the map, by name."""
     from emulator.report import winners  # altair takes a second to import

@@ -7,6 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from emulator.analysis import analysis, cells
+from emulator.analysis.cells import GUESSED
+from emulator.analysis.protocol import duels, protocol_of, ranked
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
@@ -15,9 +18,6 @@ from emulator.results.observed import Runs
 from emulator.results.units import counted, joined
 from emulator.sessions.replays import Replays
 from emulator.sessions.tuning import Tuning
-from emulator.studies import analysis, cells
-from emulator.studies.cells import GUESSED
-from emulator.studies.protocol import duels, protocol_of, ranked
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
 from emulator.tuning.scores import retimed, scores

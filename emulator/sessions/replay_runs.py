@@ -89,7 +89,7 @@ Latency = Annotated[
 
 
 @dataclass(frozen=True)
-class Links:
+class ReplayLinks:
     """The options of the links on which runs are replayed."""
 
     down: Down = None
@@ -113,7 +113,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class ReplayChoice:
     """The options of which runs are replayed, on which devices, and how far."""
 
     run: Run
@@ -172,8 +172,8 @@ class ReplayedRuns:
 
 
 def replay(
-    links: Links,
-    recorded: Recorded,
+    links: ReplayLinks,
+    recorded: ReplayChoice,
     replaying: Replaying,
     *,
     events: bool = False,

@@ -13,7 +13,7 @@ from rich.status import Status
 from emulator.play.progress import about
 from emulator.record.removal import remove, written
 from emulator.replay.batch import Batch, Order
-from emulator.replay.findings import Result
+from emulator.replay.findings import ReplayResult
 from emulator.sessions.compiling import compile_replays
 from emulator.sessions.computing import workers_of
 from emulator.terminal.errors import FAILED
@@ -26,7 +26,7 @@ Play = Callable[[Sequence[Order]], "Played"]
 class Played:
     """The first of the replays, as far as they were made."""
 
-    results: Sequence[Result]
+    results: Sequence[ReplayResult]
     code: int = 0  # with which the command ends
     why: str = ""  # it ended early
     trained: str = ""  # a sentence on how much was trained
@@ -50,12 +50,12 @@ def play_all(
     return gathered(batch.all(orders, count), orders, console)
 
 
-def gathered(results_of: Generator[Result, None, None], orders: Sequence[Order], console: Console) -> Played:
+def gathered(results_of: Generator[ReplayResult, None, None], orders: Sequence[Order], console: Console) -> Played:
     """Takes what is made of these orders, one after the other.
 
     What a Ctrl-C or a killed worker has left of a timeline is taken away.
     """
-    results: list[Result] = []
+    results: list[ReplayResult] = []
     ended = Played(results)
     try:
         with closing(results_of) as made, counted(len(orders), console) as tell:

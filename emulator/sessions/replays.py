@@ -9,13 +9,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from emulator.analysis.stamps import KeptSettings, Stamps, key, stamps
 from emulator.record.digest import digest
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
-from emulator.replay.findings import Result
+from emulator.replay.findings import ReplayResult
 from emulator.sessions.replaying import play_all
-from emulator.studies.stamps import Kept, Stamps, key, stamps
 from emulator.terminal.errors import Unfinished
 from emulator.terminal.lines import say
 from emulator.terminal.stopping import uninterrupted
@@ -28,7 +28,7 @@ class Replays:
     """What replays the runs in folders, and keeps when their rounds end."""
 
     workers: int | None
-    kept: Kept
+    kept: KeptSettings
     quiet: bool
     read: dict[Source, tuple[str, Batch]] = field(default_factory=dict)  # digests, and runs
 
@@ -71,7 +71,7 @@ class Replays:
             if not self.quiet and done < len(names):
                 say(f"fedlapse: replays in {done} of {len(names)} settings", err=True)
 
-    def _played(self, batch: Batch, orders: Sequence[Order]) -> Sequence[Result]:
+    def _played(self, batch: Batch, orders: Sequence[Order]) -> Sequence[ReplayResult]:
         played = play_all(batch, orders, self.workers, console=Console(stderr=True, quiet=self.quiet))
         if not played.whole:
             raise Unfinished(played.code, played.why)

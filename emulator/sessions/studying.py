@@ -8,6 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from emulator.analysis import analysis, cells
+from emulator.analysis.answer import Answer, Moved
+from emulator.analysis.comparisons import comparisons
+from emulator.analysis.protocol import METRIC, main_target, pairs, protocol_of, targets
+from emulator.analysis.stamps import KeptSettings
 from emulator.compute.executor import Tally
 from emulator.record.host import Kinds, note
 from emulator.record.record import replace_file
@@ -23,12 +28,7 @@ from emulator.sessions.places import Places
 from emulator.sessions.replays import Replays
 from emulator.sessions.trials import Runs as Rows
 from emulator.sessions.trials import Trials
-from emulator.sessions.tuning import Cost, Tuning, under
-from emulator.studies import analysis, cells
-from emulator.studies.answer import Answer, Moved
-from emulator.studies.comparisons import comparisons
-from emulator.studies.protocol import METRIC, main_target, pairs, protocol_of, targets
-from emulator.studies.stamps import Kept
+from emulator.sessions.tuning import SearchCost, Tuning, under
 from emulator.terminal.errors import Unfinished
 from emulator.terminal.lines import say
 from emulator.terminal.stopping import uninterrupted
@@ -68,7 +68,7 @@ class Studied:
 class StudyCost:
     """The cost of a study; numbers of trainings are device-rounds."""
 
-    search: Cost
+    search: SearchCost
     seconds_each: float  # of a device-round on this computer
     reported: float  # trainings with the seeds that are reported
     settings: int  # of the sensitivity
@@ -257,7 +257,7 @@ class Studying:
         runs: Runs,
     ) -> Answer:
         seen = read(out / "reporting").summary
-        replays = Replays(self.tuning.playing.workers, Kept(out / "replays.npz"), self.quiet)
+        replays = Replays(self.tuning.playing.workers, KeptSettings(out / "replays.npz"), self.quiet)
         at = Places(self.scenario, self.tuning, out / "reporting", founds, variants, runs, replays)
         own = analysis.chosen(runs, at.variants(OWN_CLOCK))
         on, unknown = at.on_links(own)

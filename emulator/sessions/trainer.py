@@ -20,7 +20,7 @@ from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
 from emulator.replay.batch import Batch, Order
-from emulator.replay.findings import Result, result_of
+from emulator.replay.findings import ReplayResult, result_of
 from emulator.replay.replayer import Replayed
 from emulator.results.units import counted
 from emulator.sessions.compiling import compile_replays
@@ -69,7 +69,7 @@ class Trainer:
             say("fedlapse: what was trained is in the ledger; the same command does not train it again", err=True)
         return played
 
-    def _all(self, orders: Sequence[Order]) -> Generator[Result, None, None]:
+    def _all(self, orders: Sequence[Order]) -> Generator[ReplayResult, None, None]:
         """The results in the order given.  Raises ChildProcessError if all must end: a worker was killed, say."""
         with self.pool.open(self.scenario, self.lab) as pool:
             try:
@@ -86,7 +86,7 @@ class Trainer:
                 raise
             pool.broken_off = False
 
-    def _setting(self, orders: Sequence[Order], pool: Executor) -> Generator[Result, None, None]:
+    def _setting(self, orders: Sequence[Order], pool: Executor) -> Generator[ReplayResult, None, None]:
         """All runs of one setting, side by side."""
         setting = orders[0].condition.setting(self.batch.base)
         lab = replace(self.lab, **setting.parts)
@@ -119,7 +119,7 @@ class Trainer:
         if self.everything:
             self.everything.cancel()
 
-    def _result(self, outcome: Outcome) -> Result:
+    def _result(self, outcome: Outcome) -> ReplayResult:
         run, rows = outcome.run, outcome.rows
         loops, _ = outcome.looped
         played = Replayed(run.label, run.seed, rows, None, 0, outcome.why, loops)

@@ -12,7 +12,7 @@ from typing import Any
 
 from emulator.compute.executor import Executor, Tally
 from emulator.compute.executors import Team
-from emulator.compute.knowing import Knowing, Unknown
+from emulator.compute.knowing import Knowing, UnknownJob
 from emulator.compute.remembering import Disagreed
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import built
@@ -126,7 +126,7 @@ def _known(lab: Lab, run: Run, conduct: Conduct, pool: Executor) -> list[Row] | 
     """The rows of a run that the ledger knows to its end."""
     try:
         return at_once(run_virtual(lab, run, conduct, Knowing(pool), None)).rows
-    except Unknown:
+    except UnknownJob:
         return None
 
 

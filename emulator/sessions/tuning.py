@@ -19,7 +19,7 @@ from emulator.record.host import note
 from emulator.record.record import replace_file
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition
-from emulator.replay.findings import Result
+from emulator.replay.findings import ReplayResult
 from emulator.sessions.computing import ExecutorName, Playing
 from emulator.sessions.folder import alone, folder, replaced
 from emulator.sessions.replaying import play_all
@@ -63,7 +63,7 @@ class Tuned:
 
 
 @dataclass(frozen=True)
-class Cost:
+class SearchCost:
     """The cost of a search."""
 
     scenario: Scenario
@@ -108,12 +108,12 @@ class Tuning:
                 plain = self.write(out, founds)
         return Tuned(out, self.scenario, founds, plain, self.trials.tally if self.trials.pool.ledger else None)
 
-    def cost(self) -> Cost:
+    def cost(self) -> SearchCost:
         """Returns about how much would be trained, how much of it the ledger has, and how long the rest takes."""
         known, all_known = self._known()
         total = known if all_known else max(self.due * self._each, known)
         seconds = self.seconds_each * _epochs(self.scenario) * (total - known)
-        return Cost(
+        return SearchCost(
             self.scenario, steps_of(self.scenario), total, known, all_known, seconds, self.trials.pool.processes
         )
 
@@ -167,7 +167,7 @@ class Tuning:
                 return found, False
         return found, True
 
-    def _known_elsewhere(self, scenario: Scenario, where: Path, asks: Asks) -> dict[str, list[Result]]:
+    def _known_elsewhere(self, scenario: Scenario, where: Path, asks: Asks) -> dict[str, list[ReplayResult]]:
         """The replays on other links of runs that the ledger knows: who is good there goes on as well."""
         aside = replace(self.playing, workers=0, executor=ExecutorName.processes, ray_address=None, quiet=True)
         try:
@@ -225,7 +225,7 @@ class Tuning:
         return {label: dict(self._trials(label, asks, rounds, runs, elsewhere)) for label in asks}
 
     def _trials(
-        self, label: str, asks: Asks, rounds: int, runs: Runs, elsewhere: Mapping[str, Sequence[Result]]
+        self, label: str, asks: Asks, rounds: int, runs: Runs, elsewhere: Mapping[str, Sequence[ReplayResult]]
     ) -> Mapping[Configuration, Trial]:
         made = {}
         for each in asks[label].configurations:
@@ -234,7 +234,7 @@ class Tuning:
             made[each] = trial(runs[name], self.target, rounds, there)
         return made
 
-    def _elsewhere(self, where: Path, asks: Asks) -> dict[str, list[Result]]:
+    def _elsewhere(self, where: Path, asks: Asks) -> dict[str, list[ReplayResult]]:
         """The runs of a step on the other links that the scenario names, of all that are compared there."""
         own_links_only = self.scenario.study.own_links_only if self.scenario.study else ()
         away = [

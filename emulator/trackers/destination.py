@@ -11,12 +11,12 @@ from typing import cast
 
 from emulator.record.writing import told
 from emulator.trackers.tracker import Make
-from scenarios.builders.plugins import Unknown, thing
+from scenarios.builders.plugins import UnknownName, thing
 from scenarios.text.faults import BadScenario
 
 
 @dataclass(frozen=True)
-class Kind:
+class BuiltinTracker:
     """A tracker that comes with fedlapse."""
 
     make: str  # package.module:Class
@@ -25,10 +25,10 @@ class Kind:
 
 
 KINDS = {
-    "csv": Kind("emulator.trackers.table:Table"),
-    "tensorboard": Kind("emulator.trackers.tensorboard:TensorBoard", "tensorboard", "TensorBoard"),
-    "mlflow": Kind("emulator.trackers.mlflow:MLflow", "mlflow", "MLflow"),
-    "wandb": Kind("emulator.trackers.wandb:WeightsAndBiases", "wandb", "Weights & Biases"),
+    "csv": BuiltinTracker("emulator.trackers.table:CsvTracker"),
+    "tensorboard": BuiltinTracker("emulator.trackers.tensorboard:TensorBoard", "tensorboard", "TensorBoard"),
+    "mlflow": BuiltinTracker("emulator.trackers.mlflow:MLflow", "mlflow", "MLflow"),
+    "wandb": BuiltinTracker("emulator.trackers.wandb:WeightsAndBiases", "wandb", "Weights & Biases"),
 }
 
 
@@ -65,7 +65,7 @@ def destination(said: str) -> Destination:
                 raise BadScenario(
                     f"--track {said}: {found.path} must be a class whose objects have the tracker's methods"
                 )
-        except Unknown as unknown:
+        except UnknownName as unknown:
             raise BadScenario(f"--track {said}: {unknown}") from None
     elif not _installed(KINDS[kind].needs):
         raise BadScenario(f"--track {said}: {KINDS[kind].called} is not installed; pip install 'fedlapse[{kind}]'")

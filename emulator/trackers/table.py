@@ -11,7 +11,7 @@ from emulator.play.watcher import Status
 from emulator.trackers.tracker import METRICS, Tracked
 
 
-class Table:
+class CsvTracker:
     """One run's folder; files of an earlier sitting are overwritten."""
 
     def __init__(self, tracked: Tracked) -> None:

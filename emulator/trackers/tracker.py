@@ -84,7 +84,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 @dataclass
-class Meter:
+class TrackedTotals:
     """Adds up a run's bytes and joules, also over rounds without an evaluation."""
 
     up: int = 0  # bytes

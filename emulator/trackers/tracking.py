@@ -12,7 +12,7 @@ from emulator.record.run import Run
 from emulator.record.writing import told
 from emulator.results.results import Row
 from emulator.trackers.destination import Destination
-from emulator.trackers.tracker import Meter, Tracked, Tracker, hyperparams
+from emulator.trackers.tracker import Tracked, TrackedTotals, Tracker, hyperparams
 from scenarios.schema.scenario import Scenario
 
 
@@ -23,7 +23,7 @@ class Tracking:
         self, destinations: Sequence[Destination], scenario: Scenario, out: Path, warn: Callable[[str], None]
     ) -> None:
         self.scenario, self.out, self.warn = scenario, out, warn
-        self.meters: dict[Run, Meter] = {}  # of the runs that are under way
+        self.meters: dict[Run, TrackedTotals] = {}  # of the runs that are under way
         self.trackers: dict[tuple[Destination, Run], Tracker] = {}
         self.destinations = list(destinations)  # those that can be written to
         self.thread = ThreadPoolExecutor(1, "trackers")
@@ -40,7 +40,7 @@ class Tracking:
         self.thread.shutdown()
 
     def begin(self, run: Run) -> None:
-        self.meters[run] = Meter()
+        self.meters[run] = TrackedTotals()
         params = hyperparams(self.scenario, run)
 
         def begin(of: Destination, run: Run) -> None:

@@ -14,13 +14,13 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from emulator.record.targets import Target
 from emulator.results.units import counted, duration, joined
 from emulator.tuning.scores import Score
-from emulator.tuning.search import OWN, ROUNDS, Found, Rung
+from emulator.tuning.search import OWN, ROUNDS, Rung, SearchResult
 from emulator.tuning.space import Configuration, applied, words
 from emulator.tuning.together import target_of
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 
-Founds = Mapping[str, Found]  # by label
+Founds = Mapping[str, SearchResult]  # by label
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def as_json(scenario: Scenario, founds: Founds) -> dict[str, Any]:
     }
 
 
-def _of_one(found: Found) -> dict[str, Any]:
+def _of_one(found: SearchResult) -> dict[str, Any]:
     number = {configuration: n for n, configuration in enumerate(found.tried, 1)}
     return {
         "tried": [dict(each) for each in found.tried],
@@ -94,7 +94,7 @@ def courses(founds: Founds) -> list[str]:
     return [f"{label}: {_course(found)}" for label, found in founds.items()]
 
 
-def _course(found: Found) -> str:
+def _course(found: SearchResult) -> str:
     number = {configuration: n for n, configuration in enumerate(found.tried, 1)}
     first, *others = (rung for rung in found.rungs if rung.phase == "coarse")
     began = f"{counted(len(first.scores), 'configuration')} after {counted(first.rounds, 'round')}"

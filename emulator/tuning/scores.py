@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Curve:
+class ScoreCurve:
     """Validation accuracy of one run, against one clock: seconds on some links, or rounds."""
 
     times: tuple[float, ...]  # of the rounds in which it was evaluated
@@ -35,12 +35,12 @@ class Curve:
         return self.values[number - 1] if number else 0.0
 
 
-def curve(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
+def curve(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
     """The curve of a run by its own clock; `rounds`: how many it should have."""
     found = reached(rows, target)
     told = [row for row in rows if row[target.metric] is not None]
     whole = found is not None or len(rows) >= rounds
-    return Curve(
+    return ScoreCurve(
         tuple(float(row["time_s"]) for row in told),
         tuple(float(row[target.metric]) for row in told),
         float(found["time_s"]) if found else None,
@@ -49,13 +49,13 @@ def curve(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
     )
 
 
-def in_rounds(rows: Sequence[Row], target: Target, rounds: int) -> Curve:
+def in_rounds(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
     """The curve with rounds in place of seconds."""
     counted = [{**row, "time_s": row["round"] + 1} for row in rows]
     return curve(counted, target, rounds)
 
 
-def retimed(made: Curve, stamps: Sequence[float]) -> Curve:
+def retimed(made: ScoreCurve, stamps: Sequence[float]) -> ScoreCurve:
     """The curve of a run on other links, where its rounds end at these seconds; targets keep their rounds."""
     times = tuple(stamps[number] for number in made.rounds)
     reached = None if made.reached is None else times[made.times.index(made.reached)]
@@ -76,7 +76,7 @@ class Score(NamedTuple):
         return self.time, -self.reached, self.error
 
 
-def scores(pool: Mapping[Thing, Sequence[Curve]]) -> dict[Thing, Score]:
+def scores(pool: Mapping[Thing, Sequence[ScoreCurve]]) -> dict[Thing, Score]:
     """{what was tried: its score}, from the curves of its seeds; all scores have one horizon."""
     every = [each for curves in pool.values() for each in curves]
     horizon = max((each.end for each in every if each.end < inf), default=0.0)
@@ -84,7 +84,7 @@ def scores(pool: Mapping[Thing, Sequence[Curve]]) -> dict[Thing, Score]:
     return {thing: _score(curves, horizon, watched) for thing, curves in pool.items()}
 
 
-def _score(curves: Sequence[Curve], horizon: float, watched: float) -> Score:
+def _score(curves: Sequence[ScoreCurve], horizon: float, watched: float) -> Score:
     there = [each for each in curves if each.reached is not None]
     times = [horizon if each.reached is None else each.reached for each in curves]
     # A run that ended as it got there is known until then only.
@@ -93,17 +93,17 @@ def _score(curves: Sequence[Curve], horizon: float, watched: float) -> Score:
 
 
 @dataclass(frozen=True)
-class Kept(Generic[Thing]):
+class Survivors(Generic[Thing]):
     """The configurations that go on, and how many of them only because of ties."""
 
     things: tuple[Thing, ...]
     ties: int = 0  # beyond the better half, as they have the score of its last
 
 
-def better_half(found: Mapping[Thing, Score]) -> Kept[Thing]:
+def better_half(found: Mapping[Thing, Score]) -> Survivors[Thing]:
     """The better half, rounded down but at least one, and those with the same score as its last."""
     order = sorted(found, key=lambda thing: found[thing].rank)
     keep = max(1, len(order) // 2)
     last = found[order[keep - 1]].rank
     things = tuple(thing for thing in order if found[thing].rank <= last)
-    return Kept(things, len(things) - keep)
+    return Survivors(things, len(things) - keep)

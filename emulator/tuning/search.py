@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from emulator.tuning.scores import Curve, Score, better_half, scores
+from emulator.tuning.scores import Score, ScoreCurve, better_half, scores
 from emulator.tuning.space import Configuration, Space, by_turns, training
 
-Trial = Mapping[str, Sequence[Curve]]  # by clock: of each seed
+Trial = Mapping[str, Sequence[ScoreCurve]]  # by clock: of each seed
 Trials = Mapping[Configuration, Trial]
 OWN, ROUNDS = "own links", "rounds"
 FINE = 3  # a third of the budget is for neighbours of the best
@@ -43,7 +43,7 @@ class Rung:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The result of a search."""
 
     space: Space
@@ -90,7 +90,7 @@ def search(
     rng: np.random.Generator,
     known: Sequence[Configuration] = (),
     sibling: Configuration | None = None,
-) -> Generator[Ask, Trials, Found]:
+) -> Generator[Ask, Trials, SearchResult]:
     """Yields what is to be played, and gets what came of it; returns what was found.
 
     `known`: the baseline's best settings of training, on each of the links, which every other algorithm may try too.
@@ -101,7 +101,7 @@ def search(
     several.  Else a step's noise would decide, and on fast links fewer epochs would be left out: they need more rounds
     than a step has.
     """
-    found = Found(space)
+    found = SearchResult(space)
     siblings = [sibling] if sibling is not None and space.valid(sibling) else []
     coarse = space.coarse(count := max(1, budget - budget // FINE), rng, known)
     coarse = list(dict.fromkeys([*siblings, *coarse]))[:count]
@@ -117,7 +117,7 @@ def search(
     return found
 
 
-def _next(found: Found) -> list[Configuration]:
+def _next(found: SearchResult) -> list[Configuration]:
     """Neighbours of the best, on each of the links by turns; where they are all tried, more of the grid, and then
     neighbours of the next best."""
     score = found.scores()
@@ -128,7 +128,7 @@ def _next(found: Found) -> list[Configuration]:
 
 
 def _halving(
-    found: Found,
+    found: SearchResult,
     new: Sequence[Configuration],
     rounds: Sequence[int],
     phase: str,

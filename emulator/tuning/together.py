@@ -10,9 +10,9 @@ import numpy as np
 
 from emulator.lab.seeds import seed
 from emulator.record.targets import Target
-from emulator.replay.findings import Result
-from emulator.tuning.scores import Curve, Row, curve, in_rounds, retimed
-from emulator.tuning.search import OWN, ROUNDS, Ask, Found, Trials, rungs, search
+from emulator.replay.findings import ReplayResult
+from emulator.tuning.scores import Row, ScoreCurve, curve, in_rounds, retimed
+from emulator.tuning.search import OWN, ROUNDS, Ask, SearchResult, Trials, rungs, search
 from emulator.tuning.space import Configuration, Space, Valid, applied, space_of
 from scenarios.builders import plugins
 from scenarios.schema.entries import Entry
@@ -25,9 +25,9 @@ Play = Callable[[Asks], Mapping[str, Trials]]
 METRIC: Literal["validation"] = "validation"
 
 
-def together(searches: Mapping[str, Generator[Ask, Trials, Found]], play: Play) -> dict[str, Found]:
+def together(searches: Mapping[str, Generator[Ask, Trials, SearchResult]], play: Play) -> dict[str, SearchResult]:
     """Runs all searches to their ends; `play` gets the requests of one step and returns the trials."""
-    found: dict[str, Found] = {}
+    found: dict[str, SearchResult] = {}
     asks: dict[str, Ask] = {label: next(each) for label, each in searches.items()}
     while asks:
         trials, later = play(asks), {}
@@ -85,13 +85,13 @@ def _valid(entry: Entry, scenario: Scenario) -> Valid:
     return valid
 
 
-def searched(scenario: Scenario, play: Play) -> dict[str, Found]:
+def searched(scenario: Scenario, play: Play) -> dict[str, SearchResult]:
     """The results of the searches of all algorithms that are tuned.
 
     The baseline comes first, because the others may try its settings of training; then the first algorithm of each
     family, whose best setting the rest of the family tries.
     """
-    found: dict[str, Found] = {}
+    found: dict[str, SearchResult] = {}
     for labels in sittings(scenario):
         found |= together(_searches(scenario, labels, found), play)
     return {label: found[label] for label in spaces(scenario)}
@@ -118,8 +118,8 @@ def _first_of_family(scenario: Scenario) -> dict[str, str]:
 
 
 def _searches(
-    scenario: Scenario, labels: Sequence[str], found: Mapping[str, Found]
-) -> dict[str, Generator[Ask, Trials, Found]]:
+    scenario: Scenario, labels: Sequence[str], found: Mapping[str, SearchResult]
+) -> dict[str, Generator[Ask, Trials, SearchResult]]:
     """The searches of a group, equal for equal scenarios; each learns from the results `found` so far."""
     tune, steps, all_, first = scenario.tune, steps_of(scenario), spaces(scenario), _first_of_family(scenario)
     assert tune
@@ -180,8 +180,8 @@ def trial(
     rows: Mapping[int, Sequence[Row]],
     target: Target,
     rounds: int,
-    elsewhere: Mapping[str, Sequence[Result]],
-) -> dict[str, tuple[Curve, ...]]:
+    elsewhere: Mapping[str, Sequence[ReplayResult]],
+) -> dict[str, tuple[ScoreCurve, ...]]:
     """{clock: curves of a configuration}; `elsewhere`: its replays on other links, one for each seed.
 
     A clock is left out if one of its replays is not known.
@@ -195,5 +195,5 @@ def trial(
     return found
 
 
-def _known(result: Result | None, target: Target) -> bool:
+def _known(result: ReplayResult | None, target: Target) -> bool:
     return result is not None and result.failure is None and result.times[target.name] is not None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from emulator.analysis.protocol import protocol_of
 from emulator.record.targets import Target
 from emulator.results.comparison import Comparison
-from emulator.studies.protocol import protocol_of
 from scenarios.schema.scenario import Scenario
 
 BASELINE, RANKED = "baseline", "ranked"

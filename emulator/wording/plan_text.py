@@ -23,9 +23,9 @@ from emulator.wording.names import CALLED
 
 if TYPE_CHECKING:
     from emulator.forecast.effort import Effort
-    from emulator.forecast.groups import Group, Span
+    from emulator.forecast.groups import FleetGroup, Span
     from emulator.forecast.plan import Forecast
-    from emulator.forecast.shared import SharedLink
+    from emulator.forecast.shared import FilledLink
 
 SHADES = " ░▒▓█"
 ROWS = 20  # devices in the heat-map
@@ -135,7 +135,7 @@ def _rows(title: str, numbers: Sequence[str], *columns: Sequence[Sequence[str]])
     return table
 
 
-def _hardware(group: Group) -> Sequence[str]:
+def _hardware(group: FleetGroup) -> Sequence[str]:
     varies = "" if group.repeats is None else "~"
     return (
         _span(group.flops_per_s, 1e9),
@@ -145,7 +145,7 @@ def _hardware(group: Group) -> Sequence[str]:
     )
 
 
-def _seconds(group: Group, baseline: str) -> Sequence[str]:
+def _seconds(group: FleetGroup, baseline: str) -> Sequence[str]:
     """Of a round of the baseline, by its parts."""
     return [_span(group.alone[baseline][part]) for part in ("down", "compute", "up", "seconds")]
 
@@ -163,13 +163,13 @@ def _shared(plan: Forecast) -> Table:
     return table
 
 
-def _shared_rates(link: SharedLink) -> str:
+def _shared_rates(link: FilledLink) -> str:
     if link.airtime:
         return "airtime"
     return " / ".join(short((rate or 0.0) * 8e-6) for rate in (link.rates["down"], link.rates["up"]))
 
 
-def _called(group: Group) -> str:
+def _called(group: FleetGroup) -> str:
     lines = [f"{group.count} {escape(group.name)}"]
     if group.never_on:
         lines.append(f"{group.never_on} never online")

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isinf
 
+from emulator.analysis.answer import Answer
+from emulator.analysis.cells import Cell
 from emulator.results.comparison import Comparison
 from emulator.results.resampling import Interval
 from emulator.results.restricted import Contrast
 from emulator.results.times import Values
 from emulator.results.why import Pace, Why
-from emulator.studies.answer import Answer
-from emulator.studies.cells import Cell
 from emulator.tuning.results import Best, bests
 from emulator.tuning.search import ROUNDS
 from emulator.tuning.space import words

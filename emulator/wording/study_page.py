@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from emulator.analysis.answer import Answer
+from emulator.analysis.protocol import protocol_of
+from emulator.analysis.reading import CAPTIONS, READ
 from emulator.results.comparison import OWN
 from emulator.results.units import counted, joined
-from emulator.studies.answer import Answer
-from emulator.studies.protocol import protocol_of
-from emulator.studies.reading import CAPTIONS, READ
 from emulator.tuning.results import remarks
 from emulator.tuning.together import target_of
 from emulator.wording import study_tables

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import fsum, isfinite
 
+from emulator.analysis.answer import Answer, Moved
+from emulator.analysis.cells import UNDECIDED, UNKNOWN, Cell, winners
+from emulator.analysis.sensitivity import unchanged
 from emulator.results import units
 from emulator.results.comparison import OWN, SOME, Comparison
 from emulator.results.resampling import figure
@@ -13,9 +16,6 @@ from emulator.results.table import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
 from emulator.results.why import Why
-from emulator.studies.answer import Answer, Moved
-from emulator.studies.cells import UNDECIDED, UNKNOWN, Cell, winners
-from emulator.studies.sensitivity import unchanged
 from emulator.tuning.results import bests
 from emulator.tuning.space import words
 from emulator.wording.names import count, goal, got_there, role

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from emulator.analysis.answer import Answer
+from emulator.analysis.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
+from emulator.analysis.comparisons import ranking
+from emulator.analysis.protocol import enough_seeds, protocol_of, ranked
+from emulator.analysis.sensitivity import swings
 from emulator.results.comparison import SOME, Comparison
 from emulator.results.resampling import SLIGHT, figure
 from emulator.results.units import counted, duration, joined
 from emulator.results.why import Why
-from emulator.studies.answer import Answer
-from emulator.studies.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
-from emulator.studies.comparisons import ranking
-from emulator.studies.protocol import enough_seeds, protocol_of, ranked
-from emulator.studies.sensitivity import swings
 from emulator.wording.names import count, goal, share
 from emulator.wording.verdict import answer as three_lines
 

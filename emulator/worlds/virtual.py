@@ -93,7 +93,7 @@ class VirtualSignal(Event):
         return await _wait(self)
 
 
-class Result(Event):
+class TimedResult(Event):
     """The result of a computation.
 
     It is due when the time that this is modelled to take is over, as virtual time follows the declared cost alone; the
@@ -148,7 +148,7 @@ class VirtualWorld:
         self.env = simpy.Environment(initial_time=0.0)
         self.executor = executor
         self.living: dict[Work, None] = {}  # begun and not ended, in order
-        self.due: list[Result] = []  # whose modelled time is over since the last step
+        self.due: list[TimedResult] = []  # whose modelled time is over since the last step
         self.over = False  # time passes no more; what was left waiting is closed
 
     @property
@@ -225,7 +225,7 @@ class VirtualWorld:
     async def work(self, seconds: float, ticket: Ticket) -> Any:
         if not seconds >= 0:
             raise ValueError(f"a computation takes {seconds} s; it must be 0 or more")
-        result = Result(self.env, ticket)
+        result = TimedResult(self.env, ticket)
         self.env.timeout(seconds).callbacks.append(lambda _: self.due.append(result))
         return await _wait(result)
 

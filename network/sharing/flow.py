@@ -36,7 +36,7 @@ def next_change(rate: Rate, t: float) -> float:
     return change if change > t else math.nextafter(t, math.inf)
 
 
-class Shared(NamedTuple):
+class SharedLink(NamedTuple):
     """A link that flows share on their way to the root: an access point, a cell, a backhaul.
 
     `capacity` is in bytes/s, or of `airtime` the seconds of sending in each second: of these a flow uses its rate
@@ -58,16 +58,16 @@ class Shared(NamedTuple):
         """
         return min(self.buffer / mean(self.capacity), MOST) if self.buffer and not self.airtime else 0.0
 
-    def starting(self, share: float) -> Shared:
+    def starting(self, share: float) -> SharedLink:
         """Returns this link with its trace, if it has one, replayed from a share of its length, from 0 to 1."""
         return self._replace(capacity=begun(self.capacity, share))
 
-    def scaled(self, part: float) -> Shared:
+    def scaled(self, part: float) -> SharedLink:
         """Returns this link with its capacity times `part`."""
         return self._replace(capacity=scaled(self.capacity, part))
 
 
-Topology = Mapping[Direction, Mapping[str, Shared]]  # all shared links but the root, by name, each way
+Topology = Mapping[Direction, Mapping[str, SharedLink]]  # all shared links but the root, by name, each way
 
 
 @dataclass(slots=True, eq=False)

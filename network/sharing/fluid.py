@@ -18,7 +18,7 @@ from typing import Any
 
 from network.links.rate import Constant, Rate
 from network.sharing.alone import AloneEngine
-from network.sharing.flow import NUMBER, WEIGHTS, Flow, LinkState, Shared, Sharing, as_rate
+from network.sharing.flow import NUMBER, WEIGHTS, Flow, LinkState, SharedLink, Sharing, as_rate
 from network.sharing.hierarchy import Hierarchy
 from network.sharing.link_tree import Routes, doubled, find_ways, links_of, routes_of
 from network.sharing.tree import Tree
@@ -26,7 +26,7 @@ from network.sharing.tree import Tree
 SLACK = 0.5  # of a link's capacity: below it the flows go on alone.  Above, they would only come back.
 
 
-Back = tuple[float | Rate, Mapping[str, Shared]]  # the root and the links below it, in the other direction
+Back = tuple[float | Rate, Mapping[str, SharedLink]]  # the root and the links below it, in the other direction
 
 
 class Fluid:
@@ -40,7 +40,7 @@ class Fluid:
     """
 
     def __init__(
-        self, capacity: float | Rate, shared: Mapping[str, Shared] | None = None, back: Back | None = None
+        self, capacity: float | Rate, shared: Mapping[str, SharedLink] | None = None, back: Back | None = None
     ) -> None:
         forth = links_of(capacity, shared or {})
         self._root = forth[None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from network.links.rate import Rate
-from network.sharing.flow import NUMBER, LinkState, Shared, as_rate
+from network.sharing.flow import NUMBER, LinkState, SharedLink, as_rate
 
 Routes = dict[str | None, tuple[LinkState, ...]]  # by the name of the link that a device is at, from there to the root
 
 
-def links_of(capacity: float | Rate, shared: Mapping[str, Shared]) -> dict[str | None, LinkState]:
+def links_of(capacity: float | Rate, shared: Mapping[str, SharedLink]) -> dict[str | None, LinkState]:
     """Returns the links of one direction, by name; None is the root."""
     if isinstance(capacity, NUMBER) and not capacity > 0:
         raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")

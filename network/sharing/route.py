@@ -8,7 +8,7 @@ from typing import NamedTuple
 from network.links.link import Link
 from network.links.rate import Rate
 from network.links.trace import Direction
-from network.sharing.flow import Shared, Topology, as_rate
+from network.sharing.flow import SharedLink, Topology, as_rate
 
 
 class Route(NamedTuple):
@@ -26,7 +26,7 @@ def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None
     found: dict[tuple[Direction, str | None], Route] = {}
     roots: dict[Direction, float | Rate] = {"down": server.up, "up": server.down}
     for way, root in roots.items():
-        shared, last = topology.get(way, {}), Shared(root, buffer=server.buffer)
+        shared, last = topology.get(way, {}), SharedLink(root, buffer=server.buffer)
         for via in (None, *shared):
             links = [last, *onwards(shared, via)]
             bandwidths = tuple(as_rate(each.capacity).peak for each in links if not each.airtime)
@@ -34,7 +34,7 @@ def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None
     return found
 
 
-def onwards(shared: Mapping[str, Shared], via: str | None) -> Iterator[Shared]:
+def onwards(shared: Mapping[str, SharedLink], via: str | None) -> Iterator[SharedLink]:
     """Yields the links from this one to the server's."""
     while via is not None:
         yield shared[via]

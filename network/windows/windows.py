@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate, mean
 from network.links.tcp import RTTS, Sender, Sending
-from network.sharing.flow import Shared, as_rate, whole
+from network.sharing.flow import SharedLink, as_rate, whole
 from network.sharing.fluid import Back, Fluid
 from network.windows.crowd import Crowd, Newcomer, Queue
 
@@ -73,7 +73,7 @@ class Windows:
         self._routes: dict[bool, dict[str | None, tuple[Meeting, ...]]] = {}
         queues: list[Queue] = []
         for back, (root, shared), buffer in ((False, down, buffers[0]), (True, up, buffers[1])):
-            links: dict[str | None, Shared] = {None: Shared(root, buffer=buffer)}
+            links: dict[str | None, SharedLink] = {None: SharedLink(root, buffer=buffer)}
             self._meetings[back] = _meetings(links | dict(shared.items()), queues)
             self._routes[back] = {via: self._route(back, shared, via) for via in (None, *shared)}
         self._paths = {back: {via: self._path(back, via) for via in of} for back, of in self._routes.items()}
@@ -239,7 +239,7 @@ class Windows:
         down = tuple(meeting.queue for meeting in reversed(homeward if back else way))
         return (up, down) if back else (down, up)
 
-    def _route(self, back: bool, shared: Mapping[str, Shared], via: str | None) -> tuple[Meeting, ...]:
+    def _route(self, back: bool, shared: Mapping[str, SharedLink], via: str | None) -> tuple[Meeting, ...]:
         """Returns the links from a device to the server that could be full."""
         names = []
         while via is not None:
@@ -248,7 +248,7 @@ class Windows:
         return tuple(self._meetings[back][name] for name in (*names, None) if name in self._meetings[back])
 
 
-def _meetings(links: Mapping[str | None, Shared], queues: list[Queue]) -> dict[str | None, Meeting]:
+def _meetings(links: Mapping[str | None, SharedLink], queues: list[Queue]) -> dict[str | None, Meeting]:
     found = {}
     for name, link in links.items():
         if link.airtime:

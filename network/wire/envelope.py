@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from network.wire.form import LARGEST_HEADER, Refused, in_order, packed, parsed
+from network.wire.form import LARGEST_HEADER, RefusedMessage, in_order, packed, parsed
 
 Header = Mapping[str, int | str | None]
 
@@ -34,10 +34,10 @@ def unpack(data: bytes) -> tuple[dict[str, int | str | None], bytes]:
     """Returns the header and the body of an envelope. Raises Refused, and nothing else, if it is not an envelope."""
     length = int.from_bytes(data[:4], "big")
     if not length <= min(LARGEST_HEADER, len(data) - 4):
-        raise Refused(f"a header of {length} bytes; the envelope has {len(data)}, the limit is {LARGEST_HEADER}")
+        raise RefusedMessage(f"a header of {length} bytes; the envelope has {len(data)}, the limit is {LARGEST_HEADER}")
     header = parsed(data[4 : 4 + length])
     if type(header) is not dict:
-        raise Refused("the header is not a map")
+        raise RefusedMessage("the header is not a map")
     for name, value in header.items():
         _scalar(name, value)
     return header, data[4 + length :]
@@ -48,10 +48,10 @@ def _packed_header(header: Header) -> tuple[bytes, bytes]:
         _scalar(name, value)
     body = packed(dict(in_order(header)))
     if len(body) > LARGEST_HEADER:
-        raise Refused(f"a header of {len(body)} bytes; the limit is {LARGEST_HEADER}")
+        raise RefusedMessage(f"a header of {len(body)} bytes; the limit is {LARGEST_HEADER}")
     return len(body).to_bytes(4, "big"), body
 
 
 def _scalar(name: object, value: object) -> None:
     if value is not None and type(value) is not int and type(value) is not str:
-        raise Refused(f"the header's {name!a} is a {type(value).__name__}; it must be an int, a str or None")
+        raise RefusedMessage(f"the header's {name!a} is a {type(value).__name__}; it must be an int, a str or None")

@@ -19,11 +19,11 @@ BIN_32 = b"\xc6"  # msgpack: bytes whose length has 32 bits
 Buffer = bytes | bytearray | memoryview
 
 
-class Refused(ValueError):  # noqa: N818  what happened, not what went wrong
+class RefusedMessage(ValueError):  # noqa: N818  what happened, not what went wrong
     """The message is not one that fedlapse would send; the reason is one sentence."""
 
 
-class NotFinite(Refused):
+class NotFinite(RefusedMessage):
     """The message has the right form, but a value in it is NaN or infinite."""
 
 
@@ -31,7 +31,7 @@ def packed(tree: object) -> bytes:
     try:
         return bytes(msgpack.packb(tree, use_bin_type=True))
     except (ValueError, OverflowError) as error:  # an int beyond 64 bits, or 4 GiB in one array
-        raise Refused(f"msgpack cannot carry it: {error}") from None
+        raise RefusedMessage(f"msgpack cannot carry it: {error}") from None
 
 
 def in_pieces(tree: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Buffer]:
@@ -47,7 +47,7 @@ def in_pieces(tree: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Buffe
                 packer.pack(name)
                 _pack(entry, packer, found)
     except (ValueError, OverflowError) as error:  # an int beyond 64 bits, or 4 GiB in one array
-        raise Refused(f"msgpack cannot carry it: {error}") from None
+        raise RefusedMessage(f"msgpack cannot carry it: {error}") from None
     return [*found, packer.bytes()]
 
 
@@ -83,17 +83,17 @@ def parsed(data: bytes) -> Any:
             object_pairs_hook=_ordered,
         )
         canonical = msgpack.packb(tree, use_bin_type=True) == data
-    except Refused:
+    except RefusedMessage:
         raise
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise Refused(f"not one msgpack object: {type(error).__name__}") from None
+        raise RefusedMessage(f"not one msgpack object: {type(error).__name__}") from None
     if not canonical:
-        raise Refused("not in msgpack's shortest form")
+        raise RefusedMessage("not in msgpack's shortest form")
     return tree
 
 
 def _no_extension(code: int, _: bytes) -> object:
-    raise Refused(f"msgpack extension {code} is not part of a message")
+    raise RefusedMessage(f"msgpack extension {code} is not part of a message")
 
 
 def _ordered(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
@@ -104,24 +104,24 @@ def _ordered(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     for name, _ in pairs:
         check_name(name)
         if last is not None and name <= last:
-            raise Refused(f"the name {quoted(name)} comes twice or out of order")
+            raise RefusedMessage(f"the name {quoted(name)} comes twice or out of order")
         last = name
     return dict(pairs)
 
 
 def check_name(name: object, reserved: str | None = None) -> None:
     if type(name) is not str:
-        raise Refused(f"a name is a {type(name).__name__}; it must be a str")
+        raise RefusedMessage(f"a name is a {type(name).__name__}; it must be a str")
     if name == reserved:
-        raise Refused(f"a kind is named {reserved!r}; that name is kept for the bytes that are not tensors")
+        raise RefusedMessage(f"a kind is named {reserved!r}; that name is kept for the bytes that are not tensors")
     length = len(name) if name.isascii() else len(name.encode(errors="replace"))
     if not 0 < length <= LONGEST_NAME:
-        raise Refused(f"the name {quoted(name)} must have 1 to {LONGEST_NAME} bytes")
+        raise RefusedMessage(f"the name {quoted(name)} must have 1 to {LONGEST_NAME} bytes")
 
 
 def in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[tuple[str, Any]]:
     if len(entries) > MOST_ENTRIES:
-        raise Refused(f"{len(entries)} entries in one map; at most {MOST_ENTRIES} are sent")
+        raise RefusedMessage(f"{len(entries)} entries in one map; at most {MOST_ENTRIES} are sent")
     for name in entries:
         check_name(name, reserved)
     return sorted(entries.items())

@@ -26,7 +26,7 @@ from network.wire.form import (
     LARGEST_HEADER,
     Buffer,
     NotFinite,
-    Refused,
+    RefusedMessage,
     check_name,
     in_order,
     in_pieces,
@@ -127,7 +127,7 @@ class View:
         """Raises Refused if its arrays need more bytes than `room`."""
         needed = sum(_room(entry) for entries in self.tree.values() for entry in entries.values())
         if needed > room:
-            raise Refused(f"a message that needs {needed} bytes when decoded; at most {room} are accepted")
+            raise RefusedMessage(f"a message that needs {needed} bytes when decoded; at most {room} are accepted")
 
 
 def view(data: bytes, limit: int | None = None) -> View:
@@ -216,7 +216,7 @@ def check(message: Message, manifest: Shapes, constants: Mapping[str, NDArray[An
             dtype, shape = manifest[kind][name]
             if (_name(array), array.shape) != (dtype, tuple(shape)):
                 found = f"{_name(array)} {array.shape}"
-                raise Refused(f"{_where(kind, name)} is {found}; it must be {dtype} {tuple(shape)}")
+                raise RefusedMessage(f"{_where(kind, name)} is {found}; it must be {dtype} {tuple(shape)}")
             if array.dtype.kind == "f" and not finite(array, constants.get(name)):
                 raise NotFinite(f"{_where(kind, name)} holds a value that is not finite")
 
@@ -260,11 +260,11 @@ def _coded(kind: str, arrays: Arrays, encoding: str | None, seed: int, plain: Co
 
 def _sendable(kind: str, name: str, array: object) -> None:
     if not isinstance(array, np.ndarray):
-        raise Refused(f"{_where(kind, name)} is a {type(array).__name__}; it must be a numpy array")
+        raise RefusedMessage(f"{_where(kind, name)} is a {type(array).__name__}; it must be a numpy array")
     if _name(array) not in DTYPES:
-        raise Refused(f"{_where(kind, name)} has dtype {array.dtype}; it must be one of {', '.join(DTYPES)}")
+        raise RefusedMessage(f"{_where(kind, name)} has dtype {array.dtype}; it must be one of {', '.join(DTYPES)}")
     if array.size > MOST_VALUES:
-        raise Refused(f"{_where(kind, name)} has {array.size} values; at most {MOST_VALUES} are sent")
+        raise RefusedMessage(f"{_where(kind, name)} has {array.size} values; at most {MOST_VALUES} are sent")
 
 
 def _plain(array: NDArray[Any]) -> Coded:
@@ -286,19 +286,19 @@ def _entry(coded: Coded, shape: tuple[int, ...]) -> Entry:
 def _entries(data: bytes, limit: int | None) -> dict[str, dict[str, Entry]]:
     """Returns kind -> name -> entry, each with the three right keys."""
     if limit is not None and len(data) > limit:
-        raise Refused(f"a message of {len(data)} bytes; at most {limit} are accepted")
+        raise RefusedMessage(f"a message of {len(data)} bytes; at most {limit} are accepted")
     if data == NOTHING:  # what most devices keep: it is looked at in each round
         return {}
     tree = parsed(data)
     if type(tree) is not dict:
-        raise Refused("the message is not a map of kinds")
+        raise RefusedMessage("the message is not a map of kinds")
     for kind, entries in tree.items():
         check_name(kind, reserved=FRAME)
         if type(entries) is not dict:
-            raise Refused(f"kind {quoted(kind)} is not a map of arrays")
+            raise RefusedMessage(f"kind {quoted(kind)} is not a map of arrays")
         for name, entry in entries.items():
             if reason := _fault(entry):
-                raise Refused(f"{_where(kind, name)} {reason}")
+                raise RefusedMessage(f"{_where(kind, name)} {reason}")
     return tree
 
 
@@ -364,7 +364,7 @@ def _array(entry: Entry, kind: str, name: str) -> NDArray[Any]:
     try:
         room = np.empty(length + ALIGNMENT, np.uint8)
     except MemoryError:
-        raise Refused(f"{_where(kind, name)} needs {length} bytes; there is no memory for them") from None
+        raise RefusedMessage(f"{_where(kind, name)} needs {length} bytes; there is no memory for them") from None
     start = -room.__array_interface__["data"][0] % ALIGNMENT
     array = room[start : start + length].view(NATIVE[entry["dtype"]])
     if entry["dtype"] in CODINGS:
@@ -384,7 +384,7 @@ def _same_names(kind: str | None, found: Mapping[str, object], wanted: Mapping[s
         return
     name = min(found.keys() ^ wanted.keys())
     has = "has an unexpected" if name in found else "lacks"
-    raise Refused(f"{'the message' if kind is None else f'kind {quoted(kind)}'} {has} {quoted(name)}")
+    raise RefusedMessage(f"{'the message' if kind is None else f'kind {quoted(kind)}'} {has} {quoted(name)}")
 
 
 def _where(kind: str, name: str) -> str:

@@ -25,7 +25,7 @@ def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
 
 
 @dataclass(frozen=True)
-class Known:
+class SplitInput:
     """The parts of a data set that dividing it needs: small enough to be sent to workers."""
 
     labels: ndarray | None  # (n,); None if each position has one
@@ -36,7 +36,7 @@ class Known:
     cycles: int
 
     @classmethod
-    def of(cls, data: Dataset) -> Known:
+    def of(cls, data: Dataset) -> SplitInput:
         alone = data.y.ndim == 1
         tested = data.y_test if alone else data.y_test[:0]
         return cls(data.y if alone else None, tested, len(data.y_test), data.cycle, data.cycle_test, data.cycles)
@@ -61,7 +61,7 @@ class Known:
 class Drawing:
     """A device's draw of examples, from a generator of its own, seeded by `root` and its name."""
 
-    known: Known
+    known: SplitInput
     pool: ndarray
     proxy: ndarray
     each: int

@@ -18,7 +18,7 @@ from devices import splits
 from devices.data.dataset import Dataset
 from network.wire.payload import DTYPES
 from scenarios.builders import plugins, reads, sets
-from scenarios.builders.drawn import Drawing, Known, by_cycle
+from scenarios.builders.drawn import Drawing, SplitInput, by_cycle
 from scenarios.builders.roster import MANY, all_names
 from scenarios.schema.scenario import Data, Proxy, Scenario, Split
 from scenarios.text.faults import BadScenario
@@ -123,12 +123,12 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
         if said.proxy.owners:
             raise ValueError("proxy.owners belongs to a natural split")
         root, each = int(rng.integers(2**62)), said.split.each or 1
-        drawing = Drawing(Known.of(data), pool, proxy, each, said.validation, len(fleet), root)
+        drawing = Drawing(SplitInput.of(data), pool, proxy, each, said.validation, len(fleet), root)
         return {**drawing.shares(fleet), "proxy": proxy, "test": None}
     names = all_names(fleet)
     if len(pool) < len(names):
         raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
-    known = Known.of(data)
+    known = SplitInput.of(data)
     owned, held = _held(said.split, data, pool, len(names), rng)
     parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy, "test": None}
     if said.proxy.owners:

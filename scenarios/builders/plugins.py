@@ -36,7 +36,7 @@ STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attrib
 ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
 
 
-class Unknown(ValueError):  # noqa: N818  what it is, not what went wrong
+class UnknownName(ValueError):  # noqa: N818  what it is, not what went wrong
     """The error for a name that does not exist, or has another kind than is needed; the message says what would be
     right."""
 
@@ -52,7 +52,7 @@ def kinds() -> dict[str, type[Any]]:
     for point in entry_points(group=GROUP):
         try:
             found.setdefault(point.name, kind_at(point.value))  # what comes with fedlapse keeps its name
-        except Unknown:
+        except UnknownName:
             continue
     return dict(sorted(found.items()))
 
@@ -65,7 +65,7 @@ def kind(key: str) -> type[Any]:
         return found  # of one module: all of them import torch, and take long
     for point in entry_points(group=GROUP, name=key):
         return kind_at(point.value)  # which raises what is wrong with it
-    raise Unknown(f"there is no algorithm {key!r}; {did_you_mean(key, kinds())}")
+    raise UnknownName(f"there is no algorithm {key!r}; {did_you_mean(key, kinds())}")
 
 
 def kind_at(path: str) -> type[Any]:
@@ -74,9 +74,9 @@ def kind_at(path: str) -> type[Any]:
     missing = _missing(found)
     if not isinstance(found, type) or not is_dataclass(found) or missing:
         lacks = f"; it lacks {', '.join(missing)}" if missing else ""
-        raise Unknown(f"{path} must be a frozen dataclass with both halves of an algorithm, as FedAvg is{lacks}")
+        raise UnknownName(f"{path} must be a frozen dataclass with both halves of an algorithm, as FedAvg is{lacks}")
     for slip in slips(found):
-        raise Unknown(f"{path} {slip}")
+        raise UnknownName(f"{path} {slip}")
     return found
 
 
@@ -89,16 +89,16 @@ def _missing(kind: Any) -> list[str]:
 def thing(path: str) -> Any:
     """Returns the object at `package.module:name`. Raises Unknown, also for whatever its import raises."""
     if path.partition(":")[0] == "__main__":
-        raise Unknown(f"{short(path)} lies in the program itself, which workers do not import; put it into a file")
+        raise UnknownName(f"{short(path)} lies in the program itself, which workers do not import; put it into a file")
     reads.watch(path)
     own_code.note(path.partition(":")[0])
     try:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
-        raise Unknown(f"cannot find {short(path)}: {_words(error)}; {advice(path, error)}") from None
+        raise UnknownName(f"cannot find {short(path)}: {_words(error)}; {advice(path, error)}") from None
     except (Exception, SystemExit) as error:  # its code is a user's, maybe a script's; its message is what helps
         said = f"importing {short(path)} failed: {type(error).__name__}: {_words(error)}"
-        raise Unknown(said + _hint(error)) from None
+        raise UnknownName(said + _hint(error)) from None
 
 
 def _hint(error: BaseException) -> str:
@@ -185,7 +185,7 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) 
     try:
         training_of(entry, shared)
         encoding(entry, algorithm(entry, shared, per_cycle))
-    except Unknown as error:
+    except UnknownName as error:
         found.append(Fault(inside, str(error), of_key=True))
     except ValidationError as error:
         parts = {part.__name__: part for part in (schema.Training, Encoding)}

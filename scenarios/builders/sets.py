@@ -13,7 +13,7 @@ from pydantic import ConfigDict, ValidationError, validate_call
 
 from devices.data.dataset import Dataset
 from devices.data.finite import check_finite
-from scenarios.builders.plugins import Unknown, thing
+from scenarios.builders.plugins import UnknownName, thing
 from scenarios.schema.scenario import Data
 from scenarios.text.faults import BadScenario, did_you_mean
 
@@ -90,7 +90,7 @@ def _own(path: str, options: Mapping[str, Any]) -> Dataset:
     try:
         found = thing(path)
         made = found(**options) if callable(found) else found
-    except Unknown as error:
+    except UnknownName as error:
         raise BadScenario(str(error), SET) from None
     except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
         said = " ".join(str(error).split())

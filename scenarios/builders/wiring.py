@@ -12,7 +12,7 @@ from network.links.rate import Rate
 from network.links.synth import named, synth
 from network.links.tcp import Tcp
 from network.links.trace import Direction
-from network.sharing.flow import Shared, Topology
+from network.sharing.flow import SharedLink, Topology
 from scenarios.builders import recordings
 from scenarios.builders.random_values import generator, value
 from scenarios.builders.recordings import MBIT
@@ -103,9 +103,9 @@ def _buffer(said: link_keys.Link | link_keys.Shared, scenario: Scenario) -> floa
 
 def topology(scenario: Scenario) -> Topology:
     """Returns the links that devices share, each way. Raises BadScenario."""
-    made: dict[Direction, dict[str, Shared]] = {"down": {}, "up": {}}
+    made: dict[Direction, dict[str, SharedLink]] = {"down": {}, "up": {}}
     for name, said in scenario.topology.items():
         rates = (1.0, 1.0) if said.airtime else _rates(name, said, scenario.fleet_seed, f"topology.{name}")
         for way, rate in zip(WAYS, rates, strict=True):
-            made[way][name] = Shared(rate, said.behind, said.airtime, buffer=_buffer(said, scenario))
+            made[way][name] = SharedLink(rate, said.behind, said.airtime, buffer=_buffer(said, scenario))
     return made

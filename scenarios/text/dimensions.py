@@ -17,7 +17,7 @@ PREFIXES = {**DECIMAL, **BINARY}
 
 
 @dataclass(frozen=True)
-class Dimension:
+class UnitKind:
     """A kind of quantity: its units, and each unit in SI units."""
 
     name: str
@@ -56,7 +56,7 @@ class Dimension:
         return begins, ends
 
 
-RATE = Dimension(
+RATE = UnitKind(
     "rate",  # bytes/s
     {
         f"{prefix}{unit}/s": size * one
@@ -65,9 +65,9 @@ RATE = Dimension(
     },
     "100Mbit/s",
 )
-SIZE = Dimension("size", {f"{prefix}B": size for prefix, size in PREFIXES.items()}, "6.65MB")  # bytes
-SECONDS = Dimension("time", {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}, "10s", least=-1.0)  # s
-SPEED = Dimension("speed", {f"{prefix}FLOP/s": size for prefix, size in {**DECIMAL, "T": 1e12}.items()}, "1GFLOP/s")
+SIZE = UnitKind("size", {f"{prefix}B": size for prefix, size in PREFIXES.items()}, "6.65MB")  # bytes
+SECONDS = UnitKind("time", {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}, "10s", least=-1.0)  # s
+SPEED = UnitKind("speed", {f"{prefix}FLOP/s": size for prefix, size in {**DECIMAL, "T": 1e12}.items()}, "1GFLOP/s")
 KEYS = {  # endings of keys that have a unit: what they measure, and one of their units in SI units
     "mbit_s": (RATE, 125e3),
     "gb_s": (RATE, 1e9),

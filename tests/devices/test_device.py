@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Phase
 from algorithms.counting.cost import Meter, sgd_traffic
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from algorithms.models import cross_entropy
 from devices.device import Device, Profile, profiles, read_profiles
 from devices.presence import StatedPresence
@@ -54,23 +54,23 @@ def flops_of_a_batch_of_ten() -> int:
 
 def test_computing_moving_and_overhead_add_up():
     # 2e9 FLOPs at 1e9 a second are 2 s; 1e7 floats are 4e7 bytes, 0.4 s at 1e8 a second; the overhead is 0.5 s
-    assert device(PLAIN).seconds(Step(2e9, 1e7), 1) == pytest.approx(2.9)
-    assert device(PLAIN).seconds(Step(2e9, 1e8), 1) == pytest.approx(6.5)
+    assert device(PLAIN).seconds(StepCounts(2e9, 1e7), 1) == pytest.approx(2.9)
+    assert device(PLAIN).seconds(StepCounts(2e9, 1e8), 1) == pytest.approx(6.5)
 
 
 def test_time_is_proportional_to_the_steps():
-    assert device(PLAIN).seconds(Step(1e9), 7) == pytest.approx(7 * device(PLAIN).seconds(Step(1e9), 1))
-    assert device(PLAIN).seconds(Step(1e9, 1e9), 0) == 0
+    assert device(PLAIN).seconds(StepCounts(1e9), 7) == pytest.approx(7 * device(PLAIN).seconds(StepCounts(1e9), 1))
+    assert device(PLAIN).seconds(StepCounts(1e9, 1e9), 0) == 0
 
 
 def test_a_step_that_does_nothing_costs_its_overhead():
-    assert device(PLAIN).seconds(Step(), 3) == 1.5
+    assert device(PLAIN).seconds(StepCounts(), 3) == 1.5
 
 
 @pytest.mark.parametrize("bad", [-1, math.nan, math.inf])
-@pytest.mark.parametrize("what", [*(field.name for field in fields(Step)), "steps"])
+@pytest.mark.parametrize("what", [*(field.name for field in fields(StepCounts)), "steps"])
 def test_a_cost_that_is_none_is_refused(bad, what):
-    step, steps = (Step(), bad) if what == "steps" else (Step(**{what: bad}), 1)
+    step, steps = (StepCounts(), bad) if what == "steps" else (StepCounts(**{what: bad}), 1)
     with pytest.raises(ValueError, match=f"{what} is {bad}"):
         device(PLAIN).seconds(step, steps)
 
@@ -93,7 +93,7 @@ def test_a_phone_takes_the_seconds_that_flash_measured(name):
     parameters = sum(p.numel() for p in leaf_cnn().to("meta").parameters())
     step = Phase("train", "batch", examples=10, batch=10, traffic=sgd_traffic(parameters, 0))
     floats = Meter(leaf_cnn(), (1, 28, 28), cross_entropy).step(step).floats
-    seconds = device(profiles()[name]).seconds(Step(flops_of_a_batch_of_ten(), floats), 1)
+    seconds = device(profiles()[name]).seconds(StepCounts(flops_of_a_batch_of_ten(), floats), 1)
     assert seconds == pytest.approx(FLASH[name], rel=1e-3)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from algorithms.algorithm import Phase
 from algorithms.counting.cost import Meter
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from algorithms.models import build, cross_entropy
 from devices.benchmark_scores import ANCHORS, scores, speed_of
 from devices.device import POSITION, Device, Profile, numbers_of, profile_of, profiles, read_profiles
@@ -34,24 +34,24 @@ FLOPS = st.floats(0, 1e13)
 
 def test_each_class_of_operator_has_its_speed():
     # of 10 GFLOP, 4 are convolutions (2 s), 1 is recurrent (2 s) and 5 are dense (1.25 s); and 0.5 s of overhead
-    assert Device("a", CLASSES).seconds(Step(10e9, conv=4e9, recurrent=1e9), 1) == pytest.approx(5.75)
+    assert Device("a", CLASSES).seconds(StepCounts(10e9, conv=4e9, recurrent=1e9), 1) == pytest.approx(5.75)
 
 
 def test_a_class_without_a_speed_has_the_profiles():
     some = replace(PLAIN, recurrent_flops_per_s=5e8)
-    assert Device("a", some).seconds(Step(10e9, conv=4e9, recurrent=1e9), 1) == pytest.approx(9 + 2 + 0.5)
+    assert Device("a", some).seconds(StepCounts(10e9, conv=4e9, recurrent=1e9), 1) == pytest.approx(9 + 2 + 0.5)
 
 
 @given(FLOPS, FLOPS, FLOPS, st.integers(1, 500))
 def test_with_one_speed_the_classes_change_no_bit(conv, dense, recurrent, steps):
     device, flops = Device("a", PLAIN), conv + dense + recurrent
-    split = Step(flops, 7e3, conv, recurrent)
-    assert device.seconds(split, steps) == device.seconds(Step(flops, 7e3), steps)
-    assert device.seconds(Step(flops), 1) == flops / 1e9 + 0.5
+    split = StepCounts(flops, 7e3, conv, recurrent)
+    assert device.seconds(split, steps) == device.seconds(StepCounts(flops, 7e3), steps)
+    assert device.seconds(StepCounts(flops), 1) == flops / 1e9 + 0.5
 
 
 def test_each_position_of_a_layer_that_is_not_fused_costs_a_part_of_an_overhead():
-    whole = Device("a", PLAIN).seconds(Step(1e9, positions=5), 2)
+    whole = Device("a", PLAIN).seconds(StepCounts(1e9, positions=5), 2)
     assert whole == pytest.approx(2 * (1 + (1 + 5 * POSITION) * 0.5))
     assert 0 < POSITION < 1
 
@@ -59,9 +59,9 @@ def test_each_position_of_a_layer_that_is_not_fused_costs_a_part_of_an_overhead(
 def test_operators_and_convolutions_cost_what_the_profile_says_of_starting_one():
     # 2 steps, each: 1 s of computing, 0.5 s of overhead, 7 operators of 0.01 s and 3 convolutions of 0.2 s
     started = replace(PLAIN, operator_s=0.01, convolution_s=0.2)
-    step = Step(1e9, operators=7, convolutions=3)
+    step = StepCounts(1e9, operators=7, convolutions=3)
     assert Device("a", started).seconds(step, 2) == pytest.approx(2 * (1 + 0.5 + 0.07 + 0.6))
-    assert Device("a", PLAIN).seconds(step, 2) == Device("a", PLAIN).seconds(Step(1e9), 2)
+    assert Device("a", PLAIN).seconds(step, 2) == Device("a", PLAIN).seconds(StepCounts(1e9), 2)
 
 
 @pytest.mark.parametrize("what", ["operator_s", "convolution_s"])
@@ -123,7 +123,7 @@ def test_operators_inside_recurrent_layers_do_not_count_however_long_the_text(na
 
 def test_parts_above_the_whole_are_refused():
     with pytest.raises(ValueError, match="must be parts"):
-        Device("a", PLAIN).seconds(Step(1e9, conv=9e8, recurrent=2e8), 1)
+        Device("a", PLAIN).seconds(StepCounts(1e9, conv=9e8, recurrent=2e8), 1)
 
 
 @pytest.mark.parametrize("field", ["conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s"])

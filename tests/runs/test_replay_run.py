@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from emulator.record.record import FILES, read_lines
-from emulator.record.run import Facts, Run
+from emulator.record.run import AlgorithmFacts, Run
 from emulator.record.seal import seal_results
 from emulator.record.tally import Bill
 from emulator.record.targets import Target
 from emulator.replay.conditions import Condition, Uplink, links_from, onto
 from emulator.replay.findings import time_of, time_to
 from emulator.replay.replayer import OTHERS, Replayer
-from emulator.replay.script import Part, Script, Served, Written, read_script
+from emulator.replay.script import DeviceScript, RoundScript, Script, Served, read_script
 from scenarios.load import build, dump
 from tests.all_of import all_of
 from tests.conftest import SMALL, audit_run, merged
@@ -409,10 +409,12 @@ def test_a_hundred_rounds_of_ten_devices_are_replayed_in_about_a_second(tmp_path
     replayer = Replayer(scenario)
     bill = Bill({"train": 1e8}, {"train": 0.5})
     sizes = {"weights": 100_000, "frame": 100}
-    parts = {name: Part(sizes, bill, "", sizes) for name in replayer.own.fleet}
+    parts = {name: DeviceScript(sizes, bill, "", sizes) for name in replayer.own.fleet}
     row = {"numbers": {}}
-    rounds = [Written(number, (), "", server={"combine": Served(bill)}, parts=parts, row=row) for number in range(100)]
-    facts = Facts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
+    rounds = [
+        RoundScript(number, (), "", server={"combine": Served(bill)}, parts=parts, row=row) for number in range(100)
+    ]
+    facts = AlgorithmFacts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
     script = Script(Run("fedavg", 1), facts, [replace(each, counted=tuple(sorted(parts)[:10])) for each in rounds])
     began = process_time()
     replayed = replayer.replay(script, replayer.own, anyway=True)

@@ -14,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.__main__ import app
+from emulator.analysis.cells import at_point
 from emulator.record.record import read_lines
 from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Order, Source
 from emulator.results.results import read
-from emulator.studies.cells import at_point
 from scenarios.load import build, dump
 from tests.emulator.commands.processes import Command
 from tests.runs.nets import DENSE

@@ -14,7 +14,7 @@ from emulator.commands.group import flat
 from emulator.commands.options import Force, Format, FormatOption
 from emulator.commands.replay.text import text
 from emulator.record.folders import home
-from emulator.sessions.replay_runs import Links, Recorded, Replaying
+from emulator.sessions.replay_runs import ReplayChoice, Replaying, ReplayLinks
 from emulator.sessions.replay_runs import replay as replayed
 from emulator.terminal.lines import say
 from emulator.terminal.reliance import soundness_told
@@ -49,8 +49,8 @@ Out = Annotated[Path | None, typer.Option(help="A new folder. Default: runs/NAME
 
 def replay(
     *,
-    links: Links,
-    recorded: Recorded,
+    links: ReplayLinks,
+    recorded: ReplayChoice,
     events: Events = False,
     out: Out = None,
     force: Force = False,

@@ -13,15 +13,15 @@ from emulator.commands.options import Format, FormatOption
 from emulator.record.folders import home
 from emulator.replay.batch import Source
 from emulator.replay.findings import ASSUMPTION
-from emulator.replay.grid import Cell
+from emulator.replay.grid import MapCell
 from emulator.results.units import counted
 from emulator.sessions.mapping import Drawn, Ranges, called, draw
-from emulator.sessions.replay_runs import Recorded, Replaying
+from emulator.sessions.replay_runs import ReplayChoice, Replaying
 from emulator.terminal.lines import say
 from emulator.terminal.reliance import soundness_told
 
 REASONS = 3  # for which cells are not exact, that are told
-DOUBTS: dict[str, Callable[[Cell], bool]] = {
+DOUBTS: dict[str, Callable[[MapCell], bool]] = {
     "tie": lambda cell: cell.tie,
     "the seeds disagree": lambda cell: not cell.agree and not cell.tie,
     "no algorithm gets there": lambda cell: cell.winner is None and cell.known,
@@ -45,7 +45,7 @@ def map_(
     *,
     ranges: Ranges,
     target: Goal = None,
-    recorded: Recorded,
+    recorded: ReplayChoice,
     out: Out = None,
     replaying: Replaying,
     format: FormatOption = Format.text,
@@ -89,14 +89,14 @@ def _text(found: Drawn) -> Iterator[str]:
     yield f"map: {found.out / 'map.html'}"
 
 
-def _wins(label: str, won: Sequence[Cell]) -> str:
+def _wins(label: str, won: Sequence[MapCell]) -> str:
     """In how many cells an algorithm is first, and by how much at most."""
     ratios = [each.ratio for each in won if each.ratio is not None]
     most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
     return f"  {label} in {len(won)}{most}"
 
 
-def _without_winner(cells: Sequence[Cell]) -> Iterator[str]:
+def _without_winner(cells: Sequence[MapCell]) -> Iterator[str]:
     """In how many cells nobody is clearly first, or not for sure."""
     for what, holds in DOUBTS.items():
         if number := sum(map(holds, cells)):
@@ -104,13 +104,13 @@ def _without_winner(cells: Sequence[Cell]) -> Iterator[str]:
             yield f"  {what} in {number}{why}"
 
 
-def _two_alone(labels: Sequence[str], cells: Sequence[Cell]) -> Iterator[str]:
+def _two_alone(labels: Sequence[str], cells: Sequence[MapCell]) -> Iterator[str]:
     """Where a third is as fast as the first, it may hide which of two is first."""
     if len(labels) > 2 and any(each.tie for each in cells):
         yield f"  two alone: -a NAME -a NAME, such as -a {labels[-2]} -a {labels[-1]}"
 
 
-def _unknown(cells: Sequence[Cell]) -> Iterator[str]:
+def _unknown(cells: Sequence[MapCell]) -> Iterator[str]:
     """Why cells are not known, or not exact, the most frequent reasons first."""
 
     reasons = Counter(each.why for each in cells if each.why)
@@ -120,7 +120,7 @@ def _unknown(cells: Sequence[Cell]) -> Iterator[str]:
         yield f"    and {counted(len(reasons) - REASONS, 'other reason')} in map.json"
 
 
-def _assumed(cells: Sequence[Cell], source: Source) -> Iterator[str]:
+def _assumed(cells: Sequence[MapCell], source: Source) -> Iterator[str]:
     """Returns a line on what --anyway has assumed, or would assume."""
 
     if any(each.assumed for each in cells):

@@ -12,7 +12,7 @@ import typer
 from emulator.commands.group import Commands
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.trace import facts
-from emulator.commands.trace.facts import Facts
+from emulator.commands.trace.facts import TraceFacts
 from emulator.commands.trace.files import (
     STDOUT,
     check_picture,
@@ -39,7 +39,7 @@ trace = typer.Typer(
 )
 
 
-class Way(StrEnum):
+class OneWay(StrEnum):
     down = "down"
     up = "up"
 
@@ -58,7 +58,8 @@ From = Annotated[
     ),
 ]
 Direction = Annotated[
-    Way | None, typer.Option("--direction", help="Only this direction. Needed for a Mahimahi file without a suffix.")
+    OneWay | None,
+    typer.Option("--direction", help="Only this direction. Needed for a Mahimahi file without a suffix."),
 ]
 Plot = Annotated[Path | None, typer.Option(metavar="PICTURE", help="Also draw it, as .png or .svg.")]
 To = Annotated[
@@ -103,7 +104,7 @@ def info(
         raise typer.Exit(BAD_INPUT)
 
 
-def _read(files: list[Path], format: str | None, direction: Way | None) -> tuple[list[Facts], list[str]]:
+def _read(files: list[Path], format: str | None, direction: OneWay | None) -> tuple[list[TraceFacts], list[str]]:
     """Returns the traces that could be read, and a line for each file that could not."""
     found, faults = [], []
     for path in files:
@@ -149,7 +150,7 @@ def synth(
     seconds: Annotated[float, typer.Option(help="Length of the trace, s.")] = 600.0,
     seed: Annotated[int, typer.Option(min=0, help="The same seed draws the same link.")] = 1,
     step: Annotated[float, typer.Option(help="Seconds between changes of the rate.")] = 1.0,
-    direction: Annotated[Way | None, typer.Option("--direction", help="Only this direction. Default: both.")] = None,
+    direction: Annotated[OneWay | None, typer.Option("--direction", help="Only this direction. Default: both.")] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="A .csv, or .down or .up for Mahimahi; - is stdout.")
     ] = STDOUT,
@@ -166,7 +167,7 @@ def synth(
             typer.echo(_listed(format))
             return
         written_as = target(out, to or ("csv" if out == STDOUT else None))
-        ways = (Way.down, Way.up) if direction is None else (direction,)
+        ways = (OneWay.down, OneWay.up) if direction is None else (direction,)
         traces = [drawn(preset, seconds, seed, way.value, step=step) for way in ways]
         finer = "" if step == 1.0 else f" --step {step:g}"
         comment = f"made by fedlapse trace synth {preset} --seconds {seconds:g} --seed {seed}{finer}"

@@ -23,7 +23,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
-class Facts:
+class TraceFacts:
     """The facts of one trace; times in s, rates in bytes/s, over steps of `step`."""
 
     file: str
@@ -81,12 +81,12 @@ def between(trace: Trace, edges: Floats) -> Floats:
     return found
 
 
-def facts(path: Path, format: str, trace: Trace) -> Facts:
+def facts(path: Path, format: str, trace: Trace) -> TraceFacts:
     step = max(STEP, trace.period / MOST)
     rates = means(trace, step)
     runs = [len(list(run)) * step for below, run in groupby((rates < OUT).tolist()) if below]
     quantiles = tuple(map(float, np.quantile(rates, SHARES)))
-    return Facts(
+    return TraceFacts(
         str(path), format, trace, step, quantiles, float(rates.min()), float(rates.max()), _capped(runs, trace.period)
     )
 
@@ -104,7 +104,7 @@ def sparkline(trace: Trace, width: int) -> str:
     return "".join(BARS[height] for height in heights.tolist())
 
 
-def text(every: Sequence[Facts]) -> str:
+def text(every: Sequence[TraceFacts]) -> str:
     """A table with a row for each trace, and their sparklines."""
     width = columns()
     numbers = ("duration", "mean", "p10", "p50", "p90", "outages", "longest", "share")
@@ -134,7 +134,7 @@ def text(every: Sequence[Facts]) -> str:
     return printed([table, "\n".join(_line(one, width) for one in every), *parts], width)
 
 
-def _line(one: Facts, width: int) -> str:
+def _line(one: TraceFacts, width: int) -> str:
     trace = one.trace
     latency = "" if trace.latency is None else f", {float(np.median(trace.latency)) * 1e3:.3g} ms"
     what = f"{Path(one.file).name}: {one.format}, {trace.direction}, {trace.kind}{latency}"

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from emulator.commands.trace.facts import MBIT, Facts, between
+from emulator.commands.trace.facts import MBIT, TraceFacts, between
 from emulator.commands.trace.transfer import Transfers
 from emulator.record.record import replace_file
 from emulator.report import drawing
@@ -29,13 +29,13 @@ def save(chart: Any, path: Path) -> None:
         replace_file(path, drawing.png(spec, scale=2))
 
 
-def rates(every: Sequence[Facts]) -> Any:
+def rates(every: Sequence[TraceFacts]) -> Any:
     """A panel for each trace."""
     panels = [_rate(one, COLOURS[number % len(COLOURS)]) for number, one in enumerate(every)]
     return alt.VConcatChart(vconcat=panels).configure_view(stroke=None).configure_axis(gridOpacity=0.35)
 
 
-def _rate(one: Facts, colour: str) -> Any:
+def _rate(one: TraceFacts, colour: str) -> Any:
     count = max(1, min(POINTS, int(one.trace.period / one.step)))
     edges = np.linspace(0.0, one.trace.period, count + 1)
     values = between(one.trace, edges) / MBIT

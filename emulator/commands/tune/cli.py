@@ -24,7 +24,7 @@ from emulator.terminal.lines import say
 from scenarios.text.faults import placed
 
 if TYPE_CHECKING:
-    from emulator.sessions.tuning import Cost, Tuned
+    from emulator.sessions.tuning import SearchCost, Tuned
 
 DryRun = Annotated[
     bool,
@@ -63,7 +63,7 @@ def tune(
                 _tell(tuning.into(out, force), format)
 
 
-def tell_cost(cost: Cost) -> None:
+def tell_cost(cost: SearchCost) -> None:
     from emulator.commands.tune.text import text_of_plan
 
     typer.echo(text_of_plan(cost.scenario, ", ".join(map(str, cost.steps))))

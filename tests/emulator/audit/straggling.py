@@ -12,7 +12,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from emulator.record.run import RUN, Facts, Run, text_of
+from emulator.record.run import RUN, AlgorithmFacts, Run, text_of
 from tests.emulator.audit.learnt import NOT_EVALUATED
 
 Body = dict[str, Any]
@@ -35,7 +35,7 @@ SCENARIO: Body = {
     ],
 }
 HOST = {"world": "virtual", "versions": {}}
-DRAWN = Facts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
+DRAWN = AlgorithmFacts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
 STEP = [0.0] * 6
 WORK: list[Body] = [
     {"work": 0, "pieces": [["fit", 2000.0, 1, *STEP]]},
@@ -142,7 +142,9 @@ def rows() -> list[Body]:
     ]
 
 
-def write(out: Path, lines: list[Body], told: list[Body], work: list[Body] = WORK, facts: Facts = DRAWN) -> Path:
+def write(
+    out: Path, lines: list[Body], told: list[Body], work: list[Body] = WORK, facts: AlgorithmFacts = DRAWN
+) -> Path:
     """The files of the run, without its scenario; its folder."""
     folder = out / "fedavg-s1"
     folder.mkdir(exist_ok=True)

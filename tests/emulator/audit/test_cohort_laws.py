@@ -12,7 +12,7 @@ import pytest
 from algorithms.cohort import draw
 from emulator.audit.audit import Audit, audit
 from emulator.lab.seeds import seed
-from emulator.record.run import RUN, Facts, Run, text_of
+from emulator.record.run import RUN, AlgorithmFacts, Run, text_of
 from tests.conftest import Play
 from tests.emulator.audit.straggling import (
     DRAWN,
@@ -29,7 +29,7 @@ from tests.emulator.audit.straggling import (
     write,
 )
 
-OWN = Facts(keeps_uncounted=False, any_cohort_will_do=False, cohort="own")
+OWN = AlgorithmFacts(keeps_uncounted=False, any_cohort_will_do=False, cohort="own")
 NAMES = ("a-0", "a-1", "a-2", "a-3")
 SIZES = {"down": {"weights": 90, "frame": 10}, "up": {"weights": 45, "frame": 5}}
 Judge = Callable[..., Audit]
@@ -47,7 +47,7 @@ def verdict(tmp_path: Path) -> Judge:
     def judge(
         asked: str,
         number: int = 1,
-        facts: Facts = DRAWN,
+        facts: AlgorithmFacts = DRAWN,
         devices: list[Body] | None = None,
         world: str = "virtual",
         idle: Body | None = None,

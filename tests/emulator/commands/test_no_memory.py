@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from emulator.compute import workers
-from emulator.compute.workers import Gone, Pool, why_broken
+from emulator.compute.workers import Gone, WorkerPool, why_broken
 from emulator.report import drawing
 
 ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ def test_locks_that_cannot_be_made_are_told_with_their_place_and_what_needs_none
 
     monkeypatch.setattr(workers.CONTEXT, "SimpleQueue", lock)
     with pytest.raises(Gone) as gone:
-        Pool(2, [], print)
+        WorkerPool(2, [], print)
     assert why_broken(gone.value) == (
         "/dev/shm, which workers need for locks: the file system is read-only; make room there, let it be written to, "
         "or use --workers 0"
@@ -41,7 +41,7 @@ def test_too_many_open_files_are_not_taken_for_that(monkeypatch):
 
     monkeypatch.setattr(workers.CONTEXT, "SimpleQueue", lock)
     with pytest.raises(OSError, match="Too many open files"):
-        Pool(2, [], print)
+        WorkerPool(2, [], print)
 
 
 @pytest.mark.slow

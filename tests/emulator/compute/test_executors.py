@@ -98,7 +98,7 @@ def test_workers_leave_it_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(sys.getswitchinterval())
         raise OSError("no more processes")
 
-    monkeypatch.setattr(executors, "Pool", fails)
+    monkeypatch.setattr(executors, "WorkerPool", fails)
     with pytest.raises(OSError, match="no more"):
         Processes(lab(), 2)
     assert made == [pytest.approx(SWITCH)]

@@ -7,11 +7,11 @@ from operator import itemgetter
 
 import pytest
 
-from emulator.compute.futures import Shared, ended, pass_on
+from emulator.compute.futures import SharedJob, ended, pass_on
 
 
 def two():
-    shared = Shared(Future())
+    shared = SharedJob(Future())
     return shared.job, shared.result(), shared.result()
 
 
@@ -58,7 +58,7 @@ def test_to_drop_a_job_twice_takes_it_from_nobody_else():
 
 
 def test_a_job_that_runs_when_it_is_dropped_is_there_for_who_comes_then():
-    shared = Shared(Future())
+    shared = SharedJob(Future())
     shared.job.set_running_or_notify_cancel()
     shared.result().cancel()
     later = shared.result()
@@ -67,7 +67,7 @@ def test_a_job_that_runs_when_it_is_dropped_is_there_for_who_comes_then():
 
 
 def test_who_comes_when_a_job_has_ended_gets_its_result():
-    assert Shared(ended(7)).result().result(timeout=0) == 7
+    assert SharedJob(ended(7)).result().result(timeout=0) == 7
 
 
 def test_a_result_goes_with_its_last_user_and_waits_for_no_garbage_collector():
@@ -86,7 +86,7 @@ def test_each_gets_its_part_and_holds_no_other():
     class Kept:
         pass
 
-    shared, made = Shared(Future()), [Kept(), Kept()]
+    shared, made = SharedJob(Future()), [Kept(), Kept()]
     wanting = [shared.result(itemgetter(place)) for place in (0, 1)]
     shared.job.set_result(made)
     gone = [weakref.ref(each) for each in made]

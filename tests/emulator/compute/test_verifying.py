@@ -14,7 +14,7 @@ import pytest
 from emulator.compute import verifying
 from emulator.compute.verifying import Verified, verify
 from emulator.compute.workers import KILLED
-from emulator.ledger.facts import Fact, Facts
+from emulator.ledger.facts import Fact, FactsFile
 from emulator.ledger.ledger import Ledger
 from tests.conftest import SMALL, merged
 
@@ -55,7 +55,7 @@ def verified(folder: Path, fraction: float = 1.0) -> Verified:
 
 
 def facts(folder: Path) -> list[Fact]:
-    opened = Facts(folder / "facts.sqlite", lambda text: None)
+    opened = FactsFile(folder / "facts.sqlite", lambda text: None)
     found = [opened.get(key) for key, _ in list(opened.keys())]
     opened.close()
     return [fact for fact in found if fact]
@@ -65,7 +65,7 @@ def changed(folder: Path, old: Fact, new: Fact) -> None:
     with sqlite3.connect(folder / "facts.sqlite") as file:
         file.execute("DELETE FROM facts WHERE key = ?", (old.key,))
     file.close()
-    opened = Facts(folder / "facts.sqlite", lambda text: None)
+    opened = FactsFile(folder / "facts.sqlite", lambda text: None)
     opened.put(new)
     opened.close()
 

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from emulator.compute.ready import FORKS, IMPORTED
-from emulator.compute.workers import Gone, Pool
+from emulator.compute.workers import Gone, WorkerPool
 
 CODE = """
 from pathlib import Path
@@ -61,7 +61,7 @@ def nothing(place):
 
 @pytest.fixture
 def pool():
-    with closing(Pool(1, IMPORTED, nothing)) as workers:
+    with closing(WorkerPool(1, IMPORTED, nothing)) as workers:
         yield workers
 
 
@@ -72,7 +72,7 @@ def test_what_is_imported_once_is_there_in_each_worker(pool):
 
 def test_workers_have_the_environment_of_the_moment_in_which_they_are_made(monkeypatch):
     monkeypatch.setenv("SAID", "now")
-    with closing(Pool(1, IMPORTED, nothing)) as pool:
+    with closing(WorkerPool(1, IMPORTED, nothing)) as pool:
         assert pool.submit(environment).result() == dict(os.environ)
 
 
@@ -81,7 +81,7 @@ def writes(place, folder):
 
 
 def test_all_workers_are_there_at_once_and_each_has_its_place(tmp_path):
-    with closing(Pool(3, IMPORTED, writes, tmp_path, places=("here", "there"))) as pool:
+    with closing(WorkerPool(3, IMPORTED, writes, tmp_path, places=("here", "there"))) as pool:
         numbers = {str(worker.pid) for worker in pool.workers}
         for _ in range(300):
             if len(came := [path.name.split() for path in tmp_path.iterdir()]) == 3:
@@ -96,9 +96,9 @@ def test_where_what_they_are_forked_from_dies_meanwhile_there_are_no_workers(mon
     def dies(*_):
         raise EOFError
 
-    monkeypatch.setattr(Pool, "_begin", dies)
+    monkeypatch.setattr(WorkerPool, "_begin", dies)
     with pytest.raises(Gone, match="^a worker process was killed"):
-        Pool(1, IMPORTED, nothing)
+        WorkerPool(1, IMPORTED, nothing)
 
 
 @forked
@@ -107,7 +107,7 @@ def test_where_what_they_are_forked_from_is_dead_there_is_another(pool):
     dead = pool.submit(os.getppid).result()
     os.kill(dead, signal.SIGKILL)
     os.waitid(os.P_PID, dead, os.WEXITED | os.WNOWAIT)
-    with closing(Pool(1, IMPORTED, nothing)) as another:
+    with closing(WorkerPool(1, IMPORTED, nothing)) as another:
         assert another.submit(os.getppid).result() != dead
 
 
@@ -120,7 +120,7 @@ def test_a_worker_hears_no_signal_that_ends_a_command(pool):
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_pool_that_is_closed_waits_for_no_job_and_leaves_no_worker(killed):
-    pool = Pool(2, IMPORTED, nothing)
+    pool = WorkerPool(2, IMPORTED, nothing)
     pool.submit(time.sleep, 600)
     one, other = pool.workers
     if killed:  # the other one ignores the SIGTERM of the pool

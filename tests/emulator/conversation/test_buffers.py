@@ -20,7 +20,7 @@ from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.links.tcp import Congestion, Tcp
 from network.links.trace import Direction, Trace
-from network.sharing.flow import Shared, Topology
+from network.sharing.flow import SharedLink, Topology
 from scenarios.builders import machines, wiring
 from scenarios.load import build
 from tests.emulator.conversation.transfers import played
@@ -94,7 +94,7 @@ def test_each_direction_has_its_own_queue(tmp_path: Path) -> None:
 
 def test_behind_several_links_the_longest_queue_counts(tmp_path: Path) -> None:
     """The line's 100 ms, and not the cell's 10 or the server's 1."""
-    chain = {"cell": Shared(2e6, "line", buffer=20 * KB), "line": Shared(1e6, buffer=100 * KB)}
+    chain = {"cell": SharedLink(2e6, "line", buffer=20 * KB), "line": SharedLink(1e6, buffer=100 * KB)}
     found = ends(tmp_path, server=replace(WIDE, buffer=1e6), via="cell", topology={"down": chain})
     assert found == shared(5 / 8)
 
@@ -102,7 +102,7 @@ def test_behind_several_links_the_longest_queue_counts(tmp_path: Path) -> None:
 def test_a_recorded_cell_has_the_queue_of_its_mean(tmp_path: Path) -> None:
     """1 MB/s for 10 s, then 3: 200 kB are 0.1 s at the 2 MB/s of its mean."""
     trace = Trace(np.array([0.0, 10.0, 20.0]), np.array([1e6, 3e6]), "down", "capacity")
-    topology: Topology = {"down": {"cell": Shared(trace, buffer=200 * KB)}}
+    topology: Topology = {"down": {"cell": SharedLink(trace, buffer=200 * KB)}}
     assert ends(tmp_path, server=WIDE, via="cell", topology=topology) == shared(5 / 8)
 
 
@@ -110,7 +110,9 @@ def test_a_recorded_cell_has_the_queue_of_its_mean(tmp_path: Path) -> None:
 def test_on_one_air_all_have_equal_time_whatever_waits_behind_it(tmp_path: Path, line: float) -> None:
     """Radios of 10 MB/s, half the time each: 0.3 s; and behind a line of 1 MB/s each has half of that: 3 s."""
     for number, (rate, seconds) in enumerate([(1e9, 0.3), (1e6, 3.0)]):
-        topology: Topology = {"down": {"ap": Shared(1.0, "line", airtime=True), "line": Shared(rate, buffer=line)}}
+        topology: Topology = {
+            "down": {"ap": SharedLink(1.0, "line", airtime=True), "line": SharedLink(rate, buffer=line)}
+        }
         found = ends(tmp_path / str(number), server=WIDE, via="ap", topology=topology)
         assert found == pytest.approx([seconds] * 2)
 

@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from emulator.conversation.exchange import Exchange, Soundness
+from emulator.conversation.exchange import Exchange, ReplyJudge
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.conversation.underway import Play
 from emulator.messages.store import EMPTY
@@ -42,7 +42,7 @@ def line_that(*replies: Parcel) -> Any:
 )
 def test_a_sound_reply_rests_on_examples_that_the_device_holds(examples: int | None, sound: bool) -> None:
     lab, play = Mock(**{"held.return_value": range(HELD)}), opened()
-    refusal = Soundness(lab, Run("fedavg", 1)).refusal(play, "a", reply(examples=examples))
+    refusal = ReplyJudge(lab, Run("fedavg", 1)).refusal(play, "a", reply(examples=examples))
     assert (refusal is None) is sound
     if refusal:
         assert (refusal.kind, refusal.text) == ("examples", f"says it used {examples} examples; it holds {HELD}")

@@ -27,7 +27,7 @@ from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.links.tcp import Tcp
 from network.links.trace import Trace
-from network.sharing.flow import Shared, Topology
+from network.sharing.flow import SharedLink, Topology
 from scenarios.builders import machines, wiring
 from scenarios.load import build
 from tests.all_of import all_of
@@ -343,7 +343,7 @@ def test_achieved_throughput_contains_headers_and_slow_start_but_no_hand_shake(t
 
 def test_a_cell_is_shared_by_the_two_behind_it_and_by_nobody_else(tmp_path: Path) -> None:
     links = {name: replace(WIDE, via=via) for name, via in (("a", "cell"), ("b", "cell"), ("c", None))}
-    topology: Topology = {"down": {"cell": Shared(1e6)}, "up": {"cell": Shared(0.5e6)}}
+    topology: Topology = {"down": {"cell": SharedLink(1e6)}, "up": {"cell": SharedLink(0.5e6)}}
 
     async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
         down = await world.together(took(world, traffic, "down", name, MB) for name in links)
@@ -357,7 +357,7 @@ def test_a_cell_is_shared_by_the_two_behind_it_and_by_nobody_else(tmp_path: Path
 def test_devices_on_one_wi_fi_share_its_time_and_not_its_rate(tmp_path: Path) -> None:
     """Half the time each: 2 and 0.5 MB/s.  The fast one ends at 0.5 s; the slow one's other 750 kB take 0.75 s."""
     links = {"a": Link(4e6, 4e6, 0.0, via="ap"), "b": Link(1e6, 1e6, 0.0, via="ap")}
-    topology: Topology = {"down": {"ap": Shared(1.0, None, True)}}
+    topology: Topology = {"down": {"ap": SharedLink(1.0, None, True)}}
 
     async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
         return await world.together(took(world, traffic, "down", name, MB) for name in links)
@@ -368,7 +368,7 @@ def test_devices_on_one_wi_fi_share_its_time_and_not_its_rate(tmp_path: Path) ->
 def test_downloads_and_uploads_on_one_wi_fi_take_turns(tmp_path: Path) -> None:
     """5 MB at 20 Mbit/s are 2 s; one down and one up on one air are 4 s, and on air of their own 2 s each."""
     links = {name: Link(2.5e6, 2.5e6, 0.0, via=via) for name, via in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "z"))}
-    air = {name: Shared(1.0, None, True) for name in "xyz"}
+    air = {name: SharedLink(1.0, None, True) for name in "xyz"}
     ways = {"a": "down", "b": "up", "c": "down", "d": "up"}
 
     async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
@@ -382,7 +382,7 @@ def test_downloads_and_uploads_on_one_wi_fi_take_turns(tmp_path: Path) -> None:
 def test_what_a_cut_upload_leaves_of_the_air_the_download_has(tmp_path: Path) -> None:
     """1 MB at 1 MB/s down; an upload has half of the air from the start, and goes off at 0.5 s: 0.25 + 0.75 s."""
     links = {name: Link(1e6, 1e6, 0.0, via="ap") for name in "ab"}
-    air = {"ap": Shared(1.0, None, True)}
+    air = {"ap": SharedLink(1.0, None, True)}
 
     async def cut(world: VirtualWorld, traffic: Traffic) -> float:
         flight = traffic.launch("up", Call("b", 0), MB, None)
@@ -406,7 +406,7 @@ def test_simgrids_factors_are_those_of_wires_and_not_of_air(tmp_path: Path) -> N
     links = {
         name: Link(1e6, 1e6, 0.0, tcp=Tcp(model="ideal"), via=via) for name, via in zip("abcd", "xxyy", strict=True)
     }
-    shared = {"x": Shared(1.0, None, True), "y": Shared(1.0, "line", True), "line": Shared(0.4e6)}
+    shared = {"x": SharedLink(1.0, None, True), "y": SharedLink(1.0, "line", True), "line": SharedLink(0.4e6)}
     ways = {"a": "down", "b": "up", "c": "down", "d": "up"}
 
     async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
@@ -424,7 +424,7 @@ def test_a_window_that_bounds_a_flow_takes_no_more_of_the_air(tmp_path: Path) ->
     """
     tcp = Tcp(tls=0, congestion="bbr", window=144_800, initial_window=1000)
     links = {"a": Link(3e6, 3e6, 0.05, tcp=tcp, via="ap"), "b": Link(1e6, 1e6, 0.0, via="ap")}
-    topology: Topology = {"down": {"ap": Shared(1.0, None, True)}}
+    topology: Topology = {"down": {"ap": SharedLink(1.0, None, True)}}
 
     async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
         sizes = {"a": {"weights": 1_448_000}, "b": MB}
@@ -439,7 +439,7 @@ def test_links_behind_links_are_all_shared(tmp_path: Path) -> None:
     The line is the bottleneck of all four, so each has 0.3 MB/s.
     """
     links = {f"{cell}{n}": replace(WIDE, via=cell) for cell, count in (("x", 1), ("y", 3)) for n in range(count)}
-    shared = {"x": Shared(1e6, "line"), "y": Shared(1e6, "line"), "line": Shared(1.2e6)}
+    shared = {"x": SharedLink(1e6, "line"), "y": SharedLink(1e6, "line"), "line": SharedLink(1.2e6)}
 
     async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
         return await world.together(took(world, traffic, "up", name, MB) for name in links)
@@ -489,7 +489,7 @@ def test_a_clock_that_rounds_to_just_before_the_end_comes_back_for_it(
 ) -> None:
     """From now on a wait of `end - now` may end a bit before `end`, in floats: the transfer must not hang."""
     links = {name: Link(5e6, 5e6, latency, tcp=Tcp(), via="ap") for name in ("a", "b")}
-    topology: Topology = {"down": {"ap": Shared(1.0, None, True)}}
+    topology: Topology = {"down": {"ap": SharedLink(1.0, None, True)}}
 
     async def main(world: VirtualWorld, traffic: Traffic) -> list[float]:
         await world.sleep(start)

@@ -16,7 +16,7 @@ from emulator.record.record import Record
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.links.trace import Direction, Trace
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 
 MB = 1_000_000  # bytes
 WIDE = Link(1e9, 1e9, 0.0)
@@ -37,7 +37,7 @@ def ends(
 ) -> tuple[dict[str, float], Traffic]:
     """When the message of each device that is sent at 0 has arrived; phones carry 1.5 MB/s at most."""
     links = {name: Link(1.5e6, 1.5e6, 0.0, via="cell" if cell else None) for name in sizes}
-    shared = {"cell": Shared(cell)} if cell else {}
+    shared = {"cell": SharedLink(cell)} if cell else {}
 
     async def send(world: VirtualWorld, traffic: Traffic, name: str) -> float:
         await traffic.launch(way, Call(name, 0), {"weights": sizes[name]}, None).wait()

@@ -20,7 +20,7 @@ from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
 from network.links.tcp import Tcp
 from network.sharing import fluid
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from network.sharing.hierarchy import Hierarchy
 from network.sharing.tree import Tree
 from tests.emulator.conversation.transfers import lines, played
@@ -250,12 +250,12 @@ def test_who_resumes_shares_the_link_with_others_as_if_it_had_just_come(tmp_path
     ("engine", "solve", "cell", "seconds"),
     [
         (Hierarchy, "_solve", None, 40 / 3),
-        (Hierarchy, "_solve", Shared(1e6), 20),
-        (Tree, "_plan", Shared(1.0, airtime=True), 20),
+        (Hierarchy, "_solve", SharedLink(1e6), 20),
+        (Tree, "_plan", SharedLink(1.0, airtime=True), 20),
     ],
 )
 def test_messages_that_start_at_one_instant_are_one_solution(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any, solve: str, cell: Shared | None, seconds: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any, solve: str, cell: SharedLink | None, seconds: float
 ) -> None:
     """However many there are; and one more, of what is left, when all have ended together."""
     solved, original = [], getattr(engine, solve)

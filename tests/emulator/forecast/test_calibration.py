@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from devices.device import read_profiles
 from emulator.commands import calibrate
 from emulator.commands.calibrate import csv_lines
@@ -24,7 +24,7 @@ COSTS = [
 
 def kernels():
     return [
-        Kernel(kind, 1, Step(flops, floats, conv, recurrent, operators=20, convolutions=4), lambda: None)
+        Kernel(kind, 1, StepCounts(flops, floats, conv, recurrent, operators=20, convolutions=4), lambda: None)
         for kind, flops, conv, recurrent, floats in COSTS
     ]
 
@@ -36,7 +36,7 @@ def seconds(kernel):
 
 
 def started(operators, convolutions=0.0):
-    return Kernel("operators", 1, Step(operators=operators, convolutions=convolutions), lambda: None)
+    return Kernel("operators", 1, StepCounts(operators=operators, convolutions=convolutions), lambda: None)
 
 
 def test_what_it_takes_to_start_something_is_found():

@@ -14,7 +14,7 @@ from algorithms.cohort import draw
 from algorithms.continual import Continual
 from algorithms.fedavg import FedAvg
 from emulator.lab.guarded import Faulty, Guarded, facts_of
-from emulator.record.run import Facts
+from emulator.record.run import AlgorithmFacts
 from tests.runs.test_work import party
 
 TRAINING = Training(lr=0.1, epochs=1, batch=3)
@@ -74,15 +74,15 @@ class Undeclared(Watcher):
 @pytest.mark.parametrize(
     ("algorithm", "facts"),
     [
-        (Watcher(TRAINING), Facts(False, True, "drawn")),
-        (FedAvg(TRAINING), Facts(False, True, "drawn")),
-        (Rememberer(TRAINING, admits=True), Facts(True, True, "drawn")),
-        (Chooser(TRAINING), Facts(False, True, "own")),
-        (Continual(replace(TRAINING, per_cycle=2), "alg1", "*"), Facts(False, False, "own")),
+        (Watcher(TRAINING), AlgorithmFacts(False, True, "drawn")),
+        (FedAvg(TRAINING), AlgorithmFacts(False, True, "drawn")),
+        (Rememberer(TRAINING, admits=True), AlgorithmFacts(True, True, "drawn")),
+        (Chooser(TRAINING), AlgorithmFacts(False, True, "own")),
+        (Continual(replace(TRAINING, per_cycle=2), "alg1", "*"), AlgorithmFacts(False, False, "own")),
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_a_record_says_whether_an_algorithm_draws_whom_it_asks(algorithm: FedAvg, facts: Facts) -> None:
+def test_a_record_says_whether_an_algorithm_draws_whom_it_asks(algorithm: FedAvg, facts: AlgorithmFacts) -> None:
     assert facts_of(Guarded("mine", algorithm)) == facts_of(algorithm) == facts
 
 

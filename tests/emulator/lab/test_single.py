@@ -10,7 +10,7 @@ from algorithms.algorithm import Load, Work
 from algorithms.fedavg import FedAvg
 from emulator.lab import single
 from emulator.lab.build import lab_of
-from emulator.lab.lab import Split
+from emulator.lab.lab import Division
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
 from tests.conftest import SMALL, merged
@@ -23,7 +23,7 @@ def checked(model: str, train: int, tests: int = 0, proxy: int = 0, **changes: A
     """A fleet of which one device has so many examples of its own."""
     lab = lab_of(build(merged(SMALL, changes | {"model": nets.DENSE})))
     own = {name: {"a": (np.arange(size),)} for name, size in (("train", train), ("tests", tests), ("validation", 0))}
-    split = Split(**own, proxy=np.arange(proxy), test=np.arange(200))
+    split = Division(**own, proxy=np.arange(proxy), test=np.arange(200))
     single.check(build(merged(SMALL, changes | {"model": model})), replace(lab, splits={1: split}))
 
 

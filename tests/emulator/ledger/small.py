@@ -14,7 +14,7 @@ from algorithms.fedavg import FedAvg
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import Opening, combine, evaluate, personalise_stack, request, start, train, train_stack
-from emulator.lab.lab import Lab, Split
+from emulator.lab.lab import Division, Lab
 from emulator.ledger.key import Keys
 from emulator.messages.store import Ref, Stored
 from emulator.record.run import Run
@@ -53,11 +53,11 @@ def dataset() -> Dataset:
     return Dataset("some", x[:30], y[:30], x[30:], y[30:], 10)
 
 
-def split() -> Split:
+def split() -> Division:
     held = {name: (np.arange(8) + 8 * at, np.arange(8) + 8 * at + 1) for at, name in enumerate(NAMES)}
     tests = {name: (np.arange(3) + 3 * at, np.arange(2) + 3 * at) for at, name in enumerate(NAMES)}
     validation = {name: (np.array([24 + at]),) for at, name in enumerate(NAMES)}
-    return Split(held, validation, tests, proxy=np.arange(27, 30))
+    return Division(held, validation, tests, proxy=np.arange(27, 30))
 
 
 def lab(algorithm: Any = None, label: str = RUN.label, **changes: Any) -> Lab:

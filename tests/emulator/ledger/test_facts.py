@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from emulator.ledger import facts as module
-from emulator.ledger.facts import Fact, Facts
+from emulator.ledger.facts import Fact, FactsFile
 
 FACTS = [Fact(f"{number:064x}", "train", "s" * 64, [number, "device"], [number * 1.5, b"bits"]) for number in range(3)]
 
@@ -36,7 +36,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def filled(path: Path, told: Callable[[str], None] = Told()) -> None:  # noqa: B008
-    facts = Facts(path, told)
+    facts = FactsFile(path, told)
     facts.about("name: some")
     for fact in FACTS:
         facts.put(fact)
@@ -46,7 +46,7 @@ def filled(path: Path, told: Callable[[str], None] = Told()) -> None:  # noqa: B
 def wrong(path: Path) -> list[str]:
     """What a command finds in the file that was never put there, and what it did not say.  The next command goes on."""
     told, found = Told(), []
-    facts = Facts(path, told)
+    facts = FactsFile(path, told)
     study = facts.about("name: some")
     for fact in FACTS:
         known = facts.get(fact.key)
@@ -61,7 +61,7 @@ def wrong(path: Path) -> list[str]:
     list(facts.keys()), facts.counts()
     facts.close()
     found += [text for text in told if "\n" in text or str(path) not in text]
-    again = Facts(path, told)
+    again = FactsFile(path, told)
     for fact in FACTS:
         if again.get(fact.key) is None:
             again.put(fact)
@@ -74,7 +74,7 @@ def wrong(path: Path) -> list[str]:
 def test_a_fact_survives_reopening(tmp_path: Path) -> None:
     told = Told()
     filled(tmp_path / "facts.sqlite", told)
-    facts = Facts(tmp_path / "facts.sqlite", told)
+    facts = FactsFile(tmp_path / "facts.sqlite", told)
     assert [facts.get(fact.key) for fact in FACTS] == FACTS
     assert facts.get("f" * 64) is None
     assert facts.counts() == {"train": 3}
@@ -85,7 +85,7 @@ def test_a_fact_survives_reopening(tmp_path: Path) -> None:
 def test_a_fact_that_is_used_outlives_those_that_are_not(tmp_path: Path) -> None:
     filled(tmp_path / "facts.sqlite")
     _execute(tmp_path / "facts.sqlite", "UPDATE facts SET day = 0")  # used last in 1970
-    facts = Facts(tmp_path / "facts.sqlite", Told())
+    facts = FactsFile(tmp_path / "facts.sqlite", Told())
     assert facts.get(FACTS[1].key) == FACTS[1]
     facts.drop(before=1)
     assert [facts.get(fact.key) for fact in FACTS] == [None, FACTS[1], None]
@@ -94,7 +94,7 @@ def test_a_fact_that_is_used_outlives_those_that_are_not(tmp_path: Path) -> None
 
 def test_a_key_that_is_known_keeps_its_first_fact(tmp_path: Path) -> None:
     filled(tmp_path / "facts.sqlite")
-    facts = Facts(tmp_path / "facts.sqlite", Told())
+    facts = FactsFile(tmp_path / "facts.sqlite", Told())
     facts.put(Fact(FACTS[0].key, "train", "t" * 64, [], ["other"]))
     assert facts.get(FACTS[0].key) == FACTS[0]
     facts.close()
@@ -142,7 +142,7 @@ def test_a_file_that_is_not_ours_is_set_aside_whole_and_another_one_begun(
     filled(path)
     spoil(path)
     before = path.read_bytes()
-    facts = Facts(path, told)
+    facts = FactsFile(path, told)
     facts.get(FACTS[0].key)
     (aside,) = tmp_path.glob("facts.sqlite.damaged-*")
     (line,) = told
@@ -167,7 +167,7 @@ def test_a_row_of_which_any_part_was_changed_is_no_fact(tmp_path: Path, column: 
     path, told = tmp_path / "facts.sqlite", Told()
     filled(path)
     _execute(path, f"UPDATE facts SET {column} = {value} WHERE key = '{FACTS[1].key}'")
-    facts = Facts(path, told)
+    facts = FactsFile(path, told)
     assert [facts.get(fact.key) for fact in FACTS] == [FACTS[0], None, FACTS[2]]
     assert told == [f"{path}: a fact is damaged; it is computed again"]
     facts.put(FACTS[1])
@@ -178,7 +178,7 @@ def test_a_row_of_which_any_part_was_changed_is_no_fact(tmp_path: Path, column: 
 def test_a_damaged_scenario_is_none(tmp_path: Path) -> None:
     path = tmp_path / "facts.sqlite"
     filled(path)
-    facts = Facts(path, Told())
+    facts = FactsFile(path, Told())
     study = facts.about("name: some")
     _execute(path, "UPDATE studies SET scenario = 'name: another'")
     assert facts.scenario(study) is None
@@ -193,7 +193,7 @@ def test_a_file_that_another_process_keeps_to_itself_is_waited_for_once(
     monkeypatch.setattr(module, "PATIENCE", 0.01)
     path, told = tmp_path / "facts.sqlite", Told()
     filled(path)
-    facts = Facts(path, told)
+    facts = FactsFile(path, told)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     assert facts.get(FACTS[0].key) is None
@@ -208,7 +208,7 @@ def test_a_file_that_another_process_keeps_to_itself_is_waited_for_once(
 def test_a_full_disk_loses_what_is_new_and_nothing_else(tmp_path: Path) -> None:
     path, told = tmp_path / "facts.sqlite", Told()
     filled(path)
-    facts = Facts(path, told)
+    facts = FactsFile(path, told)
     facts._file.execute("PRAGMA max_page_count = 1")  # SQLite then answers as on a full disk
     for number in range(100):
         facts.put(Fact(f"{number:x}", "train", "s", ["x" * 1000], []))
@@ -223,7 +223,7 @@ def test_where_it_only_reads_nothing_is_changed_and_all_that_is_sound_is_found(t
     _execute(path, f"UPDATE facts SET job = 'evaluate' WHERE key = '{FACTS[1].key}'")
     _execute(path, "UPDATE facts SET day = 0")
     before = {each: each.read_bytes() for each in tmp_path.iterdir()}
-    facts = Facts(path, told, writes=False)
+    facts = FactsFile(path, told, writes=False)
     facts.put(Fact("f" * 64, "train", "s", [], []))
     facts.about("name: another")
     assert [facts.get(key) for key in (*(fact.key for fact in FACTS), "f" * 64)] == [FACTS[0], None, FACTS[2], None]
@@ -236,7 +236,7 @@ def test_where_it_only_reads_a_file_that_is_not_ours_is_an_os_error_and_stays(tm
     path = tmp_path / "facts.sqlite"
     path.write_bytes(b"no database" * 100)
     with pytest.raises(OSError, match="not a database"):
-        Facts(path, Told(), writes=False)
+        FactsFile(path, Told(), writes=False)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
@@ -246,12 +246,12 @@ def test_a_read_only_file_cannot_be_used(tmp_path: Path) -> None:
     filled(path)
     path.chmod(0o400)
     with pytest.raises(OSError, match="readonly"):
-        Facts(path, Told())
+        FactsFile(path, Told())
 
 
 def test_a_missing_folder_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="unable to open"):
-        Facts(tmp_path / "none" / "facts.sqlite", Told())
+        FactsFile(tmp_path / "none" / "facts.sqlite", Told())
 
 
 @pytest.mark.slow
@@ -265,7 +265,7 @@ def test_processes_that_put_the_same_keys_leave_each_once(tmp_path: Path) -> Non
     path = tmp_path / "facts.sqlite"
     together = [subprocess.Popen([sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE) for _ in range(4)]
     assert [(each.communicate()[1], each.returncode) for each in together] == [(b"", 0)] * 4
-    facts = Facts(path, Told())
+    facts = FactsFile(path, Told())
     assert facts.counts() == {"train": 100}
     facts.close()
 
@@ -280,7 +280,7 @@ def test_a_fact_outlives_a_process_that_is_killed_in_the_next_instant(tmp_path: 
     )
     path, told = tmp_path / "facts.sqlite", Told()
     assert subprocess.run([sys.executable, "-c", code, str(path)]).returncode == -signal.SIGKILL
-    facts = Facts(path, told)
+    facts = FactsFile(path, told)
     assert facts.counts() == {"train": 100}
     assert told == []
     facts.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulator.ledger import inputs as module
-from emulator.ledger.facts import Fact, Facts
+from emulator.ledger.facts import Fact, FactsFile
 from emulator.ledger.inputs import FILE, Inputs
 from scenarios.builders.reads import Read, listing, sign
 
@@ -23,7 +23,7 @@ class Session:
         self.seen: dict[Read, None] = {}
         monkeypatch.setattr(module, "SEEN", self.seen)
         self.told: list[str] = []
-        self.facts = Facts(path, self.told.append)
+        self.facts = FactsFile(path, self.told.append)
         self.inputs = Inputs(self.facts, "s", self.told.append)
 
     def reads(self, *paths: Path) -> None:

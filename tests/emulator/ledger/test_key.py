@@ -15,7 +15,7 @@ from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
 from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import evaluate, start, train
-from emulator.lab.lab import Lab, Split
+from emulator.lab.lab import Division, Lab
 from emulator.lab.seeds import seed as derive
 from emulator.ledger import key
 from emulator.ledger.key import Keys
@@ -294,7 +294,7 @@ def watched(thing: Any, read: set[str]) -> Any:
 def test_jobs_read_nothing_of_the_study_but_what_keys_know_of() -> None:
     read: dict[str, set[str]] = {"lab": set(), "split": set(), "data": set()}
     whole = lab(FedCurv(TRAINING))
-    splits: Mapping[int, Split] = {1: watched(split(), read["split"])}
+    splits: Mapping[int, Division] = {1: watched(split(), read["split"])}
     parts = replace(whole, splits=splits, dataset=watched(dataset(), read["data"]))
     rounds(watched(parts, read["lab"]), rounds=2)
     of_the_probe = {"trains_on"}  # what it computes, and its hardware, differ from one place to the next: "numerics"

@@ -26,7 +26,7 @@ from emulator.lab.jobs import (
 )
 from emulator.ledger.results import FORMS, refs
 from emulator.messages.store import EMPTY, Ref, Stored
-from network.wire.form import NotFinite, Refused
+from network.wire.form import NotFinite, RefusedMessage
 
 A, B, C = (Ref.of(data) for data in (b"a", b"b", b"c"))
 ROWS = [Ref(A.digest, 1, C, 0), Ref(B.digest, 1, C, 1)]  # of a stack's message
@@ -51,8 +51,10 @@ def test_a_result_comes_back_as_it_was(job: Callable[..., Any], result: Any) -> 
     assert back(msgpack.unpackb(msgpack.packb(there(result)))) == result
 
 
-@pytest.mark.parametrize("fault", [Refused("weights: a tensor too many"), NotFinite("weights: nan"), NotFinite("")])
-def test_what_was_wrong_with_an_upload_comes_back_as_it_was(fault: Refused) -> None:
+@pytest.mark.parametrize(
+    "fault", [RefusedMessage("weights: a tensor too many"), NotFinite("weights: nan"), NotFinite("")]
+)
+def test_what_was_wrong_with_an_upload_comes_back_as_it_was(fault: RefusedMessage) -> None:
     there, back = FORMS[train]
     again = back(msgpack.unpackb(msgpack.packb(there(Trained(Stored(A, {"frame": 1}, fault), 1, EMPTY, None)))))
     assert type(again.upload.fault) is type(fault)

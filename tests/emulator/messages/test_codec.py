@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import torch
 
-from emulator.messages.codec import Row, Unread, encode, unread, unstacked
+from emulator.messages.codec import LazyTensors, Row, encode, unread, unstacked
 from network.wire import payload
 
 
@@ -18,7 +18,7 @@ def test_an_upload_that_may_only_be_read_is_read_without_a_copy_and_stays_while_
     begin, gone = lent.ctypes.data, weakref.ref(lent)
     assert not lent.flags.writeable
     weights = unread(payload.trusted(lent.data), {})["weights"]
-    assert isinstance(weights, Unread)
+    assert isinstance(weights, LazyTensors)
     found = weights.in_place("w")
     assert found is not None
     assert 0 < found.data_ptr() - begin < len(data)

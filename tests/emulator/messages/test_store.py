@@ -15,7 +15,7 @@ from emulator.messages.files import Drafts, Files, Memory
 from emulator.messages.forms import UploadForm
 from emulator.messages.store import Ref, read, stored, stored_together
 from network.wire import payload
-from network.wire.form import NotFinite, Refused
+from network.wire.form import NotFinite, RefusedMessage
 from network.wire.payload import DTYPES, Message
 
 GOOD: Message = {"weights": {"w": np.array([1.0, 2.0], np.float32), "n": np.array(3, np.int64)}}
@@ -32,12 +32,14 @@ def test_a_message_that_was_not_compared_has_no_fault() -> None:
     ("message", "fault"),
     [
         ({"weights": {**GOOD["weights"], "w": np.array([1.0, np.nan], np.float32)}}, NotFinite),
-        ({"weights": {**GOOD["weights"], "w": np.array([1.0], np.float32)}}, Refused),
-        ({}, Refused),
+        ({"weights": {**GOOD["weights"], "w": np.array([1.0], np.float32)}}, RefusedMessage),
+        ({}, RefusedMessage),
     ],
     ids=["not finite", "another shape", "nothing"],
 )
-def test_what_its_maker_found_wrong_is_raised_wherever_it_is_checked(message: Message, fault: type[Refused]) -> None:
+def test_what_its_maker_found_wrong_is_raised_wherever_it_is_checked(
+    message: Message, fault: type[RefusedMessage]
+) -> None:
     found = stored(Memory(), payload.encoded(message), SHAPES)
     with pytest.raises(fault):
         found.check(UploadForm(dict))

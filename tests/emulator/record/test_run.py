@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from emulator.record.run import RUN, Facts, Run, read_run, text_of
+from emulator.record.run import RUN, AlgorithmFacts, Run, read_run, text_of
 
-FEDCL, FACTS = Run("fedcl-s9", 3), Facts(keeps_uncounted=True, any_cohort_will_do=False, cohort="own")
+FEDCL, FACTS = Run("fedcl-s9", 3), AlgorithmFacts(keeps_uncounted=True, any_cohort_will_do=False, cohort="own")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from devices.device import POSITION, Device, Profile
 from emulator.record.call import Call
 from emulator.record.record import Record, encode, read_lines
 from emulator.record.tally import Bill
-from emulator.record.work import Duty, Ledger, Piece, Works
+from emulator.record.work import Duty, Piece, WorkLines, Works
 
 few = settings(max_examples=10, deadline=None, derandomize=True)
 PATH = Path("work.jsonl")
@@ -35,7 +35,7 @@ def test_a_piece_takes_what_its_steps_take() -> None:
     st.dictionaries(st.integers(0, 30), st.dictionaries(st.sampled_from("abc"), st.sampled_from(DUTIES)), max_size=8)
 )
 def test_what_was_asked_is_read_again(asked: dict[int, dict[str, Duty]]) -> None:
-    ledger, lines = Ledger(), []
+    ledger, lines = WorkLines(), []
     for round in sorted(asked):
         for name, duty in asked[round].items():
             lines += [json.loads(encode(line)) for line in ledger.device(name, round, duty)]
@@ -45,7 +45,7 @@ def test_what_was_asked_is_read_again(asked: dict[int, dict[str, Duty]]) -> None
 
 
 def test_what_is_as_before_is_not_said_again() -> None:
-    ledger = Ledger()
+    ledger = WorkLines()
     lines = [line for round in range(5) for line in ledger.device("a", round, Duty(TRAIN, 9, 100))]
     lines += [line for round in range(5) for line in ledger.device("b", round, Duty(TRAIN, 9, 100 + round % 2))]
     lines += [line for round in range(5) for line in ledger.server("combine", round, SUMS[round % 2 :])]
@@ -56,7 +56,7 @@ def test_what_is_as_before_is_not_said_again() -> None:
 
 
 def test_before_it_was_asked_a_device_had_nothing_to_do() -> None:
-    works = Works(PATH, list(Ledger().device("a", 4, Duty(TRAIN, 9, 100))))
+    works = Works(PATH, list(WorkLines().device("a", 4, Duty(TRAIN, 9, 100))))
     assert (works.device("a", 3), works.device("b", 4), works.server("combine", 4)) == (None, None, ())
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from emulator.analysis.stamps import KeptSettings
 from emulator.record.record import replace_file
 from emulator.record.writing import replacing
-from emulator.studies.stamps import Kept
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def calls(monkeypatch):
 
 
 def _kept(path):
-    kept = Kept(path)
+    kept = KeptSettings(path)
     kept.add({"one": {"fedavg": {1: (0.5,)}}})
     kept.write()
 

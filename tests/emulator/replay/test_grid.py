@@ -7,7 +7,7 @@ import pytest
 
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import Finding, Note, Times
-from emulator.replay.grid import Axis, Cell, cell, conditions, frontier
+from emulator.replay.grid import Axis, MapCell, cell, conditions, frontier
 from emulator.report import page as report
 from emulator.report import winners
 from emulator.report.palette import of_labels
@@ -28,7 +28,7 @@ def found(**seeds):
 
 
 def at(i, j, winner):
-    return Cell({"uplink": i, "latency": j}, winner, None, None, True, {}, True)
+    return MapCell({"uplink": i, "latency": j}, winner, None, None, True, {}, True)
 
 
 def test_an_axis_goes_from_end_to_end_by_equal_factors():
@@ -120,7 +120,7 @@ def drawn(third=("speed", (1e9,))):
     for place, _ in conditions(axes, Condition("base"), False):
         winner = "fedcl" if place["uplink"] else "fedcurv"
         agree, times = bool(place["latency"]), {"fedcl": 3.0, "fedcurv": 4.0}
-        cells.append(Cell({**place}, winner, "fedcl", 1.5, agree, times, True))
+        cells.append(MapCell({**place}, winner, "fedcl", 1.5, agree, times, True))
     return cells, axes, winners.figure(cells, axes, ["fedcl", "fedcurv"], "accuracy 0.9", "What it means.")
 
 
@@ -146,7 +146,7 @@ def legend(chart):
 def test_the_legend_has_only_who_is_first_somewhere_and_the_caption_names_the_others():
     """Of w, x, y and z, x and y are first in a cell each; colours are those of the report, where w is the first."""
     axes, labels = [Axis("uplink", (125e3, 1.25e6))], ["w", "x", "y", "z"]
-    cells = [Cell({"uplink": i}, winner, "w", 1.4, True, {}, True) for i, winner in enumerate("xy")]
+    cells = [MapCell({"uplink": i}, winner, "w", 1.4, True, {}, True) for i, winner in enumerate("xy")]
     figure = winners.figure(cells, axes, labels, "t", winners.caption(cells, labels, ["as recorded"]))
     assert legend(figure.chart) == ["x", "y"]
     assert figure.chart.to_dict()["layer"][0]["encoding"]["color"]["scale"]["range"] == of_labels(labels)[1:3]
@@ -156,14 +156,15 @@ def test_the_legend_has_only_who_is_first_somewhere_and_the_caption_names_the_ot
 
 
 def test_seeds_that_disagree_are_explained_where_some_do():
-    cells = [at(0, 0, "x"), Cell({"uplink": 1}, "x", "y", 1.4, False, {}, True)]
+    cells = [at(0, 0, "x"), MapCell({"uplink": 1}, "x", "y", 1.4, False, {}, True)]
     assert ["seeds disagree" in winners.caption(each, ["x"], []) for each in (cells[:1], cells)] == [False, True]
 
 
 def test_a_tie_has_a_colour_of_its_own_and_is_in_the_caption():
     axes = [Axis("uplink", (125e3, 1.25e6))]
     cells = [
-        Cell({"uplink": i}, "x", "y", ratio, True, {}, True, tie=ratio < 1.01) for i, ratio in enumerate((1.0007, 1.4))
+        MapCell({"uplink": i}, "x", "y", ratio, True, {}, True, tie=ratio < 1.01)
+        for i, ratio in enumerate((1.0007, 1.4))
     ]
     figure = winners.figure(cells, axes, ["x", "y"], "t", winners.caption(cells, ["x", "y"], []))
     assert shown(figure) == [("tie", "tie"), ("x", "1.40")]

@@ -11,11 +11,11 @@ from devices.device import Device, Profile
 from devices.jitter import factor
 from emulator.lab.seeds import seed
 from emulator.record.events import Refused
-from emulator.record.run import Facts, Run
+from emulator.record.run import AlgorithmFacts, Run
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
 from emulator.replay.prices import Prices, Unsaid
-from emulator.replay.script import Part, Script, Served, Written
+from emulator.replay.script import DeviceScript, RoundScript, Script, Served
 
 SIZES = {"weights": 100, "frame": 10}
 REFUSAL = {"frame": 30}
@@ -23,7 +23,7 @@ WAS = Profile("was", 100.0, 1e9, 0.0, 1000, "")
 NOW = Profile("now", 50.0, 1e9, 0.0, 1000, "")  # half as fast
 TRAIN = (Piece.of("train", 600.0, 3),)
 DUTY = Duty(TRAIN, 9, 500)
-FACTS = Facts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
+FACTS = AlgorithmFacts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
 
 
 def fleet(profile: Profile) -> Any:
@@ -31,22 +31,22 @@ def fleet(profile: Profile) -> Any:
     return SimpleNamespace(fleet={name: Device(name, profile) for name in "ab"}, server=Device("server", profile))
 
 
-def trained(duty: Duty = DUTY, seconds: float = 6.0) -> Part:
-    return Part(SIZES, Bill({"train": 600.0}, {"train": seconds}, duty.pieces), "u", SIZES, duty=duty)
+def trained(duty: Duty = DUTY, seconds: float = 6.0) -> DeviceScript:
+    return DeviceScript(SIZES, Bill({"train": 600.0}, {"train": seconds}, duty.pieces), "u", SIZES, duty=duty)
 
 
-def combined(number: int, replies: int, phase: str = "combine", **parts: Part) -> Written:
+def combined(number: int, replies: int, phase: str = "combine", **parts: DeviceScript) -> RoundScript:
     """A round; combining takes 100 FLOPs for each reply."""
     work = (Piece.of(phase, 100.0 * replies, 1),)
     bill = Bill({phase: 100.0 * replies}, {phase: float(replies)}, work)
     counted = tuple("abcdef"[:replies])
-    return Written(number, tuple(parts), "", counted, True, {"combine": Served(bill)}, parts)
+    return RoundScript(number, tuple(parts), "", counted, True, {"combine": Served(bill)}, parts)
 
 
 TOO_LARGE = Refused(0.0, 0, "b", "device", "x needs more")
 
 
-def prices(*rounds: Written, was: Profile = WAS, now: Profile = WAS) -> Prices:
+def prices(*rounds: RoundScript, was: Profile = WAS, now: Profile = WAS) -> Prices:
     own = fleet(was)
     return Prices(own if was == now else fleet(now), Script(Run("x", 1), FACTS, rounds), own)
 
@@ -68,7 +68,7 @@ def test_on_other_hardware_it_is_the_price_of_the_recorded_work() -> None:
 def test_work_of_another_round_varies_as_this_round_does(now: Profile) -> None:
     """In round 1 the device was lost before it was asked anything."""
     was, now = replace(WAS, jitter=0.1), replace(now, jitter=0.1)
-    made = prices(combined(0, 1, a=trained(seconds=6.3)), combined(1, 1, a=Part()), was=was, now=now)
+    made = prices(combined(0, 1, a=trained(seconds=6.3)), combined(1, 1, a=DeviceScript()), was=was, now=now)
     drawn = factor(0.1, 3, np.random.default_rng(seed(1, "jitter", "a", 1)))
     bill = made.device("a", 1, (), ())
     assert bill.seconds == {"train": pytest.approx(drawn * 600.0 / now.flops_per_s)}
@@ -114,14 +114,14 @@ def test_other_replies_are_combined_as_where_there_were_as_many() -> None:
 def test_and_with_the_same_work_if_there_is_such_a_round() -> None:
     made = prices(combined(0, 3), combined(1, 2, phase="meta"), combined(2, 1))
     assert made.combine(0, 2).seconds == {"combine": 3.0}
-    failed = Written(0, (), "", closed=True)
+    failed = RoundScript(0, (), "", closed=True)
     assert prices(failed, combined(1, 2)).combine(0, 3).seconds == {"combine": 2.0}
     with pytest.raises(Unsaid, match="no round had enough replies"):
         prices(failed).combine(0, 1)
 
 
 def test_a_device_with_less_memory_refuses_and_one_with_more_does_not() -> None:
-    refusing = Part(SIZES, up=REFUSAL, refused=TOO_LARGE, duty=replace(DUTY, held=1500))
+    refusing = DeviceScript(SIZES, up=REFUSAL, refused=TOO_LARGE, duty=replace(DUTY, held=1500))
     rounds = [combined(0, 1, a=trained(), b=refusing)]
     small, large = (prices(*rounds, now=replace(NOW, memory_bytes=n)) for n in (499, 1500))
     said = "x needs 0.0005 MB for 9 examples, it has 0.000499 MB"

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from algorithms.counting.step_counts import Step
+from algorithms.counting.step_counts import StepCounts
 from devices.device import Device, profiles
 from emulator.commands.replay.text import _assumed, _guessed, _turned
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.record.events import ServerEnded
 from emulator.record.record import read_events
-from emulator.record.run import RUN, Facts, Run, text_of
+from emulator.record.run import RUN, AlgorithmFacts, Run, text_of
 from emulator.record.tally import Bill
 from emulator.record.targets import Target
 from emulator.replay.bare import Setting
@@ -18,16 +18,16 @@ from emulator.replay.batch import Batch
 from emulator.replay.conditions import Condition, Uplink, at_speed, links_from
 from emulator.replay.findings import ALL, Finding, Times, finding, flips, result_of, time_of, time_to
 from emulator.replay.replayer import Check, Parting, Replayed, ReplayRecord
-from emulator.replay.script import Script, Served, Written, read_script
+from emulator.replay.script import RoundScript, Script, Served, read_script
 from emulator.results.comparison import observed, rankings
 from emulator.results.restricted import Timed
 from network.links.link import Link
 from network.links.tcp import Tcp
 from network.links.trace import Trace
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 
 GOAL = Target("accuracy", 0.5)
-FACTS = Facts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
+FACTS = AlgorithmFacts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
 
 
 def replayed(*rows, parting=None, failure=None, label="fedavg", seed=1):
@@ -98,7 +98,7 @@ def script(*failed: bool, cycles=None) -> Script:
         row = {"failed": fails, "numbers": {"cycle": cycles[number]} if cycles else {}}
         model_before, model = model, model + (not fails)
         served = {} if fails else {"combine": Served(Bill(), f"m{model}")}
-        rounds.append(Written(number, (), f"m{model_before}", (), True, served, row=row))
+        rounds.append(RoundScript(number, (), f"m{model_before}", (), True, served, row=row))
     return Script(Run("x", 1), FACTS, rounds)
 
 
@@ -364,7 +364,7 @@ def test_a_recorded_link_keeps_its_model_and_leaves_its_cell(tmp_path):
 def base(*links):
     """A setting of devices with these links, where there is a cell."""
     server = Device("server", profiles()["workstation"])
-    cell = {"cell": Shared(1.0, None, False)}
+    cell = {"cell": SharedLink(1.0, None, False)}
     named = dict(zip("abc", links, strict=False))
     return Setting("base", {}, named, server, Link(1.0, 1.0, 0.0), {"down": cell, "up": cell})
 
@@ -393,9 +393,9 @@ def test_at_one_speed_every_kind_of_layer_is_as_fast(kind):
     """1 GFLOP at 1 GFLOP/s is a second, also on a profile with speeds by kind of layer."""
     phone = Device("phone", profiles()["pixel-4"])
     (made,) = at_speed({"phone": phone}, 1e9).values()
-    took = made.seconds(Step(1e9, **{kind: 1e9}), 1) - made.seconds(Step(), 1)
+    took = made.seconds(StepCounts(1e9, **{kind: 1e9}), 1) - made.seconds(StepCounts(), 1)
     assert took == pytest.approx(1.0)
-    assert phone.seconds(Step(1e9, **{kind: 1e9}), 1) - phone.seconds(Step(), 1) != pytest.approx(1.0)
+    assert phone.seconds(StepCounts(1e9, **{kind: 1e9}), 1) - phone.seconds(StepCounts(), 1) != pytest.approx(1.0)
 
 
 def test_how_much_of_a_replay_the_record_lacks_is_told_as_a_share():
@@ -437,7 +437,7 @@ def test_a_condition_that_says_nothing_changes_no_link():
 
 def test_a_round_without_enough_replies_moves_no_model():
     """Of three rounds that all went well in the record the second one fails in the replay."""
-    written = [Written(number, ("a",), "", counted=("a",), row={"numbers": {}}) for number in range(3)]
+    written = [RoundScript(number, ("a",), "", counted=("a",), row={"numbers": {}}) for number in range(3)]
     check, rules = Check(Script(Run("fedavg", 1), FACTS, written), anyway=True), RoundRules(3, needed=1, ask=1)
     for number in range(3):
         round = Round(number, ["a"], rules, 0.0)

@@ -9,7 +9,7 @@ import pytest
 from emulator.report.studied import figures, pace, pictures, ratios, times
 from emulator.report.studied_places import WINNERS, colours, grid, traces
 from emulator.report.studied_tornado import tornado
-from tests.emulator.studies.made import answer, run, runs_of
+from tests.emulator.analysis.made import answer, run, runs_of
 
 NAMES = ["ratios", "times", "pace", "map", "tornado", "traces"]
 

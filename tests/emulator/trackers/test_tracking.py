@@ -13,7 +13,7 @@ import pytest
 
 from emulator.record.run import Run
 from emulator.trackers.destination import destination
-from emulator.trackers.tracker import Meter, hyperparams
+from emulator.trackers.tracker import TrackedTotals, hyperparams
 from emulator.trackers.tracking import Tracking
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
@@ -65,10 +65,10 @@ def tracked(said: str, out: Path, status: str = "finished") -> list[str]:
 
 
 def test_metrics_are_sums_since_the_beginning_and_those_of_evaluated_rounds() -> None:
-    meter = Meter()
+    meter = TrackedTotals()
     found = {each["round"]: meter.metrics(each) for each in ROWS}
     assert found == {**EXPECTED, 1: {}}
-    assert "joules" not in Meter().metrics(row(0, 0.5, spent=None))
+    assert "joules" not in TrackedTotals().metrics(row(0, 0.5, spent=None))
 
 
 def test_settings_have_the_names_that_changes_on_the_command_line_have() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from emulator.tuning import results
-from emulator.tuning.scores import Curve
-from emulator.tuning.search import OWN, ROUNDS, Found, Rung, search
+from emulator.tuning.scores import ScoreCurve
+from emulator.tuning.search import OWN, ROUNDS, Rung, SearchResult, search
 from emulator.tuning.space import Configuration, Dimension, Space
 from scenarios.load import build, parse
 from scenarios.schema.scenario import Scenario
@@ -37,21 +37,21 @@ def of(value: float) -> Configuration:
     return (("training.lr", value),)
 
 
-def run(reached: float | None, end: float, accuracy: float = 0.5) -> Curve:
-    return Curve((end / 2, end), (accuracy / 2, accuracy), reached, end)
+def run(reached: float | None, end: float, accuracy: float = 0.5) -> ScoreCurve:
+    return ScoreCurve((end / 2, end), (accuracy / 2, accuracy), reached, end)
 
 
-def found(finals: Mapping[Configuration, Mapping[str, list[Curve]]], space: Space = LR) -> Found:
+def found(finals: Mapping[Configuration, Mapping[str, list[ScoreCurve]]], space: Space = LR) -> SearchResult:
     """What a search without rungs has found."""
-    return Found(space, [], list(finals), dict(finals), {}, 0)
+    return SearchResult(space, [], list(finals), dict(finals), {}, 0)
 
 
-def both(own: float | None, slow: float | None = None) -> dict[str, list[Curve]]:
+def both(own: float | None, slow: float | None = None) -> dict[str, list[ScoreCurve]]:
     """Two seeds, whose runs end after 40 s, and on a slow link after 400."""
     return {OWN: [run(own, 40), run(own, 40)], "slow": [run(slow, 400), run(slow, 400)]}
 
 
-def searched(seconds: Mapping[float, float], budget: int = 3, space: Space = LR) -> Found:
+def searched(seconds: Mapping[float, float], budget: int = 3, space: Space = LR) -> SearchResult:
     """A search in which each learning rate takes so many seconds, and is watched for 10 a round."""
     steps = search(space, budget, [2, 4], np.random.default_rng(0))
     ask = next(steps)
@@ -64,7 +64,7 @@ def searched(seconds: Mapping[float, float], budget: int = 3, space: Space = LR)
                 trials[each] = {OWN: [run(need if need <= end else None, end, 1 / need)] * 2}
             ask = steps.send(trials)
     except StopIteration as ended:
-        made: Found = ended.value
+        made: SearchResult = ended.value
         return made
 
 
@@ -132,7 +132,9 @@ def test_the_best_is_told_by_each_clock_that_is_known_of_all() -> None:
     ],
     ids=["nothing", "budget", "grid", "link", "none"],
 )
-def test_a_reader_is_told_what_the_table_does_not_show(tune: dict[str, Any], made: Found, said: str | None) -> None:
+def test_a_reader_is_told_what_the_table_does_not_show(
+    tune: dict[str, Any], made: SearchResult, said: str | None
+) -> None:
     remarks = [each for each in results.remarks(scenario(**tune), {"fedavg": made}) if "edge" not in each]
     assert remarks == ([said] if said else [])
 

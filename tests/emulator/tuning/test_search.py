@@ -11,8 +11,8 @@ import pytest
 
 from emulator.record.targets import Target
 from emulator.tuning import together
-from emulator.tuning.scores import Curve, Score, better_half, curve, in_rounds, scores
-from emulator.tuning.search import OWN, Ask, Found, Trial, rungs, search
+from emulator.tuning.scores import Score, ScoreCurve, better_half, curve, in_rounds, scores
+from emulator.tuning.search import OWN, Ask, SearchResult, Trial, rungs, search
 from emulator.tuning.space import Configuration, Dimension, Space, training
 from scenarios.load import build
 from tests.all_of import all_of
@@ -40,7 +40,7 @@ def played(planted: Mapping[str, float], configuration: Configuration, rounds: i
         times = tuple(float(number) for number in range(1, rounds + 1))
         values = tuple(1 - exp(-time / need * log(10)) for time in times)
         there = float(np.ceil(need)) if need <= rounds else None
-        curves.append(Curve(times, values, there, float(rounds)))
+        curves.append(ScoreCurve(times, values, there, float(rounds)))
     return {OWN: tuple(curves)}
 
 
@@ -51,7 +51,7 @@ def searched(
     sd: float = 0.1,
     space: Space = SPACE,
     lr: Configuration = (),
-) -> Found:
+) -> SearchResult:
     """`lr`: the baseline's best settings of training."""
     rng = np.random.default_rng(draw)
     shared = np.exp(rng.normal(0, sd, SEEDS))  # what a seed does to all configurations alike
@@ -66,7 +66,7 @@ def searched(
                 trials[each] = played(planted, each, ask.rounds, known[each])
             ask = steps.send(trials)
     except StopIteration as ended:
-        found: Found = ended.value
+        found: SearchResult = ended.value
         return found
 
 
@@ -190,14 +190,14 @@ def test_neighbours_of_the_best_on_each_link_are_tried_by_turns() -> None:
                 {each: {OWN: (reached(1 + lr),), "slow": (reached(20 - lr),)} for each, lr in times.items()}
             )
     except StopIteration as ended:
-        found: Found = ended.value
+        found: SearchResult = ended.value
     assert sorted(asked[:3]) == [0.01, 0.1, 1.0]
     assert sorted(asked[3:]) == [0.001, 10.0]
     assert [dict(each)["lr"] for each in found.on_links] == [0.001, 10.0]
 
 
-def reached(time: float) -> Curve:
-    return Curve((time,), (1.0,), time, 100.0)
+def reached(time: float) -> ScoreCurve:
+    return ScoreCurve((time,), (1.0,), time, 100.0)
 
 
 def test_neighbours_are_those_of_the_grid_and_then_halves_and_doubles() -> None:
@@ -290,8 +290,8 @@ def test_who_is_good_by_another_clock_goes_on() -> None:
     steps = search(space, 4, [1, 2], np.random.default_rng(0))
     ask = next(steps)
 
-    def at(seconds: float) -> Curve:
-        return Curve((seconds,), (1.0,), seconds, seconds)
+    def at(seconds: float) -> ScoreCurve:
+        return ScoreCurve((seconds,), (1.0,), seconds, seconds)
 
     trials = {
         each: {OWN: [at(number + 1)], "slow": [at(10 - number)]} for number, each in enumerate(ask.configurations)
@@ -309,11 +309,15 @@ def test_the_best_of_a_sibling_is_played_to_the_end_even_where_it_begins_badly()
     ask = next(steps)
     assert ask.configurations[0] == sibling
     assert len(ask.configurations) == 4  # two thirds of the budget, with or without a sibling
-    early = {each: {OWN: [Curve((1.0,), (0.1 if each == sibling else 0.5,), None, 2.0)]} for each in ask.configurations}
+    early = {
+        each: {OWN: [ScoreCurve((1.0,), (0.1 if each == sibling else 0.5,), None, 2.0)]} for each in ask.configurations
+    }
     ask = steps.send(early)
     assert ask.configurations[0] == sibling
     assert len(ask.configurations) == 4  # the others tie
-    late = {each: {OWN: [Curve((1.0,), (0.9,), 3.0 if each == sibling else 3.5, 4.0)]} for each in ask.configurations}
+    late = {
+        each: {OWN: [ScoreCurve((1.0,), (0.9,), 3.0 if each == sibling else 3.5, 4.0)]} for each in ask.configurations
+    }
     assert sibling not in steps.send(late).configurations  # neighbours of it come next, which are new
     unfit = Space("other", SPACE.dimensions, lambda each: each != sibling)
     assert sibling not in next(search(unfit, 6, [2, 4], np.random.default_rng(1), sibling=sibling)).configurations
@@ -326,7 +330,8 @@ def test_each_training_that_is_known_is_played_to_the_end_once() -> None:
     with_known = [next(each for each in ask.configurations if training(each) == training(one)) for one in known]
     assert training(known[0]) != training(known[1])
     early = {
-        each: {OWN: [Curve((1.0,), (0.1 if each in with_known else 0.5,), None, 2.0)]} for each in ask.configurations
+        each: {OWN: [ScoreCurve((1.0,), (0.1 if each in with_known else 0.5,), None, 2.0)]}
+        for each in ask.configurations
     }
     assert {*with_known} < {*steps.send(early).configurations}
 
@@ -360,9 +365,9 @@ def test_algorithms_of_one_kind_and_grid_try_the_best_of_the_first_of_them() -> 
             asked.setdefault(label, []).extend(ask.configurations)
         return {label: {each: {OWN: [curve_of(each)]} for each in ask.configurations} for label, ask in asks.items()}
 
-    def curve_of(configuration: Configuration) -> Curve:
+    def curve_of(configuration: Configuration) -> ScoreCurve:
         far = abs(log(float(dict(configuration).get("strength", 20.0)) / 20))
-        return Curve((1.0,), (1.0,), 1 + far, 1e3)
+        return ScoreCurve((1.0,), (1.0,), 1 + far, 1e3)
 
     found = together.searched(scenario, play)
     assert list(found) == [entry.name for entry in scenario.algorithms]
@@ -383,14 +388,15 @@ def test_the_baseline_is_tuned_first_and_the_others_may_try_its_training() -> No
     asked: list[tuple[str, Configuration]] = []
 
     def trial(lr: Any) -> Trial:
-        return {OWN: [Curve((1.0,), (1.0,), 9 / lr, 1e3)]}
+        return {OWN: [ScoreCurve((1.0,), (1.0,), 9 / lr, 1e3)]}
 
     def play(asks: Mapping[str, Ask]) -> dict[str, dict[Configuration, Trial]]:
         """The best learning rate is 1: the sooner the larger it is."""
         asked.extend((label, each) for label, ask in asks.items() for each in ask.configurations)
         return {
             label: {
-                each: {OWN: [Curve((1.0,), (1.0,), 9 / dict(each)["training.lr"], 1e3)]} for each in ask.configurations
+                each: {OWN: [ScoreCurve((1.0,), (1.0,), 9 / dict(each)["training.lr"], 1e3)]}
+                for each in ask.configurations
             }
             for label, ask in asks.items()
         }

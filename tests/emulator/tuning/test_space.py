@@ -9,7 +9,7 @@ import pytest
 
 from emulator.replay.conditions import Condition
 from emulator.tuning.elsewhere import condition
-from emulator.tuning.scores import Curve
+from emulator.tuning.scores import ScoreCurve
 from emulator.tuning.search import OWN, Ask, search
 from emulator.tuning.space import Dimension, Space, applied, words
 from emulator.tuning.together import Names, spaces, step, steps_of, target_of, together
@@ -95,7 +95,9 @@ def test_all_searches_take_their_steps_together() -> None:
     def play(asks: Any) -> Any:
         asked.append({label: (ask.rounds, len(ask.configurations)) for label, ask in asks.items()})
         return {
-            label: {each: {OWN: [Curve((1.0,), (1.0,), dict(each)["training.lr"], 1.0)]} for each in ask.configurations}
+            label: {
+                each: {OWN: [ScoreCurve((1.0,), (1.0,), dict(each)["training.lr"], 1.0)]} for each in ask.configurations
+            }
             for label, ask in asks.items()
         }
 

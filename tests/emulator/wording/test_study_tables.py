@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from emulator.analysis import analysis
+from emulator.analysis.answer import Moved, Null
 from emulator.results.comparison import OWN
-from emulator.studies import analysis
-from emulator.studies.answer import Moved, Null
 from emulator.wording import study_tables
 from emulator.wording.study_files import File, tables
 from emulator.wording.study_verdict import verdict
-from tests.emulator.studies.made import TARGET, answer, run, runs_of
+from tests.emulator.analysis.made import TARGET, answer, run, runs_of
 
 LEAST_P = 1 / 10_001
 

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import pytest
 
+from emulator.analysis import analysis
+from emulator.analysis.answer import Answer, Moved, Null
+from emulator.analysis.comparisons import comparisons, ranking
+from emulator.analysis.protocol import ranked
+from emulator.analysis.sensitivity import swings
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN
-from emulator.studies import analysis
-from emulator.studies.answer import Answer, Moved, Null
-from emulator.studies.comparisons import comparisons, ranking
-from emulator.studies.protocol import ranked
-from emulator.studies.sensitivity import swings
 from emulator.wording.names import role
 from emulator.wording.study_page import markdown
 from emulator.wording.study_verdict import LINES, short, verdict
 from scenarios.schema.hardware import Presence
 from scenarios.schema.scenario import Scenario
 from tests.all_of import all_of
-from tests.emulator.studies.made import TARGET, answer, place, run, runs_of, scenario
+from tests.emulator.analysis.made import TARGET, answer, place, run, runs_of, scenario
 
 PLACEBOS = "the placebos' times, as multiples of the originals'"
 WRONG = Null("fedcl-0", 1, 4, 2)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate
 from network.links.trace import Trace
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from network.sharing.fluid import Back, Fluid
 from tests.network.sharing.naive_sharing import Act, Naive, Opening, Steps, links_of, route, value
 
@@ -65,15 +65,16 @@ def of_caps(low: float, high: float) -> st.SearchStrategy[float | Rate]:
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> dict[str, Shared]:
+def trees(draw: st.DrawFn) -> dict[str, SharedLink]:
     names = "abcd"[: draw(st.integers(0, 4))]
     return {
-        name: Shared(draw(of_rates(0, 15)), draw(st.sampled_from([None, *names[:i]]))) for i, name in enumerate(names)
+        name: SharedLink(draw(of_rates(0, 15)), draw(st.sampled_from([None, *names[:i]])))
+        for i, name in enumerate(names)
     }
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[list[Opening], float | Rate, dict[str, Shared]]:
+def cases(draw: st.DrawFn) -> tuple[list[Opening], float | Rate, dict[str, SharedLink]]:
     shared = draw(trees())
     opening = st.builds(
         Opening,
@@ -88,7 +89,7 @@ def cases(draw: st.DrawFn) -> tuple[list[Opening], float | Rate, dict[str, Share
     return draw(st.lists(opening, min_size=1, max_size=7)), draw(of_rates(0, 20)), shared
 
 
-Both = tuple[list[Opening], float | Rate, dict[str, Shared], Back]
+Both = tuple[list[Opening], float | Rate, dict[str, SharedLink], Back]
 
 
 @st.composite
@@ -96,7 +97,7 @@ def both_ways(draw: st.DrawFn) -> Both:
     """Trees with air at which flows of both directions meet; on one air all have one radio and one weight."""
     wires = draw(trees())
     parents = st.sampled_from([None, *wires])
-    air = {name: Shared(draw(st.sampled_from([1.0, 0.5])), draw(parents), airtime=True) for name in "yz"}
+    air = {name: SharedLink(draw(st.sampled_from([1.0, 0.5])), draw(parents), airtime=True) for name in "yz"}
     back = {name: each._replace(capacity=draw(of_rates(0, 15))) for name, each in wires.items()}
     speeds = {name: (draw(st.sampled_from([1.0, 0.5, 3.0])), draw(st.sampled_from([2.0, 5.0, 8.0]))) for name in air}
     openings: list[Opening] = []
@@ -122,7 +123,7 @@ acting = st.lists(
 def play(
     openings: Sequence[Opening],
     capacity: float | Rate,
-    shared: Mapping[str, Shared],
+    shared: Mapping[str, SharedLink],
     acts: Sequence[Act] = (),
     looks: Sequence[float] = (),
     back: Back | None = None,
@@ -168,7 +169,7 @@ def near(found: Mapping[Hashable, float], wanted: Mapping[int, Fraction]) -> boo
 
 
 def agrees_with_the_definition(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]],
+    case: tuple[list[Opening], float | Rate, dict[str, SharedLink]],
     acts: Sequence[Act],
     looks: Sequence[float],
     back: Back | None = None,
@@ -182,7 +183,7 @@ def agrees_with_the_definition(
 
 
 def opened(
-    openings: Sequence[Opening], capacity: float | Rate, shared: Mapping[str, Shared], back: Back | None = None
+    openings: Sequence[Opening], capacity: float | Rate, shared: Mapping[str, SharedLink], back: Back | None = None
 ) -> Fluid:
     fluid = Fluid(capacity, shared, back)
     for number, opening in enumerate(openings):
@@ -194,7 +195,7 @@ def is_max_min(
     rates: Mapping[Hashable, float],
     openings: Sequence[Opening],
     capacity: float | Rate,
-    shared: Mapping[str, Shared],
+    shared: Mapping[str, SharedLink],
     back: Back | None = None,
     t: float = 0.0,
 ) -> None:

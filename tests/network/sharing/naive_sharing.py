@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from network.links.rate import Rate
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from network.sharing.fluid import Back
 
 Floats = npt.NDArray[np.float64]
@@ -92,7 +92,7 @@ def change(rate: float | Rate, t: float) -> float:
 Place = tuple[bool, str | None]  # whether a link is of those that go back, and its name; None is the root
 
 
-def route(opening: Opening, shared: Mapping[str, Shared]) -> list[Place]:
+def route(opening: Opening, shared: Mapping[str, SharedLink]) -> list[Place]:
     """Of airtime there is one link for both ways."""
     names = [opening.via]
     while names[-1] is not None:
@@ -100,12 +100,14 @@ def route(opening: Opening, shared: Mapping[str, Shared]) -> list[Place]:
     return [(opening.back and not (name and shared[name].airtime), name) for name in names]
 
 
-def links_of(capacity: float | Rate, shared: Mapping[str, Shared], back: Back | None = None) -> dict[Place, Shared]:
+def links_of(
+    capacity: float | Rate, shared: Mapping[str, SharedLink], back: Back | None = None
+) -> dict[Place, SharedLink]:
     """All links, each way."""
-    found: dict[Place, Shared] = {(False, None): Shared(capacity)}
+    found: dict[Place, SharedLink] = {(False, None): SharedLink(capacity)}
     found.update(((False, name), each) for name, each in shared.items())
     if back is not None:
-        found[True, None] = Shared(back[0])
+        found[True, None] = SharedLink(back[0])
         found.update(((True, name), each) for name, each in back[1].items() if not each.airtime)
     return found
 
@@ -143,7 +145,7 @@ class Naive:
 
     openings: Sequence[Opening]
     capacity: float | Rate
-    shared: Mapping[str, Shared]
+    shared: Mapping[str, SharedLink]
     back: Back | None = None
 
     def play(self, acts: Sequence[Act] = ()) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
@@ -191,7 +193,7 @@ class Naive:
             },
         )
 
-    def _of(self, link: Shared, name: str | None, t: float) -> Fraction | float:
+    def _of(self, link: SharedLink, name: str | None, t: float) -> Fraction | float:
         """Its capacity, bytes/s."""
         now = value(link.capacity, t)
         radios = {each.radio for each in self.openings if link.airtime and each.via == name}

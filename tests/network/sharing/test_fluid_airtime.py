@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from network.links.ramp import Ramp
 from network.links.rate import Rate
-from network.sharing.flow import Shared, as_rate
+from network.sharing.flow import SharedLink, as_rate
 from network.sharing.fluid import Back, Fluid
 from network.sharing.tree import Tree
 from tests.network.sharing.naive_cases import few, is_max_min, of_rates, play
@@ -25,7 +25,7 @@ MB = 1e6  # bytes
 @pytest.mark.parametrize("radios", [[6e6, 54e6], [1e6, 2e6, 5.5e6, 11e6], [3e6] * 5])
 def test_stations_share_the_time_on_air_and_not_the_bytes(radios: list[float]) -> None:
     """n stations have 1/n of the time, so each runs at its radio's rate over n."""
-    fluid = Fluid(1e12, {"wifi": Shared(1.0, airtime=True)})
+    fluid = Fluid(1e12, {"wifi": SharedLink(1.0, airtime=True)})
     for station, radio in enumerate(radios):
         fluid.open(0.0, station, MB, radio, via="wifi")
 
@@ -34,12 +34,12 @@ def test_stations_share_the_time_on_air_and_not_the_bytes(radios: list[float]) -
 
 
 def test_a_station_alone_on_air_has_its_whole_radio() -> None:
-    assert play([Opening(0.0, MB, 2 * MB, via="wifi")], 1e12, {"wifi": Shared(1.0, airtime=True)})[0] == {0: 0.5}
+    assert play([Opening(0.0, MB, 2 * MB, via="wifi")], 1e12, {"wifi": SharedLink(1.0, airtime=True)})[0] == {0: 0.5}
 
 
 def test_airtime_that_a_slow_line_leaves_goes_to_others() -> None:
     """A radio of 10 whose line carries 1 takes a tenth of the time; the other has the rest: 18 of 20 bytes/s."""
-    fluid = Fluid(1e12, {"wifi": Shared(1.0, airtime=True)})
+    fluid = Fluid(1e12, {"wifi": SharedLink(1.0, airtime=True)})
     fluid.open(0.0, "line", 10.0, 1.0, via="wifi", radio=10.0)
     fluid.open(0.0, "free", 180.0, 20.0, via="wifi")
 
@@ -48,7 +48,7 @@ def test_airtime_that_a_slow_line_leaves_goes_to_others() -> None:
 
 def test_a_radios_scheduler_knows_no_weights() -> None:
     """0.8 s of sending in a second, half for each: radios of 10 and 40 bytes/s run at 4 and 16."""
-    fluid = Fluid(1e12, {"wifi": Shared(0.8, airtime=True)})
+    fluid = Fluid(1e12, {"wifi": SharedLink(0.8, airtime=True)})
     fluid.open(0.0, "a", 10.0, 10.0, weight=3.0, via="wifi")
     fluid.open(0.0, "b", 10.0, 40.0, via="wifi")
 
@@ -58,7 +58,7 @@ def test_a_radios_scheduler_knows_no_weights() -> None:
 @pytest.mark.parametrize("radios", [(10.0, 40.0), (1e3, 4e3)])  # the air is full, or far from it
 def test_devices_on_one_air_weigh_the_same_above_it_too(radios: tuple[float, float]) -> None:
     """Weights of 3 and 1 on air are 2 and 2, beside 2 on a wire: a third of 12 each, which takes 0.4 + 0.1 s on air."""
-    fluid = Fluid(12.0, {"wifi": Shared(1.0, airtime=True)})
+    fluid = Fluid(12.0, {"wifi": SharedLink(1.0, airtime=True)})
     fluid.open(0.0, "a", 10.0, radios[0], weight=3.0, via="wifi")
     fluid.open(0.0, "b", 10.0, radios[1], weight=1.0, via="wifi")
     fluid.open(0.0, "wire", 10.0, 50.0, weight=2.0)
@@ -70,7 +70,7 @@ def test_devices_on_one_air_weigh_the_same_above_it_too(radios: tuple[float, flo
 
 def test_two_lines_that_cannot_fill_the_air_weigh_the_same_above_it() -> None:
     """Lines of 3 on radios of 10 take at most 0.6 s; 4 bytes/s for both are 2 each, whatever the weights."""
-    fluid = Fluid(4.0, {"wifi": Shared(1.0, airtime=True)})
+    fluid = Fluid(4.0, {"wifi": SharedLink(1.0, airtime=True)})
     for name, weight in (("a", 3.0), ("b", 1.0)):
         fluid.open(0.0, name, 10.0, 3.0, weight=weight, via="wifi", radio=10.0)
 
@@ -82,7 +82,7 @@ def test_a_wifi_behind_a_dsl_line_until_the_last_has_ended() -> None:
 
     For 11/9/2 + 2 * 35/9/20 = 1.  The fast ones have carried 35 bytes in 9 s, the slow one 11; its last 4 take 2 s.
     """
-    shared = {"dsl": Shared(9.0), "wifi": Shared(1.0, "dsl", airtime=True)}
+    shared = {"dsl": SharedLink(9.0), "wifi": SharedLink(1.0, "dsl", airtime=True)}
     openings = [Opening(0.0, nbytes, radio, via="wifi") for nbytes, radio in ((15.0, 2.0), (35.0, 20.0), (35.0, 20.0))]
 
     assert play(openings, 1e12, shared)[0] == {
@@ -93,7 +93,7 @@ def test_a_wifi_behind_a_dsl_line_until_the_last_has_ended() -> None:
 
 
 def test_a_radio_that_hears_nothing_takes_no_time() -> None:
-    fluid = Fluid(1e12, {"wifi": Shared(1.0, airtime=True)})
+    fluid = Fluid(1e12, {"wifi": SharedLink(1.0, airtime=True)})
     fluid.open(0.0, "gone", 10.0, Steps((0.0, 5.0), (0.0, 10.0)), via="wifi")
     fluid.open(0.0, "near", 100.0, 10.0, via="wifi")
 
@@ -103,15 +103,15 @@ def test_a_radio_that_hears_nothing_takes_no_time() -> None:
 
 def test_a_server_that_is_full_shares_bytes_though_the_air_is_shared_by_time() -> None:
     """Radios of 10 and 100 on air, 6 bytes/s for both and one on a wire: 2 each, which takes 0.22 s of airtime."""
-    fluid = Fluid(6.0, {"wifi": Shared(1.0, airtime=True)})
+    fluid = Fluid(6.0, {"wifi": SharedLink(1.0, airtime=True)})
     for name, cap, via in (("slow", 10.0, "wifi"), ("fast", 100.0, "wifi"), ("wire", 50.0, None)):
         fluid.open(0.0, name, 10.0, cap, via=via)
 
     assert fluid.rates(0.0) == {name: pytest.approx(2.0) for name in ("slow", "fast", "wire")}
 
 
-HOMES = {f"line {k}": Shared(3.0 + k % 4) for k in range(6)}
-HOMES |= {f"home {k}": Shared(0.5 + k % 2 / 2, f"line {k}" if k < 6 else None, airtime=True) for k in range(30)}
+HOMES = {f"line {k}": SharedLink(3.0 + k % 4) for k in range(6)}
+HOMES |= {f"home {k}": SharedLink(0.5 + k % 2 / 2, f"line {k}" if k < 6 else None, airtime=True) for k in range(30)}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -134,7 +134,7 @@ def test_flows_in_thirty_homes_that_come_and_go_are_max_min_fair_after_each_even
 
 def test_a_second_device_in_a_home_moves_nobody_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server is full; 4 and 6 bytes/s on radios of 8 fill no air for long, and in a home of one none."""
-    shared = {f"home {k}": Shared(1.0, airtime=True) for k in range(20)}
+    shared = {f"home {k}": SharedLink(1.0, airtime=True) for k in range(20)}
     fluid = Fluid(20.0, shared)
     for home in range(20):
         for device in range(1 if home == 7 else 2):
@@ -150,7 +150,7 @@ def test_a_second_device_in_a_home_moves_nobody_in_others(monkeypatch: pytest.Mo
     assert set(fluid.rates(1.0).values()) == {0.5}
 
 
-On_air = tuple[list[Opening], float | Rate, dict[str, Shared], Back | None]
+On_air = tuple[list[Opening], float | Rate, dict[str, SharedLink], Back | None]
 
 
 @st.composite
@@ -160,9 +160,9 @@ def airs(draw: st.DrawFn) -> On_air:
     A flow there is bounded by its radio, and some by a window or slow start.
     """
     shared = {
-        "dsl": Shared(draw(of_rates(1, 20))),
-        "a": Shared(1.0, draw(st.sampled_from([None, "dsl"])), airtime=True),
-        "b": Shared(draw(st.sampled_from([0.25, 0.5, 1.0])), "dsl", airtime=True),
+        "dsl": SharedLink(draw(of_rates(1, 20))),
+        "a": SharedLink(1.0, draw(st.sampled_from([None, "dsl"])), airtime=True),
+        "b": SharedLink(draw(st.sampled_from([0.25, 0.5, 1.0])), "dsl", airtime=True),
     }
     openings: list[Opening] = []
     both = draw(st.booleans())
@@ -172,7 +172,7 @@ def airs(draw: st.DrawFn) -> On_air:
         weight, via = draw(st.sampled_from([1.0, 1.0, 0.5, 3.0])), draw(st.sampled_from([None, "dsl", "a", "a", "b"]))
         cap, turned = draw(st.sampled_from(bounds)), both and draw(st.booleans())
         openings.append(Opening(0.0, draw(st.floats(1, 40)), cap, weight, via, radio, turned))
-    other = draw(of_rates(1, 40)), {**shared, "dsl": Shared(draw(of_rates(1, 20)))}
+    other = draw(of_rates(1, 40)), {**shared, "dsl": SharedLink(draw(of_rates(1, 20)))}
     return openings, draw(of_rates(1, 40)), shared, other if both else None
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from network.sharing.fluid import Fluid
 from tests.network.sharing.naive_cases import (
     Both,
@@ -25,7 +25,7 @@ from tests.network.sharing.naive_sharing import Act, Opening, links_of, route, v
 
 MB = 1e6  # bytes
 WIDE = 1e12  # bytes/s
-WIFI = {"wifi": Shared(1.0, airtime=True)}
+WIFI = {"wifi": SharedLink(1.0, airtime=True)}
 
 # --- by hand ----------------------------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ def test_slow_and_fast_radios_have_equal_time_whatever_their_directions(ways: tu
 
 def test_a_wire_above_the_air_is_another_one_each_way() -> None:
     """Both have all of a line of 1 byte/s each way; 0.1 s of the air for each are enough."""
-    shared = {"dsl": Shared(1.0), "wifi": Shared(1.0, "dsl", airtime=True)}
+    shared = {"dsl": SharedLink(1.0), "wifi": SharedLink(1.0, "dsl", airtime=True)}
     openings = [Opening(0.0, 5.0, 10.0, via="wifi", back=back) for back in (False, True)]
 
     assert play(openings, WIDE, shared, back=(WIDE, shared))[0] == {0: 5.0, 1: 5.0}
@@ -56,8 +56,8 @@ def test_a_wire_above_the_air_is_another_one_each_way() -> None:
 
 def test_time_that_a_full_wire_leaves_goes_to_the_other_direction() -> None:
     """Radios of 10: 2 bytes/s down take 0.2 s, so that 8 go up; after its 20 bytes at 2.5 s, the first is alone."""
-    shared = {"dsl": Shared(2.0), "wifi": Shared(1.0, "dsl", airtime=True)}
-    fluid = Fluid(WIDE, shared, (WIDE, {**shared, "dsl": Shared(50.0)}))
+    shared = {"dsl": SharedLink(2.0), "wifi": SharedLink(1.0, "dsl", airtime=True)}
+    fluid = Fluid(WIDE, shared, (WIDE, {**shared, "dsl": SharedLink(50.0)}))
     fluid.open(0.0, "down", 10.0, 10.0, via="wifi")
     fluid.open(0.0, "up", 20.0, 10.0, via="wifi", back=True)
 
@@ -72,8 +72,8 @@ def test_the_air_and_the_wires_of_both_directions_may_all_be_full() -> None:
 
     h + (4 - 2 h)/20 + 5/20 = 1, so h = 11/18.
     """
-    shared = {"dsl": Shared(5.0), "wifi": Shared(1.0, "dsl", airtime=True)}
-    fluid = Fluid(WIDE, shared, (WIDE, {**shared, "dsl": Shared(4.0)}))
+    shared = {"dsl": SharedLink(5.0), "wifi": SharedLink(1.0, "dsl", airtime=True)}
+    fluid = Fluid(WIDE, shared, (WIDE, {**shared, "dsl": SharedLink(4.0)}))
     for name, radio, back in (("slow", 2.0, True), ("fast", 20.0, True), ("down", 20.0, False)):
         fluid.open(0.0, name, 10.0, radio, via="wifi", back=back)
 
@@ -89,7 +89,7 @@ def test_two_airs_meet_on_the_wires_of_both_directions() -> None:
 
     The slow ones have x s each: 2 x + 20 (1 - x) = 5, so x = 5/6.
     """
-    shared = {"dsl": Shared(5.0), **{name: Shared(1.0, "dsl", airtime=True) for name in "ab"}}
+    shared = {"dsl": SharedLink(5.0), **{name: SharedLink(1.0, "dsl", airtime=True) for name in "ab"}}
     fluid = Fluid(WIDE, shared, (WIDE, shared))
     for via, slow in (("a", True), ("b", False)):
         fluid.open(0.0, ("slow", via), 10.0, 2.0, via=via, back=slow)
@@ -100,8 +100,8 @@ def test_two_airs_meet_on_the_wires_of_both_directions() -> None:
 
 
 def test_cells_beside_a_wifi_are_shared_in_each_direction_for_itself() -> None:
-    shared = {**WIFI, "cell": Shared(4.0)}
-    fluid = Fluid(WIDE, shared, (WIDE, {**shared, "cell": Shared(3.0)}))
+    shared = {**WIFI, "cell": SharedLink(4.0)}
+    fluid = Fluid(WIDE, shared, (WIDE, {**shared, "cell": SharedLink(3.0)}))
     for flow, back in enumerate((False, False, True, True)):
         fluid.open(0.0, flow, 10.0, 9.0, via="cell", back=back)
 
@@ -111,8 +111,8 @@ def test_cells_beside_a_wifi_are_shared_in_each_direction_for_itself() -> None:
 def test_directions_that_do_not_match_are_refused_by_name() -> None:
     for other in (
         {},
-        {"wifi": Shared(1.0)},
-        {"wifi": Shared(1.0, "dsl", airtime=True), "dsl": Shared(1.0)},
+        {"wifi": SharedLink(1.0)},
+        {"wifi": SharedLink(1.0, "dsl", airtime=True), "dsl": SharedLink(1.0)},
     ):
         with pytest.raises(ValueError, match="'wifi' needs a twin|'dsl' needs a twin"):
             Fluid(1.0, WIFI, (1.0, other))

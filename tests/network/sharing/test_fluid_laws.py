@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from network.links.rate import Rate
 from network.links.trace import Trace
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from tests.network.sharing.naive_cases import (
     acting,
     agrees_with_the_definition,
@@ -29,7 +29,7 @@ from tests.network.sharing.naive_sharing import Act, Opening, Steps, value
 @few
 @given(cases(), acting, st.lists(st.floats(0, 6), max_size=4))
 def test_it_agrees_with_the_definition_on_trees(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]], acts: list[Act], looks: list[float]
+    case: tuple[list[Opening], float | Rate, dict[str, SharedLink]], acts: list[Act], looks: list[float]
 ) -> None:
     agrees_with_the_definition(case, acts, looks)
 
@@ -38,21 +38,21 @@ def test_it_agrees_with_the_definition_on_trees(
 @many
 @given(cases(), acting, st.lists(st.floats(0, 6), max_size=4))
 def test_it_agrees_with_the_definition_on_many_trees(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]], acts: list[Act], looks: list[float]
+    case: tuple[list[Opening], float | Rate, dict[str, SharedLink]], acts: list[Act], looks: list[float]
 ) -> None:
     agrees_with_the_definition(case, acts, looks)
 
 
 @few
 @given(cases())
-def test_shares_on_trees_are_max_min_fair(case: tuple[list[Opening], float | Rate, dict[str, Shared]]) -> None:
+def test_shares_on_trees_are_max_min_fair(case: tuple[list[Opening], float | Rate, dict[str, SharedLink]]) -> None:
     is_max_min(opened(*case).rates(0.0), *case)
 
 
 @few
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_order_of_opening_at_one_instant_does_not_matter_on_trees(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]], chance: object
+    case: tuple[list[Opening], float | Rate, dict[str, SharedLink]], chance: object
 ) -> None:
     openings, capacity, shared = case
     together = [opening._replace(t=1.0) for opening in openings]
@@ -70,7 +70,7 @@ def test_the_order_of_opening_at_one_instant_does_not_matter_on_trees(
 @few
 @given(cases(), st.floats(0, 8))
 def test_bytes_are_conserved_on_trees(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]], later: float
+    case: tuple[list[Opening], float | Rate, dict[str, SharedLink]], later: float
 ) -> None:
     """What a flow carries between two events is its rate times the time; all its bytes by its end."""
     openings, capacity, shared = case
@@ -93,7 +93,7 @@ def test_bytes_are_conserved_on_trees(
 @few
 @given(cases(), st.floats(1, 4))
 def test_more_capacity_never_makes_a_single_flow_later_on_trees(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]], more: float
+    case: tuple[list[Opening], float | Rate, dict[str, SharedLink]], more: float
 ) -> None:
     openings, capacity, shared = case
 
@@ -114,7 +114,7 @@ def test_more_capacity_never_makes_a_single_flow_later_on_trees(
 @few
 @given(cases(), st.floats(0, 10))
 def test_asking_trees_changes_nothing(
-    case: tuple[list[Opening], float | Rate, dict[str, Shared]], later: float
+    case: tuple[list[Opening], float | Rate, dict[str, SharedLink]], later: float
 ) -> None:
     asked, left_alone = opened(*case), opened(*case)
     for flow in asked.rates(0.0):

@@ -12,7 +12,7 @@ from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate
 from network.links.trace import Trace
 from network.sharing.bottleneck import Bottleneck
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from network.sharing.fluid import Fluid
 from network.sharing.level import layout, on_wires
 from network.sharing.lookahead import Course
@@ -27,7 +27,7 @@ MB = 1e6  # bytes
 
 def test_a_cell_that_is_full_leaves_the_rest_of_the_server_to_others() -> None:
     """Server 10, cell 4 with two phones, one on a wire: 2, 2 and 6 bytes/s."""
-    fluid = Fluid(10.0, {"cell": Shared(4.0)})
+    fluid = Fluid(10.0, {"cell": SharedLink(4.0)})
     fluid.open(0.0, "a", 10.0, 9.0, via="cell")
     fluid.open(0.0, "b", 20.0, 9.0, via="cell")
     fluid.open(0.0, "wire", 60.0, 9.0)
@@ -40,10 +40,10 @@ def test_a_cell_that_is_full_leaves_the_rest_of_the_server_to_others() -> None:
     assert fluid.rates(7.5) == {"wire": 9.0}
 
 
-@pytest.mark.parametrize("shared", [{}, {"cell": Shared(100.0), "mast": Shared(11.0, "cell")}])
+@pytest.mark.parametrize("shared", [{}, {"cell": SharedLink(100.0), "mast": SharedLink(11.0, "cell")}])
 @pytest.mark.parametrize("server", [12.0, Steps((0.0, 50.0), (12.0, 1.0))])
 def test_flows_without_a_bound_of_their_own_share_what_the_others_leave(
-    shared: dict[str, Shared], server: float | Rate
+    shared: dict[str, SharedLink], server: float | Rate
 ) -> None:
     """Caps 2, none and none on 12 (or 11 below a mast): 2, 5, 5 (or 2, 4.5, 4.5)."""
     fluid = Fluid(server, shared)
@@ -85,8 +85,8 @@ def test_a_server_whose_rate_varies_is_shared_at_each_instant() -> None:
     assert fluid.rates(1.0) == {"a": 1.0, "b": 1.0}
 
 
-@pytest.mark.parametrize("shared", [{}, {"cell": Shared(10.0), "mast": Shared(11.0, "cell")}])
-def test_slow_start_leaves_its_share_to_others_and_waits_for_nothing(shared: dict[str, Shared]) -> None:
+@pytest.mark.parametrize("shared", [{}, {"cell": SharedLink(10.0), "mast": SharedLink(11.0, "cell")}])
+def test_slow_start_leaves_its_share_to_others_and_waits_for_nothing(shared: dict[str, SharedLink]) -> None:
     """By hand (docs/design/network.md §1): windows of 1, 2, 4 ... bytes every half second are 2, 4, 8 ... bytes/s.
 
     Of 10 bytes/s the other has 8, then 6, and from the third round trip on both have 5.  12 bytes end at 2 s, by when
@@ -122,7 +122,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_who_goes_where_all_have_what_they_can_use_changes_no_plan(plans: list[float]) -> None:
     """Four flows of 1 byte/s on links that carry 4 or more: two end, one is closed, and nobody looks anew."""
     wide, air = Steps((0.0, 0.5), (5.0, 4.0)), Steps((0.0, 0.5), (1.0, 0.8))
-    fluid = Fluid(wide, {"cell": Shared(air, airtime=True)})
+    fluid = Fluid(wide, {"cell": SharedLink(air, airtime=True)})
     for flow, nbytes in enumerate((1.0, 2.0, 9.0, 3.0)):
         fluid.open(0.0, flow, nbytes, 1.0, via="cell", radio=5.0)
 
@@ -135,7 +135,7 @@ def test_who_goes_where_all_have_what_they_can_use_changes_no_plan(plans: list[f
 
 
 def test_many_openings_at_one_instant_are_one_plan_of_a_tree(plans: list[float]) -> None:
-    fluid = Fluid(10.0, {"cell": Shared(1.0, airtime=True)})
+    fluid = Fluid(10.0, {"cell": SharedLink(1.0, airtime=True)})
     for flow in range(50):
         fluid.open(3.0, flow, 1.0, 1.0, via="cell", radio=5.0)
     fluid.next_finish()
@@ -146,7 +146,7 @@ def test_many_openings_at_one_instant_are_one_plan_of_a_tree(plans: list[float])
 
 @pytest.mark.parametrize("n", [1, 3, 7, 10])
 def test_n_equal_flows_below_a_cell_take_n_times_one(n: int) -> None:
-    ends, _ = play([Opening(0.0, MB, MB, via="cell")] * n, 1e9, {"cell": Shared(MB)})
+    ends, _ = play([Opening(0.0, MB, MB, via="cell")] * n, 1e9, {"cell": SharedLink(MB)})
 
     assert ends == {flow: pytest.approx(n, rel=1e-12) for flow in range(n)}
 
@@ -156,20 +156,20 @@ def test_one_megabyte_at_8_mbit_s_takes_one_second_wherever_the_bound_is() -> No
     kinds: list[Callable[[float], float | Rate]] = [float, Constant, lambda each: Steps((0.0, 0.25), (each, each))]
     for capacity, cell, cap in ((rate, 1e9, 1e9), (1e9, rate, 1e9), (1e9, 1e9, rate), (rate, rate, rate)):
         for kind in kinds:
-            ends, _ = play([Opening(0.0, MB, kind(cap), via="cell")], kind(capacity), {"cell": Shared(kind(cell))})
+            ends, _ = play([Opening(0.0, MB, kind(cap), via="cell")], kind(capacity), {"cell": SharedLink(kind(cell))})
             assert ends == {0: 1.0}
 
 
 def test_links_that_are_no_tree_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'a' is below itself"):
-        Fluid(1.0, {"a": Shared(1.0, "b"), "b": Shared(1.0, "a")})
+        Fluid(1.0, {"a": SharedLink(1.0, "b"), "b": SharedLink(1.0, "a")})
     with pytest.raises(ValueError, match="'a' has the parent 'x'"):
-        Fluid(1.0, {"a": Shared(1.0, "x")})
+        Fluid(1.0, {"a": SharedLink(1.0, "x")})
     with pytest.raises(ValueError, match="'a' has a capacity of 0"):
-        Fluid(1.0, {"a": Shared(0)})
+        Fluid(1.0, {"a": SharedLink(0)})
     with pytest.raises(ValueError, match="'b' is below 'a', whose airtime"):
-        Fluid(1.0, {"a": Shared(1.0, airtime=True), "b": Shared(1.0, "a")})
-    fluid = Fluid(1.0, {"a": Shared(1.0)})
+        Fluid(1.0, {"a": SharedLink(1.0, airtime=True), "b": SharedLink(1.0, "a")})
+    fluid = Fluid(1.0, {"a": SharedLink(1.0)})
     with pytest.raises(ValueError, match="via 'x'; the shared links are \\['a'\\]"):
         fluid.open(0.0, 0, 1.0, 1.0, via="x")
     for weight in (0.0, 1e-4, 1e10, math.inf, math.nan):
@@ -205,8 +205,8 @@ class Counted(Steps):
         return end - begin
 
 
-@pytest.mark.parametrize("shared", [{}, {"cell": Shared(25.0), "mast": Shared(24.0, "cell")}])
-def test_samples_of_traces_on_links_that_cannot_be_full_are_no_events(shared: dict[str, Shared]) -> None:
+@pytest.mark.parametrize("shared", [{}, {"cell": SharedLink(25.0), "mast": SharedLink(24.0, "cell")}])
+def test_samples_of_traces_on_links_that_cannot_be_full_are_no_events(shared: dict[str, SharedLink]) -> None:
     """Ten flows of at most 2 bytes/s below links of 24 and more: 10,000 samples each, and nobody looks at one."""
     Counted.asked = 0
     trace = Counted(tuple(i / 1000 for i in range(10_000)), (2.0, 0.0) * 5_000)
@@ -224,7 +224,7 @@ def test_samples_of_traces_on_links_that_cannot_be_full_are_no_events(shared: di
 def test_a_shared_link_without_flows_has_no_events() -> None:
     Counted.asked = 0
     cell = Counted(tuple(i / 1000 for i in range(10_000)), (2.0, 1.0) * 5_000)
-    fluid = Fluid(3.0, {"cell": Shared(cell), "other": Shared(4.0)})
+    fluid = Fluid(3.0, {"cell": SharedLink(cell), "other": SharedLink(4.0)})
     fluid.open(0.0, "a", 30.0, 8.0, via="other")
 
     assert fluid.next_finish() == 10.0
@@ -236,7 +236,7 @@ def test_a_flow_whose_last_byte_arrives_as_an_outage_begins_is_not_kept_by_round
     """The root carries nothing and 2 bytes/s in turns, a quarter of a second each.  Weights 0.5 and 3: the first flow
     has 2/7 byte/s half of the time, so its byte is through after 7 s sharp, and the other's 7 bytes a second later."""
     root = Trace(np.array([0.0, 0.25, 0.5]), np.array([0.0, 2.0]), "down", "capacity")
-    fluid = Fluid(root, {"a": Shared(2.0)})
+    fluid = Fluid(root, {"a": SharedLink(2.0)})
     fluid.open(0.0, "one", 1.0, 1.0, 0.5, "a")
     fluid.open(0.0, "seven", 7.0, 2.0, 3.0, "a")
     ends: dict[Hashable, float] = {}
@@ -248,7 +248,7 @@ def test_a_flow_whose_last_byte_arrives_as_an_outage_begins_is_not_kept_by_round
 
 def test_what_a_full_cell_gains_the_others_behind_its_server_lose() -> None:
     """Server 12, a cell that carries 4, after a second 5, and after another one 8: more than its phone's fair share."""
-    fluid = Fluid(12.0, {"cell": Shared(Steps((0.0, 1.0, 2.0), (4.0, 5.0, 8.0)))})
+    fluid = Fluid(12.0, {"cell": SharedLink(Steps((0.0, 1.0, 2.0), (4.0, 5.0, 8.0)))})
     fluid.open(0.0, "phone", 99.0, 90.0, via="cell")
     fluid.open(0.0, "wire", 99.0, 90.0)
 
@@ -263,7 +263,7 @@ def test_an_event_looks_only_at_the_part_of_the_tree_that_it_changes(monkeypatch
     looked: list[Bottleneck] = []
     solved = Bottleneck.solved
     monkeypatch.setattr(Bottleneck, "solved", lambda self: (looked.append(self), solved(self)))
-    fluid = Fluid(250.0, {f"cell {k}": Shared(4.0) for k in range(50)})
+    fluid = Fluid(250.0, {f"cell {k}": SharedLink(4.0) for k in range(50)})
     for k in range(50):
         fluid.open(0.0, (k, "slow"), 2.0 if k == 7 else 50.0, 3.0, via=f"cell {k}")
         fluid.open(0.0, (k, "fast"), 50.0, 3.0, via=f"cell {k}")
@@ -281,7 +281,7 @@ def test_an_event_looks_only_at_the_part_of_the_tree_that_it_changes(monkeypatch
 def test_a_cell_that_becomes_full_below_a_link_whose_rates_change_often_is_full() -> None:
     """A cell of 10 bytes/s carries one flow of 6; after a second of changes each millisecond a second one comes."""
     root = Trace(np.arange(2001) / 1000, np.where(np.arange(2000) % 2, 20.0, 25.0), "down", "capacity")
-    fluid = Fluid(root, {"cell": Shared(10.0)})
+    fluid = Fluid(root, {"cell": SharedLink(10.0)})
     fluid.open(0.0, "wire", 1000.0, 50.0)
     fluid.open(0.0, "first", 1000.0, 6.0, via="cell")
     while fluid.next_finish() < 1:
@@ -297,8 +297,10 @@ def test_a_cell_that_becomes_full_below_a_link_whose_rates_change_often_is_full(
 def test_a_hundred_flows_that_come_and_go_have_the_rates_of_a_solver_that_looks_at_all(seed: int) -> None:
     """Three levels of links, of which some are full: network/sharing/level.py finds the same levels from nothing."""
     draws = np.random.default_rng(seed)
-    shared = {f"backhaul {k}": Shared(float(draws.uniform(10, 60))) for k in range(3)}
-    shared |= {f"cell {k}": Shared(float(draws.uniform(2, 30)), f"backhaul {k % 3}" if k else None) for k in range(10)}
+    shared = {f"backhaul {k}": SharedLink(float(draws.uniform(10, 60))) for k in range(3)}
+    shared |= {
+        f"cell {k}": SharedLink(float(draws.uniform(2, 30)), f"backhaul {k % 3}" if k else None) for k in range(10)
+    }
     fluid, open_flows = Fluid(90.0, shared), dict[int, tuple[str | None, float, float]]()
     for number in range(180):
         via = [None, *shared][draws.integers(14)]
@@ -314,7 +316,7 @@ def test_a_hundred_flows_that_come_and_go_have_the_rates_of_a_solver_that_looks_
 
 
 def rates_of(
-    flows: Mapping[int, tuple[str | None, float, float]], shared: Mapping[str, Shared], capacity: float
+    flows: Mapping[int, tuple[str | None, float, float]], shared: Mapping[str, SharedLink], capacity: float
 ) -> list[float]:
     def under(via: str | None, name: str | None) -> bool:
         return via == name or (via is not None and under(shared[via].parent, name))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from network.links.rate import Constant, Rate
 from network.links.tcp import Congestion, Direction, Tcp, Way, passage
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from network.windows.windows import Windows
 
 FAST = Constant(1e12)  # bytes/s: a device's own link that bounds nobody
@@ -35,7 +35,7 @@ def ends(
     queue: float,
     up: float = math.inf,
     queue_up: float = 0.0,
-    shared: Mapping[str, Shared] | None = None,
+    shared: Mapping[str, SharedLink] | None = None,
     looks: Sequence[float] = (),
     salt: object = 0,
 ) -> list[float]:

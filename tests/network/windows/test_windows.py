@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from network.links.rate import Constant
 from network.links.tcp import Congestion, Tcp, Way, passage
 from network.links.trace import Trace
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from network.sharing.fluid import Fluid
 from network.windows.windows import Windows
 from tests.all_of import all_of
@@ -213,7 +213,7 @@ def test_acknowledgements_wait_behind_data_that_go_their_way() -> None:
 
 
 def test_flows_behind_one_access_point_share_it_and_others_do_not() -> None:
-    shared = {"a": Shared(5e5, buffer=5e4), "b": Shared(5e5, buffer=5e4)}
+    shared = {"a": SharedLink(5e5, buffer=5e4), "b": SharedLink(5e5, buffer=5e4)}
     together = max(ends([Sent(500 * KB, via="a"), Sent(500 * KB, via="a")], 1e8, 1e6, shared=shared))
     apart = max(ends([Sent(500 * KB, via="a"), Sent(500 * KB, via="b")], 1e8, 1e6, shared=shared))
     assert together - apart == pytest.approx(wire(500 * KB) / 5e5, rel=0.15)
@@ -304,7 +304,7 @@ def test_traces_of_many_devices_make_room_for_one_another() -> None:
 
 def test_airtime_is_not_for_windows() -> None:
     with pytest.raises(ValueError, match="airtime"):
-        Windows((1e6, {"air": Shared(1.0, airtime=True)}), (1e6, {}))
+        Windows((1e6, {"air": SharedLink(1.0, airtime=True)}), (1e6, {}))
 
 
 # --- traces --------------------------------------------------------------------------------------------------

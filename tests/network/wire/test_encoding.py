@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as some
 from numpy.typing import NDArray
 
 from network.wire.encoding import ENCODINGS, parse
-from network.wire.form import Refused
+from network.wire.form import RefusedMessage
 from network.wire.payload import Message, check, decode, decoded, encode, manifest, sizes, view
 from tests.all_of import all_of
 
@@ -147,7 +147,7 @@ def test_a_diverged_tensor_arrives_so_that_it_is_refused_by_name(encoding: str, 
 
     there = decode(encode({"w": {"ill": ill, "sound": sound}}, {"w": encoding}))
 
-    with pytest.raises(Refused, match="'w' 'ill' holds a value that is not finite"):
+    with pytest.raises(RefusedMessage, match="'w' 'ill' holds a value that is not finite"):
         check(there, manifest({"w": {"ill": ill, "sound": sound}}))
     assert np.isfinite(there["w"]["sound"]).all()
 
@@ -158,7 +158,7 @@ def test_a_diverged_tensor_arrives_so_that_it_is_refused_by_name(encoding: str, 
 def test_a_number_beyond_the_range_is_refused_too(encoding: str, value: float) -> None:
     there = decode(encode({"w": {"a": np.array([value])}}, {"w": encoding}))
 
-    with pytest.raises(Refused, match="not finite"):
+    with pytest.raises(RefusedMessage, match="not finite"):
         check(there, {"w": {"a": ("float32", (1,))}})
 
 
@@ -434,7 +434,7 @@ HOSTILE = {
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
 def test_data_that_no_encoding_would_write_are_refused_in_one_sentence(data: bytes) -> None:
     for read in (decode, view):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(RefusedMessage) as refusal:
             read(data)
         assert 0 < len(str(refusal.value)) < 250
         assert str(refusal.value).isprintable()
@@ -444,7 +444,7 @@ def test_a_reader_says_how_much_room_a_message_may_take() -> None:
     data = encode({"w": {"a": np.zeros((50, 20), np.float32)}}, {"w": "sparse"})
 
     assert decode(data, room=4000)["w"]["a"].shape == (50, 20)
-    with pytest.raises(Refused, match="needs 4000 bytes when decoded; at most 3999"):
+    with pytest.raises(RefusedMessage, match="needs 4000 bytes when decoded; at most 3999"):
         decode(data, room=3999)
 
 
@@ -476,7 +476,7 @@ def only_refused_may_escape(seed: int, cases: int) -> int:
     for _ in range(cases):
         try:
             there = decode(mutated(data, rng), room=10**6)
-        except Refused:
+        except RefusedMessage:
             refused += 1
             continue
         again = encode({kind: there[kind] for kind in exact if kind in there}, exact)
@@ -504,7 +504,7 @@ def test_data_that_decode_are_those_that_encode_writes(encoding: str, data: byte
     message = claimed(codings[encoding], data, [n])
     try:
         there = decode(message)
-    except Refused:
+    except RefusedMessage:
         return
     if codings[encoding] != "float32":  # plain floats are written without an encoding, too
         assert encode(there, {"w": encoding}) == message

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as some
 from msgpack.fallback import Unpacker
 
 from network.wire.envelope import envelope_bytes, pack, unpack
-from network.wire.form import NotFinite, Refused
+from network.wire.form import NotFinite, RefusedMessage
 from network.wire.payload import (
     DTYPES,
     Message,
@@ -155,7 +155,7 @@ def test_what_decoding_would_refuse_is_not_encoded() -> None:
         {"w": {"a": 1.0}},
         {"w": {str(n): one for n in range(4097)}},
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedMessage):
             encode(message)  # type: ignore[arg-type]
 
 
@@ -255,7 +255,7 @@ HOSTILE = {
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
 def test_strange_bytes_are_refused_in_one_sentence(data: bytes) -> None:
     for read in (decode, view):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(RefusedMessage) as refusal:
             read(data)
         assert 0 < len(str(refusal.value)) < 200
         assert str(refusal.value).isprintable()
@@ -263,7 +263,7 @@ def test_strange_bytes_are_refused_in_one_sentence(data: bytes) -> None:
 
 def test_a_message_over_the_limit_is_refused() -> None:
     assert bits(decode(SMALL_BYTES, limit=len(SMALL_BYTES))) == bits(SMALL)
-    with pytest.raises(Refused, match=f"at most {len(SMALL_BYTES) - 1}"):
+    with pytest.raises(RefusedMessage, match=f"at most {len(SMALL_BYTES) - 1}"):
         decode(SMALL_BYTES, limit=len(SMALL_BYTES) - 1)
 
 
@@ -290,12 +290,12 @@ def with_bias(*values: float) -> Message:
         (with_bias(1.0, -np.inf, 0.0), NotFinite, "'weights' 'bias' holds a value that is not finite"),
         (with_bias(-np.inf, 0.0, np.inf), NotFinite, "'weights' 'bias' holds a value that is not finite"),
         (with_bias(1.7e308, 1.7e308, 1.7e308), None, ""),
-        (with_bias(1.0, 0.0), Refused, r"'weights' 'bias' is float64 \(2,\); it must be float64 \(3,\)"),
-        ({"weights": example()["weights"]}, Refused, "the message lacks 'empty'"),
-        (with_bias(*range(2000)), Refused, "needs 16[0-9]{3} bytes when decoded; at most"),
+        (with_bias(1.0, 0.0), RefusedMessage, r"'weights' 'bias' is float64 \(2,\); it must be float64 \(3,\)"),
+        ({"weights": example()["weights"]}, RefusedMessage, "the message lacks 'empty'"),
+        (with_bias(*range(2000)), RefusedMessage, "needs 16[0-9]{3} bytes when decoded; at most"),
     ],
 )
-def test_a_view_is_checked(message: Message, fault: type[Refused] | None, text: str) -> None:
+def test_a_view_is_checked(message: Message, fault: type[RefusedMessage] | None, text: str) -> None:
     shapes = manifest(example())
     seen = view(encode(message))
     if fault is None:
@@ -336,7 +336,7 @@ def only_refused_may_escape(seed: int, cases: int) -> int:
         strange = mutated(data, rng)
         try:
             message = decode(strange)
-        except Refused:
+        except RefusedMessage:
             refused += 1
         else:
             assert encode(message) == strange
@@ -355,7 +355,7 @@ def test_of_many_mutated_bytes_too() -> None:
 def test_every_truncation_is_refused() -> None:
     data = encode(example())
     for length in range(len(data)):
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedMessage):
             decode(data[:length])
 
 
@@ -366,7 +366,7 @@ def test_every_single_changed_bit_is_refused_or_seen() -> None:
         strange[place // 8] ^= 1 << place % 8
         try:
             message = decode(bytes(strange))
-        except Refused:
+        except RefusedMessage:
             continue
         assert bits(message) != bits(example())
 
@@ -402,7 +402,7 @@ NAN, INF = np.full((4, 3), np.nan, np.float32), np.full((4, 3), -np.inf, np.floa
     ],
 )
 def test_a_message_that_differs_from_the_manifest_is_refused_by_name(message: Message, reason: str) -> None:
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(RefusedMessage, match=reason):
         check(message, manifest(example()))
 
 
@@ -438,7 +438,7 @@ def test_an_envelope_gives_back_what_was_put_in(header: dict[str, int | str | No
     [{"a": True}, {"a": 1.5}, {"a": b""}, {"a": []}, {"a": 2**64}, {"a": "x" * 4096}, {1: 1}, {"": 1}],
 )
 def test_headers_of_other_things_are_not_packed(header: dict[str, Any]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedMessage):
         pack(header, b"")
 
 
@@ -471,7 +471,7 @@ def framed(header: bytes, length: int | None = None) -> bytes:
     ],
 )
 def test_strange_envelopes_are_refused(data: bytes) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedMessage):
         unpack(data)
 
 
@@ -481,7 +481,7 @@ def test_mutated_envelopes_are_refused_or_pack_to_the_same_bytes() -> None:
         strange = mutated(data, rng)
         try:
             header, body = unpack(strange)
-        except Refused:
+        except RefusedMessage:
             continue
         accepted += 1
         assert pack(header, body) == strange
@@ -491,5 +491,5 @@ def test_mutated_envelopes_are_refused_or_pack_to_the_same_bytes() -> None:
 @pytest.mark.parametrize("data", [b"\x82\xa1w\x80\xa1w\x80", b"\x81\xa1w\x82\xa1b\x80\xa1b\x80"])
 def test_a_name_that_comes_twice_is_named_in_the_refusal(data: bytes) -> None:
     """Of kinds and of arrays; a map that kept the last of two would decode to less than was sent."""
-    with pytest.raises(Refused, match="^the name '[wb]' comes twice"):
+    with pytest.raises(RefusedMessage, match="^the name '[wb]' comes twice"):
         decode(data)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.builders import own_code, reads
-from scenarios.builders.plugins import Unknown, thing
+from scenarios.builders.plugins import UnknownName, thing
 
 MODULE = """
 import os
@@ -93,5 +93,5 @@ def test_what_was_made_of_files_is_made_anew_in_each_call() -> None:
 
 
 def test_the_program_itself_is_no_place_for_it() -> None:
-    with pytest.raises(Unknown, match="'__main__:Own' lies in the program itself"):
+    with pytest.raises(UnknownName, match="'__main__:Own' lies in the program itself"):
         thing("__main__:Own")

@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 from algorithms.fedavg import FedAvg
 from algorithms.fedprox import FedProx
 from scenarios.builders import plugins
-from scenarios.builders.plugins import Unknown, kind, kinds
+from scenarios.builders.plugins import UnknownName, kind, kinds
 from scenarios.load import BadScenario, build
 from scenarios.schema.entries import Entry
 from scenarios.schema.known import GROUP
@@ -50,7 +50,7 @@ def test_a_broken_entry_point_stops_only_who_names_it(installed):
     installed(broken="no_such_package.x:Y")
     assert "broken" not in kinds()
     assert kind("fedavg").__name__ == "FedAvg"
-    with pytest.raises(Unknown, match="No module named 'no_such_package'"):
+    with pytest.raises(UnknownName, match="No module named 'no_such_package'"):
         kind("broken")
 
 
@@ -106,7 +106,7 @@ def at(own):
     ],
 )
 def test_what_python_takes_silently_is_refused(own, words):
-    with pytest.raises(Unknown, match=words):
+    with pytest.raises(UnknownName, match=words):
         kind(at(own))
 
 
@@ -140,16 +140,16 @@ def test_what_is_no_option_is_not_proposed():
 
 
 def test_a_module_that_is_nowhere_is_told_with_where_it_was_looked_for():
-    with pytest.raises(Unknown, match=r"in Python's path; start it in the folder of no_such_module\.py$"):
+    with pytest.raises(UnknownName, match=r"in Python's path; start it in the folder of no_such_module\.py$"):
         kind("no_such_module:Thing")
-    with pytest.raises(Unknown, match=r"it must be package.module:name"):
+    with pytest.raises(UnknownName, match=r"it must be package.module:name"):
         kind("algorithms.fedavg:Nothing")
 
 
 def test_a_module_that_lacks_another_is_told_as_that(tmp_path, monkeypatch):
     (tmp_path / "needy_one.py").write_text("import no_such_module\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(Unknown, match="No module named 'no_such_module'; 'needy_one' imports it"):
+    with pytest.raises(UnknownName, match="No module named 'no_such_module'; 'needy_one' imports it"):
         kind("needy_one:Thing")
 
 
@@ -157,7 +157,7 @@ def test_kinds_that_are_made_options_are_told(tmp_path, monkeypatch):
     text = "from dataclasses import dataclass\nfrom algorithms.fedavg import FedAvg\n\n\n@dataclass(frozen=True)\n"
     (tmp_path / "made_options.py").write_text(f"{text}class Up(FedAvg):\n    uploads: tuple = ('weights',)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(Unknown, match=r"no options: give them the type ClassVar"):
+    with pytest.raises(UnknownName, match=r"no options: give them the type ClassVar"):
         kind("made_options:Up")
 
 

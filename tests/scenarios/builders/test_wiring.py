@@ -9,7 +9,7 @@ from network.links.rate import Constant
 from network.links.synth import named, presets
 from network.links.tcp import Tcp
 from network.links.trace import Trace
-from network.sharing.flow import Shared
+from network.sharing.flow import SharedLink
 from scenarios.builders import machines, wiring
 from scenarios.load import BadScenario, build, parse
 from tests.all_of import all_of
@@ -391,10 +391,10 @@ TREE = {
 
 def test_shared_links_have_a_capacity_each_way_and_an_airtime_of_one():
     made = wiring.topology(scenario(topology=TREE))
-    assert made["down"]["cell"] == Shared(2e6, "dsl", False)
-    assert made["up"]["cell"] == Shared(1e6, "dsl", False)
-    assert made["up"]["dsl"] == Shared(0.5e6, None, False)
-    assert made["down"]["home"] == made["up"]["home"] == Shared(1.0, "dsl", True)
+    assert made["down"]["cell"] == SharedLink(2e6, "dsl", False)
+    assert made["up"]["cell"] == SharedLink(1e6, "dsl", False)
+    assert made["up"]["dsl"] == SharedLink(0.5e6, None, False)
+    assert made["down"]["home"] == made["up"]["home"] == SharedLink(1.0, "dsl", True)
 
 
 def test_a_buffer_is_in_kilobytes_and_without_one_nothing_waits():
@@ -550,14 +550,14 @@ def test_a_cell_may_be_recorded(here):
     assert (down.parent, down.airtime) == ("dsl", False)
     _, up = shared({"trace": {"down": "other.csv", "up_ratio": 0.5}})
     assert up.capacity.at(0) == 0.5e6
-    assert shared({"trace": {"down": "other.csv"}, "up_mbit_s": 2})[1] == Shared(0.25e6)
+    assert shared({"trace": {"down": "other.csv"}, "up_mbit_s": 2})[1] == SharedLink(0.25e6)
 
 
 def test_a_cell_begins_in_each_seed_at_a_place_of_its_own(here):
     here(cell_csv=BOTH)
     down, up = shared({"trace": {"down": "cell.csv"}})
     assert [each.starting(0.75).capacity.offset for each in (down, up)] == [15, 15]
-    assert Shared(5.0, "dsl").starting(0.75) == Shared(5.0, "dsl")
+    assert SharedLink(5.0, "dsl").starting(0.75) == SharedLink(5.0, "dsl")
 
 
 def test_of_several_recordings_a_cell_has_one_that_stays(here):

@@ -435,7 +435,7 @@ def test_a_worker_that_is_killed_is_told_in_one_line(fedlapse, record, tmp_path,
         def close(self):
             pass
 
-    monkeypatch.setattr(batch, "Pool", Broken)
+    monkeypatch.setattr(batch, "WorkerPool", Broken)
     done = fedlapse("replay", record, "--down", "1Mbit/s", "--symmetric", "--out", tmp_path / "new", "--workers", "2")
     assert done.returncode == 1
     assert done.stderr.startswith("fedlapse: a worker process was killed (out of memory?)")

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from emulator.analysis import analysis
+from emulator.analysis.answer import Answer, Moved, Null
+from emulator.analysis.cells import Border, Cell, cell
+from emulator.analysis.comparisons import comparisons
+from emulator.analysis.protocol import pairs
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN
 from emulator.results.observed import Observed, Runs
 from emulator.results.why import pace
-from emulator.studies import analysis
-from emulator.studies.answer import Answer, Moved, Null
-from emulator.studies.cells import Border, Cell, cell
-from emulator.studies.comparisons import comparisons
-from emulator.studies.protocol import pairs
 from emulator.tuning.digest import digest
-from emulator.tuning.scores import Curve
-from emulator.tuning.search import ROUNDS, Found
+from emulator.tuning.scores import ScoreCurve
+from emulator.tuning.search import ROUNDS, SearchResult
 from emulator.tuning.space import Dimension, Space
 from scenarios.load import build
 from scenarios.schema.scenario import Scenario
@@ -72,17 +72,17 @@ def run(rounds: int, seconds: float, importance: bool = False, of: int = 10, ear
     return Observed.of(rows, of)
 
 
-def found(label: str, times: Sequence[float]) -> Found:
+def found(label: str, times: Sequence[float]) -> SearchResult:
     """A search of three learning rates, of which the first is fastest in seconds and the second in rounds."""
     space = Space(label, (Dimension("training.lr", (0.01, 0.1, 1.0)),))
     finals = {
         configuration: {
-            OWN: (Curve((time,), (0.8,), time, 100.0),),
-            ROUNDS: (Curve((1.0,), (0.8,), float(number), 10.0),),
+            OWN: (ScoreCurve((time,), (0.8,), time, 100.0),),
+            ROUNDS: (ScoreCurve((1.0,), (0.8,), float(number), 10.0),),
         }
         for configuration, time, number in zip(TRIED, times, (6, 4, 8), strict=True)
     }
-    return Found(space, tried=list(TRIED), finals=dict(finals))
+    return SearchResult(space, tried=list(TRIED), finals=dict(finals))
 
 
 def runs_of(seeds: int) -> dict[str, dict[int, Observed]]:

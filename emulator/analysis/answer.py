@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from emulator.analysis.cells import Border, Cell
+from emulator.analysis.protocol import main_target, protocol_of
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN, Comparison
 from emulator.results.restricted import Contrast
 from emulator.results.times import Values
 from emulator.results.why import Pace, Why
-from emulator.studies.cells import Border, Cell
-from emulator.studies.protocol import main_target, protocol_of
 from emulator.tuning.results import Founds
 from scenarios.schema.scenario import Scenario
 

@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+from emulator.analysis import analysis
+from emulator.analysis.answer import Null
+from emulator.analysis.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, winners
+from emulator.analysis.comparisons import comparisons
+from emulator.analysis.protocol import pairs, protocol_of, ranked
 from emulator.record.targets import Target
 from emulator.results import resampling
 from emulator.results.comparison import LEVEL
@@ -17,14 +22,9 @@ from emulator.results.observed import Observed
 from emulator.results.restricted import Timed, contrast
 from emulator.results.times import Values, common, values
 from emulator.sessions.places import Places, alike
-from emulator.studies import analysis
-from emulator.studies.answer import Null
-from emulator.studies.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, winners
-from emulator.studies.comparisons import comparisons
-from emulator.studies.protocol import pairs, protocol_of, ranked
 from emulator.tuning.digest import digest
-from emulator.tuning.scores import Curve
-from emulator.tuning.search import Found
+from emulator.tuning.scores import ScoreCurve
+from emulator.tuning.search import SearchResult
 from emulator.tuning.space import Dimension, Space
 from network.links.remark import Remark
 from scenarios.load import build
@@ -257,10 +257,10 @@ def test_placebos_and_nulls_stay_on_the_study_s_own_links() -> None:
     five, twelve = (("training.epochs", 5),), (("training.epochs", 12),)
     took = {five: {"own links": 30.0, "fast": 10.0}, twelve: {"own links": 20.0, "fast": 15.0}}
     finals = {
-        each: {clock: (Curve((at,), (1.0,), at, 100.0),) for clock, at in of.items()} for each, of in took.items()
+        each: {clock: (ScoreCurve((at,), (1.0,), at, 100.0),) for clock, at in of.items()} for each, of in took.items()
     }
     founds = {
-        label: Found(Space(label, (Dimension("training.epochs", (5, 12)),)), tried=[five, twelve], finals=finals)
+        label: SearchResult(Space(label, (Dimension("training.epochs", (5, 12)),)), tried=[five, twelve], finals=finals)
         for label in ("fedavg", "shuffled")
     }
     scenario = build(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from emulator.analysis.answer import Moved, Null
+from emulator.analysis.cells import Cell, cell
+from emulator.analysis.stamps import Stamps
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN
 from emulator.results.observed import Observed, Runs
 from emulator.results.restricted import contrast
 from emulator.results.times import Values, bound, mean, values
 from emulator.results.why import Why, why
-from emulator.studies.answer import Moved, Null
-from emulator.studies.cells import Cell, cell
-from emulator.studies.stamps import Stamps
 
 Variants = Mapping[str, str]  # algorithm -> the label under which its configuration was played
 

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from emulator.record.record import replace_file
 from emulator.replay.conditions import Condition
-from emulator.replay.findings import Result
+from emulator.replay.findings import ReplayResult
 
 DIGEST = hashlib.sha256().digest_size  # bytes, at the end of the file
 Stamps = Mapping[str, Mapping[int, tuple[float, ...] | None]]  # by label, by seed; None: not exact there
 
 
 def stamps(
-    results: Sequence[Result], rounds: Mapping[tuple[str, int], int]
+    results: Sequence[ReplayResult], rounds: Mapping[tuple[str, int], int]
 ) -> dict[str, dict[int, tuple[float, ...] | None]]:
     """Of one setting.  `rounds`: how many each run has in the record."""
     found: dict[str, dict[int, tuple[float, ...] | None]] = {}
@@ -43,7 +43,7 @@ def _plain(condition: Condition) -> dict[str, Any]:
     }
 
 
-class Kept:
+class KeptSettings:
     """Settings that were replayed, in one file.  It is no part of the results: without it they are replayed again."""
 
     def __init__(self, path: Path) -> None:

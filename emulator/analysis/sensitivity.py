@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from emulator.studies.answer import Moved
+from emulator.analysis.answer import Moved
 
 AS_IT_IS = "as it is"  # the factor and the setting of the runs in which nothing is changed
 
