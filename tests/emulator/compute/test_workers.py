@@ -12,9 +12,9 @@ from emulator.compute.workers import Gone, WorkerPool
 
 CODE = """
 from pathlib import Path
-from emulator.compute.workers import Pool
+from emulator.compute.workers import WorkerPool
 
-pool = Pool(1, ["colorsys"], repr)
+pool = WorkerPool(1, ["colorsys"], repr)
 print(pool.submit(Path.read_text, Path("/proc/self/cmdline")).result().count("forkserver"))
 pool.close()
 """

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from emulator.ledger import facts as module
-from emulator.ledger.facts import Fact, FactsFile
+from emulator.ledger.facts import Fact, FactsFileFile
 
 FACTS = [Fact(f"{number:064x}", "train", "s" * 64, [number, "device"], [number * 1.5, b"bits"]) for number in range(3)]
 
@@ -257,8 +257,8 @@ def test_a_missing_folder_is_an_os_error(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_processes_that_put_the_same_keys_leave_each_once(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom emulator.ledger.facts import Fact, Facts\n"
-        "facts = Facts(Path(sys.argv[1]), lambda text: sys.exit(text))\n"
+        "import sys\nfrom pathlib import Path\nfrom emulator.ledger.facts import Fact, FactsFile\n"
+        "facts = FactsFile(Path(sys.argv[1]), lambda text: sys.exit(text))\n"
         "for n in range(100):\n    facts.put(Fact(f'{n:x}', 'train', 's', [n], [n]))\n"
         "    assert facts.get(f'{n:x}').result == [n]\n"
     )
@@ -273,8 +273,8 @@ def test_processes_that_put_the_same_keys_leave_each_once(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_a_fact_outlives_a_process_that_is_killed_in_the_next_instant(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom emulator.ledger.facts import Fact, Facts\n"
-        "facts = Facts(Path(sys.argv[1]), lambda text: sys.exit(text))\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom emulator.ledger.facts import Fact, FactsFile\n"
+        "facts = FactsFile(Path(sys.argv[1]), lambda text: sys.exit(text))\n"
         "for n in range(100):\n    facts.put(Fact(f'{n:x}', 'train', 's', [n], [n]))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
