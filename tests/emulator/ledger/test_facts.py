@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from emulator.ledger import facts as module
-from emulator.ledger.facts import Fact, FactsFileFile
+from emulator.ledger.facts import Fact, FactsFile
 
 FACTS = [Fact(f"{number:064x}", "train", "s" * 64, [number, "device"], [number * 1.5, b"bits"]) for number in range(3)]
 
