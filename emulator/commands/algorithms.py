@@ -52,7 +52,7 @@ def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) 
 
 
 def _words(what: list[str]) -> list[str]:
-    """With the quickstart that has one algorithm of the user's own, where that is named."""
+    """The words; if the first names a user's own algorithm, the quickstart with this algorithm alone."""
     first = what[0] if what else ""
     if ":" not in first or "=" in first or Path(first).exists():
         return what
@@ -60,14 +60,15 @@ def _words(what: list[str]) -> list[str]:
 
 
 def _refuse_misspelt(word: str, kinds: Collection[str]) -> None:
-    """Raises BadScenario for what is no file, and nearly the name of an algorithm."""
+    """Raises BadScenario for a word that is not a file but resembles an algorithm's name."""
     near = get_close_matches(word, kinds, n=1)
     if near and not Path(word).exists() and word not in shipped():
         raise BadScenario(f"there is no algorithm or scenario {word!r}; did you mean {near[0]}?")
 
 
 def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:
-    """Prints them, or only the scenario's `own`, or the `only` one of this name; the exit code.  Raises BadScenario."""
+    """Prints the algorithms, only the scenario's if `own`, or the one named `only`; returns the exit code.  Raises
+    BadScenario."""
     from emulator.forecast.algorithm_costs import catalogue, chosen  # torch
 
     with busy("counting the work and the bytes of each algorithm"):

@@ -100,7 +100,7 @@ class ReplayLinks:
     latency: Latency = None
 
     def rates(self, passed: list[str]) -> list[Condition]:
-        """The links of all settings; names of files that were skipped are added to `passed`."""
+        """The links of all settings; notes on skipped files are added to `passed`."""
         ways = {"--up": bool(self.up), "--up-ratio": self.up_ratio is not None, "--symmetric": self.symmetric}
         said = [option for option, given in ways.items() if given]
         if len(said) > 1:
@@ -161,7 +161,7 @@ class ReplayedRuns:
 
     batch: Batch
     findings: Sequence[Finding]
-    passed: Sequence[str]  # files that were skipped
+    passed: Sequence[str]  # notes on skipped files and runs
     out: Path
     played: Played
 

@@ -20,7 +20,7 @@ from emulator.sessions.replay_runs import ReplayChoice, Replaying
 from emulator.terminal.lines import say
 from emulator.terminal.reliance import soundness_told
 
-REASONS = 3  # for which cells are not exact, that are told
+REASONS = 3  # reasons for inexact cells that are printed
 DOUBTS: dict[str, Callable[[MapCell], bool]] = {
     "tie": lambda cell: cell.tie,
     "the seeds disagree": lambda cell: not cell.agree and not cell.tie,
@@ -90,14 +90,14 @@ def _text(found: Drawn) -> Iterator[str]:
 
 
 def _wins(label: str, won: Sequence[MapCell]) -> str:
-    """In how many cells an algorithm is first, and by how much at most."""
+    """The number of cells that an algorithm wins, and its largest lead."""
     ratios = [each.ratio for each in won if each.ratio is not None]
     most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
     return f"  {label} in {len(won)}{most}"
 
 
 def _without_winner(cells: Sequence[MapCell]) -> Iterator[str]:
-    """In how many cells nobody is clearly first, or not for sure."""
+    """Yields lines on cells without a clear or certain winner."""
     for what, holds in DOUBTS.items():
         if number := sum(map(holds, cells)):
             why = ": the first two are less than 1 % apart, or not distinguishable" if what == "tie" else ""
@@ -105,13 +105,13 @@ def _without_winner(cells: Sequence[MapCell]) -> Iterator[str]:
 
 
 def _two_alone(labels: Sequence[str], cells: Sequence[MapCell]) -> Iterator[str]:
-    """Where a third is as fast as the first, it may hide which of two is first."""
+    """Suggests a map of two algorithms, if ties may hide which of two is faster."""
     if len(labels) > 2 and any(each.tie for each in cells):
         yield f"  two alone: -a NAME -a NAME, such as -a {labels[-2]} -a {labels[-1]}"
 
 
 def _unknown(cells: Sequence[MapCell]) -> Iterator[str]:
-    """Why cells are not known, or not exact, the most frequent reasons first."""
+    """Yields the reasons why cells are unknown or inexact, the most frequent first."""
 
     reasons = Counter(each.why for each in cells if each.why)
     for why, number in reasons.most_common(REASONS):
@@ -121,7 +121,7 @@ def _unknown(cells: Sequence[MapCell]) -> Iterator[str]:
 
 
 def _assumed(cells: Sequence[MapCell], source: Source) -> Iterator[str]:
-    """Returns a line on what --anyway has assumed, or would assume."""
+    """Yields a line on the assumptions of --anyway."""
 
     if any(each.assumed for each in cells):
         yield f"    assumed: {ASSUMPTION}"
