@@ -25,7 +25,7 @@ ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # files of the results that th
 
 
 def of_run(folder: Path) -> list[str]:
-    """Returns a sentence for each file that differs from its seal, in the run's folder or beside it."""
+    """A sentence for each file in the run's folder or next to it that differs from its seal."""
     run = folder.resolve()
     there = [name for name in OF_RUN if (folder / name).is_file()]
     return [*broken(folder, due=there), *broken(run.parent, {*ABOUT_ALL_RUNS, f"{run.name}/{SEAL}"})]
@@ -41,19 +41,19 @@ def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[R
         if sealed.failure is None and not cut and len(there) == len(FILES):
             yield from _missing(folder, timeline, rows)
     yield from _run(folder, due=sealed is not None and sealed.failure is None)
-    named = sealed is not None and MODEL in sealed.files  # then the seal says that it is missing
+    named = sealed is not None and MODEL in sealed.files  # then the seal reports it as missing
     yield from _model(folder, timeline, due=sealed is not None and bool(rows) and not named)
 
 
 def _cut(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    """Faults of files that end in the middle of a line."""
+    """Yields the faults of files that end in the middle of a line."""
     for name in names:
         if (content := (folder / name).read_bytes()) and not content.endswith(b"\n"):
             yield f"form: {name} ends in the middle of a line"
 
 
 def _missing(folder: Path, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """Yields the faults of a record that lacks lines, though its run has come to its end."""
+    """Yields the faults of a record that lacks lines though its run has ended."""
     if not (folder / WORK).stat().st_size:
         yield f"form: {WORK} is empty"
     if not timeline.rounds:
@@ -66,7 +66,7 @@ def _missing(folder: Path, timeline: Timeline, rows: Sequence[Row]) -> Iterator[
 
 
 def _run(folder: Path, due: bool) -> Iterator[str]:
-    """Yields the fault of run.json.  A run that was killed at once has no such file."""
+    """Yields the fault of run.json.  A run that was killed right away has no such file."""
     try:
         if due or (folder / RUN).is_file():
             read_run(folder)
