@@ -47,7 +47,7 @@ def by_rounds(asks: Asks) -> Iterator[tuple[int, Asks]]:
 
 
 def target_of(scenario: Scenario) -> Target:
-    """The validation accuracy to which the time of a configuration is measured.  Raises ValueError if none is named."""
+    """The validation accuracy that defines a configuration's time.  Raises ValueError if none is named."""
     assert scenario.tune
     if aim := scenario.tune.target:
         return Target(METRIC, aim.value, aim.hold)
@@ -57,26 +57,26 @@ def target_of(scenario: Scenario) -> Target:
 
 
 def fixed(scenario: Scenario) -> list[str]:
-    """Labels of algorithms that are not tuned: fixed ones, and those of a study that follow its baseline."""
+    """Labels of algorithms that are not tuned: fixed ones, and those of a study that use its baseline's settings."""
     assert scenario.tune
     nulls = scenario.study.nulls if scenario.study else ()
     return [entry.name for entry in scenario.algorithms if entry.name in (*scenario.tune.fixed, *nulls)]
 
 
 def tuned_entries(scenario: Scenario) -> list[Entry]:
-    """The algorithms that are tuned."""
+    """The algorithms to tune."""
     return [entry for entry in scenario.algorithms if entry.name not in fixed(scenario)]
 
 
 def spaces(scenario: Scenario) -> dict[str, Space]:
-    """The space of each algorithm that is tuned."""
+    """The space of each algorithm to tune."""
     tune = scenario.tune
     assert tune
     return {entry.name: space_of(entry, tune, _valid(entry, scenario)) for entry in tuned_entries(scenario)}
 
 
 def _valid(entry: Entry, scenario: Scenario) -> Valid:
-    """True if the algorithm accepts the configuration."""
+    """A test that is True if the algorithm accepts a configuration."""
 
     def valid(configuration: Configuration) -> bool:
         made = applied(entry, configuration)
@@ -86,10 +86,10 @@ def _valid(entry: Entry, scenario: Scenario) -> Valid:
 
 
 def searched(scenario: Scenario, play: Play) -> dict[str, SearchResult]:
-    """The results of the searches of all algorithms that are tuned.
+    """The results of the searches of all algorithms to tune.
 
     The baseline comes first, because the others may try its settings of training; then the first algorithm of each
-    family, whose best setting the rest of the family tries.
+    family, whose best configuration the rest of the family tries.
     """
     found: dict[str, SearchResult] = {}
     for labels in sittings(scenario):
@@ -151,7 +151,7 @@ class Names:
 
 
 def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
-    """The scenario that plays the requests of one step, all of which ask for the same number of rounds."""
+    """The scenario that plays the requests of one step, all with the same number of rounds."""
     base = {entry.name: entry for entry in scenario.algorithms}
     entries = tuple(
         applied(base[label], each, names.of(label, each)) for label, ask in asks.items() for each in ask.configurations
@@ -164,12 +164,12 @@ def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
 
 
 def untested(scenario: Scenario) -> Evaluate:
-    """The schedule of evaluations in a search, which never uses test examples."""
+    """The schedule of evaluations in a search, without test examples."""
     return scenario.evaluate.model_copy(update={"personalise_every": "never", "test": False})
 
 
 def remade(scenario: Scenario, **changes: object) -> Scenario:
-    """The scenario with these changes, checked anew, and without what only a search or a study reads."""
+    """The scenario with these changes, validated again, without its sections for searches and studies."""
     plain = scenario.model_copy(
         update={"tune": None, "study": None, **changes, "expect": (), "published": (), "small": {}}
     )
@@ -182,9 +182,9 @@ def trial(
     rounds: int,
     elsewhere: Mapping[str, Sequence[ReplayResult]],
 ) -> dict[str, tuple[ScoreCurve, ...]]:
-    """{clock: curves of a configuration}; `elsewhere`: its replays on other links, one for each seed.
+    """Curves of a configuration by clock; `elsewhere`: its replays on other links, one for each seed.
 
-    A clock is left out if one of its replays is not known.
+    A clock is left out if one of its replays is unknown.
     """
     own = {seed: curve(of, target, rounds) for seed, of in sorted(rows.items())}
     found = {OWN: tuple(own.values()), ROUNDS: tuple(in_rounds(rows[seed], target, rounds) for seed in own)}
