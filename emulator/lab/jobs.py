@@ -105,7 +105,7 @@ def train(
     memory: Ref,
     measure: bool,
 ) -> Trained:
-    """Computes the device's half of a round.  `measure`: also scores its model on its test shard, before aggregation."""
+    """Computes the device's half of a round.  `measure`: also scores its model on its test shard before aggregation."""
     return train_stack(lab, store, run, round, (device,), (download,), (memory,), measure)[0]
 
 
