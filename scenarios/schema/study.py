@@ -128,5 +128,6 @@ class Protocol(Part):
 
     @property
     def own_links_only(self) -> frozenset[str]:
-        """Algorithms that are compared on the study's own links alone: they check the others, which is done once."""
+        """Algorithms that are compared on the study's own links alone: they are checks, for which one setting is
+        enough."""
         return frozenset({*self.placebos, *self.nulls})

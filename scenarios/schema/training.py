@@ -15,7 +15,7 @@ Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
 Either = Discriminator(
     lambda value: "<word>" if isinstance(value, str) else "<number>"
-)  # so that an error is about the one that was meant
+)  # so that an error describes the intended one
 Stack = Annotated[Annotated[Literal["auto"], Tag("<word>")] | Annotated[Count, Tag("<number>")], Either]
 PersonaliseEvery = Annotated[
     Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<number>")], Either
