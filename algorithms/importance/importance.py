@@ -1,8 +1,8 @@
-"""Estimates of how much a weight matters: means of |g| or g², g the gradient of one example's loss or of a batch's mean
-loss.
+"""Estimates of the importance of weights: means of |g| or g², where g is the gradient of one example's loss or of a
+batch's mean loss.
 
-Gradients are taken in eval mode and on a private copy of the model: the caller's modes, gradients and hooks stay as
-they are. Example by example, networks of plain Linear and Conv2d layers take one backward for many examples
+Gradients are taken in eval mode and on a private copy of the model: the caller's modes, gradients and hooks do not
+change.  For single examples, networks of plain Linear and Conv2d layers need one backward for many examples
 (batched.py); all others use `torch.func` (gradients.py).
 """
 
@@ -46,11 +46,11 @@ def importance(
 
     "abs" is FedCL's Ω, in each coordinate (Yao & Sun, Eq. 1-2), "tensor_scalar" that of its authors' code, "mas" that
     of Aljundi et al. 2018, Eq. 3; "sq" is the Fisher diagonal of EWC and FedCurv, and "true", "sampled" and
-    "batch_squared" are other estimates of it (docs/design/algorithms.md §9). `seed` draws the labels of "sampled";
+    "batch_squared" are other estimates of it (docs/design/algorithms.md §9).  `seed` draws the labels of "sampled";
     `batch` is the number of examples whose mean gradient is squared, in the order given; the last batch may be shorter.
-    Summed in float64; the means have each parameter's own type and shape ("tensor_scalar": ()). Memory does not grow
-    with the number of examples. Raises ValueError for another kind, for no examples, for a loss that is not one number
-    per example, for several labels per example ("true"), and for a model whose examples see each other.
+    Sums are in float64; the means have each parameter's own type and shape ("tensor_scalar": ()).  Memory does not grow
+    with the number of examples.  Raises ValueError for another kind, for no examples, for a loss that is not one number
+    per example, for several labels per example ("true"), and for a model whose examples affect each other.
     """
     return course.alone(_mean(copied(model).eval(), loss, x, y, kind, seed, batch))
 
@@ -84,9 +84,9 @@ def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: 
 
 @dataclass(frozen=True)
 class Summed:
-    """Sums of |g| ("abs") or g² ("sq") over the examples, in float64, that a course waits for.
+    """Sums of |g| ("abs") or g² ("sq") over the examples, in float64, as a task of a course.
 
-    `label` is the label with which the loss is taken (labels.at_label); None: `y`. The model is in eval mode.
+    `label`: the label for which the loss is taken (labels.at_label); None: `y`.  The model is in eval mode.
     """
 
     model: nn.Module
