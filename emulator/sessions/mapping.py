@@ -106,7 +106,7 @@ def draw(
     """Replays finished runs in each cell, and writes map.html, map.png and map.json to OUT, by default next to the
     runs.
 
-    `fleet` is as in `Recorded.batch`.  Raises ValueError if there is nothing to replay or to compare.
+    `fleet` is as in `ReplayChoice.batch`.  Raises ValueError if there is nothing to replay or to compare.
     """
     axes = ranges.axes()
     batch = recorded.batch(fleet)
