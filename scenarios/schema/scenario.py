@@ -127,8 +127,8 @@ class Data(Part):
 
 
 class Published(Part):
-    """A number that a paper states for a setting like this one. Results show it beside the measured number; it never
-    fails a run."""
+    """A number that a paper states for a setting like this one. Results show it next to the measured number; a
+    difference never fails a run."""
 
     label: str = says("Name of one of the algorithms.", "fedavg")
     metric: Metric = says("Metric that the published number is about.", "accuracy", default="accuracy")
@@ -232,7 +232,7 @@ class Scenario(Part):
         default=(Entry(key="fedavg", options={}, name="fedavg"),),
     )
     published: tuple[Published, ...] = says(
-        "Numbers that a paper states, shown beside the results.",
+        "Numbers that a paper states, shown with the results.",
         [{"label": "fedcl", "metric": "initial", "final": 0.8405, "source": "Table 1"}],
         default=(),
     )
