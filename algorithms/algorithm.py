@@ -31,14 +31,14 @@ class Training:
 
     epochs: int = 5  # passes over the device's examples in a round (E)
     batch: int = 10  # examples per step (B); the last batch of an epoch may be shorter
-    lr: float = 0.05  # of round 0
+    lr: float = 0.05  # learning rate of round 0
     lr_decay: float = 1.0  # lr of round t is lr * lr_decay**t, t counted globally
     lr_schedule: Literal["exponential", "cosine"] = "exponential"  # by lr_decay; or half a cosine from lr to lr_end
-    lr_end: float = 0.0  # of the cosine, from round lr_rounds on
+    lr_end: float = 0.0  # last learning rate of the cosine schedule, from round lr_rounds on
     lr_rounds: int = 0  # length of the cosine in rounds
     momentum: float = 0.0
     weight_decay: float = 0.0
-    precision: Precision = "float32"  # of products in a step (algorithms/training/precision.py)
+    precision: Precision = "float32"  # precision of products in a step (algorithms/training/precision.py)
     per_cycle: int = 0  # rounds per time slice of the data; 0: the data do not change
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class Reply:
     memory: Message = field(default_factory=dict)  # kept in any case
     if_counted: Message = field(default_factory=dict)  # kept only once the server has counted the upload
     model: Tensors = field(default_factory=dict)  # after local training; never sent; {}: it is upload["weights"]
-    leverage: Mapping[str, float] = field(default_factory=dict)  # of the penalty (local.leverage); never sent
+    leverage: Mapping[str, float] = field(default_factory=dict)  # leverage of the penalty (local.leverage); never sent
     numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
 
 
@@ -161,9 +161,9 @@ class Load:
     """The sizes and kinds on which declared Work may depend, but no values."""
 
     round: int
-    examples: int  # of the party: a device's training examples, or the server's proxy set
+    examples: int  # number of examples: the device's training examples, or the server's proxy set
     parameters: int  # |θ|
-    kinds: Collection[str] = ()  # of the device's download, or of the server's state
+    kinds: Collection[str] = ()  # kinds in the device's download, or in the server's state
     memory: Collection[str] = ()  # kinds in the device's memory
     replies: int = 0  # number of combined replies
     proxy: int = 0  # size of the server's proxy set, for a device that was given some of it
@@ -193,7 +193,7 @@ class Algorithm(Protocol):
     def keeps_uncounted(self) -> bool:
         """True if a device may keep state (`Reply.memory`) even if its reply is not counted."""
 
-    cohort_rule: ClassVar[CohortRule]  # how `cohort` chooses
+    cohort_rule: ClassVar[CohortRule]  # the rule by which `cohort` chooses
 
     @property
     def any_cohort_will_do(self) -> bool:

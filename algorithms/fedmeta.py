@@ -92,7 +92,7 @@ class FedMeta(FedAvg):
         plain = Training(self._epochs, self.training.batch, rate)
         if self.meta in ("epoch", "E_epochs"):
             return sgd(server, weights, plain)
-        traced = keep_trace(server, weights, plain)  # of one epoch: the gradient over all examples
+        traced = keep_trace(server, weights, plain)  # a single epoch: the gradient over all examples
         return descended(traced.weights, traced.gradient, rate * (n if self.meta == "sum" else 1))
 
     @property

@@ -222,7 +222,7 @@ class Design:
     """A network's constructor and the shape of its input."""
 
     make: Callable[..., nn.Module]  # called with `classes` if it has such a parameter
-    input_shape: tuple[int, ...] | None  # of one example; None: any number of tokens
+    input_shape: tuple[int, ...] | None  # shape of one example; None: any number of tokens
 
 
 MODELS: dict[str, Design] = {
@@ -257,7 +257,7 @@ def build(
     """
     if classes is not None and classes < 1:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
-    with TURN:  # it draws random numbers
+    with TURN:  # creating a model draws random numbers
         seeded(0)  # a module's draws at its first import are the same in each process
         make = own.maker(name) if ":" in name else _design(name).make
         chosen = {"classes": classes} if classes is not None and "classes" in signature(make).parameters else {}

@@ -35,7 +35,7 @@ class Sequences:
     """Counts of the recurrent layers in a run."""
 
     layers: frozenset[str] = frozenset()  # names, as torch's ModuleTracker forms them
-    fused: frozenset[str] = frozenset()  # of the fused ones
+    fused: frozenset[str] = frozenset()  # names of the fused operators
     floats: float = 0.0  # moved by the fused ones, by the rule above
     positions: float = field(default=0.0)  # of the others: forward and backward together count 1, a forward alone 1/3
 

@@ -13,7 +13,7 @@ class StepCounts:
     floats: float = 0.0  # numbers of 4 bytes that it reads from memory or writes to it
     conv: float = 0.0  # FLOPs in convolutions
     recurrent: float = 0.0  # FLOPs in recurrent layers; the others are dense
-    positions: float = 0.0  # of recurrent layers that are computed one position after another
+    positions: float = 0.0  # positions in recurrent layers that are computed one after another
     operators: float = 0.0  # started outside of recurrent layers, without convolutions
     convolutions: float = 0.0  # started convolutions
 

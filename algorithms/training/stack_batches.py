@@ -74,7 +74,7 @@ def _batches(drawn: ndarray, batch: int, width: int) -> ndarray:
     """Returns the batches (devices, steps, width) of equally many examples in their order (devices, epochs, n).  A
     short batch is padded with its own first example, whose loss is as finite as the batch's."""
     n, count = drawn.shape[2], -(-drawn.shape[2] // batch)
-    first = drawn[:, :, [(count - 1) * batch]]  # of the last batch
+    first = drawn[:, :, [(count - 1) * batch]]  # the last batch of each
     return np.concatenate([drawn, np.repeat(first, count * width - n, 2)], 2).reshape(len(drawn), -1, width)
 
 

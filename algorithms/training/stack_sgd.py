@@ -45,7 +45,7 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
             dropout = stack.model.draw(seeds, step, chosen, batches.sizes.tolist())
             means = take(StackBatch(chosen, batches.of(y), batches.counted, tuple(dropout)))
             _note(tasks, counts, step, means)
-    rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # of each device
+    rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # one row for each device
     return [dict(zip(stack.weights, row, strict=True)) for row in rows]
 
 

@@ -45,7 +45,7 @@ class Stack:
 
     model: StackModel
     loss: Callable[[Tensor, Tensor], Tensor]
-    names: Sequence[str]  # of the trained parameters
+    names: Sequence[str]  # names of the trained parameters
     weights: Tensors
     descent: Descent
     pulls: Sequence[JointPull]

@@ -10,7 +10,7 @@ from emulator.record.targets import Target, pending, reached
 from scenarios.schema.training import Rounds
 
 VALIDATION = "validation"
-METRICS = ("accuracy", "loss", VALIDATION, "initial", "personalised_participants")  # of an evaluated round
+METRICS = ("accuracy", "loss", VALIDATION, "initial", "personalised_participants")  # metrics of an evaluated round
 TRAINED = "personalised"  # in fewer rounds, because every device trains once more for it
 
 

@@ -28,7 +28,7 @@ from scenarios.text.dimensions import RATE, SECONDS, SPEED
 from scenarios.text.faults import did_you_mean
 
 MOST = 4096  # cells
-UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # of a map without options
+UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # ranges of a map without options
 
 Uplink = Annotated[
     str | None,

@@ -19,7 +19,7 @@ from scenarios.schema import hardware
 from scenarios.text.faults import BadScenario
 
 HOURS = 24.0
-LONGEST = generated_presence.MOST / 2  # of one device; draws vary around the mean
+LONGEST = generated_presence.MOST / 2  # expected changes of one device, at most; draws vary around the mean
 MOST = 20_000_000  # changes of presence that are drawn for a whole fleet before the first round: a minute of real time
 
 

@@ -23,7 +23,7 @@ ROUNDING = 1e-9  # relative: rates whose sum exactly fits
 class Peaks:
     """The highest rates of links, bytes/s; None for the scenario's own rates."""
 
-    down: float | None = None  # of each device
+    down: float | None = None  # rate of each device
     up: float | None = None
     server: float | None = None  # each way
 

@@ -55,7 +55,7 @@ def imported(source: bytes, package: str) -> frozenset[str]:
     """The modules that a file of this package imports, and the names that may be modules."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # it imports nothing
+    except (SyntaxError, ValueError):  # a file that cannot be parsed imports nothing
         return frozenset()
     modules: set[str] = set()
     for node in ast.walk(tree):

@@ -82,7 +82,7 @@ def faults(scenario: Scenario) -> Iterator[Fault]:
                 recordings.rates(str(loc[-1]), said, scenario.fleet_seed)
             except BadFile as error:
                 yield Fault((*loc, "trace"), str(error))
-            except BadScenario:  # of an uplink that is drawn: draws are checked with the fleet
+            except BadScenario:  # the uplink is drawn: draws are checked with the fleet
                 continue
 
 

@@ -16,7 +16,7 @@ from scenarios.schema.entries import Encoding
 from scenarios.schema.keys import Part
 from scenarios.schema.training import Training
 
-GROUP = "fedlapse.algorithms"  # of the entry points of installed algorithms
+GROUP = "fedlapse.algorithms"  # group of the entry points of installed algorithms
 TYPES = {"boolean": bool, "integer": int, "number": float, "string": str}
 
 

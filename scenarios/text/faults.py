@@ -253,7 +253,7 @@ def _placed(source: YamlSource, message: str, mark: Mark | None) -> str:
         return f"{name}: {message}"
     line, column = mark
     text, indent = lines[line], ""
-    if column > 100:  # of a long line only the surroundings are shown
+    if column > 100:  # only the surroundings of a long line are shown
         text, column, indent = text[column - 40 :], 40, "..."
     text = "".join(letter if letter.isprintable() else " " for letter in text[:140])
     caret = " " * (len(indent) + column) + "^"

@@ -28,10 +28,10 @@ class Unreadable(ValueError):  # noqa: N818  a state, and not an error
 class YamlSource:
     """Plain values (dict, list, str, int, float, bool, None) and their places."""
 
-    name: str  # of the file, for errors
+    name: str  # name of the file, for errors
     text: str = ""
     plain: Any = None
-    keys: dict[Loc, Mark] = field(default_factory=dict)  # of the keys of mappings
+    keys: dict[Loc, Mark] = field(default_factory=dict)  # positions of the keys of mappings
     values: dict[Loc, Mark] = field(default_factory=dict)
     said: dict[Loc, str] = field(default_factory=dict)  # changes from the command line, as typed
     changes: tuple[str, ...] = ()  # all changes in full, in their order
