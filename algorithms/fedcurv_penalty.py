@@ -189,8 +189,8 @@ def _unpacked(kept: Tensors, kind: str) -> Tensors:
 
 
 def moved_by_device(lean: bool, centred: bool, knows: bool, kept: Collection[str], counted: bool) -> float:
-    """Returns floats per parameter that a device moves beside its training: for u, v and their counts if it `knows`
-    sums, and for its upload."""
+    """Returns the floats per parameter that a device moves in addition to its training: for u, v and their counts if it
+    `knows` sums, and for its upload."""
     own = "fisher" in kept
     found = (16.0 + 5 * centred if lean else 20.0 * centred) if own else 0.0  # the own part, about today's centre
     taken = (9.0 + (12 + found) * own) if knows else 0.0  # without it; two comparisons, two cuts, two counts
@@ -201,7 +201,7 @@ def moved_by_device(lean: bool, centred: bool, knows: bool, kept: Collection[str
 
 
 def moved_by_server(lean: bool, centred: bool, parts: int, new: bool) -> float:
-    """Returns floats per parameter that the server moves beside the mean of the models: it adds up `parts`, from 0 if
-    `new`, and rounds."""
+    """Returns the floats per parameter that the server moves in addition to the mean of the models: it adds up `parts`,
+    from 0 if `new`, and rounds."""
     each = (28.0 + 5 * centred) if lean else 10.0
     return (4.0 if new or lean else 8.0) + each * parts + (20.0 if centred and not lean else 0.0) + 6.0

@@ -249,11 +249,13 @@ def build(
     """Returns the network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
 
     It has `classes` outputs, or with None its usual number: 10 kinds of image, 90 characters, 2,000 words.  A name like
-    `package.module:thing` is a user's own: a function that returns the network, which gets `classes` only if it has a
-    parameter of that name; or a network, of which this is a copy with its weights.  Lazy layers infer the number of
-    their inputs from examples of this shape, int64 tokens (`text`) or else float32 numbers; None: the network has no
-    such layers.  Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that no example
-    reaches, TypeError for a function that returns something else.
+    `package.module:thing` names a user's own network.  The thing is a function that returns the network, and gets
+    `classes` only if it has a parameter of this name; or it is a network, which is copied with its weights.  Lazy
+    layers infer the number of their inputs from examples of shape `shape`, int64 tokens (`text`) or else float32
+    numbers; None: the network has no such layers.
+
+    Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that no example reaches; TypeError
+    for a function that returns something else.
     """
     if classes is not None and classes < 1:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")

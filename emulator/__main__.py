@@ -77,7 +77,7 @@ COMMANDS = {  # the place of each command, and its first sentence
     ),
     "algorithms": (
         "emulator.commands.algorithms:algorithms",
-        "Lists algorithms with their options, and what a round of each costs beside FedAvg.",
+        "Lists algorithms with their options, and what a round of each costs compared with FedAvg.",
     ),
     "devices": (
         "emulator.commands.devices:devices",

@@ -90,7 +90,7 @@ class Dataset:
 
     @classmethod
     def taken_down(cls, shelf: Mapping[str, Any]) -> Dataset:
-        """Returns the data set that another process has put away."""
+        """Returns the data set whose arrays another process has written to this shelf."""
         values: dict[str, Any] = {k: _mapped(v) if isinstance(v, (Path, Mapped)) else v for k, v in shelf.items()}
         return cls(**values)
 

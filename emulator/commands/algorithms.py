@@ -1,4 +1,4 @@
-"""`fedlapse algorithms`: what can be compared, and what does it cost?"""
+"""`fedlapse algorithms`: lists the algorithms, and the cost of a round of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) -> None:
-    """Lists algorithms with their options, and what a round of each costs beside FedAvg.
+    """Lists algorithms with their options, and what a round of each costs compared with FedAvg.
 
     With a scenario: its algorithms, on its model and fleet. With the name of an algorithm, or MODULE:CLASS of one of
     your own: that one. Without either: all algorithms with their default options, on the quickstart's model and fleet.

@@ -1,4 +1,4 @@
-"""`fedlapse audit`: does a record obey the laws?"""
+"""`fedlapse audit`: checks that a record obeys the laws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fedlapse calibrate`: what does this computer achieve in training?"""
+"""`fedlapse calibrate`: measures the speed of this computer in training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fedlapse check`: what will it take?"""
+"""`fedlapse check`: checks a scenario, and forecasts its costs."""
 
 from __future__ import annotations
 

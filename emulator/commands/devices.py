@@ -1,4 +1,4 @@
-"""`fedlapse devices`: which profiles are there, and who measured them?"""
+"""`fedlapse devices`: lists the hardware profiles, and the source of each number."""
 
 from __future__ import annotations
 

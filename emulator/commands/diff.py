@@ -1,4 +1,4 @@
-"""`fedlapse diff`: what differs between two records, and from when on?"""
+"""`fedlapse diff`: finds the differences between two records, and the second at which the first one occurs."""
 
 from __future__ import annotations
 

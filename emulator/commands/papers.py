@@ -1,4 +1,4 @@
-"""`fedlapse papers`: which settings of the papers can be run, and what of them is reproduced?"""
+"""`fedlapse papers`: lists the settings of the papers as scenarios, and how far their results were reproduced."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ def digest(out: Path) -> str:
 
 
 def twin(out: Path, digest: str) -> Path | None:
-    """The newest of the older folders beside `out` whose summary.json has this digest; None if there is none.
+    """The newest of the older folders next to `out` whose summary.json has this digest; None if there is none.
 
-    The time of summary.json is a folder's age; without one in `out`, all others are older.  Folders that cannot be
-    read are skipped.
+    The time of summary.json is a folder's age; without one in `out`, all others are older.  Folders that cannot be read
+    are skipped.
     """
     ours = _written(out)
     older = []

@@ -27,7 +27,7 @@ def given_by(source: YamlSource | None) -> Given:
 
 
 def keep(out: Path, given: Given) -> None:
-    """Writes the input beside scenario.yaml.  Replaces or removes the input of an earlier command."""
+    """Writes the input into the folder of scenario.yaml.  Replaces or removes the input of an earlier command."""
     changes = json.dumps(given.changes, indent=1) + "\n" if given.changes else None
     for name, content in ((GIVEN, given.file), (CHANGES, changes)):
         if content is None:

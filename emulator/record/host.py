@@ -1,4 +1,4 @@
-"""Reads and writes host.json: the command, the computer, and the folders beside it that fedlapse made."""
+"""Reads and writes host.json: the command, the computer, and the folders next to it that fedlapse made."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _end(runs: Runs, label: str, seed: str) -> float:
 
 
 def _middle(label: str, entry: Mapping[str, Any], shown: Sequence[float], unit: units.Unit) -> tuple[Any, ...]:
-    """(label, place of the text, mean, low, high, text); places of unknown values are None."""
+    """Returns a label's row: (label, place of the text, mean, low, high, text); places of unknown values are None."""
     mean, ends = entry["time_s"]["mean"], _ends(entry)
     cut = entry["reached"] < entry["of"]
     if entry["reached"] and mean:

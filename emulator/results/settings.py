@@ -1,4 +1,4 @@
-"""What must stand beside results: with which settings each algorithm ran, and how sure the seconds are.  Pure."""
+"""Statements that belong to results: the settings of each algorithm, and how sure the seconds are.  Pure."""
 
 from __future__ import annotations
 

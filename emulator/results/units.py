@@ -118,7 +118,7 @@ def counted(number: int, what: str) -> str:
 
 
 def under(network: str) -> str:
-    """By which model of the network the seconds beside it were taken."""
+    """A sentence that names the model of the network by which times were computed."""
     return f"Times are under network model {network}"
 
 

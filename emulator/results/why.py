@@ -54,9 +54,10 @@ def _all(amounts: Mapping[int, float | None]) -> dict[int, float]:
 
 
 def until(found: Values, runs: Runs) -> dict[str, dict[int, float | None]]:
-    """By seed, up to the restricted time: its seconds as `time_s`, and the `rounds`, `bytes` and `joules` until then.
+    """For each seed the seconds up to the restricted time as `time_s`, and the `rounds`, `bytes` and `joules` spent
+    until then.
 
-    Rounds are exactly those that the target took, where it was reached.  Joules that are not known are None.
+    If a seed reached the target, its rounds are exactly those that it took.  Joules that are not known are None.
     """
     times = restricted(list(found.times.values()), found.bound)
     ends = dict(zip(found.times, map(float, times), strict=True))

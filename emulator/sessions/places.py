@@ -64,8 +64,8 @@ class Places:
         }
 
     def on_links(self, own: Runs) -> tuple[dict[str, Runs], list[str]]:
-        """The runs on their own links and on the study's other links, and sentences on runs that are not known
-        there."""
+        """The runs on the study's own links and, by replay, on its other links; and a sentence for each run without a
+        known result on a link."""
         on: dict[str, Runs] = {OWN: own}
         wanted = {name: condition(name, said) for name, said in self.protocol.links.items()}
         there = self.replays.of(self.folder, list(wanted.values()))

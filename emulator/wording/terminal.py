@@ -54,8 +54,8 @@ def settings_table(scenario: Scenario) -> str:
 
 
 def printed(shown: Sequence[Table], title: str = "") -> str:
-    """A title and below it the first of these tables that fits the terminal, with ranges beside means or else below
-    them.
+    """A title and below it the first of these tables that fits the terminal, with ranges next to the means or else
+    below them.
 
     If none fits, the last one.  The title is not the table's own, because rich would wrap it at the table's width.
     """

@@ -163,7 +163,7 @@ class Hierarchy:
     # --- sharing --------------------------------------------------------------------------------------------
 
     def _solve(self) -> None:
-        """Moves flows and links to where they belong; a link after all links below it."""
+        """Balances the full links whose sums have changed, each after all links below it, until none is left."""
         dirty = self._dirty
         while dirty:
             node = min(dirty, key=_number) if len(dirty) > 1 else next(iter(dirty))
