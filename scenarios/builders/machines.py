@@ -104,7 +104,7 @@ def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Pro
             values[quantity] = value(amount, name, what, seed) * unit
     if "memory_bytes" in values:
         values["memory_bytes"] = round(values["memory_bytes"])
-    # The same for the whole group, so that each device takes only one step more.
+    # The whole group has the same value, so that each device takes only one step more.
     kind = _with_effects((known or profiles())[group.profile], group.jitter, group.throttling, group.wakeup)
     return Device(name, _profile(name, kind, values), absence.presence(name, group.presence, seed))
 

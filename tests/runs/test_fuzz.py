@@ -57,7 +57,7 @@ PARTS = {
     "expect": 180,
 }
 PARTS = {part: scaled(count) for part, count in PARTS.items()}
-# Of which few get through to a plan; of some not one in a hundred.
+# Few of these get through to a plan; of some kinds not one in a hundred.
 HARD = {
     "fleet": 0,
     "topology": 0,

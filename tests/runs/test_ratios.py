@@ -31,7 +31,7 @@ PLAIN = {  # few examples: bytes do not depend on them
 SHARED = PROXY * (64 + 8) + 4 * 17  # D_share: a byte a pixel, int64 labels, and what the 17 levels of grey stand for
 
 
-# What each sends in T rounds in which all devices answer, in units of FedAvg's 2 |θ| a device and round.
+# The bytes of each algorithm in T rounds in which all devices answer, in units of FedAvg's 2 |θ| a device and round.
 RATIOS: dict[str, list[tuple[dict[str, Any], float]]] = {
     "fedavg": [({}, 1.0)],
     "fedprox": [({}, 1.0)],

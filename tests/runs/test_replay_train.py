@@ -78,7 +78,7 @@ def assert_same_runs(one: Path, other: Path) -> None:
 
 # --- other links, exact for ever
 
-# What the runs are of, and of the other setting: how a command line names it, what it changes in the scenario.
+# Subjects of the runs and of the other setting: their name on a command line, and their change to the scenario.
 OTHERWISE: dict[str, tuple[Changes, tuple[str, ...] | None, Changes]] = {
     "deadline": (
         {
@@ -266,7 +266,7 @@ BASE: Changes = {
     "evaluate": {"personalise_every": "never"},
     "data": {"validation": 0},
 }
-# What differs, and from which round on the pis no longer count.
+# The differences, and the round from which the pis no longer count.
 SHARING: dict[str, tuple[Changes, int | None]] = {
     "links": ({"fleet": [{**PHONES, "link": SLOW}, {**PIS, "link": SLOW}]}, None),
     "profiles": ({"fleet": [PHONES, {**PIS, "profile": "laptop"}], "server": {"profile": "laptop"}}, None),

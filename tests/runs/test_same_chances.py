@@ -74,7 +74,8 @@ ENTRIES: dict[str, Any] = {
     "uga": "uga",
     "fedavg, encoded": {"fedavg": {"encoding": {"down": {"weights": "float16"}, "up": {"weights": "int8"}}}},
 }
-# What an algorithm draws in other sizes than FedAvg, so that only a part can be compared, or the draw behind it.
+# Draws that have other sizes in an algorithm than in FedAvg, so that only a part, or the draw behind it, can be
+# compared.
 OTHER_SIZES = {
     # A device orders its own and the shared examples in one draw: there are more of them, so it is another order of
     # another number.  Its seeds are the same, and so are the masks of batches that are full in both.  Its jitter is

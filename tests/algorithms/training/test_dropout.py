@@ -8,7 +8,7 @@ from algorithms.training.dropout import keys, mask
 from algorithms.training.seeding import seeded
 from tests.all_of import all_of
 
-# Of its first numbers from 1234567, as Rosetta Code has them for this generator.
+# The generator's first numbers from 1234567, as Rosetta Code lists them.
 FIRST = (
     6457827717110365317,
     3203168211198807973,

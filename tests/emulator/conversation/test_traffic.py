@@ -217,7 +217,7 @@ def test_what_resumes_sends_each_byte_once_and_takes_the_absences_longer(
     assert [start.get("from", 0) for start in starts] == reached
     assert [cut["then"] for cut in cuts] == ["resume"] * (len(starts) - 1)
     away = sum(start["t"] - cut["t"] for cut, start in zip(cuts, starts[1:], strict=True))
-    # Of each piece the byte that was under way is begun anew.
+    # The byte of each piece that was under way starts again.
     assert nbytes / 1e6 + away - 1e-9 <= landed <= (nbytes + len(cuts)) / 1e6 + away + 1e-9
 
 

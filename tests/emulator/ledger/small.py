@@ -33,7 +33,7 @@ def ref(name: str) -> Ref:
 STATE, DOWN, MEMORY, WEIGHTS, UP_A, UP_B = map(ref, ("state", "down", "memory", "weights", "up a", "up b"))
 REPLIES = {"a": (UP_A, 5), "b": (UP_B, 7)}
 
-# What is submitted, after the job; a job stands here twice if its arguments change what it reads.
+# The arguments of `submit` after the job. A job occurs twice if its arguments change what it reads.
 JOBS: Mapping[str, tuple[Any, ...]] = {
     "start": (start, RUN),
     "request": (request, RUN, ROUND, STATE, ("a", "b")),
