@@ -41,8 +41,8 @@ class Sequences:
     positions: float = field(default=0.0)  # of the others: forward and backward count 1, a forward alone 1/3
 
 
-def kinds(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -> tuple[float, float]:
-    """Returns the FLOPs in convolutions and in recurrent layers, from FlopCounterMode.get_flop_counts().
+def recurrent_flops(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -> float:
+    """Returns the FLOPs in recurrent layers, from FlopCounterMode.get_flop_counts().
 
     Of Hessian-vector products torch's tracker attributes a part only; its shares then stand for all.
     """
@@ -50,7 +50,7 @@ def kinds(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -> tuple[fl
     products = sum(everything.values()) - _convolutions(everything)
     attributed = sum(root.values()) - _convolutions(root)
     inside = sum(sum(counts.get(name, {}).values()) for name in _recurrent(model))
-    return float(_convolutions(everything)), inside * (products / attributed) if attributed else 0.0
+    return inside * (products / attributed) if attributed else 0.0
 
 
 @contextmanager

@@ -11,11 +11,14 @@ class StepCounts:
 
     flops: float = 0.0
     floats: float = 0.0  # numbers of 4 bytes that it reads from memory or writes there
-    conv: float = 0.0  # of the FLOPs, those in convolutions
+    conv: float = 0.0  # of the FLOPs, those in convolutions; gradients of 1 x 1 ones are matrix products, so dense
     recurrent: float = 0.0  # and those in recurrent layers; the others are dense
     positions: float = 0.0  # of recurrent layers that compute one position after another
     operators: float = 0.0  # that it starts outside of recurrent layers, apart from convolutions
     convolutions: float = 0.0  # that it starts
+    grouped: float = 0.0  # of the FLOPs in convolutions, those in grouped ones, as depthwise ones are
+    pointwise: float = 0.0  # and those in 1 x 1 ones
+    conv_floats: float = 0.0  # of the floats, those that convolutions read or write
 
     @property
     def dense(self) -> float:
