@@ -125,7 +125,7 @@ def step(
 
 def predicted(step: StepCounts, speeds: Sequence[float], base: Profile) -> float:
     """Seconds at these FLOP/s by class (convolution, dense, recurrent), with bandwidth and overheads of `base`."""
-    profile = replace(base, **dict(zip(SPEEDS, map(float, speeds), strict=True)))
+    profile = replace(base, **dict(zip(SPEEDS, map(float, speeds), strict=False)))
     return Device("predicted", profile).seconds(step, 1)
 
 

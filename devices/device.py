@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from operator import attrgetter
-from typing import Protocol
+from typing import Any, Protocol
 
 from devices.energy import Power
 from devices.presence import Availability, StatedPresence
 from devices.profiles import NAMED, QUANTITIES, Said, read_table, shipped, sources_of
 from devices.thermal import Throttle
 
-SPEEDS = ("conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s")
+SPEEDS = tuple(f"{kind}_flops_per_s" for kind in ("conv", "dense", "recurrent", "grouped", "pointwise"))
 RADIO_SLEEPS = 10.0  # s of idleness (docs/design/devices.md §3)
 UNKNOWN, NEVER = Power(), Throttle()
 # A position of a recurrent layer that computes them in sequence, in units of a step's overhead: it fetches no batch and
@@ -26,8 +26,9 @@ POSITION = 0.6
 class Profile:
     """The performance of a kind of hardware in training, with the source of the numbers.
 
-    A class of operators whose speed is None has `flops_per_s`.  The defaults of all other optional fields disable their
-    effect.  Raises ValueError for a rate or memory that is not positive, a negative overhead, and for values that
+    A class of operators whose speed is None has `flops_per_s`; grouped and 1 x 1 convolutions have that of convolutions.
+    Convolutions whose bandwidth is None have `memory_bytes_per_s`.  The defaults of all other optional fields disable
+    their effect.  Raises ValueError for a rate or memory that is not positive, a negative overhead, and for values that
     Power, Throttle and jitter.factor reject.
     """
 
@@ -42,31 +43,40 @@ class Profile:
     recurrent_flops_per_s: float | None = None  # speed in matrix products of recurrent layers
     operator_s: float = 0.0  # for each operator that a step starts in addition to that network's, except convolutions
     convolution_s: float = 0.0  # for each convolution that a step starts
+    grouped_flops_per_s: float | None = None  # speed in grouped convolutions, as depthwise ones
+    pointwise_flops_per_s: float | None = None  # speed in 1 x 1 convolutions; their gradients are dense products
+    conv_bytes_per_s: float | None = None  # bandwidth in convolutions, which rearrange what they read
     power: Power = UNKNOWN
     wakeup_s: float = 0.0  # before the radio sends, after it was idle for RADIO_SLEEPS
     throttle: Throttle = NEVER
     jitter: float = 0.0  # coefficient of variation of one batch's seconds
 
     def __post_init__(self) -> None:
-        for what in ("flops_per_s", "memory_bytes_per_s", "memory_bytes", *SPEEDS):
+        for what in ("flops_per_s", "memory_bytes_per_s", "memory_bytes", "conv_bytes_per_s", *SPEEDS):
             value = getattr(self, what)
-            if what in SPEEDS and value is None:
-                continue
-            if not 0 < value < math.inf:
+            if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{what} of {self.name} is {value}; it must be positive and finite")
         for what in ("overhead_s", "operator_s", "convolution_s", "wakeup_s", "jitter"):
             value = getattr(self, what)
             if not 0 <= value < math.inf:
                 raise ValueError(f"{what} of {self.name} is {value}; it must be 0 or more")
 
-    def computing(self, flops: float, conv: float = 0.0, recurrent: float = 0.0) -> float:
-        """Returns the seconds of `flops` FLOPs, of which `conv` are in convolutions and `recurrent` in recurrent
-        layers."""
+    def computing(
+        self, flops: float, conv: float = 0.0, recurrent: float = 0.0, grouped: float = 0.0, pointwise: float = 0.0
+    ) -> float:
+        """Returns the seconds of `flops` FLOPs: `conv` of them are in convolutions (`grouped` and `pointwise` of these
+        in grouped and in 1 x 1 ones), and `recurrent` in recurrent layers."""
         speeds = [getattr(self, what) for what in SPEEDS]
         if speeds == [None] * len(SPEEDS):  # with one speed, whatever the classes sum to in floats
             return flops / self.flops_per_s
-        parts = (conv, max(0.0, flops - conv - recurrent), recurrent)
+        grouped, pointwise = grouped if speeds[3] else 0.0, pointwise if speeds[4] else 0.0
+        parts = conv - grouped - pointwise, max(0.0, flops - conv - recurrent), recurrent, grouped, pointwise
         return sum(part / (speed or self.flops_per_s) for part, speed in zip(parts, speeds, strict=True))
+
+    def moving(self, floats: float, conv_floats: float = 0.0) -> float:
+        """Returns the seconds in which `floats` numbers of 4 bytes move, `conv_floats` of them in convolutions."""
+        apart = conv_floats if self.conv_bytes_per_s else 0.0
+        return 4 * (floats - apart) / self.memory_bytes_per_s + 4 * apart / (self.conv_bytes_per_s or 1.0)
 
     @cached_property
     def fastest(self) -> float:
@@ -80,7 +90,8 @@ class Profile:
     @property
     def one_speed(self) -> Profile:
         """A copy with `flops_per_s` for every class of operators."""
-        return replace(self, conv_flops_per_s=None, dense_flops_per_s=None, recurrent_flops_per_s=None)
+        none: dict[str, Any] = dict.fromkeys(SPEEDS)
+        return replace(self, **none)
 
 
 class StepLike(Protocol):
@@ -114,6 +125,18 @@ class StepLike(Protocol):
     def convolutions(self) -> float:
         """Convolutions that the step starts."""
 
+    @property
+    def grouped(self) -> float:
+        """FLOPs of the step in grouped convolutions: a part of `conv`."""
+
+    @property
+    def pointwise(self) -> float:
+        """FLOPs of the step in 1 x 1 convolutions that are not grouped: a part of `conv`."""
+
+    @property
+    def conv_floats(self) -> float:
+        """Numbers that convolutions read or write: a part of `floats`."""
+
 
 COUNTS = tuple(name for name in vars(StepLike) if not name.startswith("_"))
 
@@ -140,8 +163,10 @@ class Device:
         parts, profile = step.conv + step.recurrent, self.profile
         if parts > step.flops * (1 + 1e-9):
             raise ValueError(f"conv and recurrent are {parts} of {step.flops} FLOPs; they must be parts of them")
-        computing = profile.computing(step.flops, step.conv, step.recurrent)
-        moving = 4 * step.floats / profile.memory_bytes_per_s
+        if step.grouped + step.pointwise > step.conv * (1 + 1e-9) or step.conv_floats > step.floats * (1 + 1e-9):
+            raise ValueError(f"{step} has more in convolutions of a kind than in all of them")
+        computing = profile.computing(step.flops, step.conv, step.recurrent, step.grouped, step.pointwise)
+        moving = profile.moving(step.floats, step.conv_floats)
         starting = step.operators * profile.operator_s + step.convolutions * profile.convolution_s
         return steps * (computing + moving + (1 + POSITION * step.positions) * profile.overhead_s + starting)
 

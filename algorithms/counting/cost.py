@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Loss, Phase, matches
 from algorithms.counting.flops import counter
-from algorithms.counting.operators import kinds, watched
+from algorithms.counting.operators import recurrent_flops, watched
 from algorithms.counting.step_counts import StepCounts
 from algorithms.importance.batched import chunk_sums
 from algorithms.importance.gradients import alone
@@ -63,29 +63,45 @@ class FloatCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
 
     Eight bytes count as two floats.  An operation's scratch memory is not visible; operations during which `aside` is
     true are not counted.  Also counts the operations that move something, with convolutions separately; without those
-    `within` recurrent layers, whose cost per position replaces them (a fused layer is a single operator).
+    `within` recurrent layers, whose cost per position replaces them (a fused layer is a single operator).  `flops` is
+    read before and after each convolution: its FLOPs are counted separately, by kind.
     """
 
-    def __init__(self, aside: Callable[[], bool] = bool, within: Callable[[], bool] = bool) -> None:
+    def __init__(
+        self,
+        aside: Callable[[], bool] = bool,
+        within: Callable[[], bool] = bool,
+        flops: Callable[[], int] = int,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.floats = self.operators = self.convolutions = 0.0
-        self.aside, self.within = aside, within
+        self.conv = self.grouped = self.pointwise = self.conv_floats = 0.0
+        self.aside, self.within, self.flops = aside, within, flops
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        before, convolution = self.flops(), "convolution" in func.__name__
         result = func(*args, **(kwargs or {}))
         if _still(func):
             return result
+        grouped, pointwise = _kind(func, args, kwargs or {}) if convolution else (False, False)
+        product = pointwise and "backward" in func.__name__
+        if convolution and not product:
+            flops = self.flops() - before
+            self.conv += flops
+            self.grouped += grouped * flops
+            self.pointwise += pointwise * flops
         if not self.within():
-            convolution = "convolution" in func.__name__
             self.convolutions += convolution
             self.operators += not convolution
         if not self.aside():
             # A lookup reads the rows that it takes, not the whole table.
             read = (result, args[1]) if func is torch.ops.aten.embedding.default else (args, kwargs)
             moved = [leaf for leaf in tree_leaves((read, result)) if isinstance(leaf, Tensor)]
-            self.floats += sum(tensor.numel() * tensor.element_size() for tensor in moved) / 4
+            floats = sum(tensor.numel() * tensor.element_size() for tensor in moved) / 4
+            self.floats += floats
+            self.conv_floats += floats if convolution and not product else 0.0
         return result
 
 
@@ -95,6 +111,14 @@ def _still(func: Any) -> bool:
     return func.__name__.startswith(("_unsafe_view", "unsafe_split", "empty", "new_empty")) or any(
         alias is not None and not alias.is_write for alias in aliases
     )
+
+
+def _kind(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Returns whether a convolution, or its gradient, is grouped, and whether it is 1 x 1 and not grouped."""
+    names = [argument.name for argument in func._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    grouped = given["groups"] > 1
+    return grouped, not grouped and set(given["weight"].shape[2:]) == {1}
 
 
 class Meter:
@@ -145,14 +169,15 @@ class Meter:
         Its floats are weights, activations and their gradients, and the declared traffic; its operators are those in
         addition to the smallest network's.  Raises ValueError as `flops` does.
         """
-        steps, floats, conv, recurrent = max(1, self.steps(phase)), phase.traffic, 0.0, 0.0
+        steps, floats = max(1, self.steps(phase)), phase.traffic
+        parts = dict.fromkeys(("conv", "recurrent", "grouped", "pointwise"), 0.0)  # FLOPs, which grow with the examples
         if phase.per_parameter > 0:
             floats += phase.per_parameter * sum(parameter.numel() for parameter in self._chosen(phase.backward))
         grown = []
         for order, examples in self._passes(phase):
             whole = self._count(order, phase.batch, phase.backward)
-            conv += examples * whole.conv / phase.batch
-            recurrent += examples * whole.recurrent / phase.batch
+            for part in parts:
+                parts[part] += examples * getattr(whole, part) / phase.batch
             # The floats of the weights, and the operators, do not grow with the batch.
             twice = self._count(order, 2 * phase.batch, phase.backward)
             grown.append(whole.towards(twice, examples / steps / phase.batch - 1))
@@ -160,11 +185,11 @@ class Meter:
         return StepCounts(
             self.flops(phase) / steps,
             floats,
-            conv / steps,
-            recurrent / steps,
+            **{part: flops / steps for part, flops in parts.items()},
             positions=float(sum(each.positions for each in grown)),
             operators=max(0.0, sum(each.operators for each in grown) - BARE),
             convolutions=float(sum(each.convolutions for each in grown)),
+            conv_floats=float(sum(each.conv_floats for each in grown)),
         )
 
     def _passes(self, phase: Phase) -> list[tuple[str, float]]:
@@ -218,16 +243,27 @@ class Meter:
             single_values(self.model),
             watched(self.model, order) as seen,
             counter() as flops,
-            FloatCounter(*(partial(_inside, names, flops) for names in (seen.fused, seen.layers))) as moved,
+            FloatCounter(
+                partial(_inside, seen.fused, flops), partial(_inside, seen.layers, flops), flops.get_total_flops
+            ) as moved,
         ):
             x = torch.empty(batch, *self.input_shape, dtype=self.dtype)
             y = torch.empty(batch, *self.target_shape, dtype=torch.long)
             ran = RUNS[order](self.model, self.loss, x, y, chosen)
         if ran is False:  # the failed attempt is not charged
             return self._run("whole", batch, backward)
-        conv, recurrent = kinds(self.model, flops.get_flop_counts())
-        started = seen.positions, moved.operators, moved.convolutions
-        return StepCounts(float(flops.get_total_flops()), moved.floats + seen.floats, conv, recurrent, *started)
+        return StepCounts(
+            float(flops.get_total_flops()),
+            moved.floats + seen.floats,
+            moved.conv,
+            recurrent_flops(self.model, flops.get_flop_counts()),
+            seen.positions,
+            moved.operators,
+            moved.convolutions,
+            moved.grouped,
+            moved.pointwise,
+            moved.conv_floats,
+        )
 
     @shapes()
     @torch.no_grad()

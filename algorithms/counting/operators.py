@@ -40,8 +40,8 @@ class Sequences:
     positions: float = field(default=0.0)  # of the others: forward and backward together count 1, a forward alone 1/3
 
 
-def kinds(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -> tuple[float, float]:
-    """Returns the FLOPs in convolutions and in recurrent layers, from FlopCounterMode.get_flop_counts().
+def recurrent_flops(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -> float:
+    """Returns the FLOPs in recurrent layers, from FlopCounterMode.get_flop_counts().
 
     Torch's tracker attributes only a part of Hessian-vector products; the shares of that part are then used for all.
     """
@@ -49,7 +49,7 @@ def kinds(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -> tuple[fl
     products = sum(everything.values()) - _convolutions(everything)
     attributed = sum(root.values()) - _convolutions(root)
     inside = sum(sum(counts.get(name, {}).values()) for name in _recurrent(model))
-    return float(_convolutions(everything)), inside * (products / attributed) if attributed else 0.0
+    return inside * (products / attributed) if attributed else 0.0
 
 
 @contextmanager

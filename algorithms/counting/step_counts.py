@@ -11,11 +11,14 @@ class StepCounts:
 
     flops: float = 0.0
     floats: float = 0.0  # numbers of 4 bytes that it reads from memory or writes to it
-    conv: float = 0.0  # FLOPs in convolutions
+    conv: float = 0.0  # FLOPs in convolutions; the gradients of 1 x 1 ones are matrix products, so dense
     recurrent: float = 0.0  # FLOPs in recurrent layers; the others are dense
     positions: float = 0.0  # positions in recurrent layers that are computed one after another
     operators: float = 0.0  # started outside of recurrent layers, without convolutions
     convolutions: float = 0.0  # started convolutions
+    grouped: float = 0.0  # FLOPs in grouped convolutions, as depthwise ones: a part of `conv`
+    pointwise: float = 0.0  # FLOPs in 1 x 1 convolutions: a part of `conv`
+    conv_floats: float = 0.0  # numbers that convolutions read or write: a part of `floats`
 
     @property
     def dense(self) -> float:

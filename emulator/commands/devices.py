@@ -19,13 +19,13 @@ from emulator.wording.plan_text import columns, filled, grid, printed
 from scenarios.builders import boards
 from scenarios.text.faults import BadScenario, did_you_mean
 
-SPEEDS = ("speed_conv", "speed_dense", "speed_recurrent")
+SPEEDS = ("speed_conv", "speed_dense", "speed_recurrent", "speed_grouped", "speed_pointwise")
 POWERS = ("power_idle", "power_compute", "power_radio")
 # Two tables of the quantities in devices/profiles.csv: (heading, quantities).
 COMPUTING = (
     ("GFLOP/s", ("speed",)),
-    ("conv / dense / recurrent", SPEEDS),
-    ("GB/s", ("memory_bandwidth",)),
+    ("conv / dense / recurrent / grouped / 1 x 1", SPEEDS),
+    ("GB/s / of convolutions", ("memory_bandwidth", "bandwidth_conv")),
     ("ms a step", ("overhead",)),
     ("ms an operator / convolution", ("overhead_operator", "overhead_conv")),
     ("MB", ("memory",)),

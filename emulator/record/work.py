@@ -2,13 +2,15 @@
 
 work.jsonl, one object a line with sorted keys:
 
-    {work, pieces: [[phase, flops, steps, floats, conv, recurrent, positions, operators, convolutions], ...]}
+    {work, pieces: [[phase, flops, steps, floats, conv, recurrent, positions, operators, convolutions,
+                     grouped, pointwise, conv_floats], ...]}
                                                each kind once, numbered from 0
     {device, round, work, examples, held}      a device's work, from this round on until its next line
     {server: request|combine, round, work}     the server's work, likewise
 
 `flops` counts all steps together.  `floats` and the numbers after it count one step; `conv` and `recurrent` are its
-FLOPs in convolutions and in recurrent layers (devices/device.py).  `held` is the memory in bytes that the work needs
+FLOPs in convolutions and in recurrent layers, `grouped` and `pointwise` those in grouped and in 1 x 1 convolutions,
+`conv_floats` the numbers that convolutions move (devices/device.py).  `held` is the memory in bytes that the work needs
 at once; a device with less refuses.  Phases are listed in the order in which they are added up.
 """
 
@@ -178,7 +180,10 @@ def _piece(phase: Any, flops: Any, steps: Any, *numbers: Any) -> Piece:
     if 3 + len(numbers) != LENGTH:
         raise ValueError("a piece has other numbers")
     piece = Piece.of(_name(phase), _amount(flops), _count(steps), *map(_amount, numbers))
-    if piece.step.conv + piece.step.recurrent > piece.step.flops * (1 + 1e-9):
+    step, above = piece.step, 1 + 1e-9
+    if step.conv + step.recurrent > step.flops * above or step.grouped + step.pointwise > step.conv * above:
+        raise ValueError("parts are more than the whole")
+    if step.conv_floats > step.floats * above:
         raise ValueError("parts are more than the whole")
     return piece
 

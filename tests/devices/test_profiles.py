@@ -37,6 +37,28 @@ def test_each_class_of_operator_has_its_speed():
     assert Device("a", CLASSES).seconds(StepCounts(10e9, conv=4e9, recurrent=1e9), 1) == pytest.approx(5.75)
 
 
+def test_grouped_and_1_x_1_convolutions_have_speeds_of_their_own():
+    # of 10 GFLOP in convolutions at 2 GFLOP/s, 3 are grouped at 0.1 (30 s), 2 are 1 x 1 at 4 (0.5 s), 5 others (2.5 s)
+    own = replace(CLASSES, grouped_flops_per_s=1e8, pointwise_flops_per_s=4e9)
+    step = StepCounts(10e9, conv=10e9, grouped=3e9, pointwise=2e9)
+    assert Device("a", own).seconds(step, 1) == pytest.approx(30 + 0.5 + 2.5 + 0.5)
+    assert Device("a", CLASSES).seconds(step, 1) == Device("a", CLASSES).seconds(StepCounts(10e9, conv=10e9), 1)
+
+
+def test_what_convolutions_move_has_a_bandwidth_of_its_own():
+    own, step = replace(PLAIN, memory_bytes_per_s=4e9, conv_bytes_per_s=1e9), StepCounts(0, 3e9, conv_floats=1e9)
+    assert Device("a", own).seconds(step, 1) == pytest.approx(2 + 4 + 0.5)  # 8 GB at 4 GB/s, 4 at 1, an overhead
+    assert Device("a", replace(own, conv_bytes_per_s=None)).seconds(step, 1) == pytest.approx(3 + 0.5)
+
+
+@pytest.mark.parametrize(
+    "step", [StepCounts(9.0, conv=4.0, grouped=3.0, pointwise=2.0), StepCounts(9.0, 1.0, conv_floats=2.0)]
+)
+def test_a_part_is_no_more_than_the_whole(step):
+    with pytest.raises(ValueError, match="more in convolutions of a kind than in all"):
+        Device("a", PLAIN).seconds(step, 1)
+
+
 def test_a_class_without_a_speed_has_the_profiles():
     some = replace(PLAIN, recurrent_flops_per_s=5e8)
     assert Device("a", some).seconds(StepCounts(10e9, conv=4e9, recurrent=1e9), 1) == pytest.approx(9 + 2 + 0.5)

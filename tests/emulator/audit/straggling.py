@@ -36,7 +36,7 @@ SCENARIO: Body = {
 }
 HOST = {"world": "virtual", "versions": {}}
 DRAWN = AlgorithmFacts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
-STEP = [0.0] * 6
+STEP = [0.0] * 9
 WORK: list[Body] = [
     {"work": 0, "pieces": [["fit", 2000.0, 1, *STEP]]},
     *({"device": name, "round": 0, "work": 0, "examples": 1, "held": 1} for name in (A, B)),

@@ -37,7 +37,8 @@ Kind = tuple[str, str, Spoil]  # what it is called, the file, how it is spoiled
 RUN, OTHER = "fedcl-s1", "fedavg-s1"
 LINK = {"up_mbit_s": 0.2, "down_mbit_s": 0.4, "latency_ms": 30}
 NAPS = {"off": [[0.5, 0.8], [2.0, 2.3], [2.9, 3.0]]}
-PIECE = ["phase", "flops", "steps", "floats", "conv", "recurrent", "positions", "operators", "convolutions"]
+KINDS = ["conv", "recurrent", "positions", "operators", "convolutions", "grouped", "pointwise", "conv_floats"]
+PIECE = ["phase", "flops", "steps", "floats", *KINDS]
 SCENARIO: Json = {
     "model": "tests.runs.network:small",
     "network": {"model": "tcp"},
@@ -65,7 +66,7 @@ UNKNOWABLE = re.compile(
             rf"{RUN}/events.jsonl: compute.end: update changed",  # the digest of what a device sent
             rf"{RUN}/events.jsonl: (compute|down|up|on|off)\S* exchanged",  # in one instant things have no order
             rf"{RUN}/rounds.jsonl: row: ({MODELS}) (changed|renamed)",
-            rf"{RUN}/work.jsonl: pieces: pieces.(conv|recurrent|positions|operators|convolutions) changed",
+            rf"{RUN}/work.jsonl: pieces: pieces.({'|'.join(KINDS)}) changed",
             rf"{RUN}/work.jsonl: device: held changed",  # memory that the device has anyway
             rf"{RUN}/work.jsonl: (device|server) exchanged",  # two lines of one round
             r"host.json: (command|machine|real_seconds|overruns|folders|versions\.(?!fedlapse|numpy)).* changed",

@@ -60,7 +60,7 @@ def test_before_it_was_asked_a_device_had_nothing_to_do() -> None:
     assert (works.device("a", 3), works.device("b", 4), works.server("combine", 4)) == (None, None, ())
 
 
-REST = [0.0] * 5  # of a step, after its floats
+REST = [0.0] * 8  # conv, recurrent, positions, operators, convolutions, grouped, pointwise, conv_floats
 GOOD = {"work": 0, "pieces": [["train", 6.0, 3, 1.0, *REST]]}
 ASKED = {"device": "a", "round": 0, "work": 0, "examples": 1, "held": 1}
 
@@ -83,6 +83,8 @@ ASKED = {"device": "a", "round": 0, "work": 0, "examples": 1, "held": 1}
         {"work": 1, "pieces": [["train", 6.0, 3, 1.0, *REST, 0.0]]},
         {"work": 1, "pieces": [["train", 6.0, 3, 1.0, *REST[1:]]]},
         {"work": 1, "pieces": [["train", 6.0, 3, 1.0, 2.0, 1.0, *REST[2:]]]},  # parts of 3 FLOPs of a step that has 2
+        {"work": 1, "pieces": [["train", 6.0, 3, 1.0, 1.0, *REST[1:5], 1.0, 1.0, 0.0]]},  # 2 of 1 in convolutions
+        {"work": 1, "pieces": [["train", 6.0, 3, 1.0, *REST[:7], 2.0]]},  # 2 numbers of 1 that move
         {**ASKED, "work": 1},
         {**ASKED, "work": -1},
         {**ASKED, "round": -1},

@@ -1,0 +1,83 @@
+"""Fits a profile to the measured seconds of training steps of several networks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from algorithms.counting.step_counts import StepCounts
+from devices.device import Device, Profile
+
+Name = TypeVar("Name", bound=Hashable)
+Cell = tuple[StepCounts, float]  # a step, and its measured seconds
+LIKE = 1.0  # weight of "the rates are those of the profile that is like it, times one factor": that of one measurement
+FAR = 0.15  # of log(predicted / measured): errors beyond it weigh as their size, not its square
+RATES = (
+    "conv_flops_per_s",
+    "dense_flops_per_s",
+    "grouped_flops_per_s",
+    "pointwise_flops_per_s",
+    "memory_bytes_per_s",
+    "conv_bytes_per_s",
+)
+
+
+def fitted(cells: Sequence[Cell], like: Profile, weight: float = LIKE) -> Profile:
+    """Returns `like` with RATES for which log(predicted / measured) is least over all cells.
+
+    The rates are drawn to those of `like` times one common factor: a rate that no network depends on has that factor.
+    Overheads stay as they are.  Raises ValueError if there are no cells.
+    """
+    if not cells:
+        raise ValueError("no step was measured; a fit needs at least one")
+    begin = np.log([rate_of(like, rate) for rate in RATES])
+
+    def residuals(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+        profile, moved = with_rates(like, np.exp(logs)), logs - begin
+        errors = [np.log(predicted(step, profile) / seconds) for step, seconds in cells]
+        return np.array([*errors, *(np.sqrt(weight) * (moved - moved.mean()))])
+
+    first = begin + np.median([np.log(predicted(step, like) / seconds) for step, seconds in cells])
+    return with_rates(like, np.exp(least_squares(residuals, first, loss="soft_l1", f_scale=FAR).x))
+
+
+def left_out(
+    cells: Mapping[Hashable, Sequence[Cell]], like: Profile, weight: float = LIKE
+) -> dict[Hashable, list[float]]:
+    """Returns for each group of cells the seconds that a fit to all other groups predicts for them."""
+    found = {}
+    for name, own in cells.items():
+        others = [cell for other, those in cells.items() if other != name for cell in those]
+        profile = fitted(others, like, weight)
+        found[name] = [predicted(step, profile) for step, _ in own]
+    return found
+
+
+def predicted(step: StepCounts, profile: Profile) -> float:
+    """Returns the seconds of one step on a device with this profile."""
+    return Device("predicted", profile).seconds(step, 1)
+
+
+def rate_of(profile: Profile, rate: str) -> float:
+    """Returns one of RATES in SI units, by its default where the profile does not name it."""
+    defaults = {
+        "grouped_flops_per_s": "conv_flops_per_s",
+        "pointwise_flops_per_s": "conv_flops_per_s",
+        "conv_bytes_per_s": "memory_bytes_per_s",
+    }
+    value = getattr(profile, rate)
+    if value is not None:
+        return float(value)
+    return rate_of(profile, defaults[rate]) if rate in defaults else profile.flops_per_s
+
+
+def with_rates(profile: Profile, rates: Sequence[float] | NDArray[np.float64]) -> Profile:
+    """Returns the profile with these RATES; its one speed is for networks of which half is convolution, half dense."""
+    named: dict[str, Any] = dict(zip(RATES, map(float, rates), strict=True))
+    one = 2 / (1 / named["conv_flops_per_s"] + 1 / named["dense_flops_per_s"])
+    return replace(profile, flops_per_s=one, **named)
