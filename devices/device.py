@@ -26,7 +26,7 @@ POSITION = 0.6
 class Profile:
     """The performance of a kind of hardware in training, with the source of the numbers.
 
-    A class of operators whose speed is None has `flops_per_s`; grouped and 1 x 1 convolutions have that of convolutions.
+    A class of operators whose speed is None has `flops_per_s`; grouped and 1 x 1 ones have that of convolutions.
     Convolutions whose bandwidth is None have `memory_bytes_per_s`.  The defaults of all other optional fields disable
     their effect.  Raises ValueError for a rate or memory that is not positive, a negative overhead, and for values that
     Power, Throttle and jitter.factor reject.
