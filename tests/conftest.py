@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from emulator.__main__ import app
 from emulator.audit.audit import audit
 from emulator.compute.executors import Inline
+from emulator.compute.garbage import let_stay
 from emulator.compute.ready import be_ready
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
@@ -56,11 +57,13 @@ LONGEST = (
 
 @pytest.fixture(scope="session", autouse=True)
 def ready() -> None:
-    """What the workers of any test need is imported once, also if those of the first test need less.
+    """What the workers of any test need is imported once, also if those of the first test need less; and what all
+    tests have imported is not looked through for garbage again and again.
 
     Not for each mutant: mutmut would wait for the process that imports it."""
     if "MUTANT_UNDER_TEST" not in os.environ:
         be_ready()
+    let_stay()
 
 
 @pytest.fixture(autouse=True)
