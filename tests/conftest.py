@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from emulator.__main__ import app
 from emulator.audit.audit import audit
 from emulator.compute.executors import Inline
+from emulator.compute.garbage import let_stay
 from emulator.compute.ready import be_ready
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
@@ -36,30 +37,34 @@ settings.load_profile("steady")
 # xdist has an order of its own, the files with most tests first, unless it gets --no-loadscope-reorder.
 LONGEST = (
     "runs/test_tune.py",
-    "runs/test_study.py",
-    "emulator/commands/test_stopping.py",
-    "runs/test_ledger_run.py",
-    "emulator/commands/test_going_on.py",
-    "runs/test_encodings_run.py",
-    "api/test_api.py",
-    "runs/test_learning.py",
-    "runs/test_replay_train.py",
-    "emulator/commands/replay/test_stopping.py",
-    "runs/test_fuzz.py",
-    "runs/test_without_torch.py",
     "docs/test_readme.py",
-    "runs/test_sockets.py",
-    "runs/test_links_run.py",
+    "runs/test_study.py",
+    "runs/test_learning.py",
+    "emulator/commands/replay/test_stopping.py",
+    "emulator/commands/test_stopping.py",
+    "runs/test_fuzz.py",
     "docs/test_site.py",
+    "runs/test_same_chances.py",
+    "emulator/ledger/test_sharing.py",
+    "scenarios/test_papers.py",
+    "runs/test_encodings_run.py",
+    "runs/test_cli.py",
+    "runs/test_without_torch.py",
+    "runs/test_work.py",
+    "emulator/commands/test_full_disk.py",
+    "emulator/audit/test_corruptions.py",
+    "emulator/commands/test_going_on.py",
 )
 
 
 @pytest.fixture(scope="session", autouse=True)
 def ready() -> None:
-    """Imports once all modules that the workers of any test need, also if the first test needs fewer.  Not for each
-    mutant: mutmut would wait for the process that imports."""
+    """Imports once all modules that the workers of any test need, also if the first test needs fewer, and keeps the
+    garbage collector from looking through them again and again.  Not for each mutant: mutmut would wait for the process
+    that imports."""
     if "MUTANT_UNDER_TEST" not in os.environ:
         be_ready()
+    let_stay()
 
 
 @pytest.fixture(autouse=True)
@@ -186,8 +191,9 @@ class Done(NamedTuple):
 def fedlapse(request, monkeypatch, tmp_path):
     """The command line, in this process: a new one would import torch each time.
 
-    report.html is a word, unless the test has the mark `pages`.
+    report.html is a word, unless the test has the mark `pages`; and this computer's speed is measured in single jobs.
     """
+    monkeypatch.setattr("emulator.forecast.host.SECONDS", 0.0)
     if not request.node.get_closest_marker("pages"):
         monkeypatch.setattr("emulator.report.page.page", lambda results: "a page")
     monkeypatch.chdir(tmp_path)

@@ -406,9 +406,13 @@ def test_batch_normalisation_goes_through(kind: str, fallback: str) -> None:
 # ---- what it costs
 
 
+@cache
+def meter() -> Meter:
+    return Meter(network(), (1, 4, 4), cross_entropy)
+
+
 def flops(work: Work) -> float:
-    meter = Meter(network(), (1, 4, 4), cross_entropy)
-    return sum(meter.flops(phase) for phase in work)
+    return sum(meter().flops(phase) for phase in work)
 
 
 @pytest.mark.slow

@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from emulator.forecast import algorithm_costs
+from emulator.forecast.algorithm_costs import catalogue
+from scenarios.load import load
 from tests.all_of import all_of
 
 pytestmark = pytest.mark.slow
@@ -70,7 +73,19 @@ def test_a_bad_scenario_is_told_and_exit_code_2(fedlapse, tmp_path, command):
     assert "rounds.fraction" in done.stderr
 
 
-def test_algorithms_tells_payloads_work_and_state(told):
+@pytest.fixture(scope="module")
+def every():
+    """All algorithms and what they cost: seconds of work, for both ways in which they are told."""
+    return catalogue(load("quickstart"), "")
+
+
+@pytest.fixture
+def counted(every, monkeypatch):
+    """No algorithm is counted again."""
+    monkeypatch.setattr(algorithm_costs, "catalogue", lambda scenario, only: every)
+
+
+def test_algorithms_tells_payloads_work_and_state(told, counted):
     known = {one["name"]: one for one in json.loads(told("algorithms", "--format", "json"))}
     assert {"fedavg", "fedprox", "fedcl", "fedcurv"} <= known.keys()
     curv, cl = known["fedcurv"]["cost"], known["fedcl"]["cost"]
@@ -140,7 +155,7 @@ def test_lists_import_neither_torch_nor_altair(tmp_path, command):
     assert done.stdout.strip() == "set()", done.stderr
 
 
-def test_algorithms_says_the_same_to_people(told):
+def test_algorithms_says_the_same_to_people(told, counted):
     page = told("algorithms")
     assert "FedCurv (Shoham et al. 2019)" in page
     assert "interval: integer, default 1" in page

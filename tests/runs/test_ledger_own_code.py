@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scenarios.builders.reads import forget
 from tests.conftest import SMALL, digests, merged
 
 OWN = """
@@ -52,68 +53,66 @@ def data():
 
 
 class Project:
-    """A folder with own code, and commands in it, each in a process of its own."""
+    """A folder with own code, and commands in it, each of which finds nothing in this process of those before it."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
-        self.folder, self.workers, self.played = folder, workers, 0
+    def __init__(self, folder: Path, fedlapse: Any, patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.fedlapse, self.patch, self.played = folder, fedlapse, patch, 0
         changes = {"model": "own:Net", "seeds": [1], "evaluate": {"personalise_every": "never"}}
         (folder / "s.yaml").write_text(json.dumps(merged(SMALL, changes)))
         (folder / "own.py").write_text(OWN)
         for name in ("scale.txt", "range.txt", "late.json"):
             (folder / name).write_text("1")
 
-    def play(self, *words: str, scale: str = "1") -> tuple[dict[str, str], str]:
+    def play(self, *words: str, workers: int = 0, scale: str = "1") -> tuple[dict[str, str], str]:
         """The files that a run leaves, and what it says of the ledger."""
         self.played += 1
         out = self.folder / f"out-{self.played}"
-        path = os.pathsep.join([str(Path(__file__).parents[2]), "."])
-        own = {"OWN_SCALE": scale, "FEDLAPSE_LEDGER": str(self.folder / "ledger"), "PYTHONPATH": path}
-        command = [sys.executable, "-m", "emulator", "compare", "s.yaml", *words, "--out", out, "-q"]
-        done = subprocess.run(
-            [*map(str, command), "--workers", str(self.workers)],
-            cwd=self.folder,
-            env={**os.environ, **own},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        forget()
+        sys.modules.pop("own", None)
+        self.patch.setenv("OWN_SCALE", scale)
+        told = ("--ledger", self.folder / "ledger", "--out", out, "-q", "--workers", workers)
+        done = self.fedlapse("compare", "s.yaml", *words, *told)
+        assert done.returncode == 0, done.stderr
         said = [line for line in done.stdout.splitlines() if line.startswith("training:")]
         return digests(out / "fedavg-s1"), said[0] if said else ""
 
 
+@pytest.fixture
+def project(tmp_path: Path, fedlapse: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    yield Project(tmp_path, fedlapse, monkeypatch)
+    sys.modules.pop("own", None)
+
+
 @pytest.mark.slow
-def test_a_file_and_a_variable_that_a_model_reads_are_compared(tmp_path):
-    """In workers; the tests below play in the command's own process."""
-    project = Project(tmp_path, 2)
-    before, said = project.play()
+def test_a_file_and_a_variable_that_a_model_reads_are_compared(project):
+    """In workers; the tests below play in the process of the commands."""
+    before, said = project.play(workers=2)
     assert said.startswith("training: 0 of ")
-    (tmp_path / "scale.txt").write_text("0.01")
-    after, said = project.play()
+    (project.folder / "scale.txt").write_text("0.01")
+    after, said = project.play(workers=2)
     assert said.startswith("training: 0 of ")
-    assert project.play(scale="0.01")[1].startswith("training: 0 of ")
-    (tmp_path / "scale.txt").write_text("1")
-    again, said = project.play()
+    assert project.play(workers=2, scale="0.01")[1].startswith("training: 0 of ")
+    (project.folder / "scale.txt").write_text("1")
+    again, said = project.play(workers=2)
     assert again == before != after
     assert said == "training: 8 of 8 device-rounds from the ledger, 0 computed"
 
 
 @pytest.mark.slow
-def test_the_rounds_before_a_file_is_read_stay_known(tmp_path):
+def test_the_rounds_before_a_file_is_read_stay_known(project):
     """An algorithm reads a file in round 1, and FedAvg beside it reads nothing."""
-    project = Project(tmp_path, 0)
     words = ("model=digits-cnn", "algorithms=[fedavg, {'own:Late': {}, name: late}]")
     project.play(*words)
-    (tmp_path / "late.json").write_text("22")
+    (project.folder / "late.json").write_text("22")
     assert project.play(*words)[1].startswith("training: 12 of 16 device-rounds from the ledger, 4 computed")
 
 
 @pytest.mark.slow
-def test_a_file_that_a_data_set_reads_changes_the_data_and_with_them_the_results(tmp_path):
-    project = Project(tmp_path, 0)
+def test_a_file_that_a_data_set_reads_changes_the_data_and_with_them_the_results(project):
     words = ("data.set=own:data", "model=digits-cnn")
     before, _ = project.play(*words)
     again, said = project.play(*words)
     assert (again == before, " 0 computed" in said) == (True, True)
-    (tmp_path / "range.txt").write_text("2")
+    (project.folder / "range.txt").write_text("2")
     after, said = project.play(*words)
     assert (after != before, said.startswith("training: 0 of ")) == (True, True)

@@ -47,7 +47,7 @@ ABSENT = {"renewal": {"mean_on_s": 6, "mean_off_s": 3}}
 AWAY: dict[str, Any] = {
     **STEADY,
     "fleet": [{**group, "presence": ABSENT} for group in STEADY["fleet"]],
-    "rounds": {"max": 8, "fraction": 0.4, "ask": 5},
+    "rounds": {"max": 5, "fraction": 0.4, "ask": 5},
 }
 
 ENTRIES: dict[str, Any] = {

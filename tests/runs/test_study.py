@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -174,9 +172,8 @@ def test_what_was_killed_goes_on_to_the_same_tables(made: Path) -> None:
         command.until(lambda instant=instant: any(out.glob(instant)))
         command.killed()
     for file in WRITTEN:
-        kill = [sys.executable, "-c", KILLS_ITSELF, file, *map(str, words), "--out", str(out)]
-        done = subprocess.run(kill, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
+        code, text = Command(out, file, *words, program=KILLS_ITSELF).ended(300)
+        assert code == -signal.SIGKILL, text
     code, text = Command(out, *words).ended(300)
     assert code == 0, text
     for each in sorted((made / "out" / "tables").iterdir()):

@@ -114,7 +114,7 @@ def test_declared_flops_are_those_that_torch_counts(key: str, options: dict[str,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["mlp", "mnist-cnn"])
+@pytest.mark.parametrize("model", ["mlp", "fedcurv-cnn"])
 @pytest.mark.parametrize("key", sorted(plugins.kinds()))
 def test_and_on_other_models(key: str, model: str) -> None:
     """With the options that come first, after a round that tells devices what the first one cannot."""

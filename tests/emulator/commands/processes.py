@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
+from tests.emulator.commands.forked import Forked
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -22,13 +24,22 @@ def wait_for(what: Callable[[], bool], seconds: float = 300) -> None:
 
 
 class Command:
-    """`fedlapse WORDS... --out OUT` in a session of its own, with a temporary folder beside OUT."""
+    """`fedlapse WORDS... --out OUT` in a session of its own, with a temporary folder beside OUT.
 
-    def __init__(self, out: Path, *words: object, prefix: tuple[str, ...] = ()) -> None:
+    prefix: a program that starts it, as nohup does; program: Python that is run in its place.
+    """
+
+    def __init__(self, out: Path, *words: object, prefix: tuple[str, ...] = (), program: str | None = None) -> None:
         self.out, self.temporary = out, out.parent / "temporary"
         self.temporary.mkdir(exist_ok=True)
+        told = [*map(str, words), "--out", str(out)]
+        self.process: Forked | subprocess.Popen[str]
+        if hasattr(os, "pidfd_open") and not prefix:
+            self.process = Forked(told, ROOT, self.environment, program)
+            return
+        starts = ["-m", "emulator"] if program is None else ["-c", program]
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "emulator", *map(str, words), "--out", str(out)],
+            [*prefix, sys.executable, *starts, *told],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
