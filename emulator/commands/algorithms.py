@@ -21,20 +21,21 @@ from scenarios.builders import plugins
 from scenarios.load import BadScenario, shipped
 from scenarios.schema.scenario import Scenario
 
-NameOrScenario = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[NAME | MODULE:CLASS | SCENARIO] [PATH=VALUE]...",
-        help="An algorithm that is shown alone, or a scenario; then single values to change.",
-        show_default=False,
-    ),
-]
-
 if TYPE_CHECKING:
     from emulator.forecast.algorithm_costs import NamedAlgorithm, Option
 
 
-def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) -> None:
+def algorithms(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME | MODULE:CLASS | SCENARIO] [PATH=VALUE]...",
+            help="An algorithm that is shown alone, or a scenario; then single values to change.",
+            show_default=False,
+        ),
+    ] = None,
+    format: FormatOption = Format.text,
+) -> None:
     """Lists algorithms with their options, and what a round of each costs beside FedAvg.
 
     With a scenario: its algorithms, on its model and fleet. With the name of an algorithm, or MODULE:CLASS of one of

@@ -30,40 +30,34 @@ from scenarios.text.faults import did_you_mean
 MOST = 4096  # cells
 UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # of a map of which nothing is said
 
-Uplink = Annotated[
-    str | None,
-    typer.Option(metavar="RANGE", help=f"Rates of uplinks, such as {UPLINKS}, or one value."),
-]
-Latency = Annotated[
-    str | None,
-    typer.Option(metavar="RANGE", help=f"Latency one way, such as {LATENCIES}, or one value."),
-]
-Speed = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RANGE",
-        help="Speed of all devices and kinds of layers, such as 0.1..100GFLOP/s, or one value.",
-    ),
-]
-Points = Annotated[
-    int,
-    typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale."),
-]
-Symmetric = Annotated[
-    bool,
-    typer.Option("--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run."),
-]
-
 
 @dataclass(frozen=True)
 class Ranges:
     """The options of the grid over which runs are replayed."""
 
-    uplink: Uplink = None
-    latency: Latency = None
-    speed: Speed = None
-    points: Points = 7
-    symmetric: Symmetric = False
+    uplink: Annotated[
+        str | None,
+        typer.Option(metavar="RANGE", help=f"Rates of uplinks, such as {UPLINKS}, or one value."),
+    ] = None
+    latency: Annotated[
+        str | None,
+        typer.Option(metavar="RANGE", help=f"Latency one way, such as {LATENCIES}, or one value."),
+    ] = None
+    speed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RANGE",
+            help="Speed of all devices and kinds of layers, such as 0.1..100GFLOP/s, or one value.",
+        ),
+    ] = None
+    points: Annotated[
+        int,
+        typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale."),
+    ] = 7
+    symmetric: Annotated[
+        bool,
+        typer.Option("--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run."),
+    ] = False
 
     def axes(self) -> list[Axis]:
         """The grid's axes.  Raises ValueError for ranges that make no map."""

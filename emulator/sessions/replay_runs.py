@@ -26,78 +26,36 @@ from scenarios.text.dimensions import RATE, SECONDS
 
 REPLAYED = "replayed"  # what the only setting is called where nothing else names it
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `compare` or `run` wrote, or one run in it.")]
-Down = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
-]
-Up = Annotated[
-    list[str] | None, typer.Option(metavar="TRACE...", help="Uplinks likewise: one for all, or one for each downlink.")
-]
-From = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="FORMAT",
-        help="The format of the traces, such as `oboe`. Default: recognised from the content.",
-    ),
-]
-Anyway = Annotated[
-    bool,
-    typer.Option(
-        "--anyway",
-        help="Go on where a decision differs (who is asked, whose reply counts). From there on accuracies are assumed: "
-        "those recorded after equally many rounds with enough replies. What the record cannot tell stays not known.",
-    ),
-]
-Train = Annotated[
-    bool,
-    typer.Option(
-        "--train",
-        help="Go on where a decision differs, and train what the ledger lacks: each setting is a run of its own.",
-    ),
-]
-ServerRate = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RATE", help="Rate of the server's link in each direction, such as 100Mbit/s. Default: as in the run."
-    ),
-]
-Fleet = Annotated[
-    str | None,
-    typer.Option(metavar="SCENARIO", help="Take devices, links and server from another scenario."),
-]
-Only = Annotated[
-    list[str] | None,
-    typer.Option("--algorithm", "-a", help="Only the algorithm with this label. May be given several times."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core, if there is enough to do."),
-]
-
-
-UpRatio = Annotated[
-    float | None,
-    typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate."),
-]
-Symmetric = Annotated[bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.")]
-Latency = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms."),
-]
-
 
 @dataclass(frozen=True)
 class ReplayLinks:
     """The options of the links on which runs are replayed."""
 
-    down: Down = None
-    up: Up = None
-    up_ratio: UpRatio = None
-    symmetric: Symmetric = False
-    source: From = None
-    latency: Latency = None
+    down: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
+    ] = None
+    up: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TRACE...", help="Uplinks likewise: one for all, or one for each downlink."),
+    ] = None
+    up_ratio: Annotated[
+        float | None,
+        typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate."),
+    ] = None
+    symmetric: Annotated[bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.")] = False
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FORMAT",
+            help="The format of the traces, such as `oboe`. Default: recognised from the content.",
+        ),
+    ] = None
+    latency: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms."),
+    ] = None
 
     def rates(self, passed: list[str]) -> list[Condition]:
         """The links of all settings; what was passed over is added to `passed`."""
@@ -116,12 +74,40 @@ class ReplayLinks:
 class ReplayChoice:
     """The options of which runs are replayed, on which devices, and how far."""
 
-    run: Run
-    server_rate: ServerRate = None
-    fleet: Fleet = None
-    algorithm: Only = None
-    anyway: Anyway = False
-    train: Train = False
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A folder that `compare` or `run` wrote, or one run in it.")
+    ]
+    server_rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="Rate of the server's link in each direction, such as 100Mbit/s. Default: as in the run.",
+        ),
+    ] = None
+    fleet: Annotated[
+        str | None,
+        typer.Option(metavar="SCENARIO", help="Take devices, links and server from another scenario."),
+    ] = None
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option("--algorithm", "-a", help="Only the algorithm with this label. May be given several times."),
+    ] = None
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Go on where a decision differs (who is asked, whose reply counts). From there on accuracies are "
+            "assumed: those recorded after equally many rounds with enough replies. What the record cannot tell stays "
+            "not known.",
+        ),
+    ] = False
+    train: Annotated[
+        bool,
+        typer.Option(
+            "--train",
+            help="Go on where a decision differs, and train what the ledger lacks: each setting is a run of its own.",
+        ),
+    ] = False
 
     def batch(self, fleet: Scenario | None = None) -> Batch:
         """Reads the runs.  The algorithms of the scenario of --fleet do not matter, so they are not looked at.
@@ -140,7 +126,12 @@ class ReplayChoice:
 class Replaying(Playing):
     """The options of how runs are replayed."""
 
-    workers: Workers = None
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core, if there is enough to do."
+        ),
+    ] = None
 
     def player(self, batch: Batch) -> Play:
         """Returns what plays the runs of a batch.  Raises ValueError for an option that has no effect."""

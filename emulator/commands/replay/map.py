@@ -29,12 +29,6 @@ DOUBTS: dict[str, Callable[[MapCell], bool]] = {
     "accuracies are assumed": lambda cell: cell.assumed,
 }
 
-Goal = Annotated[
-    str | None,
-    typer.Option(
-        help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest that was reached, else all rounds.",
-    ),
-]
 Out = Annotated[
     Path | None,
     typer.Option(help="Folder for map.html, map.png and map.json. Default: RUN."),
@@ -44,7 +38,12 @@ Out = Annotated[
 def map_(
     *,
     ranges: Ranges,
-    target: Goal = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest that was reached, else all rounds.",
+        ),
+    ] = None,
     recorded: ReplayChoice,
     out: Out = None,
     replaying: Replaying,

@@ -27,21 +27,20 @@ from scenarios.text.faults import placed
 if TYPE_CHECKING:
     from emulator.sessions.studying import Studied, StudyCost
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how much is trained, and how long that takes here.")]
-Exploratory = Annotated[
-    bool,
-    typer.Option(
-        "--exploratory",
-        help="Go on with records of another protocol, such as with other targets. The report then says so.",
-    ),
-]
-
 
 def study(
     *,
     what: What = None,
-    exploratory: Exploratory = False,
-    dry_run: DryRun = False,
+    exploratory: Annotated[
+        bool,
+        typer.Option(
+            "--exploratory",
+            help="Go on with records of another protocol, such as with other targets. The report then says so.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how much is trained, and how long that takes here.")
+    ] = False,
     small: SmallOption = False,
     out: Out = None,
     force: Force = False,

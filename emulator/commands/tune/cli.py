@@ -26,16 +26,16 @@ from scenarios.text.faults import placed
 if TYPE_CHECKING:
     from emulator.sessions.tuning import SearchCost, Tuned
 
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Say how much would be trained, what of it is known, and how long it takes here."),
-]
-
 
 def tune(
     *,
     what: What = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Say how much would be trained, what of it is known, and how long it takes here."
+        ),
+    ] = False,
     rounds: RoundsOption = None,
     small: SmallOption = False,
     out: Out = None,
