@@ -191,8 +191,7 @@ class Studying:
         """The best validation accuracy that the tuned baseline comes to under the seeds of the search, their mean."""
         first = self.scenario.algorithms[0]
         entry = applied(first, founds[first.name].best()) if first.name in founds else first
-        assert self.scenario.tune
-        seeds, rounds, evaluate = self.scenario.tune.seeds, self._until(None), untested(self.scenario)
+        seeds, rounds, evaluate = self.tuning.tune.seeds, self._until(None), untested(self.scenario)
         scenario = self._made(seeds=seeds, algorithms=(entry,), rounds=rounds, evaluate=evaluate)
         runs = self.trials.play(scenario, out, "the tuned baseline, for the targets")[first.name]
         tops = [max(row["validation"] or 0.0 for row in rows) for rows in runs.values()]

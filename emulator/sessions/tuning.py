@@ -43,6 +43,7 @@ from emulator.tuning.together import (
     steps_of,
     target_of,
     trial,
+    tune_of,
     untested,
 )
 from scenarios.schema.scenario import Scenario
@@ -89,8 +90,8 @@ class Tuning:
         self.steps = 0
         self.began = time.monotonic()
         self.done, self.due = 0, _due(scenario)  # configurations x rounds
-        assert scenario.tune
-        self.links: Mapping[str, Condition] = {name: condition(name, of) for name, of in scenario.tune.links.items()}
+        self.tune = tune_of(scenario)
+        self.links: Mapping[str, Condition] = {name: condition(name, of) for name, of in self.tune.links.items()}
 
     def into(self, out: Path | None = None, force: bool = False) -> Tuned:
         """Plays the searches, and leaves what they found in OUT.  Raises Unfinished if they were stopped."""
@@ -131,14 +132,12 @@ class Tuning:
     @property
     def _each(self) -> int:
         """Device-rounds of one configuration in one round: seeds x devices asked."""
-        assert self.scenario.tune
-        return len(self.scenario.tune.seeds) * (self.scenario.rounds.ask or self.scenario.needed)
+        return len(self.tune.seeds) * (self.scenario.rounds.ask or self.scenario.needed)
 
     def _base(self) -> Scenario:
         """The scenario as it is, with the seeds of the search."""
-        assert self.scenario.tune
         rounds = self.scenario.rounds.model_copy(update={"targets": (), "stop_at": None})
-        return remade(self.scenario, seeds=self.scenario.tune.seeds, rounds=rounds, evaluate=untested(self.scenario))
+        return remade(self.scenario, seeds=self.tune.seeds, rounds=rounds, evaluate=untested(self.scenario))
 
     def _known(self) -> tuple[int, bool]:
         """Device-rounds that the ledger has, up to the first step of which it does not have all; whether it has all."""
@@ -147,9 +146,8 @@ class Tuning:
         def play(asks: Asks, folder: Path) -> dict[str, dict[Configuration, Trial]]:
             nonlocal found
             made: dict[str, dict[Configuration, Trial]] = {}
-            assert self.scenario.tune
             for rounds, some in by_rounds(asks):
-                scenario = step(self.scenario, self.scenario.tune, some, self.names)
+                scenario = step(self.scenario, some, self.names)
                 runs, known = self.trials.known(scenario)
                 found += known
                 if runs is None:
@@ -212,9 +210,8 @@ class Tuning:
         return found
 
     def _sitting(self, asks: Asks, rounds: int, out: Path) -> dict[str, dict[Configuration, Trial]]:
-        assert self.scenario.tune
         self.steps += 1
-        scenario = step(self.scenario, self.scenario.tune, asks, self.names)
+        scenario = step(self.scenario, asks, self.names)
         where = out / f"{self.steps:02}-{rounds}-rounds"
         out.mkdir(parents=True, exist_ok=True)
         note(out.parent, {f"{out.name}/{where.name}": "results"})
@@ -269,16 +266,14 @@ def under(scenario: Scenario, protocol: str) -> Scenario:
 
 def _epochs(scenario: Scenario) -> float:
     """The mean of the epochs that the grid names, over the scenario's own."""
-    assert scenario.tune
-    said = [float(value) for value in scenario.tune.grid.get("training.epochs", ())]
+    said = [float(value) for value in tune_of(scenario).grid.get("training.epochs", ())]
     return sum(said) / len(said) / scenario.training.epochs if said else 1.0
 
 
 def _due(scenario: Scenario) -> int:
     """Configurations x rounds of all searches, as sittings play them anew: about half of all, and what is replayed."""
-    assert scenario.tune
-    rounds = steps_of(scenario)
-    tried = sum(scenario.tune.budget if space.dimensions else 1 for space in spaces(scenario).values())
+    rounds, budget = steps_of(scenario), tune_of(scenario).budget
+    tried = sum(budget if space.dimensions else 1 for space in spaces(scenario).values())
     left, total = float(tried), 0.0
     for count in rounds:
         total += left * count
