@@ -137,7 +137,12 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
         if not NAMES.fits(prose := said.pop(key, ABSENT)):
             yield f"summary: {key} is {prose!r}; it must be {NAMES.words}"
     results = results_of(out, scenario)
-    failures = _failures(out, results.runs)
+    failures: dict[str, list[str]] = {}
+    for label, seeds in results.runs.items():
+        for seed in seeds:
+            sealed = read_seal(out / Run(label, seed).name)
+            if sealed and sealed.failure:
+                failures.setdefault(label, []).append(sealed.failure)
     links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
     made = {key: value for key, value in ended(results, failures, links).items() if key not in SAID}
     due = json.loads(json.dumps(made))
@@ -146,17 +151,6 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
         yield f"summary: {change.key} is {change.a!r}, but the records say {change.b!r}"
     if len(wrong) > SHOWN:
         yield f"summary: {len(wrong) - SHOWN} more values are not those of the records"
-
-
-def _failures(out: Path, runs: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
-    """The reasons for which runs ended early, by label, from their seals."""
-    failures: dict[str, list[str]] = {}
-    for label, seeds in runs.items():
-        for seed in seeds:
-            sealed = read_seal(out / Run(label, seed).name)
-            if sealed and sealed.failure:
-                failures.setdefault(label, []).append(sealed.failure)
-    return failures
 
 
 def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Caveats:

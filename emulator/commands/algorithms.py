@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
@@ -45,7 +45,10 @@ def algorithms(
         words = _words(what or [])
         name = words[0] if words and words[0] in plugins.kinds() else ""
         if words and not name:
-            _refuse_misspelt(words[0], plugins.kinds())
+            word = words[0]
+            near = get_close_matches(word, plugins.kinds(), n=1)
+            if near and not Path(word).exists() and word not in shipped():
+                raise BadScenario(f"there is no algorithm or scenario {word!r}; did you mean {near[0]}?")
         own = bool(words) and not name and "=" not in words[0]
         scenario = scenario_of(words[1:] if name else words)
         code = list_algorithms(scenario, format, own=own, only=name)
@@ -58,13 +61,6 @@ def _words(what: list[str]) -> list[str]:
     if ":" not in first or "=" in first or Path(first).exists():
         return what
     return [QUICKSTART, f'algorithms=["{first}"]', *what[1:]]
-
-
-def _refuse_misspelt(word: str, kinds: Collection[str]) -> None:
-    """Raises BadScenario for what is no file, and nearly the name of an algorithm."""
-    near = get_close_matches(word, kinds, n=1)
-    if near and not Path(word).exists() and word not in shipped():
-        raise BadScenario(f"there is no algorithm or scenario {word!r}; did you mean {near[0]}?")
 
 
 def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:

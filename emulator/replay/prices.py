@@ -47,17 +47,14 @@ class Prices:
         if said is not None:
             return said
         if (name, round) not in self.borrowed:
-            self.borrowed[name, round] = self._like(name, written)
+            phases = _usual(part.duty.phases for part in written.parts.values() if part.duty)
+            own = (part.duty for part in self._nearest(name, written.number) if part.duty)
+            nearest = next((duty for duty in own if phases in (None, duty.phases)), None)
+            found = nearest or self._of_another(name, written)
+            if found:
+                self.assumed.add(("work", name, written.number))
+            self.borrowed[name, round] = found
         return self.borrowed[name, round]
-
-    def _like(self, name: str, written: RoundScript) -> Duty | None:
-        """The device's duty in the nearest round with these phases, else that of the device most like it in size."""
-        phases = _usual(part.duty.phases for part in written.parts.values() if part.duty)
-        own = (part.duty for part in self._nearest(name, written.number) if part.duty)
-        found = next((duty for duty in own if phases in (None, duty.phases)), None) or self._of_another(name, written)
-        if found:
-            self.assumed.add(("work", name, written.number))
-        return found
 
     def _of_another(self, name: str, written: RoundScript) -> Duty | None:
         held = self.script.examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -104,7 +104,8 @@ def draw(
     axes = ranges.axes()
     batch = recorded.batch(fleet)
     goal, place, rate, symmetric = _target(batch, target), out or recorded.run, recorded.server_rate, ranges.symmetric
-    grid = _points(axes, rate, symmetric)
+    base = Condition("map", server_rate=None if rate is None else RATE.value(rate))
+    grid = list(conditions(axes, base, symmetric))
     play = replaying.player(batch)
     played = play([Order(run, condition) for _, condition in grid for run in range(len(batch.scripts))])
     cells, fallen = list(_cells(batch, grid, played, goal)), _fallen_back(batch, goal, target)
@@ -112,7 +113,11 @@ def draw(
     if cells:
         notes = [*batch.notes, *fallen, *_notes(batch, symmetric, rate), *_open(cells, len(grid))]
         files = _drawn(batch, cells, axes, goal, notes)
-        _write(place, files)
+        with uninterrupted():
+            place.mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                replace_file(place / name, content)
+            renew(place, files)
         text = str(files["map.json"])
     return Drawn(batch, cells, len(grid), goal, fallen, place, text, played)
 
@@ -143,11 +148,6 @@ def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:
 
 def called(batch: Batch, target: str) -> str:
     return f"the end of {batch.every}" if target == ALL else target
-
-
-def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> list[Point]:
-    base = Condition("map", server_rate=None if server_rate is None else RATE.value(server_rate))
-    return list(conditions(axes, base, symmetric))
 
 
 def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[MapCell]:
@@ -204,11 +204,3 @@ def _drawn(
     }
     page = winners.page(shown, f"Made by fedlapse map from {batch.scenario.name}.")
     return {"map.html": page, "map.png": winners.png(shown), "map.json": json.dumps(said, indent=1) + "\n"}
-
-
-def _write(out: Path, drawn: Mapping[str, str | bytes]) -> None:
-    with uninterrupted():
-        out.mkdir(parents=True, exist_ok=True)
-        for name, content in drawn.items():
-            replace_file(out / name, content)
-        renew(out, drawn)

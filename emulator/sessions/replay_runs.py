@@ -180,7 +180,12 @@ def replay(
     passed: list[str] = []
     rates = links.rates(passed)
     batch = recorded.batch(fleet)
-    conditions = _conditions(rates, links.latency, recorded.server_rate, _called(batch))
+    otherwise = _called(batch)
+    seconds = None if links.latency is None else SECONDS.value(links.latency)
+    rate = None if recorded.server_rate is None else RATE.value(recorded.server_rate)
+    other = "" if otherwise == REPLAYED else f"{otherwise}, "
+    named = [replace(each, name=f"{other}{each.name}") for each in rates] or [Condition(otherwise)]
+    conditions = [replace(each, name=name, latency=seconds, server_rate=rate) for name, each in _distinct(named)]
     play = replaying.player(batch)
     if out is not None:
         refuse_runs(out, batch.home)
@@ -200,17 +205,6 @@ def _called(batch: Batch) -> str:
     """What a setting without links of its own is called: as the scenario of the other fleet."""
     other = batch.source.fleet
     return REPLAYED if other is None or other.name == batch.scenario.name else other.name
-
-
-def _conditions(
-    rates: Sequence[Condition], latency: str | None, server_rate: str | None, otherwise: str
-) -> list[Condition]:
-    """The settings; one, which has the name `otherwise`, if no links are named."""
-    seconds = None if latency is None else SECONDS.value(latency)
-    rate = None if server_rate is None else RATE.value(server_rate)
-    other = "" if otherwise == REPLAYED else f"{otherwise}, "
-    named = [replace(each, name=f"{other}{each.name}") for each in rates] or [Condition(otherwise)]
-    return [replace(each, name=name, latency=seconds, server_rate=rate) for name, each in _distinct(named)]
 
 
 def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:

@@ -175,7 +175,10 @@ class Studying:
         best = self._best(out / "baseline", founds)
         goals = targets(self.protocol, best)
         variants = self._variants(founds)
-        entries = self._entries(variants)
+        entries = []
+        for entry in self.scenario.algorithms:
+            each = variants.get(entry.name)
+            entries += [applied(entry, options, name) for name, options in each.items()] if each else [entry]
         rows = self._reporting(out / "reporting", entries, goals, variants)
         runs = {name: self._observed(of, goals[-1]) for name, of in rows.items()}
         return self._answer(out, founds, best, goals, variants, runs)
@@ -214,14 +217,6 @@ class Studying:
             found[label] = {label: own, **away}
         baseline = founds.get(self.scenario.algorithms[0].name)
         return found | {null: {null: training(baseline.best())} for null in self.protocol.nulls if baseline}
-
-    def _entries(self, variants: Variants) -> list[Entry]:
-        """Returns the algorithms that are played with the reported seeds."""
-        found = []
-        for entry in self.scenario.algorithms:
-            each = variants.get(entry.name)
-            found += [applied(entry, options, name) for name, options in each.items()] if each else [entry]
-        return found
 
     def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target], variants: Variants) -> Rows:
         """Plays all algorithms with the reported seeds, until the last target is reached."""

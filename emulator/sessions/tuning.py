@@ -97,7 +97,17 @@ class Tuning:
         """Plays the searches, and leaves what they found in OUT.  Raises Unfinished if they were stopped."""
         out = folder(out, f"{self.scenario.name}-tune")
         with alone(out):
-            self._claim(out, force)
+            mine = out / "asked.json"
+            said = self.scenario.model_dump_json(indent=1) + "\n"
+            held = [path.name for path in out.iterdir() if not path.name.endswith(".partial")]
+            if held and not mine.is_file():
+                raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
+            if held and mine.read_text(encoding="utf-8") != said:
+                if not force:
+                    raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
+                replaced(out, "search", {})
+            replace_file(mine, said)
+            note(out, {})
             try:
                 founds = self.run(out)
             except Unfinished as end:
@@ -187,20 +197,6 @@ class Tuning:
         replace_file(out / "tune.html", page(self.scenario, founds))
         replace_file(out / DONE, json.dumps(found, indent=1) + "\n")
         return found
-
-    def _claim(self, out: Path, force: bool) -> None:
-        """Raises BadScenario if the folder holds something else than trials of this scenario."""
-        mine = out / "asked.json"
-        said = self.scenario.model_dump_json(indent=1) + "\n"
-        held = [path.name for path in out.iterdir() if not path.name.endswith(".partial")]
-        if held and not mine.is_file():
-            raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
-        if held and mine.read_text(encoding="utf-8") != said:
-            if not force:
-                raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
-            replaced(out, "search", {})
-        replace_file(mine, said)
-        note(out, {})
 
     def _play(self, asks: Asks, out: Path) -> dict[str, dict[Configuration, Trial]]:
         """One step of all searches: those that ask for equally many rounds in one sitting."""

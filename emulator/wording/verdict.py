@@ -12,7 +12,6 @@ from math import isfinite
 
 from emulator.record.targets import Target
 from emulator.results.comparison import Comparison, Ranking, observed, rankings
-from emulator.results.observed import Runs as Seen
 from emulator.results.resampling import figure
 from emulator.results.summary import FEW, Rows
 from emulator.results.times import Values
@@ -44,7 +43,11 @@ def verdict(runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], p
         return Verdict(["The scenario has no target, so there is no time to compare; rounds.targets sets one."])
     ranked = rankings(seen, targets)
     if not ranked:
-        return _nobody(seen, min(targets, key=lambda target: (target.value, target.hold)))
+        target = min(targets, key=lambda target: (target.value, target.hold))
+        total = sum(len(of) for of in seen.values())
+        first = f"No run reached {target.name} (0 of {counted(total, 'run')})."
+        lines = [first, *unreached.sentences(seen, target)]
+        return Verdict(lines, unreached.paces(seen, target), list(of_nobody(seen, target)))
     hardest = ranked[0]
     waiting = [label for label in runs if label not in seen]
     notes = [*_horizon(hardest), *_easier(ranked), *([f"No round of {joined(waiting)} was played."] if waiting else [])]
@@ -130,11 +133,3 @@ def _easier(ranked: Sequence[Ranking]) -> Iterator[str]:
             said = [f"{slower.label} takes {over(slower)} as long as {each.best.label}" for slower in more]
             yield f"At {each.target.name}, taken by itself, {joined(said)}."
         shown.update(slower.label for slower in more)
-
-
-def _nobody(seen: Seen, target: Target) -> Verdict:
-    """Said of the easiest target: those above it were missed too."""
-    total = sum(len(of) for of in seen.values())
-    first = f"No run reached {target.name} (0 of {counted(total, 'run')})."
-    lines = [first, *unreached.sentences(seen, target)]
-    return Verdict(lines, unreached.paces(seen, target), list(of_nobody(seen, target)))

@@ -81,9 +81,17 @@ def _text(found: Drawn) -> Iterator[str]:
     yield from (f"  {why}" for why in found.fallen)
     for label in batch.labels:
         yield _wins(label, [each for each in cells if each.first == label])
-    yield from _without_winner(cells)
-    yield from _two_alone(batch.labels, cells)
-    yield from _unknown(cells)
+    for what, holds in DOUBTS.items():
+        if number := sum(map(holds, cells)):
+            why = ": the first two are less than 1 % apart, or not distinguishable" if what == "tie" else ""
+            yield f"  {what} in {number}{why}"
+    if len(batch.labels) > 2 and any(each.tie for each in cells):
+        yield f"  two alone: -a NAME -a NAME, such as -a {batch.labels[-2]} -a {batch.labels[-1]}"
+    reasons = Counter(each.why for each in cells if each.why)
+    for reason, count in reasons.most_common(REASONS):
+        yield f"    in {count}: {reason}"
+    if len(reasons) > REASONS:
+        yield f"    and {counted(len(reasons) - REASONS, 'other reason')} in map.json"
     yield from _assumed(cells, batch.source)
     yield f"map: {found.out / 'map.html'}"
 
@@ -93,30 +101,6 @@ def _wins(label: str, won: Sequence[MapCell]) -> str:
     ratios = [each.ratio for each in won if each.ratio is not None]
     most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
     return f"  {label} in {len(won)}{most}"
-
-
-def _without_winner(cells: Sequence[MapCell]) -> Iterator[str]:
-    """In how many cells nobody is clearly first, or not for sure."""
-    for what, holds in DOUBTS.items():
-        if number := sum(map(holds, cells)):
-            why = ": the first two are less than 1 % apart, or not distinguishable" if what == "tie" else ""
-            yield f"  {what} in {number}{why}"
-
-
-def _two_alone(labels: Sequence[str], cells: Sequence[MapCell]) -> Iterator[str]:
-    """Where a third is as fast as the first, it may hide which of two is first."""
-    if len(labels) > 2 and any(each.tie for each in cells):
-        yield f"  two alone: -a NAME -a NAME, such as -a {labels[-2]} -a {labels[-1]}"
-
-
-def _unknown(cells: Sequence[MapCell]) -> Iterator[str]:
-    """Why cells are not known, or not exact, the most frequent reasons first."""
-
-    reasons = Counter(each.why for each in cells if each.why)
-    for why, number in reasons.most_common(REASONS):
-        yield f"    in {number}: {why}"
-    if len(reasons) > REASONS:
-        yield f"    and {counted(len(reasons) - REASONS, 'other reason')} in map.json"
 
 
 def _assumed(cells: Sequence[MapCell], source: Source) -> Iterator[str]:
