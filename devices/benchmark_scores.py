@@ -1,6 +1,7 @@
 """Speeds of phones from published AI-Benchmark scores.
 
-Files are read where the user has them: FLASH's tables (repository PKU-Chengxu/FLASH, Yang et al. 2021) are not ours.
+Files are read from the user's disk: FLASH's tables (repository PKU-Chengxu/FLASH, Yang et al. 2021) are not part of
+fedlapse.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-# AI-Benchmark's CPU-F score of phones whose training FLASH measured, and the effective FLOP/s of their profiles.
-# FLASH calls the slowest "Nexus 6" where it is measured, and takes the score of "Google Nexus S" for it, whose CPU is
-# far slower; the Nexus 6 has no score, and Motorola's X Play is the nearest in years.
+# AI-Benchmark's CPU-F score of the phones that FLASH measured in training, and the effective FLOP/s of their profiles.
+# FLASH measured its slowest phone as "Nexus 6", but uses the score of "Google Nexus S" for it, whose CPU is far slower.
+# The Nexus 6 has no score; Motorola's X Play is the closest phone by year.
 ANCHORS: dict[str, tuple[float, str]] = {
     "nexus-6": (482.0, "assumed: the Motorola Moto X Play's score"),
     "redmi-note-7": (1426.0, "Xiaomi Redmi Note 7"),
@@ -26,8 +27,8 @@ ANCHORS: dict[str, tuple[float, str]] = {
 def scores(path: Path, column: str = "CPU_F_AI_Score") -> dict[str, float]:
     """Returns phone -> score, from `raw_ai_benchmark_list.json` (its `column`) or `benchmark2score.json`.
 
-    A phone that is listed several times has its last score.  The second file's are those with an NPU, which does not
-    train: prefer the first.  Raises ValueError for a file that is neither, or a score that is not a positive number.
+    A phone listed several times has its last score.  The second file holds scores of NPUs, which do not train: prefer
+    the first.  Raises ValueError for a file that is neither, or a score that is not a positive number.
     """
     table = _json(path)
     if isinstance(table, list) and all(isinstance(row, dict) and {"Model", column} <= row.keys() for row in table):

@@ -17,8 +17,8 @@ from devices.thermal import Throttle
 SPEEDS = ("conv_flops_per_s", "dense_flops_per_s", "recurrent_flops_per_s")
 RADIO_SLEEPS = 10.0  # s of idleness (docs/design/devices.md §3)
 UNKNOWN, NEVER = Power(), Throttle()
-# Of a step's overhead, what a position of a recurrent layer costs that takes one after another: there is no batch to
-# fetch and no optimiser.  Measured: char-gru-small, 80 positions; benchmarks/compute.py, 2026-11-21.
+# A position of a recurrent layer that computes them in sequence, in units of a step's overhead: it fetches no batch and
+# runs no optimiser. Measured: char-gru-small, 80 positions; benchmarks/compute.py, 2026-11-21.
 POSITION = 0.6
 
 
@@ -26,22 +26,22 @@ POSITION = 0.6
 class Profile:
     """The performance of a kind of hardware in training, with the source of the numbers.
 
-    A speed of a class of operators that is None equals `flops_per_s`.  The defaults of the rest disable each effect.
-    Raises ValueError for a rate or memory that is not positive, a negative overhead, and what Power, Throttle
-    and jitter.factor refuse.
+    A class of operators whose speed is None has `flops_per_s`.  The defaults of all other optional fields disable their
+    effect.  Raises ValueError for a rate or memory that is not positive, a negative overhead, and for values that
+    Power, Throttle and jitter.factor reject.
     """
 
     name: str
     flops_per_s: float  # effective, in training: not the peak of a data sheet
     memory_bytes_per_s: float
-    overhead_s: float  # fixed, of every training step: all of the step of a network of next to nothing
+    overhead_s: float  # fixed, of every training step: the whole step of a tiny network
     memory_bytes: int
-    source: str  # "assumed" stands beside every number that nobody measured
+    source: str  # "assumed" for every number that was not measured
     conv_flops_per_s: float | None = None  # of convolutions
     dense_flops_per_s: float | None = None  # of other matrix products
     recurrent_flops_per_s: float | None = None  # of matrix products in recurrent layers
-    operator_s: float = 0.0  # of each operator that a step starts beyond those of that network, convolutions apart
-    convolution_s: float = 0.0  # of each convolution that it starts
+    operator_s: float = 0.0  # for each operator that a step starts in addition to that network's, except convolutions
+    convolution_s: float = 0.0  # for each convolution that a step starts
     power: Power = UNKNOWN
     wakeup_s: float = 0.0  # before the radio sends, after it was idle for RADIO_SLEEPS
     throttle: Throttle = NEVER
@@ -63,7 +63,7 @@ class Profile:
         """Returns the seconds of `flops` FLOPs, of which `conv` are in convolutions and `recurrent` in recurrent
         layers."""
         speeds = [getattr(self, what) for what in SPEEDS]
-        if speeds == [None] * len(SPEEDS):  # one speed: whatever the classes sum to in floats
+        if speeds == [None] * len(SPEEDS):  # with one speed, whatever the classes sum to in floats
             return flops / self.flops_per_s
         parts = (conv, max(0.0, flops - conv - recurrent), recurrent)
         return sum(part / (speed or self.flops_per_s) for part, speed in zip(parts, speeds, strict=True))
@@ -130,9 +130,9 @@ class Device:
         """Returns the time of `steps` training steps, in seconds.
 
         A step's operations run one after another, some bound by computing (matrix products) and some by memory
-        (optimiser, penalties), so the two add up, plus the profile's overhead. The greater of the two, as in a roofline
-        model, would let a penalty of the size of the model cost nothing wherever computing takes longer; measured steps
-        contradict that (benchmarks/compute.py). Raises ValueError for a count that is negative or not finite.
+        (optimiser, penalties), so the two times add up, plus the profile's overhead.  The greater of the two, as in a
+        roofline model, would make a penalty of the size of the model free wherever computing takes longer; measured
+        steps contradict that (benchmarks/compute.py).  Raises ValueError for a count that is negative or not finite.
         """
         for what, value in {"steps": steps, **{what: getattr(step, what) for what in COUNTS}}.items():
             if not 0 <= value < math.inf:

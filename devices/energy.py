@@ -24,8 +24,8 @@ class Power:
                 raise ValueError(f"{what} power is {value} W; it must be 0 or more, and finite")
 
     def joules(self, idle: float, compute: float, radio: float) -> float:
-        """Returns the energy in joules of the seconds in each state; computing comes before radio, and radio before
-        idle.
+        """Returns the energy in joules of the seconds in each state.  A second in two states counts as computing before
+        radio, and as radio before idle.
 
         Raises ValueError for seconds that are negative or not finite.
         """

@@ -1,7 +1,7 @@
-"""Generated presence: seeded, endless, and generated only as far as it is asked for.
+"""Generated presence: seeded, endless, and generated on demand.
 
-A generator remembers the instants at which it changes, 8 bytes each, up to the latest time it was asked about; they are
-drawn in order from its seed, so that no question changes an answer. Only the seed is sent to a worker.
+A generator remembers its changes, 8 bytes each, up to the latest time that was asked for.  They are drawn in order from
+its seed, so that no question changes an answer.  Only the seed is sent to a worker.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ DAY, HOUR = 86_400.0, 3600.0
 MOST = 200_000  # changes that one generator draws: months of sessions of a minute; half a second of real time
 
 
-class Undrawn(ValueError):  # noqa: N818 - said to a user
+class Undrawn(ValueError):  # noqa: N818 - shown to a user
     """The error for a time beyond the first MOST changes."""
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """Base of the generators, which answers questions about an endless series of changes. `_first` and `_changes` make
-    it."""
+    """Base of the generators: answers questions about an endless series of changes, which `_first` and `_changes`
+    generate."""
 
     seed: int
     _state: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def always(self) -> bool:
-        """False: it goes offline again and again."""
+        """False: the device goes offline again and again."""
         return False
 
     def on(self, t: float) -> bool:
@@ -68,7 +68,7 @@ class Sessions:
         return bool(self._state["first"]) == (changes % 2 == 0)
 
     def _passed(self, t: float) -> int:
-        """Returns the number of changes until `t`; the change after these is known then."""
+        """Returns the number of changes until `t`; the next change is then known, too."""
         if not 0 <= t < math.inf:
             raise ValueError(f"t is {t}; it must be a time in seconds since the run began")
         changes = self._known()
@@ -105,12 +105,11 @@ class Sessions:
 
 @dataclass(frozen=True)
 class RenewalSessions(Sessions):
-    """Sessions online and offline that follow each other, each lognormal: means in seconds, and coefficients of
-    variation.
+    """Alternating sessions online and offline, with lognormal lengths: means in seconds, and coefficients of variation.
 
-    The run begins at a random instant of an old process: online with the share of the time that it is, in a session
-    that is met in proportion to its length.  Raises ValueError for a mean that is not positive or a negative cv.
-    Source: docs/design/devices.md §4; the beginning: Cox 1962, RenewalSessions Theory, §5.4.
+    The run begins at a random instant of a stationary process: online with the probability of its share of time, in a
+    session drawn in proportion to its length.  Raises ValueError for a mean that is not positive or a negative cv.
+    Source: docs/design/devices.md §4; the beginning: Cox 1962, Renewal Theory, §5.4.
     """
 
     mean_on: float
@@ -136,7 +135,7 @@ class RenewalSessions(Sessions):
     def _changes(self, rng: np.random.Generator, on: bool) -> Iterator[float]:
         laws = {True: parameters(self.mean_on, self.cv_on), False: parameters(self.mean_off, self.cv_off)}
         mu, sigma = laws[on]
-        # What a random instant finds: the length counts once more, and any part of it is left.
+        # The session at a random instant: weighted by its length, with a uniform part of it left.
         t = rng.random() * float(rng.lognormal(mu + sigma * sigma, sigma))
         while True:
             yield t
@@ -155,11 +154,11 @@ NIGHT = (  # comings and goings per hour, assumed
 class DiurnalSessions(Sessions):
     """Sessions that begin and end with rates that depend on the hour of the local day.
 
-    `arrive` and `leave` are expected changes per hour of one who is off, and on, line: 24 each.  `local` is the
-    hour, with its fraction, of the device's day at which the run begins.  Within an hour the rate is constant, so
-    waits are exact: a change comes when the rate has summed to an exponential draw.  The run begins as an old process
-    finds itself at that hour.  Raises ValueError for rates that are negative, or that never change anything.
-    Source: docs/design/devices.md §4 (charging and on wifi at night).
+    `arrive` and `leave` are expected changes per hour of a device that is offline, and online: 24 each.  `local` is the
+    hour, with its fraction, of the device's day at which the run begins.  Within an hour the rate is constant, so waits
+    are exact: a change comes when the integrated rate reaches an exponential draw.  The run begins in the stationary
+    state of that hour.  Raises ValueError for rates that are negative, or that never change anything.  Source:
+    docs/design/devices.md §4 (charging and on wifi at night).
     """
 
     arrive: tuple[float, ...]
@@ -175,9 +174,9 @@ class DiurnalSessions(Sessions):
             raise ValueError(f"local is {self.local}; it must be an hour of the day")
 
     def share(self, hour: float) -> float:
-        """Returns the probability that the device is online at this hour of its day, in an old process.
+        """Returns the stationary probability that the device is online at this hour of its day.
 
-        p' = arrive (1 - p) - leave p over a day is p -> a p + b; the result is the p that a day leaves as it is.
+        p' = arrive (1 - p) - leave p over a day is p -> a p + b; the result is the fixed point p of that line.
         """
         a, b = _day(self.arrive, self.leave, hour % 24)
         return a * _at_midnight(self.arrive, self.leave) + b
@@ -188,7 +187,7 @@ class DiurnalSessions(Sessions):
         comings = 0.0
         for hour, (coming, going) in enumerate(zip(self.arrive, self.leave, strict=True)):
             if both := coming + going:
-                level = coming / both  # where p goes, as a line of exponentials (see share)
+                level = coming / both  # the limit of p, which approaches it exponentially (see share)
                 comings += coming * (1 - level + (self.share(hour) - level) * math.expm1(-both) / both)
         return 2 * comings / DAY
 
@@ -212,13 +211,13 @@ def night(seed: int, local: float = 0.0) -> DiurnalSessions:
 
 
 def _reached(sums: list[float], clock: float, more: float) -> float:
-    """Returns the time at which the rates have summed to `more` since `clock`; both in seconds after the first
+    """Returns the time at which the integrated rate since `clock` reaches `more`; both in seconds after the first
     midnight."""
     days, hours = divmod(clock / HOUR, 24)
     hour = min(int(hours), 23)
     total = sums[hour] + (hours - hour) * (sums[hour + 1] - sums[hour]) + more
     whole, rest = divmod(total, sums[-1])
-    # The first hour at whose end the sum is reached; hours of rate 0 are passed over.
+    # The first hour at whose end the sum is reached; hours of rate 0 are skipped.
     after = min(bisect_right(sums, rest), 24)
     rate = sums[after] - sums[after - 1]
     part = (rest - sums[after - 1]) / rate if rate else 1.0
@@ -233,7 +232,7 @@ def _at_midnight(arrive: tuple[float, ...], leave: tuple[float, ...]) -> float:
 
 
 def _day(arrive: Sequence[float], leave: Sequence[float], hours: float) -> tuple[float, float]:
-    """Returns a and b of the line p -> a p + b that leads from midnight to `hours` later."""
+    """Returns a and b of the line p -> a p + b from midnight to `hours` later."""
     a, b = 1.0, 0.0
     for start, (coming, going) in enumerate(zip(arrive, leave, strict=True)):
         length, both = min(1.0, max(0.0, hours - start)), coming + going

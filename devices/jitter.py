@@ -13,11 +13,12 @@ SIGMAS = 7.0
 def factor(cv: float, steps: float, rng: np.random.Generator) -> float:
     """Returns the time of a phase of `steps` batches over its mean; one draw, with mean 1.
 
-    A batch's factor is lognormal with mean 1 and coefficient of variation `cv`. The mean of `steps` independent ones
-    has mean 1 and cv / sqrt(steps); its distribution has no closed form and is taken to be the lognormal with these two
-    moments (Fenton 1960). Exact for one step; for more, the first two moments are, and so a phase in two pieces varies
-    as in one. At cv 0.18, the worst seen, the sum of two has skewness 0.386, and 0.384 here. Raises ValueError for a
-    negative or infinite cv, or less than no steps. Source: docs/design/devices.md §2 (cv 0.02-0.06).
+    A batch's factor is lognormal with mean 1 and coefficient of variation `cv`.  The mean of `steps` independent
+    factors has mean 1 and cv / sqrt(steps); its distribution has no closed form and is approximated by the lognormal
+    with these two moments (Fenton 1960).  This is exact for one step; for more steps the first two moments are exact,
+    so a phase in two pieces varies as in one.  At cv 0.18, the largest measured, the sum of two has skewness 0.386, and
+    0.384 here.  Raises ValueError for a negative or infinite cv, and for fewer than 0 steps.  Source:
+    docs/design/devices.md §2 (cv 0.02-0.06).
     """
     drawn = _distribution(cv, steps)
     return float(rng.lognormal(*drawn)) if drawn else 1.0
@@ -34,8 +35,8 @@ def _distribution(cv: float, steps: float) -> tuple[float, float] | None:
 
 
 def least(cv: float) -> float:
-    """Returns a lower bound of the factor, below which one phase in 10^12 falls: SIGMAS below the mean of a single
-    batch."""
+    """Returns a practical lower bound of the factor: one phase in 10^12 falls below it, SIGMAS below the mean of a
+    single batch."""
     mu, sigma = parameters(1.0, cv)
     return math.exp(mu - SIGMAS * sigma)
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Interval = tuple[float, float]
-SESSIONS = 2000  # of which a share is found
-HOPS = 10_000  # sessions that AllOf looks at before it answers "never"
-SHORTEST, LATEST = 1e-3, 1e11  # s: within them, a float tells every change of a recording from the next
+SESSIONS = 2000  # sessions over which a share is computed
+HOPS = 10_000  # sessions that AllOf examines before it answers "never"
+SHORTEST, LATEST = 1e-3, 1e11  # s: within them, a float separates neighbouring changes of a recording
 
 
 class Availability(Protocol):
-    """Questions about when a device is online; the answers never depend on earlier questions.
+    """The times at which a device is online; answers never depend on earlier questions.
 
-    Times are seconds since the run began. ValueError for a time that is not a number.
+    Times are seconds since the run began.  All methods raise ValueError for a time that is not a number.
     """
 
     @property
@@ -49,10 +49,10 @@ def share_online(presence: Availability, until: float) -> float:
 
 @dataclass(frozen=True)
 class StatedPresence:
-    """A device is online except in the `off` intervals [t0, t1), in seconds since the run began.
+    """Online except in the `off` intervals [t0, t1), in seconds since the run began.
 
-    They may be given in any order; those that touch or overlap are merged, and t1 may be infinite.  Asking
-    never changes the answer.  Raises ValueError unless 0 <= t0 < t1 in each.  Source: docs/design/devices.md §4.
+    Intervals may be given in any order; touching or overlapping ones are merged, and t1 may be infinite.  Raises
+    ValueError unless 0 <= t0 < t1 in each.  Source: docs/design/devices.md §4.
     """
 
     off: tuple[Interval, ...] = ()
@@ -81,7 +81,7 @@ class StatedPresence:
         return self.off[following][0] if following < len(self.off) else math.inf
 
     def _around(self, t: float) -> Interval | None:
-        """Returns the off interval that contains `t`; one that ends at inf contains inf too."""
+        """Returns the off interval that contains `t`; an infinite one contains inf, too."""
         if math.isnan(t):
             raise ValueError("t is nan; it must be a time in seconds")
         last = bisect_right(self.off, t, key=_start) - 1
@@ -92,11 +92,11 @@ class StatedPresence:
 
 @dataclass(frozen=True)
 class RecordedPresence:
-    """A recording of `period` seconds that repeats: online in its intervals [t0, t1), else off.
+    """A recording of `period` seconds that repeats: online in its intervals [t0, t1), otherwise off.
 
-    The run begins `offset` seconds into it.  FedScale's behaviour traces are read so: at t, what was recorded at
-    t mod finish_time (docs/design/network.md §4).  Intervals that overlap, or lie less than SHORTEST apart, are merged.
-    Raises ValueError unless 0 <= t0 < t1 <= period in each, and t1 - t0 is SHORTEST at least.
+    The run begins `offset` seconds into it.  FedScale reads its behaviour traces in the same way: the state at t is the
+    one recorded at t mod finish_time (docs/design/network.md §4).  Intervals that overlap, or are less than SHORTEST
+    apart, are merged.  Raises ValueError unless 0 <= t0 < t1 <= period in each, and t1 - t0 is at least SHORTEST.
     """
 
     intervals: tuple[Interval, ...]
@@ -140,7 +140,7 @@ class RecordedPresence:
             return t
         phase = self._phase(t)
         [(_, end)] = self._before(phase)
-        if end == self.period and self.intervals[0][0] == 0:  # it goes on where the recording begins again
+        if end == self.period and self.intervals[0][0] == 0:  # continues where the recording begins again
             end += self.intervals[0][1]
         return self._settled(t + (end - phase), False)
 
@@ -150,7 +150,7 @@ class RecordedPresence:
         return (t + self.offset) % self.period
 
     def _before(self, phase: float) -> tuple[Interval, ...]:
-        """Returns the last interval that begins by then, if any."""
+        """Returns the last interval that begins at or before `phase`; () if there is none."""
         last = bisect_right(self.intervals, phase, key=_start)
         return self.intervals[max(0, last - 1) : last]
 
@@ -163,9 +163,9 @@ class RecordedPresence:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Online while all `parts` are, as a phone that must be charging, idle and on an unmetered link.
+    """Online while all `parts` are, such as a phone that must be charging, idle and on an unmetered link.
 
-    Where no common second is found within HOPS sessions, the answer is never.
+    If no common second is found within HOPS sessions, the answer is never.
     """
 
     parts: tuple[Availability, ...]

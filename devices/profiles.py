@@ -20,10 +20,10 @@ class Quantity:
     field: str  # of devices.device.Profile; `power.idle` is the field `idle` of its field `power`
     unit: str  # in a profiles file and in a scenario
     scale: float  # one such unit in SI units, which Profile has
-    text: str  # what it is, for editors
+    text: str  # description, for editors
     example: float
     optional: bool = True  # a profile may leave it out
-    positive: bool = False  # it cannot be 0
+    positive: bool = False  # must not be 0
     most: float = 1e6
 
     @property
@@ -157,7 +157,7 @@ def read_table(lines: Iterable[str]) -> Table:
     missing though it is not optional.
     """
     table: Table = {}
-    blank = ("" if line.startswith("#") else line for line in lines)  # which the reader skips, and counts
+    blank = ("" if line.startswith("#") else line for line in lines)  # the reader skips blank lines, but counts them
     reader = csv.DictReader(blank, strict=True)
     try:
         for row in reader:
@@ -171,7 +171,7 @@ def read_table(lines: Iterable[str]) -> Table:
 
 
 def _check_whole(table: Table) -> None:
-    """Raises ValueError for a profile without one of the quantities that each must have."""
+    """Raises ValueError for a profile without a required quantity."""
     needed = [quantity.name for quantity in QUANTITIES if not quantity.optional]
     for name, said in table.items():
         if missing := sorted(set(needed) - said.keys()):

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 
-TINY = 1e-6  # least share of a class in a device before fitting: less than one example of a million
+TINY = 1e-6  # smallest share of a class in a device before fitting: less than one example of a million
 SWEEPS = 100_000  # of the fitting; ordinary splits take 10 to 2,000
-TENTH = 10  # of a natural owner's examples one in so many is a test example
+TENTH = 10  # of a natural owner's examples, one in TENTH is a test example
 SMALLEST_PROXY = 64  # examples: fewer make an estimate of importance too noisy to be useful
 
 
@@ -124,21 +124,21 @@ def classes(
 
 
 def _places(available: NDArray[np.int64], most: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Returns the number of devices that hold each class, `total` together: one at least, `most` at most, else in
-    proportion."""
+    """Returns the number of devices that hold each class, in proportion to its examples: `total` in all, from 1 to
+    `most` each."""
     places = np.ones_like(available)
-    for _ in range(total - len(places)):  # each to whom a place brings the most examples (D'Hondt)
+    for _ in range(total - len(places)):  # a place goes to the class with the most examples per place (D'Hondt)
         due = np.where(places < most, available / (places + 1), 0)
         places[due.argmax()] += 1
     return places
 
 
 def _placed(places: NDArray[np.int64], devices: int, each: int, rng: Generator) -> NDArray[np.bool_]:
-    """Returns true for each class that a device holds (devices, classes): `each` a device, `places` of each class,
+    """Returns (devices, classes), true for each class that a device holds: `each` a device, `places` of each class,
     drawn at random."""
     held, left = np.zeros((devices, len(places)), bool), places.copy()
     for done, number in enumerate(rng.permutation(devices)):
-        must = np.flatnonzero(left == devices - done)  # every device that is left needs them
+        must = np.flatnonzero(left == devices - done)  # every remaining device needs them
         free = np.flatnonzero((left > 0) & (left < devices - done))
         more = each - len(must)
         drawn = rng.choice(free, more, replace=False, p=left[free] / left[free].sum()) if more else free[:0]
@@ -149,7 +149,7 @@ def _placed(places: NDArray[np.int64], devices: int, each: int, rng: Generator) 
 
 
 def _homogeneous(labels: NDArray[np.integer], order: Indices, pieces: int) -> NDArray[np.int64]:
-    """Returns at least `pieces` blocks (blocks, size) of one label each, as large as can be."""
+    """Returns at least `pieces` blocks (blocks, size) of one label each, as large as possible."""
     counts = np.unique(labels, return_counts=True)[1]
     size = min(len(labels) // pieces, counts.max())
     while (counts // size).sum() < pieces:  # ends: single examples are always enough
@@ -210,10 +210,10 @@ def owned(owner: NDArray[np.integer], chosen: NDArray[np.integer]) -> list[Indic
 
 
 def tenths(owner: NDArray[np.integer]) -> tuple[Indices, Indices]:
-    """Returns each owner's examples split 9:1 into training and test examples, the same for every user.
+    """Returns each owner's examples split 9:1 into training and test examples, in the same way for every user.
 
-    In the order of the data every tenth of an owner is a test example, and of 2 to 9 the last; an only one is
-    kept to train on.  Source: docs/design/algorithms.md §12.
+    In the order of the data, every tenth example of an owner is a test example, and the last one of 2 to 9 examples; a
+    single example is for training.  Source: docs/design/algorithms.md §12.
     """
     order = np.argsort(owner, kind="stable")
     _, starts, counts = np.unique(owner[order], return_index=True, return_counts=True)
@@ -226,13 +226,13 @@ def tenths(owner: NDArray[np.integer]) -> tuple[Indices, Indices]:
 def population(
     owner: NDArray[np.integer], chosen: NDArray[np.integer], overlap: float, count: int, rng: Generator
 ) -> Indices:
-    """Returns the `count` owners whose examples the server knows: round(overlap * count) of the `chosen`, and
-    others.
+    """Returns the `count` owners whose examples the server knows: round(overlap * count) of the `chosen`, and others;
+    sorted.
 
     `chosen` are the owners of the devices; the others are drawn at random from all other owners with examples.  The
-    server's set is then `among(owner, population, size, rng)`, and the test set follows it: all of
-    `owned(owner_test, population)`.  Sorted.  Raises ValueError if there are too few of either.
-    Source: Yao et al. 2019 (FedMeta), section 4.4 and Fig. 5; docs/design/algorithms.md §12.
+    server's set is then `among(owner, population, size, rng)`, and the test set is `owned(owner_test, population)`.
+    Raises ValueError if there are too few of either.  Source: Yao et al. 2019 (FedMeta), section 4.4 and Fig. 5;
+    docs/design/algorithms.md §12.
     """
     if not 0 <= overlap <= 1:
         raise ValueError(f"the overlap is {overlap}; it must lie in 0 to 1")
@@ -248,7 +248,7 @@ def population(
 
 
 def among(owner: NDArray[np.integer], owners: NDArray[np.integer], size: int, rng: Generator) -> Indices:
-    """Returns `size` examples drawn at random from all those of `owners`. Raises ValueError if they have fewer."""
+    """Returns `size` random examples of `owners`.  Raises ValueError if they have fewer."""
     theirs = np.flatnonzero(np.isin(owner, owners))
     if not 1 <= size <= len(theirs):
         raise ValueError(f"{size} examples of {len(owners)} owners who have {len(theirs)}; it must be 1 to as many")
@@ -264,11 +264,11 @@ def _shard_size(labels: NDArray[np.integer], devices: int) -> int:
 
 
 def _sizes(mean: int, devices: int, sigma: float | None, rng: Generator) -> NDArray[np.int64]:
-    """Returns the number of examples of each device, `mean * devices` together; without `sigma` all equal, and nothing
-    is drawn.
+    """Returns the number of examples of each device, `mean * devices` in all; without `sigma` all are equal, and
+    nothing is drawn.
 
-    Else they are in proportion to draws from a lognormal distribution, whose logarithms have the standard deviation
-    `sigma`: whole by largest remainders, and 1 at least.
+    With `sigma` they are in proportion to draws from a lognormal distribution whose logarithms have this standard
+    deviation: rounded by largest remainders, and at least 1.
     """
     if sigma is None:
         return np.full(devices, mean, np.int64)
@@ -315,7 +315,7 @@ def _rounded(fitted: NDArray[np.float64], rows: NDArray[np.int64], available: ND
             counts[k, c] += 1
             short[k] -= 1
             room[c] -= 1
-    for k in np.flatnonzero(short).tolist():  # the classes it was due ran out: the next it likes best
+    for k in np.flatnonzero(short).tolist():  # the classes due to this device ran out: take its next best
         for c in np.argsort(-fitted[k], kind="stable").tolist():
             more = min(short[k], room[c])
             counts[k, c] += more
@@ -334,9 +334,9 @@ def _dealt(pools: list[Indices], counts: NDArray[np.int64]) -> list[Indices]:
 
 
 def proxy(n: int, fraction: float, rng: Generator) -> Indices:
-    """Returns the server's own examples: round(fraction * n) of `n`, but at least 64; they may lie in shards too.
+    """Returns the server's own examples: round(fraction * n) of `n`, but at least 64; shards may hold them, too.
 
-    Raises ValueError if there are not as many.
+    Raises ValueError if there are fewer.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"the proxy fraction is {fraction}; it must lie in 0 to 1")

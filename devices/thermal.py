@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-DONE = 1e-14  # relative: where Newton's steps end
+DONE = 1e-14  # relative error at which Newton's method stops
 
 
 class Heat(NamedTuple):
@@ -21,10 +21,10 @@ COLD = Heat()
 
 @dataclass(frozen=True)
 class Throttle:
-    """A first-order node: under load, heat goes to 1, and idle to 0, with time constant `heating` in seconds.
+    """A first-order node: heat approaches 1 under load, and 0 when idle, with time constant `heating` in seconds.
 
-    The speed falls with heat in a line, from full at 0 to `sustained` of it at 1.  Sustained 1 throttles nothing.
-    Raises ValueError unless 0 < sustained <= 1 and heating > 0.  Source: docs/design/devices.md §2.
+    The speed falls linearly with heat, from full at 0 to `sustained` of it at 1.  With sustained 1 there is no
+    throttling.  Raises ValueError unless 0 < sustained <= 1 and heating > 0.  Source: docs/design/devices.md §2.
     """
 
     sustained: float = 1.0  # of the full speed; phones 0.5-0.7
@@ -53,14 +53,13 @@ class Throttle:
         """Returns the work done in `seconds` of load that start at `heat`, in seconds at full speed."""
         if self._never():
             return seconds
-        beyond = (1 - self.sustained) * (1 - heat.level) * self.heating  # done beyond the sustained speed, without end
+        beyond = (1 - self.sustained) * (1 - heat.level) * self.heating  # work beyond the sustained speed, in the limit
         return self.sustained * seconds - beyond * math.expm1(-seconds / self.heating)
 
     def load(self, heat: Heat, start: float, work: float) -> tuple[float, Heat]:
-        """Returns the seconds that `work`, in seconds at full speed, takes from `start` on, and the state when it is
-        done.
+        """Returns the seconds that `work`, in seconds at full speed, takes from `start` on, and the state at its end.
 
-        Until `start` the device idled.  Raises ValueError for work that is negative or not finite.
+        The device idles until `start`.  Raises ValueError for work that is negative or not finite.
         """
         warm = self.rested(heat, start)
         seconds = self.seconds(warm, work)
@@ -69,7 +68,7 @@ class Throttle:
     def seconds(self, heat: Heat, work: float) -> float:
         """Returns the seconds that `work` takes from `heat` on: the time at which `done` equals `work`.
 
-        That is concave and increases, so Newton's steps from the left never overshoot.  Raises ValueError as `load`.
+        `done` is concave and increasing, so Newton's steps from the left never overshoot.  Raises ValueError as `load`.
         """
         if not 0 <= work < math.inf:
             raise ValueError(f"work is {work}; it must be 0 s or more, and finite")

@@ -14,7 +14,7 @@ from network.foreign_files import Table, bad, being_read, content, figure, shown
 NEEDS = ("charging", "locked", "wifi")
 LONGEST = 1e10  # s
 DAY = 86400.0
-EVENTS = {  # what each says about (charging, locked, wifi, running); None: nothing
+EVENTS = {  # the state that each event changes (charging, locked, wifi, running); None: no change
     "battery_charged_on": ("charging", True),
     "battery_charged_off": ("charging", False),
     "screen_lock": ("locked", True),
@@ -29,8 +29,8 @@ EVENTS = {  # what each says about (charging, locked, wifi, running); None: noth
 
 @dataclass(frozen=True)
 class Log:
-    """The times at which one phone may work: the intervals [begin, end) of a period, both in s; the log repeats for
-    ever."""
+    """The times at which one phone may work: the intervals [begin, end) of a period, both in s; the log repeats
+    forever."""
 
     name: str
     on: tuple[Interval, ...]
@@ -42,7 +42,7 @@ class Log:
 
 
 def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
-    """Returns the phones of a file of either format, which its first entry shows; `needs` applies to FLASH's alone.
+    """Returns the phones in a file of either format, which its first entry shows; `needs` applies to FLASH's alone.
 
     Raises BadFile.
     """
@@ -59,7 +59,7 @@ def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
 
 
 def _emptied(name: str, logs: Table) -> Iterator[tuple[str, object]]:
-    """Yields the entries, each removed as it comes: a large file's entries and what is made of them take much
+    """Yields the entries, removing each from the table: a large file's entries and the logs made of them take much
     memory."""
     for done, key in enumerate(list(logs)):
         tell(name, done / (done + len(logs)))
@@ -93,9 +93,9 @@ def _behaviour(name: str, client: str, entry: object) -> Log:
 def _states(name: str, phone: str, entry: object, needs: Collection[str]) -> Log:
     """Returns one phone of FLASH's state_traces: {messages: lines of `Y-m-d H:M:S<tab>event`, ...}.
 
-    It is eligible while all that `needs` names is known of it, by default that it is locked, charging and on Wi-Fi (and
-    that it is not off in any case); before the first and after the last event nothing is known.  Seconds count from
-    midnight of the log's first day, and the period is whole days, so that the hour of the day stays what it was.
+    It is eligible while everything in `needs` is known to hold, by default locked, charging and on Wi-Fi, and while it
+    is not off; before the first and after the last event nothing is known.  Seconds count from midnight of the log's
+    first day, and the period is whole days, so that the hour of the day is preserved.
     """
     messages = entry.get("messages") if isinstance(entry, dict) else None
     if not isinstance(messages, str):

@@ -1,4 +1,4 @@
-"""The command line.  It only joins the commands."""
+"""The command line, which assembles the commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from emulator.messages.scratch import clear
 from emulator.sessions.in_process import allow_many_files
 from emulator.terminal.stopping import ending, hear_no_more, listen
 
-COMMANDS = {  # where each is, and its first sentence
+COMMANDS = {  # the place of each command, and its first sentence
     "new": (
         "emulator.commands.new:new",
         "Writes a scenario with comments that runs at once: change the fleet to yours.",
@@ -100,7 +100,7 @@ COMMANDS = {  # where each is, and its first sentence
         "Looks at the ledger, which remembers every training, so that none is done twice.",
     ),
 }
-READERS = ("report", "export", "audit", "diff")  # a folder of others' results must not bring code of its own
+READERS = ("report", "export", "audit", "diff")  # foreign results must not run code from their folder
 
 
 def _say_version(wanted: bool) -> None:

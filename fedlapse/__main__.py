@@ -1,4 +1,4 @@
-"""`python -m fedlapse` is the command."""
+"""Makes `python -m fedlapse` the command."""
 
 from emulator.__main__ import main
 

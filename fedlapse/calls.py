@@ -1,4 +1,4 @@
-"""The commands as functions, in the process that calls them."""
+"""The commands as functions, in the caller's process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Given: TypeAlias = str | Path | Mapping[str, Any] | Scenario
 Folder: TypeAlias = str | Path
-SIGNALLED = 128  # exit codes above it: a signal has ended the command
+SIGNALLED = 128  # higher exit codes mean that a signal ended the command
 
 
 @overload
@@ -79,9 +79,9 @@ def compare(
 ) -> Loaded | Framed:
     """Plays a scenario as `fedlapse compare` does, and loads the results; progress goes to stderr.
 
-    `scenario` is a file, a name that comes with fedlapse, a mapping, or a Scenario; `changes` are PATH=VALUE;
-    `frames` is as in `load`; all else are options of the command, as `workers=2, force=True, track=["csv:logs"]`.
-    Raises Error; and KeyboardInterrupt if it is interrupted, once its files are whole: every run ends its round.
+    `scenario`: a file, a name that comes with fedlapse, a mapping, or a Scenario; `changes`: PATH=VALUE; `frames`: as
+    in `load`; all others are options of the command, such as `workers=2, force=True, track=["csv:logs"]`.  Raises
+    Error, and KeyboardInterrupt if it is interrupted, after every run has completed its round and its files.
     """
     if frames is not None:
         installed(frames)  # before hours of training
@@ -114,7 +114,7 @@ def run(
     track: str | Sequence[str] = (),
     **options: Any,
 ) -> Loaded:
-    """Plays one algorithm of a scenario, by its label, as `fedlapse run` does; else as `compare`."""
+    """Plays one algorithm of a scenario, by its label, as `fedlapse run` does; otherwise like `compare`."""
     with _call():
         from emulator.sessions.one_scenario import play_scenario
 
@@ -139,7 +139,7 @@ def check(
     seed: int | None = None,
     rounds: int | None = None,
 ) -> dict[str, Any]:
-    """Returns what a scenario will cost, as `fedlapse check --format json` prints it.  Raises Error."""
+    """The forecast of a scenario, as in `fedlapse check --format json`.  Raises Error."""
     with _call():
         from emulator.sessions.checking import planned
 
@@ -163,7 +163,8 @@ def tune(
     rounds: int | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Searches settings of each algorithm; returns what `fedlapse tune --format json` prints.  Raises as `compare`."""
+    """Searches settings for each algorithm; returns the content of `fedlapse tune --format json`.  Raises as
+    `compare`."""
     with _call(ValueError):
         from emulator.sessions.tuning import Tuning
 
@@ -184,7 +185,7 @@ def study(
     small: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Follows a study's protocol; returns what `fedlapse study --format json` prints.  Raises as `compare`."""
+    """Follows a study's protocol; returns the content of `fedlapse study --format json`.  Raises as `compare`."""
     with _call(ValueError):
         from emulator.sessions.studying import Studying
 
@@ -207,10 +208,10 @@ def replay(
     force: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Returns what finished runs would have cost elsewhere, as `fedlapse replay --format json` prints it.
+    """Replays finished runs on other links or devices; returns the content of `fedlapse replay --format json`.
 
-    Such as `replay("runs/farm-0001", down=["10Mbit/s", "trace.csv"], symmetric=True)`.  `fleet` is a scenario, given
-    as in `compare`, whose devices, links and server are taken.  Raises as `compare`.
+    Example: `replay("runs/farm-0001", down=["10Mbit/s", "trace.csv"], symmetric=True)`.  `fleet`: a scenario, given as
+    in `compare`, whose devices, links and server are used.  Raises as `compare`.
     """
     with _call(ValueError, computes=bool(options.get("train"))):
         from emulator.sessions.replay_runs import ReplayChoice, Replaying, ReplayLinks
@@ -226,9 +227,9 @@ def replay(
 def map_(
     run: Folder, *, fleet: Given | None = None, target: str | None = None, out: Folder | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Who is first over a grid of links, such as `map("runs/farm-0001", uplink="0.1..100Mbit/s")`: what map.json says.
+    """The fastest algorithm over a grid of links; returns the content of map.json.
 
-    `fleet` is as in `replay`.  Raises as `compare`.
+    Example: `map("runs/farm-0001", uplink="0.1..100Mbit/s")`.  `fleet` is as in `replay`.  Raises as `compare`.
     """
     with _call(ValueError, computes=bool(options.get("train"))):
         from emulator.sessions.mapping import Ranges, draw
@@ -243,7 +244,7 @@ def map_(
 
 
 def audit(*runs: Folder) -> dict[str, dict[str, Any]]:
-    """Returns each folder's faults, as `fedlapse audit --format json` has them.  Raises Error for what holds no run."""
+    """The audit of each folder, as in `fedlapse audit --format json`.  Raises Error for a folder that holds no run."""
     with _call(ValueError, computes=False):
         from emulator.sessions.auditing import audited_in
 
@@ -261,7 +262,7 @@ def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folde
 
 @contextmanager
 def _call(*also: type[Exception], computes: bool = True) -> Iterator[None]:
-    """Raises Error for what the command line would say in a line, and KeyboardInterrupt if it was stopped."""
+    """Turns the command line's one-line errors into Error, and a stop into KeyboardInterrupt."""
     try:
         with called(computes):
             yield
@@ -299,7 +300,8 @@ def _read(said: Given, changes: Sequence[str], small: bool = False, algorithms: 
 
 
 def _tell(ended: Ended) -> None:
-    """Says what is doubtful.  Raises Error if a run failed or a file could not be written, Unfinished if stopped."""
+    """Prints warnings.  Raises Error if a run failed or a file could not be written, Unfinished if runs were
+    stopped."""
     from emulator.sessions.ending import incomplete, warn
 
     again = [ended.to_go_on] if ended.to_go_on else []
@@ -318,7 +320,7 @@ def _whole(played: Played) -> None:
 
 
 def _sound(run: Path) -> None:
-    """Says what the results' seal tells.  Raises Error if they are damaged."""
+    """Prints the findings of the results' seal.  Raises Error if the results are damaged."""
     folder = home(run)
     found = soundness(folder)
     if found.damaged:

@@ -1,5 +1,5 @@
-"""An error, in the words of the command line."""
+"""The error of all calls, with the command line's message."""
 
 
 class Error(ValueError):
-    """A scenario that is wrong, results that cannot be read, or a command that failed: one line for each fault."""
+    """An invalid scenario, unreadable results, or a failed command; one line for each fault."""

@@ -45,7 +45,7 @@ def load(out: str | Path, frames: Backend | None = None) -> Loaded | Framed:
 
 
 def installed(backend: Backend) -> Backend:
-    """The library.  Raises Error if there is no such one, or if it is not installed."""
+    """The library's name.  Raises Error if the name is unknown or the library is not installed."""
     if backend not in get_args(Backend):
         raise Error(f"there is no library {backend!r}; there are {', '.join(get_args(Backend))}")
     for name in ("narwhals", backend):
@@ -59,10 +59,11 @@ def installed(backend: Backend) -> Backend:
 
 @dataclass(frozen=True, repr=False)
 class Loaded:
-    """What a command left: `rounds`, `events`, `transfers` and `devices` are lists of records with fields and units."""
+    """The results of a command: `rounds`, `events`, `transfers` and `devices` are lists of records with fields and
+    units."""
 
     results: Results
-    notes: Sequence[str]  # why they cannot be relied on as they are, such as runs that were stopped; mostly none
+    notes: Sequence[str]  # reasons not to rely on these results as they are, such as stopped runs; usually none
     backend: Backend = "pandas"  # of frames
 
     def __repr__(self) -> str:
@@ -104,21 +105,22 @@ class Loaded:
 
     @property
     def verdict(self) -> str:
-        """The answer, why, and what to do next: a line each."""
+        """The verdict, its reasons and next steps, as lines."""
         from emulator.wording.conclusion import answered, summed_up, told
 
         summary = self.results.summary
-        if "verdict" not in summary:  # the command did not come to its end
+        if "verdict" not in summary:  # the command did not finish
             summary = summed_up(self.results, {}, {}, interrupted=True)
         return "\n".join([*answered(summary), *told(summary, self.results.folder)])
 
     @property
     def summary(self) -> dict[str, Any]:
-        """As summary.json has it: time, rounds and bytes to each target, by algorithm."""
+        """The content of summary.json: time, rounds and bytes to each target, by algorithm."""
         return dict(self.results.summary)
 
     def frame(self, table: Table, backend: Backend | None = None) -> Any:
-        """One of the lists as a frame of this library.  Raises Error for others, or if it is not installed."""
+        """One of the lists as a frame of this library.  Raises Error for an unknown table or a library that is not
+        installed."""
         from emulator.results.records import TABLES, columns
 
         if table not in TABLES:
@@ -129,7 +131,8 @@ class Loaded:
         return narwhals.from_dict(columns(self._records(table), table), backend=library).to_native()
 
     def plot(self, name: str = "accuracy-time") -> Any:
-        """A chart of the report by its name, an Altair chart, which notebooks show.  Raises Error for no such chart."""
+        """A chart of the report by its name, as an Altair chart, which notebooks show.  Raises Error for an unknown
+        name."""
         from emulator.report.page import charts
 
         known = charts([self.results])
@@ -139,7 +142,7 @@ class Loaded:
 
 
 class Framed(Loaded):
-    """The same with frames of one library in place of the lists."""
+    """Results whose tables are frames of one library instead of lists."""
 
     @cached_property
     def rounds(self) -> Any:

@@ -1,1 +1,1 @@
-"""Payloads, links, and the sharing of links: how bytes travel."""
+"""The network model: payloads, links, and the sharing of links."""

@@ -1,4 +1,4 @@
-"""The path of fedlapse's folder in the user's cache, which holds what takes long to make and may be removed at any
+"""The path of fedlapse's folder in the user's cache.  Its content takes long to make, and may be removed at any
 time."""
 
 from __future__ import annotations

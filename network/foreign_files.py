@@ -1,6 +1,6 @@
-"""Readers of files that others have made: text, and JSON and pickles of plain values, without running anything.
+"""Readers of foreign files: text, and JSON and pickles of plain values, without running any code.
 
-The readers in network/ and in devices/ use them, and each fault of a file is one kind of error.
+The readers in network/ and in devices/ use them, so that each fault of a file is one kind of error.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from typing import Any, Literal
 
 LARGEST = 256_000_000  # bytes of a file
 LETTERS = LARGEST // 4  # of a text that is not all ASCII: Python may take four bytes for each of its characters
-PICKLED = LARGEST // 2  # of a pickle, of whose texts the same is true
+PICKLED = LARGEST // 2  # of a pickle, whose texts may also take four bytes a character
 VALUES = 800_000_000  # bytes of memory that a table may take, with the file itself
-JSON_COSTS = {b"[": 104, b"{": 120, b",": 60, b":": 200, b'"': 40}  # bytes of memory that go with each, at most
-PICKLE_COSTS = {  # the same of what an instruction makes, without a text's own
+JSON_COSTS = {b"[": 104, b"{": 120, b",": 60, b":": 200, b'"': 40}  # memory for each such byte, in bytes, at most
+PICKLE_COSTS = {  # memory for the object that an instruction makes, without a text's own
     **dict.fromkeys(("EMPTY_LIST", "LIST"), 112),
     **dict.fromkeys(("EMPTY_DICT", "DICT"), 220),
     **dict.fromkeys(("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"), 100),
     **dict.fromkeys(("MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "MARK"), 16),
 }
 VALUE = 90  # any other
-FOREIGN = {  # first bytes: what they tell, and what to do
+FOREIGN = {  # first bytes, and their meaning with advice
     b"\x1f\x8b": "is packed by gzip; unpack it first",
     b"PK\x03\x04": "is a zip archive; unpack it first",
     b"\xff\xfe": "is UTF-16; save it as UTF-8",
     b"\xfe\xff": "is UTF-16; save it as UTF-8",
 }
-# Numbers, texts, lists, tuples and dicts, and nothing that could name a class or call a function.
+# Numbers, texts, lists, tuples and dicts, but no instruction that names a class or calls a function.
 PLAIN = (
     "PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 LONG4 "
     "FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE "
@@ -45,20 +45,20 @@ PLAIN = (
 )
 PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
 
-OFTEN = 2**16  # lines or instructions between two reports of how much was read
+OFTEN = 2**16  # lines or instructions between two reports of progress
 
-Told = Callable[[str, float], None]  # a file's name, and the share of it that was read, from 0 to 1
+Told = Callable[[str, float], None]  # called with a file's name, and the share of it that was read, from 0 to 1
 _told: ContextVar[Told | None] = ContextVar("told", default=None)
 
 Table = dict[str, object]
 Lack = Literal["format", "direction", "trace"]
 
 
-class BadFile(ValueError):  # noqa: N818 - said to a user
+class BadFile(ValueError):  # noqa: N818 - shown to a user
     """A file that cannot be read; the message is one line with the file, its line and the reason.
 
-    `reason`: the same without the file's name.  `lacks`: of a file that is not damaged, what reading it as a trace
-    takes: that its format or direction is named; or that it were a trace at all.
+    `reason`: the message without the file's name.  `lacks`: for an undamaged file, what is missing to read it as a
+    trace: the name of its format or direction, or the file is not a trace at all.
     """
 
     reason = ""
@@ -66,7 +66,7 @@ class BadFile(ValueError):  # noqa: N818 - said to a user
 
 
 def bad(name: str, line: int | None, reason: str, lacks: Lack | None = None) -> BadFile:
-    """Returns the error, in one line whatever the file's name and content."""
+    """Returns the error, in one line for any name and content of the file."""
     why = _printable(f"line {line}: {reason}" if line is not None else reason)
     error = BadFile(f"{_printable(name)}: {why}")
     error.reason, error.lacks = why, lacks
@@ -78,7 +78,7 @@ def _printable(text: str) -> str:
 
 
 def shown(cell: object) -> str:
-    """Returns a value for an error, cut when long; a container is named by its type, for it may be of any size."""
+    """Returns a value for an error, cut if long; a container is named by its type, because it may be of any size."""
     if isinstance(cell, str):
         return repr(cell if len(cell) <= 40 else cell[:37] + "...")
     return repr(cell) if isinstance(cell, float | bool | None) else f"a {type(cell).__name__}"
@@ -86,7 +86,7 @@ def shown(cell: object) -> str:
 
 @contextmanager
 def watched(told: Told) -> Iterator[None]:
-    """A context in which `told` hears again and again how much of a file was read; it must not take long."""
+    """A context in which `told` is called repeatedly with the share of a file that was read; it must be quick."""
     token = _told.set(told)
     try:
         yield
@@ -96,7 +96,7 @@ def watched(told: Told) -> Iterator[None]:
 
 @contextmanager
 def being_read(name: str) -> Iterator[None]:
-    """A context at whose end the file counts as read as a whole, or as far as it could be."""
+    """A context that ends the file's progress, complete or not."""
     try:
         yield
     finally:
@@ -104,7 +104,7 @@ def being_read(name: str) -> Iterator[None]:
 
 
 def tell(name: str, share: float) -> None:
-    """Reports that this share of the file was read."""
+    """Reports the share of the file that was read."""
     told = _told.get()
     if told is not None:
         told(name, share)
@@ -114,7 +114,7 @@ def content(path: Path) -> bytes:
     """Returns all bytes of a file. Raises BadFile if it cannot be read, is empty or is larger than LARGEST."""
     name = str(path)
     try:
-        if not path.is_file():  # a pipe or a device could keep us waiting
+        if not path.is_file():  # a pipe or a device could block
             raise bad(name, None, "is not a file" if path.exists() else "there is no such file")
         with path.open("rb") as file:
             check_size(name, os.fstat(file.fileno()).st_size, LARGEST)
@@ -153,7 +153,7 @@ def decoded(name: str, data: bytes) -> str:
 
 
 def is_pickle(data: bytes) -> bool:
-    """Returns true if the bytes begin as a pickle of protocol 2 to 5 does; older ones look like any text."""
+    """Returns true if the bytes begin like a pickle of protocol 2 to 5; older ones look like any text."""
     return len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5
 
 
@@ -166,8 +166,8 @@ def table(name: str, data: bytes) -> Table:
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of JSON as a dict. Raises ValueError for a key that comes twice: readers differ in which value
-    they take."""
+    """Returns an object of JSON as a dict.  Raises ValueError for a repeated key, whose value would depend on the
+    reader."""
     made = dict(pairs)
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -187,7 +187,7 @@ def figure(name: str, value: object, what: str, largest: float = math.inf) -> fl
 
 
 def _check_memory(name: str, data: bytes, values: int) -> None:
-    """Raises BadFile if the values, in bytes, and the file could take more memory than they may."""
+    """Raises BadFile if the values, in bytes, and the file could take more memory than allowed."""
     if values + 2 * len(data) > VALUES:
         reason = f"has {len(data) / 1e6:,.1f} MB, whose values could take more than {VALUES / 1e6:g} MB of memory"
         raise bad(name, None, f"{reason}, the most that is used: leave clients out, or cut it in parts")
@@ -214,8 +214,7 @@ def _integer(digits: str) -> int:
 
 
 class Builtins(pickle.Unpickler):
-    """An unpickler of builtin values only: it refuses to look up a name, even if the check before it has let one
-    pass."""
+    """An unpickler of builtin values only: it refuses to look up a name, even if the earlier check has missed it."""
 
     def find_class(self, module: str, name: str) -> object:
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")
@@ -227,18 +226,18 @@ def _unpickled(name: str, data: bytes) -> object:
         return Builtins(io.BytesIO(data)).load()
     except BadFile:
         raise
-    except Exception as error:  # a damaged pickle makes the standard library raise nearly anything
+    except Exception as error:  # for a damaged pickle the standard library raises nearly any error
         raise bad(name, None, f"is a damaged pickle ({type(error).__name__})") from None
 
 
 def _check_plain(name: str, data: bytes) -> None:
-    """Raises BadFile for a pickle that does more than to list plain values, or that asks for much memory."""
+    """Raises BadFile for a pickle that does more than list plain values, or that would take much memory."""
     check_size(name, len(data), PICKLED, " of a pickle")
     plain, puts, values = set(PLAIN.split()), 0, 0
     for number, (code, argument, at) in enumerate(pickletools.genops(data)):
         if code.name not in plain:
             raise bad(name, None, f"is a pickle with {code.name} at byte {at}; only plain values are read")
-        # The memo is an array as long as its largest index: 4 bytes could ask for gigabytes.
+        # The memo is an array as long as its largest index: 4 bytes could allocate gigabytes.
         if code.name in PUTS and not (isinstance(argument, int) and 0 <= argument <= puts):
             raise bad(name, None, f"is a damaged pickle: it memorises out of order at byte {at}")
         puts += code.name in PUTS or code.name == "MEMOIZE"

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from devices.data.dataset import Dataset
 from devices.data.token_windows import divided
 
-KINDS = 8  # of words; which kind a word is of decides what comes next
-WEIGHTS = np.array([18, 3, 3, 8])  # how often a community's three own words come after a kind, and any word at all
+KINDS = 8  # of words; the kind of a word determines which words follow it
+WEIGHTS = np.array([18, 3, 3, 8])  # weights of a community's three own words after a kind, and of any word at all
 OWN = 3
 LIMIT = 1 << 24  # tokens
 
@@ -77,8 +77,8 @@ def _check(seed: int, communities: int, cycles: int, words: int, length: int, wi
 
 
 def _moved(bits: PCG64, cycles: int, shape: tuple[int, int], limit: int, drift: float) -> Numbers:
-    """Returns numbers (cycles, *shape) below `limit`; from a cycle to the next a row is drawn anew with chance
-    `drift`."""
+    """Returns numbers (cycles, *shape) below `limit`; from one cycle to the next each row is drawn again with
+    probability `drift`."""
     drawn = _below(bits, limit, cycles * shape[0] * shape[1]).reshape(cycles, *shape)
     moves = _below(bits, 1 << 32, cycles * shape[0]).reshape(cycles, shape[0]) < round(drift * (1 << 32))
     for cycle in range(1, cycles):
@@ -88,13 +88,13 @@ def _moved(bits: PCG64, cycles: int, shape: tuple[int, int], limit: int, drift: 
 
 
 def _drawn(bits: PCG64, weights: Numbers, count: int) -> Numbers:
-    """Returns `count` indices into `weights`, each as often as it weighs."""
+    """Returns `count` indices into `weights`, each with a probability in proportion to its weight."""
     ends = np.cumsum(weights)
     return np.searchsorted(ends, _below(bits, int(ends[-1]), count), side="right")
 
 
 def _below(bits: PCG64, limit: int, count: int) -> Numbers:
-    """Returns `count` even draws from 0 ... limit - 1, limit <= 2^32."""
-    # raw numbers, because numpy promises (NEP 19) that they stay, and not that a Generator's draws do
+    """Returns `count` uniform draws from 0 ... limit - 1, limit <= 2^32."""
+    # raw numbers, because numpy promises (NEP 19) to keep them, but not a Generator's draws
     high = bits.random_raw(count) >> np.uint64(32)
     return (high * np.uint64(limit) >> np.uint64(32)).astype(np.int64)

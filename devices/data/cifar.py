@@ -1,4 +1,4 @@
-"""CIFAR-10, which is published as pickles: none is opened before its md5 is known to be right."""
+"""CIFAR-10, which is published as pickles: each file's md5 is checked before it is unpickled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devices.data import tv
 from devices.data.dataset import Dataset
 from devices.data.packed import check_md5, located, normalised, unpacked
 
-LIMIT = 1 << 26  # bytes of a batch; twice what one has
+LIMIT = 1 << 26  # bytes of a batch; twice the real size
 PLACES = ("", "cifar-10-batches-py", "cifar10/cifar-10-batches-py")
 SHAPE, CLASSES, BATCH = (3, 32, 32), 10, 10_000
 BATCHES = 5

@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from devices.data.mapped import Mapped
 
 ARRAYS = ("x", "y", "x_test", "y_test", "owner", "owner_test", "cycle", "cycle_test")
-UNLABELLED = -1  # a position of a sequence that has no label: padding
+UNLABELLED = -1  # a position of a sequence without a label: padding
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples and their classes, checked when built; compared by identity.
+    """Examples and their classes, checked at construction; compared by identity.
 
-    Torch's tensors may stand for arrays, uint8 for pixels, which become float32 from 0 to 1, and other integers for
-    int64.  Images are float32 and have one label each.  Texts are int64 tokens, each example a sequence, with one label
-    (the next token) or one for each position; UNLABELLED positions count nowhere.  Natural clients: `owner` says
-    which of `owners` an example belongs to.  Drifting data: `cycle` says in which of the `cycles` time slices it
+    Instead of arrays, torch's tensors may be given; uint8 pixels become float32 from 0 to 1, and other integers int64.
+    Images are float32 and have one label each.  Texts are int64 tokens; each example is a sequence with one label (the
+    next token) or one for each position; UNLABELLED positions count nowhere.  Natural clients: `owner` is the index in
+    `owners` of each example's owner.  Drifting data: `cycle` is the time slice, of `cycles`, in which each example
     came.  Raises ValueError for arrays of another type or shape, and for numbers out of their range.
     """
 
@@ -67,9 +67,9 @@ class Dataset:
         return self.x.dtype == np.int64
 
     def put_away(self, folder: Path) -> dict[str, Any]:
-        """Moves the arrays into files and maps them, so that all processes that map them have one copy in memory.
+        """Moves the arrays into files and maps them, so that memory holds one copy for all processes that map them.
 
-        Arrays that are mapped already stay in their files. Returns, by field, the value or the place of its array: the
+        Arrays that are already mapped stay in their files.  Returns, by field, the value or the place of its array: the
         argument of `taken_down`.
         """
         shelf = {}
@@ -79,13 +79,13 @@ class Dataset:
                 if place := Mapped.of(value):
                     self._mapped_before[field.name] = place
                 value = self._mapped_before.get(field.name) or _moved(value, folder / f"{field.name}.npy")
-                object.__setattr__(self, field.name, _mapped(value))  # frozen: what it holds stays the same
+                object.__setattr__(self, field.name, _mapped(value))  # frozen, but the content stays the same
             shelf[field.name] = value
         return shelf
 
     @cached_property
     def _mapped_before(self) -> dict[str, Mapped]:
-        """The places of the arrays that came as a map of a file, by field: that file outlives each pool of workers."""
+        """By field, the places of arrays that were already mapped from a file, which outlives each pool of workers."""
         return {}
 
     @classmethod
@@ -106,7 +106,7 @@ class Dataset:
             self._check_range(f"the tokens of {part}", x, 0, self.classes)
 
     def _check_labels(self, part: str, x: NDArray[Any], y: NDArray[np.int64], is_text: bool) -> None:
-        """Raises ValueError unless there is one label for each example; of texts one for each example, or one for each
+        """Raises ValueError unless there is one label for each example, or in a text optionally one for each
         position."""
         shapes = [x.shape[:1], x.shape] if is_text else [x.shape[:1]]
         if y.dtype != np.int64 or y.shape not in shapes:
@@ -118,7 +118,7 @@ class Dataset:
         self._check_range(f"the labels of {part}", y, lowest, self.classes)
 
     def _check_numbers(self, what: str, count: int) -> None:
-        """Raises ValueError unless `owner` or `cycle` is there for both parts or for neither, one for each example, in
+        """Raises ValueError unless both parts have `owner` or `cycle`, or neither has: one number for each example, in
         its range."""
         for suffix, y in (("", self.y), ("_test", self.y_test)):
             numbers = getattr(self, what + suffix)
@@ -146,8 +146,8 @@ def _moved(array: NDArray[Any], file: Path) -> Path:
 
 
 def _converted(values: Any, examples: bool) -> Any:
-    """Returns an array of the type that a data set has, if the conversion is plain; other values as they are."""
-    if hasattr(values, "detach"):  # torch, which this file does not import
+    """Returns an array of a data set's type if the conversion is obvious; other values unchanged."""
+    if hasattr(values, "detach"):  # torch, which this module does not import
         values = values.detach().cpu().numpy()
     if not isinstance(values, np.ndarray):
         return values
@@ -158,5 +158,5 @@ def _converted(values: Any, examples: bool) -> Any:
 
 
 def _mapped(place: Path | Mapped) -> NDArray[Any]:
-    # "c": torch wants writable memory, and pages that nobody writes stay shared
+    # "c": torch needs writable memory, and pages that are not written stay shared
     return place.array("c") if isinstance(place, Mapped) else np.load(place, mmap_mode="c")

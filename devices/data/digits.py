@@ -24,7 +24,7 @@ def digits() -> Dataset:
     table = _table()
     x = (table[:, :-1] / 16).astype(np.float32).reshape(-1, 1, 8, 8)  # (1797, 1, 8, 8)
     y = table[:, -1].astype(np.int64)
-    # raw numbers, because numpy promises (NEP 19) that they stay, and not that `permutation` does
+    # raw numbers, because numpy promises (NEP 19) to keep them, but not `permutation`
     order = np.argsort(np.random.PCG64(0).random_raw(len(y)))
     train, test = order[:TRAIN], order[TRAIN:]
     return Dataset("digits", x[train], y[train], x[test], y[test], classes=10)

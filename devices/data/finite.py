@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from devices.data.dataset import Dataset
 
-CHUNK = 1 << 22  # values that are looked at together: an array may be mapped, and larger than the memory
+CHUNK = 1 << 22  # values per check: an array may be mapped, and larger than the memory
 
 
 def check_finite(data: Dataset) -> None:

@@ -16,7 +16,7 @@ from devices.data import tv
 from devices.data.dataset import Dataset
 from devices.data.packed import check_md5, located, normalised, unpacked
 
-LIMIT = 1 << 28  # bytes; six times MNIST's largest file, so that no small file can unpack into all memory
+LIMIT = 1 << 28  # bytes; six times MNIST's largest file, so that a small file cannot unpack into all memory
 NUMBERS: dict[int, np.dtype[Any]] = {0x08: np.dtype(np.uint8), 0x0C: np.dtype(">i4")}  # by the format's type byte
 
 
@@ -52,7 +52,8 @@ def read_idx(path: Path) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class PublishedImages:
-    """Images and labels as somebody published them: four IDX files, training images, labels, then test."""
+    """Images and labels as published: four IDX files, with training images, training labels, and then the same for
+    test."""
 
     name: str
     title: str
@@ -60,16 +61,16 @@ class PublishedImages:
     places: tuple[str, ...]  # below the root
     mean: float  # of the training pixels, in 0 ... 1
     deviation: float
-    md5: Mapping[str, tuple[str, str]]  # file -> of the .gz (torchvision's list), of what it holds
+    md5: Mapping[str, tuple[str, str]]  # file -> md5 of the .gz (torchvision's list), and of its content
 
 
-# the md5s of the unpacked files were computed from files that have the published ones
+# the md5s of the unpacked files were computed from files with the published ones
 MNIST = PublishedImages(
     "mnist",
     "MNIST",
     "MNIST",
     ("", "MNIST/raw", "mnist/MNIST/raw"),
-    0.1307,  # these two as in PyTorch's MNIST example
+    0.1307,  # mean and deviation as in PyTorch's MNIST example
     0.3081,
     {
         "train-images-idx3-ubyte": ("f68b3c2dcbeaaa9fbdd348bbdeb94873", "6bbc9ace898e44ae57da46a324031adb"),
@@ -83,7 +84,7 @@ FASHION = PublishedImages(
     "Fashion-MNIST",
     "FashionMNIST",
     ("", "FashionMNIST/raw", "fashion-mnist/FashionMNIST/raw"),
-    0.2860,  # computed from the files
+    0.2860,  # mean and deviation computed from the files
     0.3530,
     {
         "train-images-idx3-ubyte": ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "f4a8712d7a061bf5bd6d2ca38dc4d50a"),

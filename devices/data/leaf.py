@@ -24,7 +24,7 @@ BLANKS = re.compile(r"[ \t\n\r]*")
 
 
 class User(NamedTuple):
-    """One user's examples as the file has them: lists of equal length."""
+    """One user's examples as in the file: lists of equal length."""
 
     name: str
     x: list[Any]
@@ -32,7 +32,7 @@ class User(NamedTuple):
 
 
 class LeafExamples(NamedTuple):
-    """The examples of a folder, their users numbered."""
+    """The examples of a folder, with the index of each example's user."""
 
     x: NDArray[Any]  # (n, *shape)
     y: NDArray[Any]  # (n,) or (n, positions)
@@ -43,13 +43,13 @@ Read = Callable[[User], tuple[NDArray[Any], NDArray[Any]]]  # one user's x and y
 
 
 def users(files: Path | Iterable[Path], counted: bool = True) -> Iterator[User]:
-    """Yields the users of LEAF files: of all *.json of a folder in the order of their names, or of the files given.
+    """Yields the users of LEAF files: of all *.json of a folder in the order of their names, or of the given files.
 
-    A file is an object with `users`, `num_samples` and `user_data`: {user: {"x": [...], "y": [...]}}; users come in
-    its order and one at a time, so that no more than a file's text and one user are held.  Raises ValueError, naming
-    the file and the reason, for another form, for a user who comes twice and for more than LIMIT bytes.  Unless
-    `counted`, `num_samples` may differ from the examples, as in LEAF's Reddit, whose parts repeat those of the whole.
-    Source: Caldas et al. 2018 (arXiv 1812.01097), "LEAF", as its preprocessing writes them.
+    A file is an object with `users`, `num_samples` and `user_data`: {user: {"x": [...], "y": [...]}}; users come in its
+    order and one at a time, so that memory holds only a file's text and one user.  Raises ValueError, naming the file
+    and the reason, for another form, for a user who comes twice and for more than LIMIT bytes.  Unless `counted`,
+    `num_samples` may differ from the number of examples, as in LEAF's Reddit, whose parts repeat the numbers of the
+    whole.  Source: Caldas et al. 2018 (arXiv 1812.01097), "LEAF", as its preprocessing writes them.
     """
     seen: set[str] = set()
     for path in sorted(files.glob("*.json")) if isinstance(files, Path) else files:
@@ -83,8 +83,7 @@ class _Text:
         return value
 
     def members(self) -> Iterator[str]:
-        """Yields the keys of the next object; the caller reads the value of each key before it asks for the next
-        key."""
+        """Yields the keys of the next object; the caller reads the value of each key before asking for the next key."""
         self._take("{")
         while True:
             key = self.value()
@@ -129,7 +128,7 @@ def _users(text: _Text, counted: bool) -> Iterator[User]:
     text.end()
     if not counts:
         raise ValueError(f"{text.path}: not LEAF's JSON, it has no user_data")
-    # the file says it twice: of a file that was cut or put together wrongly the two differ
+    # the file has both twice; they differ if it was cut or assembled wrongly
     names, numbers = said.get("users", list(counts)), said.get("num_samples", list(counts.values()))
     if not isinstance(names, list) or not isinstance(numbers, list) or sorted(map(str, names)) != sorted(counts):
         raise ValueError(f"{text.path}: `users` are not the users of user_data; they must be the same")
@@ -196,17 +195,17 @@ def part_of(
     what: str,
     counted: bool = True,
 ) -> LeafExamples:
-    """Returns the examples of a folder's files; users who are new are added to `owners`, up to `most` of them.
+    """Returns the examples of a folder's files; new users are added to `owners`, up to `most` of them.
 
     Raises ValueError, naming the folder and user, if there is no example, for more than `limit` numbers, called `what`,
-    and for what `read` refuses.
+    and for values that `read` rejects.
     """
     xs: list[NDArray[Any]] = []
     ys: list[NDArray[Any]] = []
     numbers, count = [], 0
     for user in users(folder, counted):
         if user.name not in owners and len(owners) == most:
-            continue  # a later file may still have one of those that are kept
+            continue  # a later file may still have a user that is kept
         try:
             x, y = read(user)
         except ValueError as error:

@@ -76,7 +76,7 @@ def leaf_reddit(root: Path, words: int = 10_000, people: int | None = None) -> D
 
 
 def _pieces(comments: list[Any], seen: dict[str, int]) -> Rows:
-    """Returns the pieces of all comments, their words numbered as in `seen`, to which new ones are added."""
+    """Returns the pieces of all comments, with words numbered as in `seen`, to which new words are added."""
     rows = []
     for pieces in comments:
         for piece in pieces if isinstance(pieces, list) else [None]:

@@ -1,4 +1,4 @@
-"""Arrays that lie in a file: another process maps the same bytes, and nobody copies them."""
+"""Arrays in a file: another process maps the same bytes without a copy."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ class Mapped:
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Mapped | None:
-        """Returns the place of an array, or part of one, that somebody has mapped; None if its values are not in a
-        file.
+        """Returns the place of a mapped array, or of a part of one; None if its values are not in a file.
 
-        Those of a map of mode `c` need not be: whoever writes to it changes this process's copy alone.
+        A map of mode `c` does not count, because writing to it changes only this process's copy.
         """
         root: Any = array
         while isinstance(root, np.ndarray) and not isinstance(root.base, mmap.mmap):
@@ -38,5 +37,5 @@ class Mapped:
         return cls(Path(root.filename), offset, array.shape, array.dtype)
 
     def array(self, mode: Literal["r", "c"]) -> NDArray[Any]:
-        """Returns the array, mapped anew in this mode of numpy's."""
+        """Returns the array, mapped again in this mode of numpy's."""
         return np.memmap(self.file, self.dtype, mode, self.offset, self.shape)

@@ -1,4 +1,4 @@
-"""Published files, packed or not: found where people keep them, and recognised by their md5."""
+"""Published files, packed or not: found in the usual places, and identified by their md5."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\0"  # how they start: RFC 1952; "The .xz File Format" 1.2.1
-MEMORY = 1 << 27  # bytes that xz may use beside what it unpacks: its strongest preset needs half of it
+GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\0"  # first bytes: RFC 1952; "The .xz File Format" 1.2.1
+MEMORY = 1 << 27  # bytes that xz may use in addition to its output; its strongest preset needs half of it
 
 
 def unpacked(path: Path, limit: int) -> bytes:
@@ -55,17 +55,17 @@ def _out_of(kind: str, unpacker: _Unpacker, content: bytes, path: Path, limit: i
 
 
 def check_md5(content: bytes, expected: str, path: Path, whose: str) -> None:
-    """Raises ValueError unless `content`, read from `path`, is the published one."""
+    """Raises ValueError unless `content`, read from `path`, is the published file's."""
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         raise ValueError(f"{path}: md5 {found}; {whose}'s is {expected}: the file is damaged or another one")
 
 
 def find(root: Path, places: Sequence[str], names: Sequence[str], packing: str) -> list[Path] | None:
-    """Returns the files called `names`, with the ending `packing` or without: all from the first place that has all of
-    them; None if none has."""
+    """Returns the files called `names`, with or without the ending `packing`: all from the first place that has all of
+    them; None if no place has."""
     for place in places:
-        # packed first: a download that was cut off may leave half an unpacked file beside a whole packed one
+        # packed first: an interrupted download may leave half an unpacked file next to a complete packed one
         found = [
             next((p for p in (root / place / f"{name}{packing}", root / place / name) if p.is_file()), None)
             for name in names
@@ -105,7 +105,7 @@ def located(
 
 
 def absent(what: str, root: Path, places: Sequence[str], fetched: bool = True) -> FileNotFoundError:
-    """Returns the error for files that are nowhere; `fetched`: the program can download them."""
+    """Returns the error for missing files; `fetched`: the program can download them."""
     return FileNotFoundError(
         f"{what} are in none of {', '.join(str(root / place) for place in places)};"
         " set data.root or $FEDLAPSE_DATA to where they are"

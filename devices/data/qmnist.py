@@ -1,4 +1,4 @@
-"""MNIST by its writers, which QMNIST publishes."""
+"""MNIST with its writers, as QMNIST publishes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from devices.data.packed import located
 from devices.splits import tenths
 
 PLACES = ("", "qmnist", "QMNIST/raw")
-# md5 of the .gz (torchvision's list) and of what it holds (computed from files that have the former)
+# md5 of the .gz (torchvision's list) and of its content (computed from files with the published md5)
 SUMS = {
     "train": ("0058f8dd561b90ffdd0f734c6a30e5e4", "1d43300e7f41ddcbf7fd006cbe865af9"),
     "test": ("5b5b05890a5e13444e108efe57b788aa", "5e00709fb0090091f3afc51d204ad83c"),

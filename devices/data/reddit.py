@@ -21,17 +21,17 @@ FILE = "reddit_by_subreddit_2011-2015.jsonl"
 PLACES = ("", "reddit")
 LIMIT = 1 << 26  # bytes, twice the file
 LONGEST = 1 << 16  # bytes of a line; a comment has at most 1,000 characters
-MONTHS = 1200  # that cycles may cover together
+MONTHS = 1200  # longest span of all cycles together
 END = 1  # the token <eos>, after each comment
-# the 20 with most words of the file's 32; nine of the paper's twenty are in the file: worldnews, videos, gaming, pics,
-# funny and movies, which are here, and Music, science and books
+# the 20 of the file's 32 with the most words; nine of the paper's twenty are in the file: worldnews, videos, gaming,
+# pics, funny and movies, which are here, and Music, science and books
 COMMUNITIES = (
     *("politics", "worldnews", "leagueoflegends", "AskReddit", "todayilearned", "AdviceAnimals", "atheism"),
     *("IAmA", "videos", "gaming", "nfl", "pics", "TwoXChromosomes", "funny", "movies", "buildapc", "nba"),
     *("Games", "soccer", "technology"),
 )
 MONTH = re.compile(r"[0-9]{4}-(?:0[1-9]|1[0-2])")
-# <url>, <user>, <email>, <num> of the file; words, with the apostrophes within; numbers; all other marks
+# the file's <url>, <user>, <email>, <num>; words with inner apostrophes; numbers; all other marks
 WORD = re.compile(r"<(?:url|user|email|num)>|[^\W\d_]+(?:'[^\W\d_]+)*|\d+|[^\w\s]")
 
 
@@ -66,7 +66,7 @@ def reddit(
     """
     _check(communities, first, cycles, months_per_cycle, words, length)
     [file] = located(root, PLACES, [FILE], ".xz", f"Reddit's comments ({FILE})")
-    vocabulary = {"<eos>": 0}  # of all words, in the order in which they come
+    vocabulary = {"<eos>": 0}  # all words, in order of first occurrence
     streams: list[list[int]] = [[] for _ in range(len(communities) * cycles)]
     places = {name: k * cycles for k, name in enumerate(communities)}
     for comment in _comments(file):

@@ -17,8 +17,7 @@ UNKNOWN = 0  # the token of every word that is not in the vocabulary, and of pad
 def windows(stream: NDArray[Any], length: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns `stream` (n,) cut into windows x and their labels y, both ((n - 1) // length, length).
 
-    Windows do not overlap; the label of a token is the one after it in the stream.  What is left over at the
-    end is dropped.
+    Windows do not overlap; the label of a token is the next one in the stream.  The remainder at the end is dropped.
     """
     count = max(0, len(stream) - 1) // length
     end = count * length
@@ -40,10 +39,10 @@ def renumbered(counts: NDArray[np.integer], names: Sequence[str], most: int, fir
 
 
 def only_known(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns `labels` with UNLABELLED for UNKNOWN: predicting that some rare word comes next is of no use.
+    """Returns `labels` with UNLABELLED for UNKNOWN, because predicting some unknown rare word is useless.
 
-    As a class, "unknown" would be the commonest, and most of the accuracy. Source: LEAF (Caldas et al. 2018) never
-    counts a predicted unknown word as right.
+    As a class, "unknown" would be the most common one, and most of the accuracy.  Source: LEAF (Caldas et al. 2018)
+    never counts a predicted unknown word as right.
     """
     return np.where(labels == UNKNOWN, UNLABELLED, labels)
 
@@ -58,9 +57,9 @@ def divided(
     cycles: int = 1,
     cycle: NDArray[np.int64] | None = None,
 ) -> Dataset:
-    """Returns the data set of windows in their order, those of each owner and cycle split 9:1 (`tenths`).
+    """Returns the data set of windows in their order, with the windows of each owner and cycle split 9:1 (`tenths`).
 
-    Then windows without any label are left out: they count nowhere, and a mean over them would be of nothing.
+    Windows without any label are then left out: they count nowhere, and their mean would be undefined.
     """
     when = np.zeros_like(owner) if cycle is None else cycle
     labelled = (y != UNLABELLED).any(axis=1)

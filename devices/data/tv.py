@@ -1,9 +1,9 @@
-"""Makes `import torchvision` work beside a CPU-only torch, wherever it is imported once this module is.
+"""Makes `import torchvision` work with a CPU-only torch, wherever it is imported after this module.
 
-torchvision's wheel on PyPI is built for CUDA.  Beside a CPU-only torch its compiled operators cannot be loaded, and
-then its import fails with "operator torchvision::nms does not exist", because it attaches shapes to two operators that
-were never defined; with it fails the import of transformers, peft, timm and others that look for it.  Data sets,
-transforms and networks use neither operator; to define their schemas lets the import pass.
+torchvision's wheel on PyPI is built for CUDA.  With a CPU-only torch its compiled operators cannot be loaded.  Its
+import then fails with "operator torchvision::nms does not exist", because it attaches shapes to two operators that were
+never defined, and so does the import of transformers, peft, timm and others that look for it.  Data sets, transforms
+and networks use neither operator; defining their schemas makes the import succeed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ ATTACHES = "torchvision._meta_registrations"  # the module that fails; torchvisi
 
 
 class Definitions:
-    """A finder of modules that is asked first: before the module that would fail is imported, it defines the missing
-    operators. It finds no module itself."""
+    """A finder of modules that is asked first: it defines the missing operators before the failing module is imported.
+    It finds no module itself."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> None:
@@ -27,12 +27,12 @@ class Definitions:
 
 def _define() -> None:
     """Defines the operators that torchvision could not load."""
-    import torch  # torchvision has imported it; this module alone costs nothing
+    import torch  # torchvision has already imported it; importing this module costs nothing
 
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):
-            # without a `lib` of ours torch keeps the definition's Library alive; if collected, it would take the
-            # schema along
+            # without a `lib` argument torch keeps the definition's Library alive; otherwise it would be collected with
+            # the schema
             torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 

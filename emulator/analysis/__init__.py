@@ -1,1 +1,1 @@
-"""A study's protocol, and what its runs say: comparisons, their reasons, and the map."""
+"""A study's protocol and the analysis of its runs: comparisons, reasons, the map."""

@@ -1,4 +1,5 @@
-"""From runs, and from when their rounds end elsewhere, to values, comparisons, reasons, cells.  Pure."""
+"""From runs, and from the times at which their rounds end on other links, to values, comparisons, reasons and cells.
+Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ Variants = Mapping[str, str]  # algorithm -> the label under which its configura
 
 
 def chosen(runs: Runs, variants: Variants) -> Runs:
-    """The runs of each algorithm in the configuration that is named."""
+    """The runs of each algorithm in the configuration that `variants` names, by the algorithm's label."""
     return {label: runs[name] for label, name in variants.items() if name in runs}
 
 
 def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
-    """The runs where their rounds end at other times; and the labels that are not known there."""
+    """The runs with other end times of their rounds, and the labels for which these times are not known."""
     found: dict[str, dict[int, Observed]] = {}
     lost = []
     for label, of in runs.items():
@@ -39,10 +40,10 @@ def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
 def all_values(
     on: Mapping[str, Runs], targets: Sequence[Target], wanted: float | None, aside: Collection[str] = ()
 ) -> list[Values]:
-    """On each link and to each target.  `wanted`: the horizon, s, that the protocol names for the runs' own links;
-    `aside`: those that cut no times but their own.
+    """Values on each link and to each target.
 
-    On other links the same rounds take other times: there all runs are known until the first one ends.
+    `wanted`: the protocol's horizon on the runs' own links, s.  `aside`: algorithms whose runs shorten only their own
+    horizon.  On other links rounds take other times, so there the horizon is the end of the first run.
     """
     return [
         each
@@ -53,7 +54,7 @@ def all_values(
 
 
 def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]], link: str) -> Iterator[Why]:
-    """Of each pair, to each target, on the runs' own links."""
+    """The reasons for each pair's ratio of times, to each target, on one link."""
     here = {(each.label, each.target): each for each in found if each.link == link}
     for label, base in pairs:
         for target in dict.fromkeys(each.target for each in found):
@@ -63,8 +64,8 @@ def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]
 
 
 def nulls(runs: Runs, labels: Sequence[str], baseline: str) -> list[Null]:
-    """Algorithms without penalty beside the baseline.  A slower one plays fewer rounds until the horizon: those that
-    it did not come to are no difference."""
+    """Compares algorithms without their penalty with the baseline.  A slower one plays fewer rounds until the horizon;
+    the missing rounds do not count as a difference."""
     return [
         _null(label, seed, run, base)
         for label in labels
@@ -86,9 +87,9 @@ def cells(
     runs: Runs,
     target: Target,
 ) -> list[Cell]:
-    """Who is first at each place, with the configuration that is best there.
+    """The ranking at each place, with the configurations that are best there.
 
-    Of a run that reached the target, no stamps are needed of the rounds after it.
+    Rounds after the one in which a run reached the target need no stamps.
     """
     found = []
     for place, there, which in zip(places, stamps, variants, strict=True):
@@ -99,19 +100,19 @@ def cells(
 
 
 def renamed(stamps: Stamps, variants: Variants) -> Stamps:
-    """Those of each algorithm's configuration, by the algorithm's label."""
+    """The stamps of the configurations in `variants`, by the algorithm's label."""
     return {label: stamps[name] for label, name in variants.items() if name in stamps}
 
 
 def moved(factor: str, setting: str, runs: Runs, baseline: str, target: Target) -> list[Moved]:
-    """How long each algorithm takes in one setting, over the baseline there."""
+    """The ratio of each algorithm's time to the baseline's in one setting of a factor."""
     found = {each.label: each for each in values(OWN, target, runs, None)}
     limit = bound((each for of in found.values() for each in of.times.values()), found[baseline].tau)
     return [_moved(factor, setting, each, found[baseline], limit) for each in found.values() if each.label != baseline]
 
 
 def _moved(factor: str, setting: str, mine: Values, base: Values, limit: float) -> Moved:
-    """`limit`: the seconds to which times are restricted."""
+    """One algorithm's ratio to the baseline; `limit`: the horizon of its means, s."""
     every = (*mine.times.values(), *base.times.values())
     known = mine.tau > 0 and any(each.time is not None for each in every)
     counts = mine.reached, len(mine.times), base.reached

@@ -1,4 +1,4 @@
-"""All that a study has found, as data: what its tables, its page and its figures are made of."""
+"""The findings of a study as data, from which its tables, page and figures are made."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from scenarios.schema.scenario import Scenario
 
 @dataclass(frozen=True)
 class Moved:
-    """One setting of one factor: how long an algorithm takes there, over the baseline."""
+    """The ratio of an algorithm's time to the baseline's in one setting of one factor."""
 
     factor: str
     setting: str
     label: str
-    ratio: float | None  # of restricted means; None: nobody gets there
+    ratio: float | None  # of restricted means; None: no run reached the target
     contrast: Contrast | None  # None: below 5 seeds
     reached: int
     of: int
-    base_reached: int  # seeds of the baseline that got there, of as many
+    base_reached: int  # the baseline's seeds that reached the target
     mean: float | None = None  # s, restricted
     base_mean: float | None = None  # s, the baseline's
 
     @property
     def whole(self) -> bool:
-        """Whether all seeds of both got there: otherwise the ratio depends on where times were cut."""
+        """True if all seeds of both reached the target; otherwise the ratio depends on the horizon."""
         return self.ratio is not None and self.reached == self.base_reached == self.of
 
 
 @dataclass(frozen=True)
 class Null:
-    """An algorithm without its penalty beside the baseline, under one seed."""
+    """A comparison of the baseline with an algorithm without its penalty, under one seed."""
 
     label: str
     seed: int
-    rounds: int  # that both have played, and after which they were evaluated
-    differs: int | None  # the first of them, from 0, after which their accuracies differ: there must be none
+    rounds: int  # that both have played and evaluated
+    differs: int | None  # the first of these rounds, from 0, with different accuracies; must be None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a study has found; see each part's own class."""
+    """The findings of a study; each part has a class of its own."""
 
     scenario: Scenario
     digest: str
@@ -62,31 +62,31 @@ class Answer:
     whys: Sequence[Why]
     paces: Sequence[Pace]
     nulls: Sequence[Null] = ()
-    unknown: Sequence[str] = ()  # sentences: what could not be replayed
+    unknown: Sequence[str] = ()  # sentences: replays that were not possible
     cells: Sequence[Cell] = ()
-    duels: Mapping[tuple[str, str], Sequence[Cell]] = field(default_factory=dict)  # the map between two alone
+    duels: Mapping[tuple[str, str], Sequence[Cell]] = field(default_factory=dict)  # the map for each pair alone
     borders: Sequence[Border] = ()
     traces: Sequence[Cell] = ()
     trace_duels: Mapping[tuple[str, str], Sequence[Cell]] = field(default_factory=dict)
     assumptions: Sequence[str] = ()  # about traces
     moved: Sequence[Moved] = ()
-    warnings: Sequence[str] = ()  # what a reader must know of the runs
+    warnings: Sequence[str] = ()  # about the runs
 
     @property
     def main(self) -> Target:
-        """The target that the verdict is about."""
+        """The target of the verdict."""
         return main_target(protocol_of(self.scenario), self.best, self.targets)
 
     @property
     def baseline(self) -> str:
-        """The first algorithm."""
+        """The label of the first algorithm."""
         return self.scenario.algorithms[0].name
 
     def value(self, label: str, target: Target, link: str = OWN) -> Values | None:
-        """One algorithm's times."""
+        """The times of one algorithm; None if the study has none."""
         return next((v for v in self.values if (v.label, v.target, v.link) == (label, target, link)), None)
 
     def compared(self, label: str, base: str, target: Target, link: str = OWN) -> Comparison | None:
-        """One comparison."""
+        """The comparison of two algorithms; None if the study has none."""
         at = (label, base, target, link)
         return next((c for c in self.comparisons if (c.label, c.base, c.target, c.link) == at), None)

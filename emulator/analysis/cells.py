@@ -1,4 +1,4 @@
-"""The map of a study: who is fastest on which links and devices, where that is decided at all.  Pure."""
+"""The map of a study: the fastest algorithm for each link and device, where one is significantly faster.  Pure."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from scenarios.schema.study import Grid
 
 UNDECIDED = "undecided"
 UNKNOWN = "not known"
-GUESSED = "assumed"  # the uplink of a recorded link that has none
+GUESSED = "assumed"  # a recorded link has no uplink, so one was assumed
 AXES = ("up_mbit_s", "down_over_up", "round_trip_ms", "speed_gflop_s")
-NEAR = 1.01  # how well the frontier is known: the ratio of uplinks between which it lies
+NEAR = 1.01  # precision of a border: the ratio of the two uplinks that enclose it
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the map, or one trace."""
+    """One point of the map, or one recorded link."""
 
     place: Mapping[str, float | str]
-    means: Mapping[str, float]  # restricted mean time by algorithm, s; of those that are known
-    first: str | None  # by the means; None: nobody gets there, or it is not known
+    means: Mapping[str, float]  # restricted mean time of each known algorithm, s
+    first: str | None  # the algorithm with the least mean; None: no run reached the target, or replays are not exact
     second: str | None
-    contrast: Contrast | None  # the second one's time over the first one's
-    chosen: Mapping[str, str]  # the configuration of each algorithm, as it is called in the record
+    contrast: Contrast | None  # the runner-up's time over the winner's
+    chosen: Mapping[str, str]  # the label of each algorithm's configuration in the record
 
     @property
     def winner(self) -> str:
-        """The first, if the interval against the runner-up leaves 1 out."""
+        """The fastest algorithm if the interval against the runner-up excludes 1; else UNDECIDED or UNKNOWN."""
         if self.first is None:
             return UNKNOWN
         return self.first if self.contrast and self.contrast.decided else UNDECIDED
 
     @property
     def slight(self) -> bool:
-        """Whether the second takes less than 1 % longer."""
+        """True if the runner-up takes less than 1 % longer."""
         return self.contrast is not None and self.contrast.ratio < 1 + SLIGHT
 
 
@@ -50,9 +50,10 @@ def cell(
     times: Mapping[str, Mapping[int, Timed]],
     chosen: Mapping[str, str],
 ) -> Cell:
-    """Who is first among these algorithms, and who next.
+    """The cell of a place: the fastest of these algorithms and the runner-up.
 
-    The means stand side by side, so they have one horizon; any two are compared for as long as both are known.
+    All means share one horizon, so that they can be shown together; two algorithms are compared for as long as both are
+    known.
     """
     every = [each for of in times.values() for each in of.values()]
     tau = known_for(*times.values())
@@ -70,13 +71,13 @@ def cell(
 
 
 def _sooner(times: Mapping[str, Mapping[int, Timed]], one: str, other: str) -> str:
-    """Of two the one with the lesser mean, over the horizon of both; the first of equals."""
+    """The algorithm of the two with the smaller mean over their common horizon; `one` if they are equal."""
     limit = bound([*times[one].values(), *times[other].values()], known_for(times[one], times[other]))
     return other if mean(times[other], limit) < mean(times[one], limit) else one
 
 
 def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:
-    """Each point of the map, and what all devices' links and speeds are there."""
+    """The points of the map, each with the links and the speed of all devices there."""
     return [
         (dict(zip(AXES, at, strict=True)), at_point(*at))
         for at in product(said.up_mbit_s, said.down_over_up, said.round_trip_ms, said.speed_gflop_s)
@@ -84,7 +85,7 @@ def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:
 
 
 def at_point(up: float, ratio: float, round_trip: float, speed: float) -> Condition:
-    """Rates in Mbit/s, the downlink as a multiple of the uplink, ms, GFLOP/s."""
+    """The condition at a point: uplink in Mbit/s, downlink as a multiple of it, round trip in ms, speed in GFLOP/s."""
     return Condition(
         f"{up:g} Mbit/s, {ratio:g}:1, {round_trip:g} ms, {speed:g} GFLOP/s",
         down=up * ratio * 1e6 / 8,
@@ -96,18 +97,19 @@ def at_point(up: float, ratio: float, round_trip: float, speed: float) -> Condit
 
 @dataclass(frozen=True)
 class Border:
-    """The uplink at which the faster of two algorithms changes, all else being equal."""
+    """The uplink at which the faster of two algorithms changes, with all else equal."""
 
-    place: Mapping[str, float]  # the other axes
-    slower: str  # who is first on slower uplinks
-    faster: str  # and on faster ones
+    place: Mapping[str, float]  # values of the other axes
+    slower: str  # the faster algorithm on slower uplinks
+    faster: str  # the faster algorithm on faster uplinks
     up_mbit_s: float
 
 
 def borders(cells: Sequence[Cell], ratio: Callable[[Mapping[str, float], str, str], float]) -> Iterator[Border]:
-    """Where the winner changes along the uplink, undecided cells apart; the uplink is found by bisection.
+    """Borders along the uplink between cells with different winners; undecided cells are skipped.  Bisection finds the
+    uplink.
 
-    `ratio(place, one, other)` is the mean time of one over that of the other at a place.
+    `ratio(place, one, other)`: the mean time of `one` over that of `other` at a place.
     """
     rows: dict[tuple[float | str, ...], list[Cell]] = {}
     for each in cells:
@@ -128,7 +130,7 @@ def borders(cells: Sequence[Cell], ratio: Callable[[Mapping[str, float], str, st
 
 
 def crossing(ratio: Callable[[float], float], low: float, high: float) -> float:
-    """Where a ratio that is below 1 at `low`, and above at `high`, is 1; to 1 %."""
+    """The value, to 1 %, at which a ratio reaches 1; it is below 1 at `low` and above 1 at `high`."""
     while high / low > NEAR:
         middle = sqrt(low * high)
         low, high = (middle, high) if ratio(middle) <= 1 else (low, middle)
@@ -136,7 +138,8 @@ def crossing(ratio: Callable[[float], float], low: float, high: float) -> float:
 
 
 def winners(cells: Sequence[Cell], always: Sequence[str] = ()) -> dict[str, int]:
-    """How many cells each algorithm wins (those of `always` even where it is none), are undecided, or not known."""
+    """The number of cells by winner, UNDECIDED and UNKNOWN included; algorithms in `always` are listed even with
+    none."""
     found = dict.fromkeys(always, 0)
     for each in cells:
         found[each.winner] = found.get(each.winner, 0) + 1

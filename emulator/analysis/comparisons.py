@@ -1,4 +1,4 @@
-"""Times to targets on one or several links, compared pair by pair, with Holm's adjustment over targets and links."""
+"""Pairwise comparisons of times to targets on one or several links, with Holm's adjustment over targets and links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from emulator.results.times import Values, known_for
 
 
 def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
-    """Each pair on each link and to each target; p-values are adjusted over the targets and links of a pair."""
+    """The comparisons of each pair on each link and to each target; p-values are adjusted over a pair's targets and
+    links."""
     at = {(each.link, each.target, each.label): each for each in found}
     made: list[Comparison] = []
     for label, base in pairs:
@@ -24,9 +25,10 @@ def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> li
 
 
 def ranking(found: Sequence[Values], labels: Sequence[str], target: Target) -> Ranking | None:
-    """These algorithms on the study's own links, over the one with the least mean time; None if none got there.
+    """The ranking of these algorithms on the study's own links; None if no run reached the target.
 
-    Each is compared with it as in `comparisons`, so that a pair of the protocol has the same p-value here.
+    Comparisons with the best algorithm are made as in `comparisons`, so a pair of the protocol has the same p-value
+    here.
     """
     here = [each for each in found if (each.link, each.target) == (OWN, target) and each.label in labels]
     if not any(each.reached for each in here):
@@ -37,10 +39,10 @@ def ranking(found: Sequence[Values], labels: Sequence[str], target: Target) -> R
 
 
 def _horizon(mine: Values, theirs: Values) -> float:
-    """On the study's own links that of all algorithms, s, or of a row that ends before.
+    """The horizon of a comparison, s: on the study's own links the common one, or that of a row that ends earlier.
 
-    On other links the rounds that were played end at times of their own: there two are compared for as long as both
-    are known, so that a third that ended early decides nothing between them.
+    On other links the same rounds end at other times.  There two algorithms are compared for as long as both are known,
+    so that a third one that ended early does not shorten their horizon.
     """
     if mine.link == OWN:
         return min(mine.tau, theirs.tau)

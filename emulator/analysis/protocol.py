@@ -1,4 +1,4 @@
-"""The protocol of a study: who is compared with whom, and the digest that ties records to it."""
+"""The protocol of a study: which algorithms are compared, and the digest that ties records to the protocol."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from scenarios.schema.scenario import Scenario
 from scenarios.schema.study import Protocol
 from scenarios.text.faults import BadScenario, did_you_mean
 
-METRIC: Literal["accuracy"] = "accuracy"  # on test examples; settings and targets are chosen on validation examples
+METRIC: Literal["accuracy"] = "accuracy"  # on test examples; validation examples choose settings and targets
 
 
 def protocol_of(scenario: Scenario) -> Protocol:
-    """Raises BadScenario if the scenario has none, or if it does not fit the scenario."""
+    """The scenario's protocol.  Raises BadScenario if there is none, or if it does not fit the scenario."""
     said = scenario.study
     if said is None:
         raise BadScenario("the scenario has no `study:`; `fedlapse new --study NAME` writes a file that has")
@@ -55,14 +55,16 @@ def _check_baseline(said: Protocol, baseline: str) -> None:
 
 
 def ranked(scenario: Scenario) -> list[str]:
-    """The algorithms that may win: the baseline, and all that are no control, placebo, null or mere row."""
+    """The algorithms that may win: the baseline, and all that are not a control, a placebo, a null or shown for
+    information only."""
     said = protocol_of(scenario)
     others = {*said.controls, *said.placebos, *said.nulls, *said.rows}
     return [entry.name for entry in scenario.algorithms if entry.name not in others]
 
 
 def pairs(scenario: Scenario) -> list[tuple[str, str]]:
-    """(algorithm, base): each with the baseline, the study's own pairs, and placebos with what they imitate."""
+    """The compared pairs (algorithm, base): each algorithm with the baseline, the study's own pairs, and placebos with
+    their originals."""
     said, baseline = protocol_of(scenario), scenario.algorithms[0].name
     with_baseline = [(entry.name, baseline) for entry in scenario.algorithms[1:] if entry.name not in said.nulls]
     found = [*with_baseline, *said.pairs, *said.placebos.items()]
@@ -70,18 +72,19 @@ def pairs(scenario: Scenario) -> list[tuple[str, str]]:
 
 
 def duels(scenario: Scenario) -> list[tuple[str, str]]:
-    """Those of the study's own pairs in which both are ranked, so that one of them may win."""
+    """The study's own pairs in which both algorithms are ranked, so that either may win."""
     return [pair for pair in protocol_of(scenario).pairs if {*pair} <= {*ranked(scenario)}]
 
 
 def targets(said: Protocol, best: float) -> list[Target]:
-    """Test accuracies: shares of the best validation accuracy of the tuned baseline, and those that the study names."""
+    """The targets, as test accuracies: shares of the tuned baseline's best validation accuracy, and the values that the
+    study names."""
     values = [*(round(share * best, 4) for share in said.shares), *said.values]
     return [Target(METRIC, value, said.hold) for value in sorted(dict.fromkeys(values))]
 
 
 def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
-    """The one that the verdict is about: that of the middle share, or without shares the middle one."""
+    """The target of the verdict: the one of the middle share, or without shares the middle target."""
     if not said.shares:
         return among[len(among) // 2]
     wanted = sorted(said.shares)[len(said.shares) // 2] * best
@@ -89,5 +92,5 @@ def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
 
 
 def enough_seeds(scenario: Scenario) -> bool:
-    """Whether there are as many as intervals need."""
+    """True if there are enough seeds for intervals."""
     return len(scenario.seeds) >= FEW

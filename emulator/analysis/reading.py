@@ -1,4 +1,4 @@
-"""What a reader of study.md must be told: captions of its figures, and the words of its tables."""
+"""Explanations for readers of study.md: captions of its figures, and terms of its tables."""
 
 CAPTIONS = {
     "ratios": "Each algorithm's mean time over the baseline's, with its 95 % interval. Left of the line at 1 it is "

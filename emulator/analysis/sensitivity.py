@@ -1,4 +1,4 @@
-"""How far each factor moves the ratio of an algorithm's time to the baseline's."""
+"""Sensitivity: how far each factor changes the ratio of an algorithm's time to the baseline's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AS_IT_IS = "as it is"  # the factor and the setting of the runs in which nothing
 
 @dataclass(frozen=True)
 class Swing:
-    """One factor, over its settings and over leaving it as it is."""
+    """The range of a ratio over the settings of one factor, the unchanged setting included."""
 
     factor: str
     low: float
@@ -22,18 +22,18 @@ class Swing:
 
     @property
     def wide(self) -> float:
-        """How many times as high the highest ratio is."""
+        """The highest ratio over the lowest."""
         return self.high / self.low
 
 
 def unchanged(moved: Sequence[Moved], label: str) -> Moved | None:
-    """The runs in which nothing is changed."""
+    """The result of one algorithm in the runs without any change; None if there is none."""
     return next((each for each in moved if (each.factor, each.label) == (AS_IT_IS, label)), None)
 
 
 def swings(moved: Sequence[Moved], label: str) -> list[Swing]:
-    """Of one algorithm, the widest first; settings in which not all seeds of both get there are left out,
-    and factors that change nothing."""
+    """The ranges of one algorithm's ratio, widest first.  Factors without an effect are left out, and so are settings
+    in which a seed of either algorithm missed the target."""
     base = unchanged(moved, label)
     found = []
     for factor in dict.fromkeys(each.factor for each in moved if each.factor != AS_IT_IS):

@@ -1,4 +1,4 @@
-"""When the rounds of a study's runs end on other links: by replay, kept in a file so that it is done once."""
+"""Times at which the rounds of a study's runs end on other links; replays compute them once, and a file keeps them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from emulator.replay.conditions import Condition
 from emulator.replay.findings import ReplayResult
 
 DIGEST = hashlib.sha256().digest_size  # bytes, at the end of the file
-Stamps = Mapping[str, Mapping[int, tuple[float, ...] | None]]  # by label, by seed; None: not exact there
+Stamps = Mapping[str, Mapping[int, tuple[float, ...] | None]]  # by label, by seed; None: no exact replay
 
 
 def stamps(
     results: Sequence[ReplayResult], rounds: Mapping[tuple[str, int], int]
 ) -> dict[str, dict[int, tuple[float, ...] | None]]:
-    """Of one setting.  `rounds`: how many each run has in the record."""
+    """The stamps of one setting.  `rounds`: the number of rounds of each run in the record."""
     found: dict[str, dict[int, tuple[float, ...] | None]] = {}
     for each in results:
         exact = each.failure is None and each.parting is None and len(each.stamps) == rounds[each.label, each.seed]
@@ -32,7 +32,7 @@ def stamps(
 
 
 def key(condition: Condition, record: str) -> str:
-    """What names a setting in a file: its own values, and the digest of the runs that were replayed."""
+    """The key of a setting in the file: a SHA-256 of its values and of the digest of the replayed runs."""
     said = json.dumps({**_plain(condition), "record": record}, sort_keys=True, default=str)
     return hashlib.sha256(said.encode()).hexdigest()
 
@@ -44,18 +44,18 @@ def _plain(condition: Condition) -> dict[str, Any]:
 
 
 class KeptSettings:
-    """Settings that were replayed, in one file.  It is no part of the results: without it they are replayed again."""
+    """Replayed settings in one file.  It is not a part of the results: without it the replays are made again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known: dict[str, Stamps] = _read(path)
 
     def add(self, found: Mapping[str, Stamps]) -> None:
-        """Keeps them."""
+        """Adds the stamps of these settings."""
         self.known.update(found)
 
     def write(self) -> None:
-        """Leaves all of them in the file, which ends with the SHA-256 of what stands before.  Raises OSError."""
+        """Writes all settings to the file, which ends with the SHA-256 of the rest.  Raises OSError."""
         replace_file(self.path, self._content())
 
     def _content(self) -> bytes:
@@ -71,7 +71,7 @@ class KeptSettings:
 
 
 def _read(path: Path) -> dict[str, Stamps]:
-    """{} if there is no file, or not as it was written: some of its settings might be others by now."""
+    """The settings in the file; {} if it is missing or damaged, because a damaged file may name wrong settings."""
     found: dict[str, dict[str, dict[int, tuple[float, ...] | None]]] = {}
     try:
         written = path.read_bytes()

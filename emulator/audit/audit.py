@@ -30,7 +30,7 @@ from emulator.audit.whole_record import slack
 from emulator.record.record import FILES, read_lines
 from emulator.record.seal import read_seal
 
-CUT = "cut"  # under this kind a row counts the bytes of transfers that were cut
+CUT = "cut"  # kind of the bytes of transfers that were cut, in a row
 
 
 RECORD = ("events.jsonl", "rounds.jsonl")
@@ -40,9 +40,9 @@ RECORD = ("events.jsonl", "rounds.jsonl")
 class Audit:
     """The result of judging a record."""
 
-    faults: list[str]  # one sentence for each law that it breaks
-    unjudged: str | None = None  # why the laws of the scenario were not applied
-    sealed: bool = False  # it has a seal, be it damaged or lost; an interrupted run has none
+    faults: list[str]  # one sentence for each broken law
+    unjudged: str | None = None  # reason why the laws of the scenario were not applied
+    sealed: bool = False  # a seal exists, intact, damaged or lost; an interrupted run has none
 
 
 def audit(folder: Path) -> Audit:
@@ -57,7 +57,7 @@ def audit(folder: Path) -> Audit:
         sealed = read_seal(folder)
     told, has_seal = [f"seal: {what}" for what in seal_faults], sealed is not None or bool(seal_faults)
     for name in RECORD:
-        if not (folder / name).is_file():  # where it was sealed, the seal says so
+        if not (folder / name).is_file():  # if it was sealed, the seal reports it
             due = f"form: {name} is missing; the record of a run is {' and '.join(RECORD)} in one folder"
             return Audit([*told, *([] if sealed and name in sealed.files else [due])], None, has_seal)
     timeline, faults, unjudged, known = Timeline(), list[str](), None, None
@@ -80,7 +80,7 @@ def audit(folder: Path) -> Audit:
         try:
             faults += scenario_laws.faults(known, timeline, rows)
             faults += scenario_laws.length(known, rows) if sealed and sealed.failure is None else ()
-        except ValueError as error:  # a link or a log that is read when it is needed
+        except ValueError as error:  # a link or a log that is read on demand
             unjudged = str(error)
     return Audit([*told, *faults], unjudged, has_seal)
 
@@ -213,7 +213,8 @@ def _without_zeros(sums: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str,
 
 
 def _critical(row: Row, before: float | None, round: AuditedRound) -> Iterator[str]:
-    """Checks that the parts of the critical path agree with the events, and last as long as the round together."""
+    """Checks that the parts of the critical path agree with the events, and that their sum is the length of the
+    round."""
     path = row["critical"]
     closer = round.counted[-1] if round.counted else None
     if path["device"] != closer:

@@ -34,15 +34,15 @@ def faults(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[F
 
 @dataclass(frozen=True)
 class FleetState:
-    """The state of the fleet as a round opens.
+    """The state of the fleet when a round opens.
 
-    A record does not tell everything: an event due at the instant of the opening may come before or after it, and over
-    sockets also one that came shortly before.  Then an answer is None.
+    The order of events at the instant of the opening is not recorded; over sockets this also holds for events shortly
+    before.  In such doubt an answer is None.
     """
 
     declared: Declared
     line: Event
-    since: float  # the time at which the round before it was over
+    since: float  # the time at which the previous round was over
     asked_by: Mapping[str, AuditedRound]  # by device: the last earlier round that asked it
 
     def free(self, name: str) -> bool | None:
@@ -76,7 +76,7 @@ class FleetState:
     def choice(self, facts: AlgorithmFacts, doubted: bool) -> Sequence[str]:
         """The devices from which the round chooses, sorted.  `doubted`: devices in doubt count as free.
 
-        In a large fleet some of the free devices stand for all: the first in an order that the seed draws.
+        In a large fleet the choice is among some of the free devices: the first ones in an order that the seed draws.
         """
 
         def free(name: str) -> bool:

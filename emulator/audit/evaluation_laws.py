@@ -11,7 +11,7 @@ from scenarios.schema.training import Rounds
 
 VALIDATION = "validation"
 METRICS = ("accuracy", "loss", VALIDATION, "initial", "personalised_participants")  # of an evaluated round
-TRAINED = "personalised"  # of fewer rounds, because every device trains once more for it
+TRAINED = "personalised"  # in fewer rounds, because every device trains once more for it
 
 
 def faults(declared: Declared, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:

@@ -33,10 +33,10 @@ class Timeline:
         self.rounds: dict[int, AuditedRound] = {}
         self.faults: list[str] = []
         self.latest: Event | None = None
-        self.serving: Stretch | None = None  # the server's present work
+        self.serving: Stretch | None = None  # the server's current work
         self.rates: dict[str, float] = {}  # FLOP/s by device; the server's under ""
         self.back: list[tuple[Event, AuditedRound, Visit, Event | None]] = []  # returns at this instant; what each cut
-        self.acknowledged: dict[str, int] = {}  # device -> its last counted round
+        self.acknowledged: dict[str, int] = {}  # by device: its last counted round
         self.model: str | None = None  # digest; None if a broken record leaves it open
 
     def fault(self, law: str, line: Event, what: str) -> None:
@@ -168,9 +168,9 @@ class Timeline:
                 self.back.append((line, round, visit, visit.last))
 
     def _went_on(self) -> None:
-        """Checks that devices that came back went on in that instant with what the absence had cut.
+        """Checks that devices that came back continued in the same instant what their absence had cut.
 
-        This holds after the close too, unless the close stopped the device in the same instant.
+        This holds after the close, too, unless the close stopped the device in the same instant.
         """
         for line, round, visit, before in self.back:
             stopped = round.close is not None and round.close.number > line.number
@@ -207,7 +207,8 @@ class Timeline:
             self._stops(line, visit, visit.did[phase])
 
     def _goes_on(self, line: Event, before: Stretch) -> None:
-        """Checks that what an absence cut goes on with exactly what was left, or starts again from the beginning."""
+        """Checks that a stretch cut by an absence continues with exactly the rest, or starts again from the
+        beginning."""
         if "seconds" in line.body:
             self._roofline(line)
             self._rest_of_work(line, before)
@@ -219,7 +220,7 @@ class Timeline:
             self.fault("I5", line, f"goes on with another message than that of line {before.start.number}")
 
     def _rest_of_work(self, line: Event, before: Stretch) -> None:
-        """Compares work with what was left, in seconds of a cold machine: it may have cooled down meanwhile."""
+        """Compares work with the rest of it, in seconds of a cold machine, because the device may have cooled down."""
         left = 1 - before.share if before.then == "pause" else 1.0
         for what in ("phases", "seconds"):
             heat, heat_before = (

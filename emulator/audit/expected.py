@@ -23,7 +23,7 @@ from scenarios.builders import machines
 from scenarios.load import recorded
 from scenarios.schema.training import Evaluate, Rounds
 
-DRAW = ("fedlapse", "numpy")  # packages of which another version may draw another fleet
+DRAW = ("fedlapse", "numpy")  # packages whose other versions may draw another fleet
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Declared:
     links: Mapping[str, Link]
     server: Device
     server_link: Link
-    works: Works  # the declared work, by the record
+    works: Works  # declared work, from the record
     seed: int  # of the run
-    facts: AlgorithmFacts  # about the algorithm, by run.json
+    facts: AlgorithmFacts  # properties of the algorithm, from run.json
     virtual: bool  # True: events happen when they are due; False: they may be late, never early
 
     @property

@@ -14,7 +14,7 @@ LARGEST = 1e100  # a larger number is nonsense, and sums of it may overflow
 
 @dataclass(frozen=True)
 class ValueKind:
-    """A test for values, and words for the values that pass it."""
+    """A test for values, and a description of valid ones."""
 
     fits: Fits
     words: str

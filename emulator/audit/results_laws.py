@@ -31,12 +31,12 @@ from scenarios.schema.scenario import Scenario
 
 CLOSE = 1e-9  # relative: another machine may add up in another order
 NO_TIMELINES = "it holds no timelines; `fedlapse replay --events` keeps those of several settings"
-SHOWN = 5  # values of the summary that differ
-SAID = ("reserved", "verdict", "why", "hints")  # keys of the summary that hold prose alone
-PROSE = ("how_sure", "text", "assumed")  # keys whose words another build may choose otherwise
+SHOWN = 5  # differing values of the summary that are reported
+SAID = ("reserved", "verdict", "why", "hints")  # keys of the summary with prose alone
+PROSE = ("how_sure", "text", "assumed")  # keys whose words may differ between versions
 REPORT = "report.html"
 ALWAYS = ("scenario.yaml", "split.json", "host.json", "summary.json", REPORT)
-SOMETIMES = {"speedup", "strangers"}  # keys of host.json: over sockets
+SOMETIMES = {"speedup", "strangers"}  # keys of host.json for runs over sockets
 GPU = re.compile(r"cuda:\d+")
 HOST = {"command", "versions", "machine", "device", "real_seconds", "world", "overruns", FOLDERS}
 
@@ -66,7 +66,7 @@ def _as_a_whole(out: Path, runs: Mapping[Path, Audit]) -> Audit:
         faults += _summary(out, scenario, host.get("world") == "virtual")
     except (OSError, ValueError) as error:
         return Audit(faults, str(error), True)
-    except (KeyError, TypeError, AttributeError) as error:  # rows of the right form may lack a value that is summed
+    except (KeyError, TypeError, AttributeError) as error:  # well-formed rows may lack a value for a sum
         return Audit([*faults, f"summary: the rows do not add up to one: {type(error).__name__} {error}"], None, True)
     return Audit(faults, None, True)
 
@@ -74,7 +74,7 @@ def _as_a_whole(out: Path, runs: Mapping[Path, Audit]) -> Audit:
 def _due(out: Path, runs: Iterable[Path]) -> Iterator[str]:
     """Yields the files that the seal of these results must name."""
     needed: tuple[str, ...] = () if (out / REPLAY).is_file() else ALWAYS
-    if _of_a_study(out):  # or of a search: one page covers all their folders
+    if _of_a_study(out):  # or a search: one page covers all their folders
         needed = tuple(name for name in needed if name != REPORT)
     for name in OF_RESULTS:
         if name in needed or (out / name).is_file():
@@ -91,7 +91,7 @@ def _of_a_study(out: Path) -> bool:
 
 
 def _unreadable(out: Path) -> Iterator[str]:
-    """Yields a sentence for each file that cannot be checked; "" for a missing one, which the seal has reported."""
+    """Yields a sentence for each file that cannot be read; "" for a missing one, which the seal has reported."""
     for name in ("split.json", "summary.json"):
         try:
             _object(out / name)
@@ -154,7 +154,7 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
 
 
 def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Caveats:
-    """The assumptions about links, and how often recordings start over while their devices are asked."""
+    """The assumptions about links, and the number of repetitions of recordings while their devices are asked."""
     looped = []
     for label, seeds in runs.items():
         for seed, rows in seeds.items():
@@ -186,9 +186,9 @@ def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]
 
 
 def _held(counts: Sequence[int], classes: int, round: int, per_cycle: int) -> Sequence[int]:
-    """The numbers of examples that a device may hold in a round; `counts`: by class, or by slice of a text.
+    """The possible numbers of a device's examples in a round; `counts`: by class, or by time slice for texts.
 
-    Drifting data come in slices, one for each cycle of `per_cycle` rounds; the last one stays.  Counts by class are
+    Drifting data come in slices, one for each cycle of `per_cycle` rounds; the last slice stays.  Counts by class are
     sums over all slices, so a slice may hold any part of them.
     """
     if not per_cycle:
@@ -199,7 +199,7 @@ def _held(counts: Sequence[int], classes: int, round: int, per_cycle: int) -> Se
 
 
 def _is_split(said: Mapping[str, Any], per_cycle: int) -> bool:
-    """True if each device has a count for each class, or in texts for each time slice: one, unless the data drift."""
+    """True if each device has a count for each class, or for texts one for each time slice."""
     if said.keys() != {"classes", "seeds"} or not COUNT.fits(said["classes"]) or not isinstance(said["seeds"], dict):
         return False
     if not all(map(_is_dealt, said["seeds"].values())):
@@ -209,7 +209,7 @@ def _is_split(said: Mapping[str, Any], per_cycle: int) -> bool:
 
 
 def _is_dealt(of: object) -> bool:
-    """True for the counts of one seed, by device; `of` is the number of devices in a larger fleet."""
+    """True if the counts of one seed, by device, are well-formed; `of`: the size of a larger fleet."""
     if not isinstance(of, dict) or not {"devices"} <= of.keys() <= {"devices", "of"} or not COUNT.fits(of.get("of", 0)):
         return False
     return isinstance(of["devices"], dict) and all(
@@ -234,7 +234,7 @@ def _near(change: Change) -> bool:
 
 
 def _reworded(change: Change) -> bool:
-    """True for a change of words alone, whose data are compared by themselves: a sentence, or as many sentences."""
+    """True if only words changed, whose data are compared separately: a sentence, or the same number of sentences."""
     a, b = change.a, change.b
     if change.key.rpartition(".")[2] not in PROSE or ABSENT in (a, b):
         return False

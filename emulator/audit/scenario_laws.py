@@ -92,14 +92,14 @@ def _rules(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
 
 
 def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
-    """Checks that what an absence cuts follows the rule; a device that never comes back loses its work."""
+    """Checks that work cut by an absence follows the rule; a device that never comes back loses its work."""
     presence = declared.devices[name].presence
     for stretch in visit.all(*PHASES):
         if stretch.stop is None or stretch.stop.body.get("why") != "off":
             continue
         rule = declared.rounds.when_off if stretch.phase == "compute" else declared.rounds.transfers
         due = {None if rule == "lose" else rule}
-        gone = presence.next_off(stretch.end)  # the recorded time may be a rounding earlier
+        gone = presence.next_off(stretch.end)  # the recorded time may be smaller by rounding
         if presence.next_on(gone) == math.inf:
             due.add(None)
         if stretch.then not in due:
@@ -128,7 +128,7 @@ def _next(presence: Availability, change: str, t: float) -> float:
 
 
 def _timely(declared: Declared, at: float, due: float) -> bool:
-    """True if something happens when it is due; over sockets it may also happen later."""
+    """True if an event happens when it is due, or over sockets later."""
     early, late = at < due - slack(at), at > due + slack(at)
     return not (early or (late and declared.virtual))
 

@@ -25,7 +25,7 @@ ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # files of the results that th
 
 
 def of_run(folder: Path) -> list[str]:
-    """Returns a sentence for each file that differs from its seal, in the run's folder or beside it."""
+    """A sentence for each file in the run's folder or next to it that differs from its seal."""
     run = folder.resolve()
     there = [name for name in OF_RUN if (folder / name).is_file()]
     return [*broken(folder, due=there), *broken(run.parent, {*ABOUT_ALL_RUNS, f"{run.name}/{SEAL}"})]
@@ -58,7 +58,7 @@ def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[R
 
 
 def _cut(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    """Faults of files that end in the middle of a line."""
+    """Yields the faults of files that end in the middle of a line."""
     for name in names:
         if (content := (folder / name).read_bytes()) and not content.endswith(b"\n"):
             yield f"form: {name} ends in the middle of a line"

@@ -14,10 +14,11 @@ from scenarios.schema import known
 
 
 def judged(out: Path, runs: Mapping[Path, Audit]) -> tuple[list[str], str | None]:
-    """Returns a sentence for each run that begins with another model than its seed's other runs, and any doubt.
+    """A sentence for each run that begins with another model than the other runs of its seed, and a doubt, if there is
+    one.
 
-    Skips runs that break a law of their own.  An algorithm may train on the server's examples before round 0: a shipped
-    one does so with the option `pretrain`; a user's own algorithm may always do so, which leaves a doubt.
+    Runs that break another law are skipped.  An algorithm may train on the server's examples before round 0: a shipped
+    algorithm does so with the option `pretrain`; a user's own algorithm may do so unseen, which is the doubt.
     """
     try:
         scenario = recorded(out)

@@ -1,7 +1,7 @@
-"""Checks the events after the close of a round: none, or with `stragglers: finish` the end of all that was begun.
+"""Checks the events after the close of a round: none, or with `stragglers: finish` the end of all activities.
 
-One rule, the scenario's, holds for a whole run.  The record shows it by a device that a close cuts, or by a line after
-a close.  Pure.
+The same rule holds for the whole run.  The record shows it by a device that a close cuts, or by a line after a close.
+Pure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Builds from events.jsonl the rounds, the devices in them, and each device's transfers, work and absences.  Pure.
+"""Builds from events.jsonl the rounds, their devices, and each device's transfers, work and absences.  Pure.
 
-It uses none of the code that wrote the lines, emulator/record/events.py, so that the audit can check that code.
+It does not use emulator/record/events.py, which wrote the lines, so that the audit can check that module.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Stretch:
 
     @property
     def then(self) -> str | None:
-        """`resume`, `pause` or `restart` if it goes on when the device is back; None: it is lost, or was not cut."""
+        """`resume`, `pause` or `restart` if the stretch continues when the device is back; None if it is lost or was
+        not cut."""
         return self.stop.body.get("then") if self.stop else None
 
     @property
@@ -78,7 +79,7 @@ class Stretch:
 
     @property
     def charged(self) -> float:
-        """The seconds that are charged for the work."""
+        """The charged seconds of the work."""
         return float(sum(self.start.body["seconds"].values()))
 
     @property
@@ -94,7 +95,7 @@ class Stretch:
 
     @property
     def share(self) -> float:
-        """The share of the work that was done: its share of the seconds, unless the line that cuts it gives another."""
+        """The share of the work that was done, by its seconds, or as stated by the line that cuts it."""
         if self.whole or self.stop is None:
             return float(self.whole)
         plain = min(1.0, self.stop.body["seconds"] / self.charged) if self.charged else 0.0
@@ -123,9 +124,9 @@ class Visit:
 
     did: dict[str, Stretch] = field(default_factory=dict)  # down, compute, up
     away: list[Stretch] = field(default_factory=list)
-    last: Event | None = None  # the last event but off and on
+    last: Event | None = None  # the last event except off and on
     refused: bool = False
-    earlier: list[Stretch] = field(default_factory=list)  # stretches that an absence cut, and that went on
+    earlier: list[Stretch] = field(default_factory=list)  # stretches that an absence cut and that continued
 
     def all(self, *phases: str) -> list[Stretch]:
         """The stretches of these phases, in order."""
@@ -139,7 +140,7 @@ class Visit:
 
     @property
     def vain(self) -> list[Stretch]:
-        """The stretches that were in vain, because the device started again."""
+        """The stretches that were wasted, because the device started again."""
         return [stretch for stretch in self.earlier if stretch.then == "restart"]
 
     def spent(self, opened: float, closed: float, counts: bool) -> Spent:
@@ -166,13 +167,13 @@ class Visit:
 
     @property
     def over(self) -> bool:
-        """The device has nothing more to do: it never began, was cut, or its upload has ended."""
+        """True if the device has nothing more to do: it never began, was cut, or its upload has ended."""
         over = ("down.cut", "compute.cut", "up.cut", "up.end", "refused")
         return self.last is None or (self.last.event in over and not self.suspended)
 
     @property
     def suspended(self) -> bool:
-        """An absence cut the device's last stretch, which will go on."""
+        """True if an absence cut the device's last stretch, which will continue."""
         return self.last is not None and self.last.body.get("then") is not None
 
     def cut(self, why: str) -> Event | None:
@@ -182,13 +183,13 @@ class Visit:
 
     @property
     def lost(self) -> bool:
-        """The device was off when its request was due, or an absence or a broken connection cut it for good."""
+        """True if the device was off when its request was due, or an absence or a broken connection cut it for good."""
         never_began = "down" not in self.did and bool(self.away)
         return never_began or self.cut("off") is not None or self.cut("broken") is not None
 
     @property
     def perhaps_lost(self) -> bool:
-        """The device went off between two stretches, or before the server had read its whole upload."""
+        """True if the device went off between two stretches, or before the server had read its whole upload."""
         if self.lost or self.suspended or not self.away or "down" not in self.did:
             return False
         return self.away[-1].start.number > self.did["down"].start.number
@@ -229,9 +230,9 @@ class AuditedRound:
 
 
 def losses(round: AuditedRound) -> tuple[int, int]:
-    """The least and the greatest number of devices that the server can have known to be lost at the close.
+    """The smallest and the largest possible number of devices that the server knew to be lost at the close.
 
-    They differ by the devices of which the record does not tell.
+    They differ by the devices whose state is not in the record.
     """
     known, counted = round.visits.items(), round.counted
     others = [visit for name, visit in known if name not in counted and not visit.refused]

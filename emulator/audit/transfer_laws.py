@@ -18,7 +18,7 @@ CLOSE = 1e-6  # relative error of values that are computed from times
 
 
 def faults(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
-    """Checks each device round by round, because a connection that one transfer leaves open serves the next."""
+    """Checks each device over all rounds, because an open connection serves the next transfer, too."""
     did: dict[str, list[Stretch]] = {}
     for round in rounds.values():
         for name, visit in round.visits.items():

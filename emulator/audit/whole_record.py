@@ -19,7 +19,7 @@ def slack(t: float) -> float:
 
 
 def absences(rounds: Iterable[AuditedRound]) -> Iterator[Fault]:
-    """Checks that one rule for work that an absence cuts, and one for transfers, hold for the whole run."""
+    """Checks that the whole run has one rule for work that an absence cuts, and one for transfers."""
     rules: dict[bool, tuple[str, Event]] = {}
     visits = chain.from_iterable(round.visits.values() for round in rounds)
     cuts = chain.from_iterable(map(_cuts, visits))
@@ -51,7 +51,7 @@ def overlaps(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[str]:
 
 def _spans(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[tuple[str, Span]]:
     """Yields (device, span) for all stretches."""
-    asked: dict[str, float] = {}  # device -> when it was next asked, so online again
+    asked: dict[str, float] = {}  # by device: the time of its next request, when it is online again
     for round in reversed(list(rounds.values())):
         for device, visit in round.visits.items():
             for stretch in chain(visit.earlier, visit.did.values(), visit.away):
@@ -63,7 +63,8 @@ def _spans(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[tuple[str
 
 
 def _overlaps(spans: Iterable[Span]) -> Iterator[str]:
-    """Yields a sentence for each stretch that begins before another has ended; one of no length may touch another."""
+    """Yields a sentence for each stretch that begins before another has ended; a stretch of length 0 may touch
+    another."""
     longest: Span | None = None
     for span in spans:
         start, number, end, what = span

@@ -32,7 +32,7 @@ def _work(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
         if not (did := visit.all("compute")):
             continue
         device, duty = declared.devices[name], declared.works.device(name, number)
-        if duty:  # event_laws.py checks how work goes on after an absence
+        if duty:  # event_laws.py checks work that continues after an absence
             yield from _priced(
                 did[0], device, duty.pieces, jitter(steps_of(duty.pieces), device, declared.seed, number)
             )
@@ -60,7 +60,7 @@ def _priced(stretch: Stretch, device: Device, pieces: Pieces, factors: Mapping[s
 
 
 def _heat(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
-    """Checks the rate of each machine, and its heat as it computes, round after round."""
+    """Checks the rate of each machine, and its heat while it computes, over all rounds."""
     for stretch in (stretch for round in rounds.values() for stretch in round.server.values()):
         yield from _rate(stretch, declared.server)
     work: dict[str, list[Stretch]] = {}

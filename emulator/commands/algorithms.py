@@ -56,7 +56,7 @@ def algorithms(
 
 
 def _words(what: list[str]) -> list[str]:
-    """With the quickstart that has one algorithm of the user's own, where that is named."""
+    """The words; if the first names a user's own algorithm, the quickstart with this algorithm alone."""
     first = what[0] if what else ""
     if ":" not in first or "=" in first or Path(first).exists():
         return what
@@ -64,7 +64,8 @@ def _words(what: list[str]) -> list[str]:
 
 
 def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:
-    """Prints them, or only the scenario's `own`, or the `only` one of this name; the exit code.  Raises BadScenario."""
+    """Prints the algorithms, only the scenario's if `own`, or the one named `only`; returns the exit code.  Raises
+    BadScenario."""
     from emulator.forecast.algorithm_costs import catalogue, chosen  # torch
 
     with busy("counting the work and the bytes of each algorithm"):

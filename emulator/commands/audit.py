@@ -57,7 +57,7 @@ def audit(
 
 
 def _reservations(audited: Mapping[Path, Audit]) -> Iterator[str]:
-    """Sentences on what was not judged."""
+    """Yields sentences on runs and laws that were not judged."""
     yield from _unjudged(audited)
     for folder, each in audited.items():
         if not each.sealed:

@@ -35,7 +35,7 @@ def calibrate(
     """Measures this computer, and prints a profile of it: speed by kind of layer, bandwidth, overheads, memory."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
         raise typer.BadParameter(f"{name!r} cannot name a profile; use letters, digits, dots and hyphens")
-    if threads > (cores := os.cpu_count() or 1):  # torch dies of thousands
+    if threads > (cores := os.cpu_count() or 1):  # torch crashes with thousands
         raise typer.BadParameter(f"{threads} threads on {cores} cores; it must be {cores} at most")
     with busy(f"measuring this computer for about {seconds:.0f} s"):
         found = measure(seconds, threads)
@@ -45,23 +45,23 @@ def calibrate(
 
 
 def source(threads: int) -> str:
-    """How the numbers came about, without the date."""
+    """The source of the numbers: the computer, torch and threads, without the date."""
     import torch
 
     with_threads = f"{threads} thread{'s' * (threads > 1)}"
-    on = processor().replace('"', "").replace(",", " ")  # for a line of CSV
+    on = processor().replace('"', "").replace(",", " ")  # must fit into a line of CSV
     return f"measured: fedlapse calibrate on {on} with torch {torch.__version__} and {with_threads}"
 
 
 def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
-    """Lines of a profiles file, as read_profiles takes them."""
+    """Lines of a profiles file, in the format of read_profiles."""
     numbers, today = numbers_of(found.profile(name, said, memory)), date.today()
     lines = [f'{name},{what},{value:.4g},{NAMED[what].unit},"{said}",{today}' for what, value in numbers.items()]
     return [",".join(COLUMNS), *lines, f"# {_unmeasured(POWERS)}, in W"]
 
 
 def yaml_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
-    """`profiles:` of a scenario with this one."""
+    """The `profiles:` section of a scenario with this profile alone."""
     numbers = numbers_of(found.profile(name, said, memory))
     lines = [f"{NAMED[what].key}: {value:.6g}" for what, value in numbers.items()]
     source = f'source: "{said} ({date.today()})"'

@@ -47,7 +47,7 @@ def compare(
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)
         with busy("starting"):
-            from emulator.commands.conclude import concluded  # torch, once the scenario is right
+            from emulator.commands.conclude import concluded  # imports torch, once the scenario is valid
             from emulator.sessions.one_scenario import play_scenario
 
         with placed(scenario.source):

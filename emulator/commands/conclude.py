@@ -1,4 +1,4 @@
-"""What a command prints once its runs have ended: table, warnings, verdict."""
+"""Prints the end of a command that played runs: table, warnings, verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from emulator.wording.terminal import settings_table, table
 
 
 def concluded(ended: Ended, format: Format) -> int:
-    """Prints what came of runs; the exit code."""
+    """Prints the results of ended runs; returns the exit code."""
     with uninterrupted():
         results, interrupted = ended.results, ended.ending.interrupted
         if format == Format.json:
@@ -46,7 +46,7 @@ def concluded(ended: Ended, format: Format) -> int:
 
 
 def _print_verdict(results: Results, judged: Sequence[Judgement]) -> None:
-    """The answer comes last, as it is what one looks for."""
+    """Prints the verdict, as the last part because readers look for it there."""
     for line in results.summary["reserved"]:
         say(line, tone="warning")
     (first, *others), ranked = results.summary["verdict"], results.summary["ranking"]

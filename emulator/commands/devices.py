@@ -21,7 +21,7 @@ from scenarios.text.faults import BadScenario, did_you_mean
 
 SPEEDS = ("speed_conv", "speed_dense", "speed_recurrent")
 POWERS = ("power_idle", "power_compute", "power_radio")
-# Two tables of the quantities of devices/profiles.csv: (heading, what stands below it).
+# Two tables of the quantities in devices/profiles.csv: (heading, quantities).
 COMPUTING = (
     ("GFLOP/s", ("speed",)),
     ("conv / dense / recurrent", SPEEDS),
@@ -75,7 +75,7 @@ def devices(
 
 
 def alone(name: str) -> Table | None:
-    """The profile of this name that comes with fedlapse; None for a file.  Raises BadScenario for neither."""
+    """The built-in profile of this name; None if it is a file.  Raises BadScenario for anything else."""
     if name in (known := shipped()):
         return {name: known[name]}
     if not Path(name).suffix and not Path(name).exists():
@@ -84,7 +84,7 @@ def alone(name: str) -> Table | None:
 
 
 def _one(known: Table) -> str:
-    """A profile alone: each number, and who says it."""
+    """One profile as text: each number with its source."""
     ((name, said),) = known.items()
     table = grid(name, "quantity", numbers=["value"])
     table.add_column("unit")
@@ -125,7 +125,7 @@ def _text(known: Table) -> str:
 
 
 def _sources(quantities: Mapping[str, Said]) -> str:
-    """Who says what, each once: `speed: measured: ...; memory, overhead: assumed (2026-11-21)`."""
+    """Each source once, with its quantities: `speed: measured: ...; memory, overhead: assumed (2026-11-21)`."""
     said: dict[tuple[str, str], list[str]] = {}
     for quantity, one in quantities.items():
         said.setdefault((one.source, one.date), []).append(quantity.replace("_", " "))

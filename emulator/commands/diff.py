@@ -67,6 +67,6 @@ def _run(run: Pair) -> Iterator[str]:
 
 
 def _json(found: Difference, damaged: Sequence[str]) -> str:
-    # through str: a scenario may say .inf, which JSON cannot
+    # through str because JSON cannot hold .inf, which a scenario may contain
     plain = json.loads(json.dumps(asdict(found), default=str), parse_constant=str)
     return json.dumps({"identical": found.identical, "damaged": damaged, **plain}, indent=1, allow_nan=False)

@@ -1,4 +1,4 @@
-"""Commands: imported when they are called, with options that several share, and mistakes told in one line."""
+"""Groups of commands: imported on demand, with shared options, and errors in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from emulator.terminal.stopping import ending
 
 
 class Commands(TyperGroup):
-    """Without a command it shows its help."""
+    """A group that shows its help if it is called without a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
@@ -29,20 +29,20 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
-        """Ends the process with the command's exit code; with 2, after a line, where the words are not right."""
+        """Ends the process with the command's exit code, or with 2 and a line if the command line is invalid."""
         words = _with_port(sys.argv[1:] if args is None else args)
         try:
             code = super().main(words, *rest, **{**options, "standalone_mode": False})
         except typer.TyperException as error:
             print(f"fedlapse: {_told(' '.join(['fedlapse', *self._named(words)]), error)}", file=sys.stderr)
             code = BAD_INPUT
-        except typer.Abort:  # its input has ended
+        except typer.Abort:  # the input has ended
             print("fedlapse: aborted", file=sys.stderr)
             code = 1
         sys.exit(code if isinstance(code, int) else 0)
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        with ending():  # typer itself would take every signal for a Ctrl-C
+        with ending():  # typer itself would treat every signal as Ctrl-C
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
@@ -56,7 +56,7 @@ class Commands(TyperGroup):
                 raise typer.Exit(FAILED) from None
 
     def _named(self, words: Iterable[str]) -> Iterable[str]:
-        """Returns those of the words that name a command and its own."""
+        """Yields the leading words that name a command and its subcommands."""
         within: Any = self
         for word in words:
             within = within.get_command(cast(Any, None), word) if isinstance(within, TyperGroup) else None
@@ -66,9 +66,9 @@ class Commands(TyperGroup):
 
 
 class Lazy(Commands):
-    """A group that knows where its commands are, and the first sentence of each; it imports the one that is called.
+    """A group that knows the place and the first sentence of each command, and imports only the one that is called.
 
-    `known` has them by the command's name; a place is MODULE:NAME, of a function or a Typer.
+    `known`: (place, first sentence) by the command's name; a place is MODULE:NAME of a function or a Typer.
     """
 
     known: ClassVar[Mapping[str, tuple[str, str]]]
@@ -99,12 +99,12 @@ class Lazy(Commands):
 
     @property
     def _listed(self) -> TyperGroup:
-        """This group without what its commands need: with their names and first sentences alone."""
+        """This group with commands that have only their names and first sentences, so that none is imported."""
         return TyperGroup(name=self.name, params=self.params, help=self.help, commands=dict(self.commands))
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """Returns the command with the fields of each dataclass among its parameters as parameters of its own."""
+    """The command with the fields of its dataclass parameters as parameters of its own."""
     groups: dict[str, Any] = {name: kind for name, kind in get_type_hints(command).items() if is_dataclass(kind)}
     parameters: list[Parameter] = []
     for parameter in signature(command, eval_str=True).parameters.values():
@@ -128,7 +128,7 @@ def _options_of(kind: Any) -> Iterator[Parameter]:
 
 
 def _with_port(words: Sequence[str]) -> list[str]:
-    """`--live` alone asks for a free port; typer has no options whose value may be left out."""
+    """Adds the port 0 to a bare `--live`, because typer has no options with an optional value."""
     following = [*words[1:], ""]
     return [
         "--live=0" if word == "--live" and not after.isdecimal() else word
@@ -137,13 +137,13 @@ def _with_port(words: Sequence[str]) -> list[str]:
 
 
 def _told(command: str, error: typer.TyperException) -> str:
-    """Returns the error, and where the command's options are listed."""
+    """The error, and a pointer to the command's options."""
     said = " ".join(error.format_message().split()).replace(": Value error,", ":").replace(": Input should", ": should")
     return f"{said[:1].lower()}{said[1:].rstrip('.')}{_given(error)}; see `{command} --help`"
 
 
 def _given(error: typer.TyperException) -> str:
-    """The value, where pydantic has found fault with it and does not name it."""
+    """The invalid value, if pydantic rejected it without naming it."""
     from pydantic import ValidationError
 
     if not isinstance(cause := error.__cause__, ValidationError):

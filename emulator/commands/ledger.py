@@ -1,4 +1,4 @@
-"""`fedlapse ledger`: what is remembered of trainings that were done."""
+"""`fedlapse ledger`: stored results of training jobs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def verify(
 ) -> None:
     """Does a share of the jobs again: the same bits must come out. Exit code 4 if they do not."""
     with told_in_one_line():
-        from emulator.compute.verifying import verify as again  # torch
+        from emulator.compute.verifying import verify as again  # imports torch
 
         places = gpus.found(computing.device)
         crew = crew_of(computing.workers, places, computing.cluster)

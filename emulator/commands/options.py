@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share.  Torch is not imported here, so that --help is quick."""
+"""Arguments and options that several commands share.  This module does not import torch, so that --help is quick."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Format(StrEnum):
 
 
 def _scenarios(incomplete: str) -> Iterator[str]:
-    """Returns what the shell completes: scenarios that come with fedlapse, and files here."""
+    """Completions for the shell: built-in scenarios, and files in the working directory."""
     home = resources.files("scenarios")
     folders = {"": home} | {f"{name}/": home / name for name in ("benchmarks", "papers", "studies")}
     files = [(before, file.name) for before, folder in folders.items() for file in folder.iterdir()]
@@ -91,11 +91,11 @@ def scenario_of(
     default: str | None = QUICKSTART,
     small: bool = False,
 ) -> Scenario:
-    """The scenario that a command line names, with its changes; the recordings of its links can be read.
+    """The scenario that a command line names, with its changes; the recordings of its links exist and are readable.
 
     Raises BadScenario.
     """
-    from scenarios.load import load  # half a second
+    from scenarios.load import load  # takes half a second to import
 
     said = list(what or [])
     path = default

@@ -45,7 +45,7 @@ def papers(
 
 
 def read() -> list[dict[str, Any]]:
-    """Each setting: name, what it is, algorithms, how many numbers are published, and how many steps agree so far."""
+    """Each setting: name, description, algorithms, number of published values, and the steps that agree so far."""
     folder = resources.files("scenarios") / "papers"
     done = folder / "reproduced.json"
     reproduced = json.loads(done.read_text(encoding="utf-8")) if done.is_file() else {}

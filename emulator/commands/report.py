@@ -1,4 +1,4 @@
-"""`fedlapse report`: results as a page, as Markdown, as JSON, as pictures, and as a trace for Perfetto."""
+"""`fedlapse report`: results as a page, Markdown, JSON, pictures, or a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def report(
     with soundness_told(outs):
         results = [_read(folder) for folder in outs]
         if perfetto:
-            from emulator.report.perfetto import perfetto as traced  # altair
+            from emulator.report.perfetto import perfetto as traced  # imports altair
 
             _write(perfetto, traced(results), force, "trace")
             return
@@ -91,13 +91,13 @@ def _made(results: Sequence[Results], format: ReportFormat) -> str:
         return page(results)
     if format is ReportFormat.markdown:
         return markdown(results)
-    from emulator.report.plain import plain  # altair
+    from emulator.report.plain import plain  # imports altair
 
     return plain(results)
 
 
 def _path(outs: Sequence[Path], out: Path | None, format: ReportFormat) -> Path | None:
-    """Returns the file that is written; None: the screen."""
+    """The file to write; None: prints to the screen."""
     suffixes = {ReportFormat.html: "html", ReportFormat.markdown: "md", ReportFormat.json: "json"}
     name = f"report.{suffixes[format]}"
     if out is not None:
@@ -108,7 +108,7 @@ def _path(outs: Sequence[Path], out: Path | None, format: ReportFormat) -> Path 
 
 
 def _write(path: Path, text: str, force: bool, what: str = "report") -> None:
-    # results are ours, and so is the page in their folder, damaged or not; nothing else that lies there is
+    # results, and the page in their folder, are ours even if damaged; other files are not
     ours = path.name == "report.html" and (path.parent / "scenario.yaml").is_file()
     if path.is_file() and not force and not ours and MADE_BY not in path.read_text(errors="replace")[:2000]:
         raise ValueError(f"{path} was not made by fedlapse; give another --out, or --force")
@@ -119,7 +119,7 @@ def _write(path: Path, text: str, force: bool, what: str = "report") -> None:
 
 
 def _draw(results: Sequence[Results], folder: Path) -> None:
-    from emulator.report.pictures import pictures  # altair
+    from emulator.report.pictures import pictures  # imports altair
 
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []

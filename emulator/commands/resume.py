@@ -50,7 +50,7 @@ def resume(
         if found := why_not(out, dump(scenario)):
             raise BadScenario(f"{out} {found}")
         with busy("starting"):
-            from emulator.commands.conclude import concluded  # torch, once the scenario is right
+            from emulator.commands.conclude import concluded  # imports torch, once the scenario is valid
             from emulator.sessions.one_scenario import play_scenario
 
         code = concluded(play_scenario(scenario, playing, out=out, force=force, track=trackers_of(track)), format)

@@ -62,7 +62,7 @@ def run(
     with told_in_one_line():
         scenario = only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)
         with busy("starting"):
-            from emulator.commands.conclude import concluded  # torch, once the scenario is right
+            from emulator.commands.conclude import concluded  # imports torch, once the scenario is valid
             from emulator.sessions.one_scenario import play_scenario
 
         pace, trackers, given = pace_of(world.value, speedup), trackers_of(track), given_by(scenario.source)

@@ -1,4 +1,4 @@
-"""`fedlapse scenarios`: what comes with fedlapse?"""
+"""`fedlapse scenarios`: the scenarios that come with fedlapse."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def scenarios(format: FormatOption = Format.text) -> None:
 
 
 def read() -> list[dict[str, Any]]:
-    """Returns the shipped scenarios; `says` are the sentences of the comment that opens the file.
+    """The shipped scenarios; `says`: the sentences of a file's first comment.
 
-    They are right (the tests load them), so what takes torch to check is not checked here: it takes a second to import.
+    Tests load these scenarios in full, so checks that need torch are left out here: importing it takes a second.
     """
     files = [file for file in resources.files("scenarios").iterdir() if file.name.endswith(".yaml")]
     texts = {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in files}
@@ -44,7 +44,7 @@ def read() -> list[dict[str, Any]]:
 
 
 def told(name: str, text: str) -> dict[str, Any]:
-    """Returns what one scenario shows, and how it is run."""
+    """One scenario's description, size, and command."""
     scenario = Scenario.model_validate_json(json.dumps(yaml_source.read(text, name).plain))
     return {
         "name": name,
@@ -61,7 +61,7 @@ def told(name: str, text: str) -> dict[str, Any]:
 
 
 def opening(text: str) -> list[str]:
-    """The comment at the top, as paragraphs: each ends with a line that ends a sentence."""
+    """The comment at the top, as paragraphs that end with the end of a sentence."""
     paragraphs = [""]
     for line in text.splitlines():
         if not line.startswith("#"):

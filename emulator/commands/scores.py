@@ -21,10 +21,10 @@ LIKE = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-h
 
 
 def lines(path: Path, only: str, mflop: float | None) -> Iterator[str]:
-    """A profiles file of the phones that the glob `only` matches.  Raises BadScenario.
+    """A profiles file of the phones whose names match the glob `only`.  Raises BadScenario.
 
-    A speed comes from AI-Benchmark's score, or from FedScale's seconds of a training step of one
-    example, three times the `mflop` MFLOP of a forward pass; everything else is the nearest phone class's.
+    A speed comes from AI-Benchmark's score, or from FedScale's seconds of a training step of one example, which is
+    three times the `mflop` MFLOP of a forward pass; all other numbers are those of the nearest phone class.
     """
     found = {name: speed for name, speed in _speeds(path, mflop) if fnmatchcase(name, only)}
     if not found:
@@ -50,7 +50,7 @@ def _line(*cells: str) -> str:
 
 
 def _speeds(path: Path, mflop: float | None) -> Iterator[tuple[str, tuple[float, str]]]:
-    """(name, (FLOP/s, whose)) of each phone."""
+    """Yields (name, (FLOP/s, source)) of each phone."""
     try:
         data = path.read_bytes()
         if data[:1] in (b"\x80", b",") or b'"computation"' in data[:10_000]:
@@ -84,5 +84,5 @@ def _of_capacities(path: Path, data: bytes, mflop: float | None) -> Iterator[tup
 
 
 def _name(phone: str) -> str:
-    """As a scenario may name it: `google-pixel-4`."""
+    """The phone's name in a form for scenarios: `google-pixel-4`."""
     return re.sub(r"[^a-z0-9._]+", "-", phone.lower()).strip("-._")[:80] or "phone"

@@ -1,1 +1,1 @@
-"""Who does jobs: this process, worker processes, Ray, a GPU; and what does each job only once."""
+"""Executors of jobs: in this process, in worker processes, on Ray or a GPU, and from the ledger."""

@@ -1,7 +1,7 @@
-"""Jobs on their way to workers.
+"""Batches of jobs for workers.
 
-Short ones travel together, as to send one takes 0.4 ms of the main process.  A batch goes out as soon as a worker would
-have nothing to do, so jobs wait only while all workers are busy.
+Short jobs travel together, because sending one takes 0.4 ms of the main process.  A batch is sent as soon as a worker
+would be idle, so jobs wait only while all workers are busy.
 """
 
 from __future__ import annotations
@@ -22,42 +22,41 @@ from scenarios.builders.reads import Read
 Job = Callable[..., Any]
 Orders = Sequence[tuple[Job, Sequence[Any]]]  # jobs with their arguments
 
-AHEAD = 2  # batches for each worker that are sent and have not come back
-LONGEST = 0.01  # s that the jobs of a batch take together, if they take as long as the last ones did
+AHEAD = 2  # batches per worker that are sent and not finished
+LONGEST = 0.01  # s of a batch, if jobs take as long as the last ones of their kind
 
 
 @dataclass(frozen=True)
 class Done:
-    """The results of a batch: of all its jobs, or of the jobs before one that failed.  If the first job fails, the
-    batch fails with it."""
+    """The results of a batch, up to the first job that failed.  If the first job fails, the batch fails with it."""
 
-    results: Sequence[tuple[Any, Sequence[Any]]]  # each with what the store is to take
+    results: Sequence[tuple[Any, Sequence[Any]]]  # each with the messages that the store must take over
     seconds: float
-    read: Sequence[Read] = ()  # what a user's code has read in that worker since its last batch
+    read: Sequence[Read] = ()  # files and variables that a user's code has read in that worker since its last batch
 
 
 class Taking(Protocol):
-    """A store of messages."""
+    """A store that takes over messages."""
 
     def take(self, draft: Any) -> Ref:
-        """Takes over what a job has put.  Raises OSError."""
+        """Takes over a message that a job has put.  Raises OSError."""
 
 
 @dataclass
 class AwaitedJob:
-    """A job that somebody waits for."""
+    """A job in the queue, with the future of its result."""
 
     job: Job
     args: Sequence[Any]
     future: Future[Any] = field(default_factory=Future)
 
     def starts(self) -> bool:
-        """Returns False if the job was cancelled; else it can no longer be."""
+        """False if the job was cancelled; otherwise it can no longer be cancelled."""
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
 
 class Batches:
-    """The queue of jobs for one pool of workers; `send` passes a batch on to one of them."""
+    """The queue of jobs for one pool of workers; `send` passes a batch to a worker."""
 
     def __init__(
         self, send: Callable[[Orders], Future[Done]], workers: int, store: Taking, longest: float = LONGEST
@@ -65,7 +64,7 @@ class Batches:
         self.send, self.workers, self.store, self.longest = send, workers, store, longest
         self.waiting: deque[AwaitedJob] = deque()
         self.sent = 0  # batches
-        self.seconds: dict[Job, float] = {}  # of one such job, the last time
+        self.seconds: dict[Job, float] = {}  # of the last such job
         self.lock = RLock()  # results arrive in a thread of the pool
 
     def submit(self, job: Job, args: Sequence[Any]) -> Future[Any]:
@@ -76,7 +75,7 @@ class Batches:
         return order.future
 
     def cancel(self) -> None:
-        """Whatever still waits is never done."""
+        """Drops all waiting jobs."""
         with self.lock:
             while self.waiting:
                 self.waiting.popleft().future.cancel()
@@ -86,17 +85,17 @@ class Batches:
             if batch := self._next():
                 try:
                     done = self.send([(order.job, order.args) for order in batch])
-                except RuntimeError as error:  # a worker was killed, or the pool is shut
+                except RuntimeError as error:  # a worker was killed, or the pool is closed
                     self._end(batch, error)
                     continue
                 self.sent += 1
                 done.add_done_callback(partial(self._arrived, batch))
 
     def _next(self) -> list[AwaitedJob]:
-        """Jobs of one kind: as many as take no longer than `longest`, and no more than one worker's share.
+        """The next batch: jobs of one kind that take no longer than `longest`, and at most one worker's share.
 
-        Long batches take half of that share, so that they are short at the end: else one worker would have nothing to
-        do while another ends.
+        Long batches take half of that share, so that they get shorter towards the end and no worker is idle while
+        another finishes.
         """
         job, batch = self.waiting[0].job, list[AwaitedJob]()
         seconds, share = self.seconds.get(job, inf), ceil(len(self.waiting) / self.workers)
@@ -128,7 +127,7 @@ class Batches:
             self._take(order, result, drafts)
 
     def _end(self, batch: Sequence[AwaitedJob], error: BaseException) -> None:
-        """There is no worker for these and for all that wait."""
+        """Ends these jobs and all waiting ones with an error, because there are no workers."""
         with self.lock:
             ended = [*batch, *self.waiting]
             self.waiting.clear()
@@ -137,7 +136,7 @@ class Batches:
                 order.future.set_exception(error)
 
     def _take(self, order: AwaitedJob, result: Any, drafts: Sequence[Any]) -> None:
-        """Hands over a result, once the store has taken what the job has put into it."""
+        """Sets a job's result, after the store has taken over the messages that the job has put."""
         try:
             for draft in drafts:
                 self.store.take(draft)

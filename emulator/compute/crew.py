@@ -1,4 +1,4 @@
-"""Who computes: this process, worker processes, or workers of Ray."""
+"""Selects the executor: this process, worker processes, or workers of Ray."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from emulator.compute.executors import Cluster, Inline, Members, Processes, Team
 from emulator.compute.gpu.threaded import Threaded
 from emulator.lab.lab import CPU, Lab
 
-Workers = int | Cluster | Team  # how many processes, or those of Ray, or those that are there already
+Workers = int | Cluster | Team  # a number of processes, workers of Ray, or running processes
 
 
 def no_more(workers: Workers, most: int) -> Workers:
-    """So many workers, and no more than can have something to do."""
+    """The number of workers, limited to `most`, which could all have work."""
     if isinstance(workers, Team):
         return workers
     return replace(workers, most=most) if isinstance(workers, Cluster) else min(workers, most)
 
 
 def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Executor:
-    """That many worker processes, or with 0 this process; or workers of Ray.  Messages lie in `folder`, if it is given.
-    A GPU that one process uses is used by this one, so that uploads can stay there.
+    """An executor with this number of worker processes (0: this process), or with workers of Ray.
 
-    Raises BadScenario if Ray cannot be used.
+    Messages are stored in `folder`, if given.  A GPU with a single process is used by this process, so that uploads can
+    stay on it.  Raises BadScenario if Ray cannot be used.
     """
     if isinstance(workers, Cluster):
         from emulator.compute.rays import Ray

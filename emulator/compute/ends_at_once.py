@@ -1,5 +1,5 @@
-"""For the process that workers are forked from alone (ready.py): it ends with the command, whose output it holds open,
-and not when Python has taken down all that it had imported."""
+"""Only for the process from which workers are forked (ready.py): makes it end with the command, whose output it holds
+open, and not after Python has torn down all imported modules."""
 
 import atexit
 import os

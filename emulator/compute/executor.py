@@ -1,4 +1,4 @@
-"""The interface of all executors, which do jobs in this process, in others, or answer from a ledger."""
+"""The interface of all executors, which compute jobs in this process or in others, or answer from a ledger."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from emulator.messages.store import Store
 
 @dataclass
 class Tally:
-    """Counts the device-rounds that were found in the ledger, and those that were computed."""
+    """Counts of device-rounds that the ledger knew, and of those that were computed."""
 
     known: int = 0
     computed: int = 0
-    again: int = 0  # known, but computed once more, as something else needed their messages
+    again: int = 0  # known, but computed again because another job needed their messages
 
     def add(self, other: Tally) -> None:
         """Adds the counts of another tally."""
@@ -34,27 +34,27 @@ class Tally:
 
 
 class Executor(ABC):
-    """Does jobs.  A class of executors derives from this one, and says what differs: `store` and `submit` at least."""
+    """Does jobs.  Subclasses define what differs, at least `store` and `submit`."""
 
-    store: Store  # where the messages of its jobs lie
-    tally: Tally | None = None  # None: no ledger stands behind it
-    numerics: str | None = None  # a digest of the bits that its workers compute; None: nobody has asked them
-    immediate: bool = False  # whether a job is done when `submit` returns
-    broken_off: bool = True  # until it is told that all runs have come to their ends; a ledger then keeps less
+    store: Store  # the messages of its jobs
+    tally: Tally | None = None  # None: without a ledger
+    numerics: str | None = None  # digest of the bits that its workers compute; None: not determined
+    immediate: bool = False  # a job is done when `submit` returns
+    broken_off: bool = True  # False once all runs have ended; a ledger then keeps less
 
     @abstractmethod
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Starts `job(lab, store, *args)`; its result, or the error that it raised."""
+        """Starts `job(lab, store, *args)`; returns a future of its result or error."""
 
     def knows(self, job: Job, *args: Any) -> bool:  # noqa: ARG002  those of `submit`
-        """Returns True if the result of the job is known without computing it."""
+        """True if the result of the job is known without computing it."""
         return False
 
     def settle(self) -> None:  # noqa: B027  without a ledger there is nothing to keep
-        """Keeps the last model of each run; all runs so far have ended."""
+        """Keeps the last model of each run.  Call it when all runs so far have ended."""
 
     def stop(self) -> None:  # noqa: B027  nothing runs where a job is done at once
-        """Ends the workers now, or as soon as they can be ended."""
+        """Ends the workers now, or as soon as possible."""
 
     def __enter__(self) -> Self:
         return self
@@ -62,4 +62,4 @@ class Executor(ABC):
     def __exit__(  # noqa: B027  nor is there anything to close
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends its workers, and takes its messages away."""
+        """Ends the workers, and removes the messages."""

@@ -1,8 +1,8 @@
 """Executors that compute in this process, or in worker processes of this computer.
 
-A job is a pure function `job(lab, store, *args)`: same arguments, same result, on any worker, in any order.
-The lab (data, shards, algorithms) is handed to each worker once; a job's arguments are names, numbers and Refs to
-what lies in the store, so that no message crosses a pipe.
+A job is a pure function `job(lab, store, *args)`: same arguments, same result, on any worker, in any order.  Each
+worker gets the lab (data, shards, algorithms) once; a job's arguments are names, numbers and Refs of stored messages,
+so that no message crosses a pipe.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from scenarios.builders import reads
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 SWITCH = 1e-4  # s
-WHOLE = select.PIPE_BUF - 512  # bytes that a pipe takes at once, without those that the pool adds
+WHOLE = select.PIPE_BUF - 512  # bytes that a pipe takes in one write, less those that the pool adds
 
-Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data, their shelf, the store's folders
+Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data, the data's shelf, the store's folders
 
 
 class Switching:
-    """While somebody is within it, a thread waits SWITCH for another.
+    """While its context is entered, threads switch after SWITCH.
 
-    Python's own 5 ms are most of what a GPU takes for a round; and jobs pass through two threads on their way to a
-    worker, which takes 5 ms for small ones.
+    Python's own 5 ms are most of a GPU's time for a round; and jobs pass through two threads on their way to a worker,
+    which takes 5 ms for small ones.
     """
 
     def __init__(self) -> None:
@@ -68,28 +68,29 @@ SWITCHING = Switching()
 
 @dataclass(frozen=True)
 class Cluster:
-    """Workers of Ray, in place of processes of this one."""
+    """Workers of Ray, instead of processes of this computer."""
 
-    count: int | None = None  # None: one for each CPU of the cluster, or each GPU where these train
+    count: int | None = None  # None: one for each CPU of the cluster, or for each GPU if these train
     address: str | None = None  # None: Ray is started here, for this process alone
-    most: int | None = None  # more could have nothing to do
+    most: int | None = None  # limit, because more would have no work
 
 
 def quiet_torch() -> None:
-    """One thread and deterministic algorithms: the same bits whatever the number of workers."""
+    """Sets one thread and deterministic algorithms: the same bits for any number of workers."""
     import torch
 
     torch.set_num_threads(1)
-    # As use_deterministic_algorithms(True), which loads a compiler that we do not use, for a second and more.
+    # As use_deterministic_algorithms(True), which would also load an unused compiler, in a second or more.
     torch.set_deterministic_debug_mode("error")
-    # That also fills all memory that an operator is about to write, for programs that read it before: 3 % of a step.
+    # The mode also fills memory that operators are about to overwrite, a check for uninitialised reads: 3 % of a step.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     keep_memory()
 
 
 def keep_memory() -> None:
-    """Tells glibc, where there is one, to keep what is freed: else each training step gives its tensors' pages back
-    and fetches them anew, 42 ms instead of 31 a step of the MNIST CNN.  All threads share it: autograd's has much."""
+    """Makes glibc, if present, keep freed memory.  Otherwise each training step returns its tensors' pages and fetches
+    them again, 42 ms instead of 31 a step of the MNIST CNN.  All threads share one arena, because autograd's thread
+    holds much memory."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt:
         for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
@@ -98,12 +99,12 @@ def keep_memory() -> None:
 
 
 class Inline(Executor):
-    """Runs each job at once, in this process."""
+    """Runs each job immediately, in this process."""
 
     immediate = True
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
-        """Messages lie in `folder`, as those of Processes do; without it in this process's memory."""
+        """Messages are stored in `folder` as by Processes; without it in this process's memory."""
         quiet_torch()
         self.lab = lab
         self.scratch = scratches() if folder else []
@@ -116,17 +117,17 @@ class Inline(Executor):
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         try:
             return ended(job(self.lab, self.store, *args))
-        except Exception as error:  # belongs to whoever collects the result
+        except Exception as error:  # for the caller who reads the result
             return ended(error=error)
 
 
 class Processes(Executor):
-    """A pool of worker processes.  They and this one map the data set's files, so there is one copy in memory."""
+    """A pool of worker processes.  All processes map the data set's files, so memory holds one copy."""
 
     store: Files
 
     def __init__(self, lab: Lab, count: int, folder: Path | None = None) -> None:
-        """Messages lie in `folder` if it has room, else in memory, else in the temporary folder."""
+        """Messages are stored in `folder` if it has room, otherwise in memory, otherwise in the temporary folder."""
         with ExitStack() as unless_made:
             handed = self._put_away(unless_made, lab, folder)
             self.pool = WorkerPool(count, IMPORTED, _arrive, handed, places=lab.trains_on)
@@ -135,7 +136,7 @@ class Processes(Executor):
         self.batches = Batches(partial(self._sent, _do), count, self.store)
 
     def _put_away(self, leave: ExitStack, lab: Lab, folder: Path | None) -> Handed:
-        """Opens the store, and puts the data set where workers can map it; what they are handed."""
+        """Opens the store, puts the data set where workers can map it, and returns the workers' inputs."""
         keep_memory()
         self.scratch = entered(leave)
         folders = paths(self.scratch)
@@ -155,7 +156,7 @@ class Processes(Executor):
         return done
 
     def stop(self) -> None:
-        """Ends the workers now, not after their jobs."""
+        """Ends the workers now, without waiting for their jobs."""
         self.pool.stop()
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
@@ -163,23 +164,23 @@ class Processes(Executor):
 
 
 class Team:
-    """Worker processes that stay for one lab after the other: to start them anew takes seconds each time.
+    """Worker processes that serve one lab after another, because starting them takes seconds.
 
-    Close it when the last executor that uses it is closed.
+    Close it after the last executor that uses it.
     """
 
     def __init__(self, count: int, places: Sequence[str] = ("cpu",)) -> None:
-        """`places`: where they compute, in turn."""
+        """`places`: the devices on which workers compute, in turn."""
         self.count = count
         self.pool = WorkerPool(count, IMPORTED, _arrive, places=places)
 
     def close(self) -> None:
-        """Ends them."""
+        """Ends the workers."""
         self.pool.close()
 
 
 class Members(Processes):
-    """Processes whose workers are a team's: they stay when this is closed, and read what they need from a file."""
+    """Processes whose workers belong to a team: they outlive this executor, and read their input from a file."""
 
     def __init__(self, lab: Lab, team: Team, folder: Path | None = None) -> None:
         with ExitStack() as unless_made:
@@ -200,16 +201,16 @@ class Members(Processes):
     def __exit__(self, *_: object) -> None:
         self.batches.cancel()
         with self.leave:
-            wait(list(self.sent))  # what the workers are at, they do with files that are about to go
+            wait(list(self.sent))  # the running jobs use files that will be removed
 
 
 def scratches() -> list[Scratch]:
-    """In memory, if there is a place for it, and on disk."""
+    """Scratch folders in shared memory, if available, and on disk."""
     return [scratch for scratch in (in_memory(), Scratch()) if scratch]
 
 
 def entered(leave: ExitStack) -> list[Scratch]:
-    """Scratch folders, which go when this is left; until then threads switch often."""
+    """Scratch folders that are removed when `leave` is closed; until then threads switch often."""
     leave.enter_context(SWITCHING)
     return [leave.enter_context(closing(each)) for each in scratches()]
 
@@ -218,8 +219,8 @@ def paths(scratch: Sequence[Scratch]) -> list[Path]:
     return [each.path for each in scratch]
 
 
-_place = "cpu"  # in a worker: where it computes
-_file: Path | None = None  # in a worker: from which it has its lab, if from one
+_place = "cpu"  # in a worker: the device on which it computes
+_file: Path | None = None  # in a worker: the file with its lab, if it has one
 _lab: Lab | None = None
 _folders: Sequence[Path] = ()
 
@@ -234,7 +235,7 @@ def _arrive(place: str, handed: Handed | None = None) -> None:
 
 
 def _take(file: Path) -> None:
-    """Reads what this program has written for its workers, unless it is at hand."""
+    """Reads a file that this program wrote for its workers, unless it is already loaded."""
     global _file
     if file != _file:
         _have(pickle.loads(file.read_bytes()))  # noqa: S301  our own file, in a folder of our own
@@ -254,9 +255,10 @@ def _do_handed(file: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done 
 
 
 def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done | str:
-    """The jobs' results with what they have put into the store: the same Refs, as both travel together.
+    """The jobs' results with the messages that they have put, pickled together so that both name the same Refs.
 
-    In a file, if a pipe does not take them at once: the pool waits for the rest of them, also if this worker is killed.
+    A result that is too long for one write to a pipe comes as the path of a file, because the pool would wait for the
+    rest even if this worker were killed.
     """
     began, results = perf_counter(), list[tuple[Any, list[Draft]]]()
     for job, args in orders:
@@ -273,7 +275,7 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done | str:
 
 
 def _come(sent: Done | str) -> Done:
-    """Returns the results of a batch, which may lie in a file.  Raises OSError."""
+    """The results of a batch, possibly read from a file.  Raises OSError."""
     if isinstance(sent, Done):
         return sent
     file = Path(sent)

@@ -1,4 +1,4 @@
-"""Python's futures of a result that is known, and of one job that several want."""
+"""Futures of known results, and of a job with several callers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import ReferenceType, WeakSet, ref
 
 
 def ended(result: Any = None, error: BaseException | None = None) -> Future[Any]:
-    """A future that is done, with this result, or with this error."""
+    """A completed future with this result or error."""
     future: Future[Any] = Future()
     if error:
         future.set_exception(error)
@@ -20,23 +20,23 @@ def ended(result: Any = None, error: BaseException | None = None) -> Future[Any]
 
 
 class SharedJob:
-    """A job whose result several want, or each a part of it.  It is cancelled when none of them wants it any more."""
+    """A job whose result several callers share.  It is cancelled once all of them have cancelled."""
 
     def __init__(self, job: Future[Any]) -> None:
         self.job, self.wanting = job, WeakSet[Future[Any]]()
 
     def result(self, part: Callable[[Any], Any] | None = None) -> Future[Any]:
-        """A future of the job's result, or of what `part` returns for it, for one who wants it."""
+        """A future for one caller: of the job's result, or of `part` of it."""
         own: Future[Any] = Future()
         self.wanting.add(own)
         self.job.add_done_callback(partial(pass_on, own, part=part))
-        # A future keeps its callbacks when it is done: a circle of two would keep the messages of the result.
+        # A future keeps its callbacks when it is done; a reference cycle would keep the result's messages alive.
         own.add_done_callback(partial(_drop, ref(self.job), self.wanting))
         return own
 
 
 def _drop(shared: ReferenceType[Future[Any]], wanting: WeakSet[Future[Any]], own: Future[Any]) -> None:
-    """Cancels the job if `own` was cancelled, and was the last one that somebody waited for."""
+    """Cancels the job if `own` was cancelled and no other caller waits."""
     wanting.discard(own)
     job = shared()
     if job and own.cancelled() and not wanting:
@@ -44,7 +44,7 @@ def _drop(shared: ReferenceType[Future[Any]], wanting: WeakSet[Future[Any]], own
 
 
 def pass_on(future: Future[Any], done: Future[Any], part: Callable[[Any], Any] | None = None) -> None:
-    """Gives `future` the error of `done`, or its result, or what `part` returns or raises for that."""
+    """Sets `future` to the error or the result of `done`, or to what `part` returns or raises for the result."""
     if future.cancelled() or (done.cancelled() and future.cancel()):
         return
     error = CancelledError() if done.cancelled() else done.exception()
@@ -57,5 +57,5 @@ def pass_on(future: Future[Any], done: Future[Any], part: Callable[[Any], Any] |
             future.set_exception(error)
         else:
             future.set_result(result)
-    except InvalidStateError:  # it was cancelled in this very moment
+    except InvalidStateError:  # it was cancelled in this moment
         pass

@@ -1,4 +1,4 @@
-"""An executor that computes nothing: it answers from the ledger, and fails where that does not know."""
+"""An executor that computes nothing: it answers from the ledger, and raises an error for unknown jobs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from emulator.compute.batches import Job
 from emulator.compute.executor import Executor
 
 
-class UnknownJob(Exception):  # noqa: N818  what it is, not what went wrong
-    """The ledger has no fact of this job."""
+class UnknownJob(Exception):  # noqa: N818  a state, and not an error
+    """The ledger has no fact about this job."""
 
 
 class Knowing(Executor):
-    """See executor.Executor."""
+    """Answers jobs from the ledger."""
 
     def __init__(self, ledger: Executor) -> None:
         self.ledger, self.store = ledger, ledger.store
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Raises Unknown."""
+        """Raises UnknownJob if the ledger does not know the job."""
         if not self.ledger.knows(job, *args):
             raise UnknownJob(job.__name__)
         return self.ledger.submit(job, *args)

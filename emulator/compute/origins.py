@@ -1,4 +1,4 @@
-"""Which job makes each message, so that one whose bytes are gone can be made again."""
+"""The job that made each message, so that a message whose bytes are gone can be computed again."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from emulator.record.run import Run
 Args = tuple[Any, ...]
 
 
-class NoOrigin(RuntimeError):  # noqa: N818  what happened, not what went wrong
-    """Nobody knows which job makes a message."""
+class NoOrigin(RuntimeError):  # noqa: N818  an event, and not an error
+    """The job that made a message is not known."""
 
 
 @dataclass(frozen=True)
 class Remake:
-    """A job to be done again, its arguments, and the digests of what is wanted of it."""
+    """A job to repeat, its arguments, and the digests of the wanted results."""
 
     job: Job
     args: Args
@@ -27,17 +27,17 @@ class Remake:
 
 
 class Origins:
-    """The jobs that were done in some runs, by the digests of what they have made.
+    """Jobs of some runs, by the digests of the messages that they made.
 
-    They are to be noted in the order in which they were done: the first one that makes a message is its origin, so that
-    none is made, by detours, from itself.
+    Note jobs in the order in which they were done: the first job that makes a message is its origin, so that no message
+    depends on itself.
     """
 
     def __init__(self) -> None:
         self._of: dict[str, tuple[Job, Args]] = {}
 
     def note(self, job: Job, args: Sequence[Any], result: Any) -> None:
-        """Remembers which job makes these messages, but for those that it was given itself."""
+        """Remembers the job as the origin of its result's messages, except of its own arguments."""
         given = {ref.digest for ref in refs(args)}
         origin = job, loose(args)
         for ref in refs(result):
@@ -48,18 +48,17 @@ class Origins:
         return digest in self._of
 
     def plan(self, missing: Sequence[Ref], here: Callable[[Ref], bool]) -> list[Remake]:
-        """Returns the jobs that make these messages, and all messages that they need and that are not `here`.
+        """The jobs to repeat for these messages, with all messages that they need and that are not `here`.
 
-        Each job comes after those whose messages it needs.  Raises NoOrigin.
-
-        A run may have thousands of rounds, and each message rests on one of the round before; so no recursion.
+        Each job comes after the jobs whose messages it needs.  Raises NoOrigin.  A run may have thousands of rounds,
+        each based on the last, so the search does not use recursion.
         """
         found: list[Remake] = []
-        begun: dict[int, Remake] = {}  # by its origin
+        begun: dict[int, Remake] = {}  # by the identity of its origin
         todo: list[Remake | Ref] = list(_absent(missing, here))
         while todo:
             each = todo.pop()
-            if isinstance(each, Remake):  # all below it has been found
+            if isinstance(each, Remake):  # all its inputs have been found
                 found.append(each)
                 continue
             if each.digest not in self._of:
@@ -78,17 +77,17 @@ def _absent(wanted: Iterator[Ref] | Sequence[Ref], here: Callable[[Ref], bool]) 
 
 
 def loose(args: Sequence[Any]) -> Args:
-    """Returns a copy of the arguments with Refs that hold nothing (see messages.files.Holders)."""
+    """A copy of the arguments whose Refs do not keep messages alive (see messages.files.Holders)."""
     return read_args(plain_args(args))
 
 
 def plain_args(args: Sequence[Any]) -> list[Any]:
-    """A job's arguments as msgpack carries them."""
+    """A job's arguments in a form for msgpack."""
     return [_plain(arg) for arg in args]
 
 
 def read_args(plain: Sequence[Any]) -> Args:
-    """A job's arguments, from what `plain_args` made of them."""
+    """A job's arguments from the result of `plain_args`."""
     return tuple(_read(each) for each in plain)
 
 

@@ -1,9 +1,9 @@
 """Computes on Ray, on this computer or on a cluster.  The other executors are in executors.py.
 
-Workers are actors, each a process on one node of Ray.  Ray starts one that dies anew, and does what it was at again.
-What the jobs of a batch have put into the store comes back as one box, {digest: bytes}, in Ray's object store, which
-brings it to the nodes that ask for it and keeps it there once.  The command owns the box, so that it outlives the
-worker, and keeps it as long as somebody holds a Ref to one of its messages.
+Workers are actors, each a process on one node of Ray.  Ray restarts a dead worker, and repeats its jobs.  The messages
+that the jobs of a batch put come back as one box, {digest: bytes}, in Ray's object store, which copies it once to each
+node that needs it.  The command owns the box, so that it outlives the worker, and keeps it as long as a Ref to one of
+its messages exists.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from scenarios.builders import reads
 from scenarios.text.faults import BadScenario, in_one_line
 
 CLIENT = "ray://"
-LONGEST = 0.2  # s of a batch: Ray takes 2 ms of the cores for each
-TRIES = 3  # times that a batch is sent
-DEATHS = 1000  # of a worker, which Ray starts anew
+LONGEST = 0.2  # s of a batch: each costs 2 ms of the cores
+TRIES = 3  # attempts to send a batch
+DEATHS = 1000  # restarts of a worker by Ray
 SETTINGS = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to its makers
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else each worker warns that this will be so
-    "RAY_worker_niceness": "0",  # its usual 15 leaves the cores to whatever else runs
+    "RAY_USAGE_STATS_ENABLED": "0",  # sends no reports to Ray's makers
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # avoids a warning from each worker
+    "RAY_worker_niceness": "0",  # Ray's usual 15 leaves the cores to other programs
 }
 
-Kind = Mapping[str, str]  # what a worker's results depend on beside the jobs
-Box = Mapping[str, ndarray]  # digest -> bytes: Ray lends arrays to all processes of a node without a copy
+Kind = Mapping[str, str]  # properties of a worker on which results depend
+Box = Mapping[str, ndarray]  # digest -> bytes: Ray shares arrays among the processes of a node without a copy
 Object = Any  # Ray's reference to a Box
 
 
@@ -66,7 +66,7 @@ Object = Any  # Ray's reference to a Box
 
 @dataclass(frozen=True)
 class Lent:
-    """A box; `box` is None if its bytes are not on this node."""
+    """A borrowed box; `box` is None if its bytes are not on this node."""
 
     object: Object
     box: Box | None = None
@@ -74,14 +74,14 @@ class Lent:
 
 @dataclass(frozen=True)
 class Put:
-    """A message that a job has put into the store.  It is in the box, unless its bytes were there already."""
+    """A message that a job has put.  It is in the box, unless the store already had its bytes."""
 
     ref: Ref
     lent: Lent
 
 
 class Boxes(Files):
-    """The store as the command sees it.  Its folders have what it puts itself, and what a ledger has and keeps."""
+    """The command's store.  Its folders hold messages that the command puts itself, and those of a ledger."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__(folders)
@@ -94,7 +94,7 @@ class Boxes(Files):
         return draft.ref
 
     def objects(self, wanted: Iterable[Ref]) -> list[Object]:
-        """The boxes with these messages, each once.  Raises KeyError if a message is nowhere."""
+        """The boxes with these messages, each once.  Raises KeyError for a message that is not stored."""
         found = []
         for ref in wanted:
             if ref.digest == NOTHING.digest:
@@ -115,7 +115,7 @@ class Boxes(Files):
         return ref.digest in self._lent or super().has(ref)
 
     def write_down(self, ref: Ref) -> None:
-        self.hold(ref)  # nobody frees it meanwhile
+        self.hold(ref)  # keeps it meanwhile
         if ref.digest in self._lent and not super().has(ref):
             self.take(Draft(ref, written(self.folders, [self.get(ref)])))
 
@@ -124,20 +124,20 @@ class Boxes(Files):
         super().free(digest)
 
     def give_back(self, keep: bool) -> None:
-        """Lets go of what Ray has lent, before Ray ends.  `keep`: a ledger may want it, and finds it in files."""
-        with suppress(OSError):  # it is computed again
+        """Releases the boxes before Ray ends.  `keep`: writes them to files first, for a ledger."""
+        with suppress(OSError):  # a lost message is computed again
             for digest in list(self._lent) if keep else ():
                 self.write_down(Ref(digest, 0))
         self._lent.clear()
 
 
 class Shelf:
-    """The store as the jobs of one batch in a worker see it."""
+    """The store of the jobs of one batch in a worker."""
 
     def __init__(self, boxes: Iterable[Box]) -> None:
         self.given = {digest: array for box in boxes for digest, array in box.items()}
         self.made: dict[str, ndarray] = {}
-        self.put_now: list[Ref] = []  # by the job that runs
+        self.put_now: list[Ref] = []  # by the current job
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
@@ -158,10 +158,10 @@ class Shelf:
 
 
 class Worker:
-    """One process of Ray."""
+    """A process of Ray that does jobs."""
 
     def __init__(self, lab: Lab, place: str) -> None:
-        for number in ENDING:  # the command hears them
+        for number in ENDING:  # the command handles them
             signal.signal(number, signal.SIG_IGN)
         quiet_torch()
         gpus.use(place)
@@ -172,11 +172,11 @@ class Worker:
         self.kind: Kind = {"Python": platform.python_version(), **keys.machine, **code}
 
     def begin(self) -> Kind:
-        """Workers that say the same compute the same bits."""
+        """Properties of this worker; workers with equal ones compute the same bits."""
         return self.kind
 
     def do(self, orders: Orders, *boxes: Box) -> tuple[tuple[Kind, Done | Exception], Box]:
-        """Returns the results of a batch, or the error of its first job; and the messages that its jobs have put."""
+        """The results of a batch, or the error of its first job, and the messages that its jobs have put."""
         began, results = perf_counter(), list[tuple[Any, Sequence[Any]]]()
         shelf = Shelf(boxes)
         for job, args in orders:
@@ -191,18 +191,19 @@ class Worker:
 
 
 class Ray(Executor):
-    """See executor.Executor.  Lab and messages lie in Ray's object store, one copy on each node that needs them."""
+    """Does jobs on workers of Ray.  Lab and messages are in Ray's object store, one copy on each node that needs
+    them."""
 
     store: Boxes
 
     def __init__(self, lab: Lab, cluster: Cluster, folder: Path | None = None) -> None:
-        """Messages that a ledger keeps lie in `folder`.  Raises BadScenario if Ray cannot be used."""
+        """Messages that a ledger keeps are stored in `folder`.  Raises BadScenario if Ray cannot be used."""
         keep_memory()
         with ExitStack() as unless_made:
             unless_made.enter_context(_joined(cluster, len(lab.trains_on) if lab.on != CPU else 0))
             scratch = [unless_made.enter_context(closing(each)) for each in scratches()]
             folders = paths(scratch)
-            lab.data.put_away(folders[-1])  # so that it need not stay in this process's memory beside Ray's
+            lab.data.put_away(folders[-1])  # so that this process need not hold the data next to Ray's copy
             self.store = Boxes([folder, *folders] if folder else folders)
             unless_made.callback(self.store.give_back, keep=folder is not None)
             resource = "CPU" if lab.on == CPU else "GPU"
@@ -212,8 +213,8 @@ class Ray(Executor):
                 print(word, file=sys.stderr)
             self.near = not (cluster.address or "").startswith(CLIENT)  # this process is on a node of Ray
             self.kind: Kind | None = None  # of all workers
-            self.gone: Exception | None = None  # why nothing is computed any more
-            self.free: SimpleQueue[Any] = SimpleQueue()  # workers, each once for each batch that it may still take
+            self.gone: Exception | None = None  # the reason why nothing can be computed any more
+            self.free: SimpleQueue[Any] = SimpleQueue()  # workers, each once for every batch that it can still take
             self.workers = _hired(lab, count)
             self.threads = ThreadPoolExecutor((AHEAD + 1) * count)  # each waits for one answer of a worker
             unless_made.callback(self.threads.shutdown, wait=True, cancel_futures=True)
@@ -228,14 +229,14 @@ class Ray(Executor):
         self.leave.close()
 
     def stop(self) -> None:
-        """Ends the workers now, not after their jobs."""
+        """Ends the workers now, without waiting for their jobs."""
         self._end(Gone("the workers were stopped"))
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         return self.batches.submit(job, args)
 
     def _begin(self, worker: Any) -> None:
-        """Only once a worker has started it gets work: Ray may have no room for it yet."""
+        """Gives a worker work once it has started: Ray may have no room for it yet."""
         try:
             self._check(ray.get(worker.begin.remote()))
         except RayError as error:
@@ -246,7 +247,7 @@ class Ray(Executor):
             self.free.put(worker)
 
     def _check(self, kind: Kind) -> None:
-        """Raises Gone for a worker that computes other bits than the first one."""
+        """Raises Gone if a worker computes other bits than the first one."""
         self.kind = self.kind or kind
         for name, found in kind.items():
             if found != self.kind.get(name):
@@ -256,16 +257,16 @@ class Ray(Executor):
                 )
 
     def _done(self, orders: Orders) -> Done:
-        """In a thread of its own.  Raises what the first job has raised, or why there are no workers."""
+        """Does a batch on a worker.  Raises the error of the first job, or Gone.  Runs in a thread of its own."""
         worker = self.free.get()
         try:
             if self.gone:
                 raise self.gone
             boxes = self.store.objects(refs([args for _, args in orders]))
             answer, object_ = worker.do.options(num_returns=2).remote(orders, *boxes)
-            # Once the messages are on this node, too, they outlive the other.
+            # With a copy on this node the messages survive the other node.
             (kind, done), box = ray.get([answer, object_]) if self.near else (ray.get(answer), None)
-            self._check(kind)  # of one that was started anew
+            self._check(kind)  # it may have been restarted elsewhere
         except RayError as error:
             self._end(Gone(KILLED if isinstance(error, RayActorError) else f"Ray: {_last_line(error)}"))
             assert self.gone
@@ -287,7 +288,7 @@ class Ray(Executor):
         self.gone = why
         for worker in self.workers:
             ray.kill(worker)
-            self.free.put(worker)  # whoever waits for one learns of it
+            self.free.put(worker)  # passes the error to whoever waits for a worker
 
 
 def _last_line(error: BaseException) -> str:
@@ -295,24 +296,25 @@ def _last_line(error: BaseException) -> str:
 
 
 def busy(resource: str, free: Mapping[str, float]) -> str | None:
-    """Returns a warning if no worker can begin yet: others may have the cluster for hours, or it may yet grow."""
+    """A warning if no worker can begin yet; None otherwise.  Other programs may use the cluster for hours, or it may
+    grow."""
     if free.get(resource, 0) >= 1:
         return None
     return f"fedlapse: the cluster has no free {resource}; the command waits until it has one"
 
 
 def _hired(lab: Lab, count: int) -> list[Any]:
-    """Workers, for which Ray may have no room yet."""
+    """The workers; Ray may start them later, when it has room."""
     share = 0.0 if lab.on == CPU else min(1.0, ray.cluster_resources().get("GPU", 0) / count)
     hire = ray.remote(num_cpus=1, num_gpus=share, max_restarts=DEATHS, max_task_retries=TRIES - 1)(Worker)
-    place = CPU if lab.on == CPU else "cuda:0"  # as a worker says it, to whom Ray shows its own GPU alone
+    place = CPU if lab.on == CPU else "cuda:0"  # Ray shows each worker only its own GPU
     shared = ray.put(lab)
     return [hire.remote(shared, place) for _ in range(count)]
 
 
 @contextmanager
 def _joined(cluster: Cluster, gpus: int) -> Iterator[None]:
-    """Meanwhile this process belongs to a cluster: to that with the address, or to a new one.  Raises BadScenario."""
+    """Connects this process to a cluster: the one with the address, or a new one.  Raises BadScenario."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     loud = TRACEBACK in os.environ
@@ -338,12 +340,12 @@ def _joined(cluster: Cluster, gpus: int) -> Iterator[None]:
 
 @contextmanager
 def _apart() -> Iterator[None]:
-    """Processes that Ray starts meanwhile do not hear the signals that a service sends to the process group of this
-    command: they would go before the rounds have ended.  They end when this process does."""
+    """Keeps processes that Ray starts meanwhile out of this command's process group.  Signals to the group would end
+    them before the rounds have ended.  They end when this process does."""
     from ray._private import services
 
     usual = services.ConsolePopen
-    if sys.platform == "linux":  # elsewhere a process of Ray's own ends them, by their group
+    if sys.platform == "linux":  # elsewhere a process of Ray ends them by their group
         services.ConsolePopen = partial(usual, process_group=0)
     try:
         yield

@@ -1,7 +1,7 @@
-"""The process that workers are forked from: it imports once what all of them need, while a command begins.
+"""The process from which workers are forked: it imports what all of them need, once, while a command begins.
 
-It is multiprocessing's "forkserver", with what that lacks in Python 3.11: it looks for modules where this process does,
-and not in the folder where the user is; and its socket lies in a folder that the next command removes if this one is
+It is multiprocessing's "forkserver" with two changes that Python 3.11 lacks: it searches modules where this process
+does, and not in the working directory; and its socket is in a folder that the next command removes if this one is
 killed.
 """
 
@@ -21,34 +21,34 @@ from emulator.messages.scratch import IN_MEMORY, Scratch
 
 IMPORTED = ("emulator.compute.executors", "emulator.lab.jobs", "torch.optim", "emulator.__main__")  # by all workers
 
-# Libraries of macOS do not survive a fork; and the path of a socket is short only there.
+# Libraries of macOS do not survive a fork; and a socket's path is short only in shared memory.
 FORKS = sys.platform == "linux" and os.access(IN_MEMORY, os.W_OK)
 
 
 def be_ready() -> None:
-    """Starts to import IMPORTED, where workers are forked; this process goes on meanwhile, some two seconds."""
+    """Starts importing IMPORTED, if workers are forked, while this process continues; it takes some two seconds."""
     if FORKS:
-        with suppress(OSError):  # whoever starts the workers will say it
+        with suppress(OSError):  # the start of the workers reports the error
             start(IMPORTED)
 
 
 def start(modules: Sequence[str]) -> None:
-    """Starts the process, unless it runs: it imports these modules while this one goes on.  Raises OSError."""
+    """Starts the process, unless it runs, to import these modules while this process continues.  Raises OSError."""
     forkserver.set_forkserver_preload([*modules, "emulator.compute.ends_at_once"])
-    with held_back(), _as_here():  # it inherits that, and so do all workers
+    with held_back(), _as_here():  # it inherits the signal mask, and so do all workers
         forkserver.ensure_running()
 
 
 @cache
 def _home() -> Scratch:
-    """A folder in memory, until this process ends."""
+    """A folder in shared memory, removed when this process ends."""
     return Scratch(IN_MEMORY)
 
 
 @contextmanager
 def _as_here() -> Iterator[None]:
-    """A Python that is started meanwhile has the path of this one, and nothing before it; temporary files of this
-    process lie in its home."""
+    """Gives a Python process that is started meanwhile exactly this process's module path; temporary files of this
+    process are in its home meanwhile."""
     places = os.pathsep.join(str(entry or Path.cwd()) for entry in sys.path)
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     folder, tempfile.tempdir = tempfile.tempdir, str(_home().path)

@@ -1,7 +1,7 @@
-"""An executor that does each job once: what the ledger knows is answered at once, the rest is computed and noted.
+"""An executor that does each job once: it answers from the ledger, and computes and notes the rest.
 
-A fact names messages whose bytes may be gone.  They are asked for only when something must be computed from them, and
-then their own job is done again.  So whether the ledger knows much, little or nothing changes no result.
+A fact in the ledger names messages whose bytes may be gone.  They are needed only if something must be computed from
+them; then the job that made them is done again.  So the content of the ledger never changes a result.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ STACKS = (train_stack, personalise_stack)
 
 
 def trainings(job: Job, args: Sequence[Any]) -> int:
-    """Returns the number of device-rounds that a job trains."""
+    """The number of device-rounds that a job trains."""
     return len(args[2]) if job in STACKS else int(job is train)
 
 
-class Disagreed(RuntimeError):  # noqa: N818  what happened, not what went wrong
-    """This job was done again, and gave other bits than the ledger says."""
+class Disagreed(RuntimeError):  # noqa: N818  an event, and not an error
+    """A repeated job gave other bits than the ledger has."""
 
 
 class Remembering(Executor):
-    """See executor.Executor.  `scenario` is the digest of the one that facts are noted under."""
+    """Answers jobs from a ledger; see executor.Executor.  `scenario`: the digest under which facts are noted."""
 
     store: Files
     tally: Tally
@@ -59,7 +59,7 @@ class Remembering(Executor):
         keep_states: int = KEEP_STATES,
         own: bool = True,
     ) -> None:
-        """`own`: the ledger is closed with this."""
+        """`own`: closes the ledger with this executor."""
         assert isinstance(inner.store, Files)
         self.inner, self.ledger, self.keys, self.scenario = inner, ledger, keys, scenario
         self.store, self.keep_states, self.own = inner.store, keep_states, own
@@ -68,7 +68,7 @@ class Remembering(Executor):
         self.origins = Origins()
         self.under_way: dict[str, SharedJob] = {}  # by key
         self.newest: dict[Run, State] = {}
-        # Jobs that wait for others to be done again must not hold up the event loop; inline they are done at once.
+        # Jobs that wait for others to be repeated must not block the event loop; inline, jobs are done immediately.
         self.aside = None if inner.immediate else ThreadPoolExecutor(1)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
@@ -89,26 +89,26 @@ class Remembering(Executor):
             return ended(result)
         self.tally.computed += trainings(job, args)
         shared = self.under_way[key] = SharedJob(self.computed(job, args))
-        shared.job.add_done_callback(partial(self._note, key, job, args))  # first: what is used is noted
+        shared.job.add_done_callback(partial(self._note, key, job, args))  # first: notes which facts are used
         return shared.result()
 
     def _exported(self, weights: Ref) -> Future[Ref]:
-        """A run has ended, and its model is written.
+        """Writes the model of a run that has ended.
 
-        The weights are kept at once: whoever resumes what this run is a part of writes it again, and would do the
-        whole run again for its model.
+        The weights are kept immediately: a command that resumes the other runs writes the model again, and without them
+        it would have to repeat the whole run.
         """
         done = self.computed(export, (weights,))
         done.add_done_callback(lambda _: self._keep_message(weights))
         return done
 
     def knows(self, job: Job, *args: Any) -> bool:
-        """Returns True if the ledger has a fact of this job."""
+        """True if the ledger has a fact about this job."""
         key = self._key(job, args)
         return key is not None and self.inputs.known(key) is not None
 
     def _key(self, job: Job, args: Sequence[Any]) -> str | None:
-        """None: it must be computed each time."""
+        """The job's key; None: it must be computed each time."""
         if job not in FORMS:
             return None
         try:
@@ -151,7 +151,7 @@ class Remembering(Executor):
     # --- what must be there before a job can be computed ----------------------------------------------------------
 
     def computed(self, job: Job, args: Sequence[Any]) -> Future[Any]:
-        """Starts the job, whether or not there is a fact of it."""
+        """Computes the job, even if the ledger knows it."""
         missing = [ref for ref in dict.fromkeys(refs(args)) if not self._here(ref)]
         if not missing:
             return self.inner.submit(job, *args)
@@ -168,21 +168,21 @@ class Remembering(Executor):
         try:
             self._bring(missing)
             done = self.inner.submit(job, *args)
-        except Exception as error:  # belongs to whoever collects the result
+        except Exception as error:  # for the caller who reads the result
             done = Future()
             done.set_exception(error)
         done.add_done_callback(partial(pass_on, future))
 
     def _bring(self, missing: Sequence[Ref]) -> None:
-        """Does the jobs again that made these messages.  Raises Disagreed if one comes out otherwise, and NoOrigin."""
+        """Repeats the jobs that made these messages.  Raises Disagreed if one gives other bits, and NoOrigin."""
         plan = deque(self.origins.plan(missing, self._held))
-        coming: dict[str, tuple[Remake, Future[Any]]] = {}  # by the digest of what is wanted
+        coming: dict[str, tuple[Remake, Future[Any]]] = {}  # by the digest of the wanted message
         while plan:
-            each = plan.popleft()  # what it needs is held until it is done, and no longer
+            each = plan.popleft()  # its inputs are held until it is done, and no longer
             _await([coming.pop(ref.digest) for ref in refs(each.args) if ref.digest in coming])
             done = self.inner.submit(each.job, *each.args)
             self.tally.again += trainings(each.job, each.args)
-            if each.job is combine:  # where runs part, others that begin alike may part too
+            if each.job is combine:  # other runs with the same beginning may need this state, too
                 done.add_done_callback(self._keep_again)
             coming |= dict.fromkeys(each.wanted, (each, done))
         _await(coming.values())
@@ -195,7 +195,7 @@ class Remembering(Executor):
         return self.store.has(ref) or self.ledger.fetch(ref)
 
     def _held(self, ref: Ref) -> bool:
-        """Returns True if the message is here.  It is held as long as this Ref lives, also if it comes later."""
+        """True if the message is stored.  It is then kept as long as this Ref lives, even if it comes later."""
         self.store.hold(ref)
         return self._here(ref)
 
@@ -207,10 +207,10 @@ class Remembering(Executor):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Keeps the last state of each run, and what was broken off."""
+        """Keeps the last state of each run, and the states of interrupted runs."""
         if self.aside:
             self.aside.shutdown(wait=False, cancel_futures=True)
-        self.settle()  # while what lies in memory is still there
+        self.settle()  # while messages in memory still exist
         self.inner.__exit__(kind, error, trace)
         if self.own:
             self.ledger.close(self.broken_off, self.origins)
@@ -222,7 +222,7 @@ class Remembering(Executor):
         self.newest.clear()
 
     def stop(self) -> None:
-        """Ends the workers, as soon as they can be."""
+        """Ends the workers as soon as possible."""
         self.inner.stop()
 
 
@@ -234,16 +234,16 @@ def remembering(
     own: bool = True,
     keep_states: int = KEEP_STATES,
 ) -> Remembering:
-    """An executor (see crew.executor) that notes what it computes under the scenario with this digest.
+    """An executor (see crew.executor) that notes its results under the scenario with this digest.
 
-    It keeps the state of each `keep_states`-th round and of the last.
+    It keeps the state of each `keep_states`-th round and of the last one.
     """
     place = ledger.live.path
     with ExitStack() as unless_made:
         inner = executor(lab, workers, place)
         unless_made.push(inner)
-        unless_made.callback(inner.stop)  # after Ctrl-C nobody waits until workers are there, to tell them to go
-        probing, code = inner.submit(probe), sources_of(lab)  # they are read while a worker is probed
+        unless_made.callback(inner.stop)  # so that a Ctrl-C need not wait for the start of workers
+        probing, code = inner.submit(probe), sources_of(lab)  # the sources are read while a worker is probed
         keys = Keys(lab, probing.result(), code)
         made = Remembering(inner, ledger, keys, scenario, keep_states, own)
         unless_made.pop_all()
@@ -251,14 +251,14 @@ def remembering(
 
 
 def _await(coming: Iterable[tuple[Remake, Future[Any]]]) -> None:
-    """Raises Disagreed if what is wanted did not come."""
+    """Waits for repeated jobs.  Raises Disagreed if a wanted message did not come."""
     for again, done in coming:
         if again.wanted - {ref.digest for ref in refs(done.result())}:
             raise Disagreed(name_of_job(again.job.__name__, plain_args(again.args)))
 
 
 def name_of_job(job: str, args: Sequence[Any]) -> str:
-    """A job and the arguments that say which, in a few words."""
+    """A short name of a job with its identifying arguments."""
     run = next((" ".join(map(str, arg["run"])) for arg in args if isinstance(arg, dict) and "run" in arg), "")
     rest = [str(arg) for arg in args if isinstance(arg, (str, int)) and not isinstance(arg, bool)]
     stack = next((f"{arg[0]} ... {arg[-1]}" for arg in args if isinstance(arg, list) and isinstance(arg[0], str)), "")

@@ -1,4 +1,4 @@
-"""The signals that end a command, and how they are held back while worker processes are started."""
+"""The signals that end a command, and their delay while worker processes are started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a user, a service or 
 
 @contextmanager
 def handled(handler: Handler, numbers: Sequence[int] = ENDING) -> Iterator[None]:
-    """Meanwhile these signals meet this handler.  In a thread beside the main one nothing changes: none comes there."""
+    """Handles these signals with this handler.  Does nothing outside the main thread, which no signal reaches."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -32,7 +32,7 @@ def handled(handler: Handler, numbers: Sequence[int] = ENDING) -> Iterator[None]
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """A signal that comes meanwhile takes effect at the end."""
+    """Delays signals until the end of the block."""
     came: list[int] = []
     with handled(lambda number, _: came.append(number)):
         yield
@@ -42,8 +42,8 @@ def put_off() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """While worker processes are started, which inherit the mask.  A signal that came takes effect at the end."""
-    with put_off(), program_left_out():  # another thread may be hit, which no mask of this one prevents
+    """Blocks signals while worker processes, which inherit the mask, are started; a signal takes effect at the end."""
+    with put_off(), program_left_out():  # a signal may reach another thread, which this thread's mask does not prevent
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             resource_tracker.ensure_running()  # to have SIGHUP blocked for good; of the others it lifts the block
@@ -55,9 +55,9 @@ def held_back() -> Iterator[None]:
 
 @contextmanager
 def program_left_out() -> Iterator[None]:
-    """Workers that are started meanwhile do not run the program again that starts them, as multiprocessing has them do,
-    and begin in its present folder, not in that in which it began."""
-    its: Any = process  # of which typeshed does not know where it began
+    """Keeps workers that are started meanwhile from running the main program again, as multiprocessing makes them do,
+    and starts them in its present working directory, not in its first one."""
+    its: Any = process  # typeshed does not know ORIGINAL_DIR
     program, began = sys.modules["__main__"], its.ORIGINAL_DIR
     sys.modules["__main__"], its.ORIGINAL_DIR = ModuleType("__main__"), str(Path.cwd())
     try:

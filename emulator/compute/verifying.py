@@ -1,4 +1,4 @@
-"""Does some of a ledger's jobs again: the same bits must come out."""
+"""Repeats some of a ledger's jobs and compares the bits."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ JOBS = {job.__name__: job for job in FORMS}
 
 @dataclass(frozen=True)
 class Verified:
-    """The outcome of doing jobs of a ledger again."""
+    """The outcome of repeated jobs of a ledger."""
 
-    same: int = 0  # jobs that gave the same bits again
-    wrong: Sequence[str] = ()  # those with other bits
-    others: int = 0  # jobs of other code, another machine, or inputs that nobody knows how to make: not done
-    unbuilt: Sequence[str] = ()  # scenarios that cannot be built here any more
+    same: int = 0  # jobs with the same bits as before
+    wrong: Sequence[str] = ()  # jobs with other bits
+    others: int = 0  # jobs that were not repeated: of other code, another machine, or unknown inputs
+    unbuilt: Sequence[str] = ()  # scenarios that can no longer be built here
 
 
 def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequence[str] = (CPU,)) -> Verified:
-    """Does this share of the jobs again, the same share each time for the same facts, on the CPU or on GPUs.
+    """Repeats this share of the jobs, on the CPU or on GPUs; equal facts give the same share each time.
 
     Raises ChildProcessError if a worker process is killed.
     """
@@ -63,19 +63,19 @@ def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequ
 
 
 def _draw(key: str) -> float:
-    """Returns a number from 0 to 1 that looks random and follows from the key."""
+    """A pseudo-random number from 0 to 1 that the key determines."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) / 2**64
 
 
 def _place(fact: Fact) -> tuple[int, int]:
-    """The round, and within it the order of jobs: so runs do them."""
+    """A sort key: the round, and the order of jobs in it."""
     return next((arg for arg in fact.args if isinstance(arg, int)), -1), list(JOBS).index(fact.job)
 
 
 def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
-    """Tells the executor which job makes each message; the keys of the facts that this lab can do again.
+    """Notes the origins of messages, and returns the keys of the facts that this lab can repeat.
 
-    A key says whether a job is the same one in this lab, with this code and on this machine, whoever did it first.
+    A key identifies a job with its lab, code and machine, whichever run did it first.
     """
     ours = set()
     for fact in facts:
@@ -85,7 +85,7 @@ def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
             known = pool.inputs.known(pool.keys.key(job, args))
             if known is None or known.key != fact.key:
                 continue
-        except (LookupError, ValueError):  # no such run here, or no key
+        except (LookupError, ValueError):  # the run does not exist here, or the job has no key
             continue
         ours.add(fact.key)
         pool.keys.note(result)
@@ -94,9 +94,9 @@ def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
 
 
 def _again(pool: Remembering, fact: Fact) -> set[str] | None:
-    """The jobs that gave other bits, of this one and those that it rests on; None if it cannot be done."""
+    """The jobs that gave other bits, among this one and the jobs that it depends on; None if it cannot be repeated."""
     job, args = JOBS[fact.job], read_args(fact.args)
-    for ref in refs(args):  # messages stay, once they are made, until it is done
+    for ref in refs(args):  # keeps messages until the job is done
         pool.store.hold(ref)
     try:
         result = pool.computed(job, args).result()

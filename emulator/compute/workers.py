@@ -1,7 +1,7 @@
-"""Pools of worker processes.  A worker leaves signals to the process that started it, and ends when that one does.
+"""Pools of worker processes.  A worker leaves signals to the process that started it, and ends when that process ends.
 
-Where it is possible they are forked from a process that has imported what they need (ready.py): importing torch takes
-each of them more than a second otherwise, and 100 MB of memory.
+If possible, workers are forked from a process that has imported what they need (ready.py): otherwise importing torch
+takes each of them more than a second and 100 MB of memory.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from emulator.messages.scratch import IN_MEMORY
 from emulator.record.writing import why
 
 OPEN_FILES = (errno.EMFILE, errno.ENFILE)
-KILLED = "a worker process was killed (out of memory?); try fewer --workers"  # what a broken pool means
+KILLED = "a worker process was killed (out of memory?); try fewer --workers"  # the message about a broken pool
 CONTEXT = multiprocessing.get_context("forkserver" if ready.FORKS else "spawn")
 
 
 class Gone(BrokenExecutor):
-    """There are no workers any more; its text says why, in one line."""
+    """All workers are gone; the text gives the reason in one line."""
 
 
 def why_broken(error: BrokenExecutor) -> str:
-    """Why a pool of workers is broken, in one line."""
+    """The reason why a pool of workers is broken, in one line."""
     return str(error) if isinstance(error, Gone) else KILLED
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """`count` workers, all on their way; each calls `arrive(place, *handed)` first.
+    """`count` workers, all started immediately; each first calls `arrive(place, *handed)`.
 
-    Close it: its own `shutdown` would wait for ever where a worker was killed, since the others ignore SIGTERM.  A
-    worker must not send back more than a pipe takes at once: the pool waits for ever for the rest of a result whose
-    worker was killed meanwhile.
+    Close it with `close`: after a kill, `shutdown` would wait forever, because the other workers ignore SIGTERM.  A
+    worker's result must fit into one write to a pipe, because the pool would wait forever for the rest if the worker
+    were killed.
     """
 
     def __init__(
@@ -52,33 +52,32 @@ class WorkerPool(ProcessPoolExecutor):
         *handed: Any,
         places: Sequence[str] = ("cpu",),
     ) -> None:
-        """`modules`: what workers need, imported once for all of them if this is the first pool.  Each has one of the
-        `places`, in turn.
+        """`modules`: imported once for all workers if this is the first pool.  Workers use the `places` in turn.
 
-        Raises OSError if that many cannot be started, Gone if what they are forked from was killed or processes cannot
-        share memory, and KeyboardInterrupt if Ctrl-C has come meanwhile.
+        Raises OSError if the system cannot start that many, Gone if the parent of the workers was killed or processes
+        cannot share memory, and KeyboardInterrupt after a Ctrl-C.
         """
         self.workers: set[Any] = set()
         with _locks():
             if ready.FORKS:
                 ready.start(modules)
-            with held_back():  # its locks start the process that counts them, which a hangup would end
+            with held_back():  # its locks start the resource tracker, which a hangup would end
                 turns = CONTEXT.SimpleQueue()
                 first = (turns, dict(os.environ), arrive, handed)
                 super().__init__(count, mp_context=CONTEXT, initializer=_arrive, initargs=first)
         try:
-            with held_back():  # a new process inherits that, and may be hit before it can ignore them
+            with held_back():  # a new process inherits the mask, and may get a signal before it ignores signals
                 self._begin(count)
                 for number in range(count):
                     turns.put(places[number % len(places)])
-        except BaseException as error:  # those that were started would look for what is taken away now
+        except BaseException as error:  # workers already started would look for files that are about to be removed
             self.close()
             if isinstance(error, (EOFError, ConnectionError)):
                 raise Gone(KILLED) from None
             raise
 
     def _begin(self, count: int) -> None:
-        """Starts all workers now: the pool starts one for a job if none is idle, and none is before it has its turn."""
+        """Starts all workers: the pool starts one per job if none is idle, and none is idle before its turn."""
         others = {*multiprocessing.active_children()}
         try:
             for _ in range(count):
@@ -87,19 +86,19 @@ class WorkerPool(ProcessPoolExecutor):
             self.workers = {*multiprocessing.active_children()} - others
 
     def stop(self) -> None:
-        """Ends the workers now, not after their jobs."""
+        """Ends the workers now, without waiting for their jobs."""
         for worker in self.workers:
             worker.kill()
 
     def close(self) -> None:
-        """Ends the workers now, and waits until they have gone."""
+        """Ends the workers now, and waits until they are gone."""
         self.stop()
         self.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
 def _locks() -> Iterator[None]:
-    """Raises Gone, which names the place, where none can be made, as they lie in memory that processes share."""
+    """Raises Gone, with the place, if no locks can be made in the memory that processes share."""
     try:
         yield
     except OSError as error:
@@ -112,16 +111,16 @@ def _locks() -> Iterator[None]:
 def _arrive(
     turns: SimpleQueue[str], environment: Mapping[str, str], arrive: Callable[..., object], handed: Sequence[Any]
 ) -> None:
-    for number in ENDING:  # they may reach the whole process group, and a dead worker breaks the pool
+    for number in ENDING:  # signals may reach the whole process group, and a dead worker breaks the pool
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    os.environ.clear()  # it is that of the process from which this one was forked
+    os.environ.clear()  # the parent's environment may be outdated
     os.environ.update(environment)
     arrive(turns.get(), *handed)
 
 
 def _end_with_the_parent() -> None:
-    """However it ends: its end of a pipe closes even after SIGKILL."""
+    """Ends this process when its parent ends, however that happens: even SIGKILL closes the parent's end of a pipe."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -129,4 +128,4 @@ def _end_with_the_parent() -> None:
 
 
 def _nothing() -> None:
-    """A first job: it brings a worker here."""
+    """A first job, which makes the pool start a worker."""

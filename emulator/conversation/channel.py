@@ -11,7 +11,7 @@ from emulator.worlds.interface import Cancelled, Lost, Parcel, Signal, Unread, W
 from network.links.trace import Direction
 
 BROKEN = "broken"  # the reason of a cut, in the record
-LOST, UNREAD = object(), object()  # take a parcel's place: the transfer was cut before, or after, its last byte
+LOST, UNREAD = object(), object()  # in place of a parcel: the transfer was cut before, or after, its last byte
 
 
 class Inbox:
@@ -19,7 +19,7 @@ class Inbox:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.items: list[Any] = []  # seldom more than one
+        self.items: list[Any] = []  # rarely more than one
         self.reader: Signal | None = None
 
     def put(self, item: Any) -> None:
@@ -99,7 +99,7 @@ class Line:
         if not for_good and (self.traffic.suspend(self.name) or self.attendant.bench.suspend(self._landed("down"))):
             return
         self.traffic.lose(self.name)
-        self.attendant.vanish()  # power and radio go at this instant, even if the device has yet to hear of it
+        self.attendant.vanish()  # power and radio end at this instant, even if the device has yet to hear of it
         if self._landed("up"):  # the server has the whole reply, and is about to read it
             return
         self.push(LOST)
@@ -131,7 +131,7 @@ class Line:
     async def fly(self, flight: Flight) -> None:
         """Waits until the parcel has arrived.  Raises Lost if the device has gone offline."""
         await flight.wait()
-        if self.attendant.off:  # it went offline in the instant of the last byte
+        if self.attendant.off:  # it went offline at the instant of the last byte
             raise Lost("off")
 
     def launch(self, direction: Direction, parcel: Parcel) -> Flight:

@@ -27,7 +27,8 @@ class Home:
     entered: tuple[int, Stored] | None = None  # the last round that asked the device, and its memory as that began
 
     def before(self, round: int, counted: int | None) -> Stored:
-        """The memory as this round asked the device; if it did not, as the acknowledgement of `counted` leaves it."""
+        """The memory when this round asked the device; if it did not ask it, the memory after acknowledging
+        `counted`."""
         if self.entered and self.entered[0] == round:
             return self.entered[1]
         return self.after(counted)
@@ -70,9 +71,9 @@ class Attendant:
         self.home = Home()
         self.ticket: tuple[int, Ticket] | None = None  # (round, its training)
         self.refusal: tuple[int, str] | None = None  # (round, why the device cannot take part)
-        self.off = False  # it has gone offline since it was last asked
+        self.off = False  # offline since it was last asked
         self.work: Task | None = None  # its answer to the last request
-        self.heard: list[Parcel | None] = []  # requests and stops (None) that wait while it ends that answer
+        self.heard: list[Parcel | None] = []  # requests and stops (None) that wait for the end of that answer
 
     def hear(self, channel: TellingEnd, parcel: Parcel | None) -> None:
         """Takes a request that has arrived, or None: a stop."""
@@ -91,7 +92,7 @@ class Attendant:
                 channel.rests()
 
     async def attend(self, channel: AskedEnd) -> None:
-        """Receives and handles requests and stops for ever; it is cancelled when the run ends."""
+        """Receives and handles requests and stops until it is cancelled at the end of the run."""
         resting = True
         while True:
             try:
@@ -102,7 +103,7 @@ class Attendant:
             resting, parcel = parcel is None, None  # a waiting device keeps no download
 
     async def _turn_to(self, channel: DeviceEnd, parcel: Parcel | None) -> None:
-        """Stops the present answer, and starts to answer this request, if there is one."""
+        """Stops the current answer, and starts answering this request, if there is one."""
         if self.work:
             await self.work.cancel()
         self.work = self.world.start(self._answer(channel, parcel)) if parcel else None
@@ -170,4 +171,4 @@ class Attendant:
         try:
             await channel.send(Parcel.of(header, message))
         except Lost:
-            pass  # the record has it, and the server knows
+            pass  # the record has the reason, and the server knows

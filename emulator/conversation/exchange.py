@@ -18,7 +18,7 @@ from network.wire import form
 
 @dataclass(frozen=True)
 class Refusal:
-    """The reason for which a reply does not count; `text` is one line without the device's name.
+    """The reason why a reply does not count; `text` is one line without the device's name.
 
     `kind`: the device itself refuses (too little memory), it reports a wrong number of examples, the message has the
     wrong form, or a value in it is not finite.
@@ -32,7 +32,7 @@ class Judge(Protocol):
     """Decides which replies are sound."""
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
-        """The fault of a reply that is no refusal by the device; None if it is sound."""
+        """The fault of a reply with an upload; None if it is sound."""
 
 
 class ReplyJudge:
@@ -89,7 +89,7 @@ class Exchange:
         try:
             while True:
                 reply = await line.receive()
-                if reply.header["round"] == play.round.number:  # else it answers an older request
+                if reply.header["round"] == play.round.number:  # otherwise it answers an older request
                     return reply
         except Cancelled:
             await line.stop()

@@ -22,7 +22,7 @@ from emulator.worlds.interface import Lost, Parcel
 from network.wire import envelope, payload
 from network.wire.form import RefusedMessage
 
-TICK = 0.01  # s of real time after which to look again how many bytes the links let through
+TICK = 0.01  # s of real time between two looks at the bytes that the links let through
 HEADER = 4100  # bytes: the largest header of an envelope, with its length
 DIGITS = 12  # of a length
 

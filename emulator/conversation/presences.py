@@ -11,14 +11,14 @@ from emulator.record.call import Call
 from emulator.record.record import Record
 from emulator.worlds.interface import ServerEnd, World
 
-RESTARTS = 10_000  # of one device in one round: its sessions are too short for its work or transfer
+RESTARTS = 10_000  # of one device in one round; a device with more has sessions too short for its work or transfer
 
 
 class Presences:
     """Records when a device of an open round goes offline and comes back, and tells its line.
 
-    Nothing else decides that a device is off.  `patient`: a round has no deadline, so it waits for every device.
-    `stragglers` are the devices that go on after the close of their round; the server keeps the mapping up to date.
+    Only this class decides that a device is off.  `patient`: a round has no deadline, so it waits for every device.
+    `stragglers`: devices that continue after the close of their round; the server keeps the mapping up to date.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class Presences:
     async def _watched(self, play: Play, call: Call) -> bool:
         """True if a device is in an open round, or still busy after its close.
 
-        Waits while a round closes, which takes milliseconds over sockets: a change meanwhile would be on neither side
-        of the close.
+        Waits while a round closes, which takes milliseconds over sockets, because a change meanwhile would be on
+        neither side of the close.
         """
         if play.round.reason is None:
             return True
@@ -82,10 +82,10 @@ class Presences:
         return trip is not None and trip.busy
 
     def _expect_an_end(self, play: Play, call: Call) -> None:
-        """Raises RunFailed if all awaited devices begin again for ever, because no session is long enough.
+        """Raises RunFailed if all awaited devices restart forever because no session is long enough.
 
-        In an open round those are the devices that have not ended; after its close the stragglers, if no other device
-        is left to ask.
+        In an open round, the awaited devices are those that have not ended; after its close they are the stragglers, if
+        no other device is left to ask.
         """
         times = self.record.trips[call].restarts
         if not self.patient or times < RESTARTS:

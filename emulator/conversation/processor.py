@@ -10,14 +10,14 @@ from emulator.record.record import Record
 from emulator.record.tally import Bill
 from emulator.worlds.interface import Cancelled, Signal, Ticket, World
 
-IDLE = Bill()  # of a device that does nothing
-SAME = 1e-9  # a smaller difference of two throttling factors is rounding
+IDLE = Bill()  # of an idle device
+SAME = 1e-9  # smaller differences of two throttling factors are rounding
 
 
 class Bench:
     """Does one piece of work at a time.
 
-    `when_off` (lose | pause | restart): how the work goes on after the device was offline for a while.
+    `when_off` (lose | pause | restart): what happens to the work if the device is offline for a while.
     """
 
     def __init__(self, world: World, record: Record, profile: Profile, when_off: str = "lose") -> None:
@@ -25,10 +25,10 @@ class Bench:
         self.record = record
         self.profile = profile
         self.when_off = when_off
-        self.heat = COLD  # as the load began or ended
-        self.call: Call | None = None  # the device-round of the present work
-        self.bill = IDLE  # of the present work; while the device is away, of the rest
-        self.due = 0.0  # when work that an absence delayed will be done
+        self.heat = COLD  # at the last start or end of load
+        self.call: Call | None = None  # the device-round of the current work
+        self.bill = IDLE  # of the current work; while the device is away, of the rest
+        self.due = 0.0  # time at which work delayed by an absence will be done
         self.away: Signal | None = None  # while the device is off; set when it is back
 
     async def do(self, call: Call, bill: Bill, ticket: Ticket) -> Trained:
@@ -56,7 +56,7 @@ class Bench:
         throttle, now, cold = self.profile.throttle, self.record.now(), bill.cold_seconds
         heat = throttle.rested(self.heat, now)
         throttled = throttle.seconds(heat, cold) / cold if cold else 1.0
-        # Recorded work that is done again at the same heat keeps its bill to the last bit.
+        # Recorded work that is repeated at the same heat keeps its bill to the last bit.
         self.bill = bill if abs(throttled - bill.throttled) <= SAME else bill.on_hot(throttled)
         self.call, self.heat, self.due = call, heat, now + self.bill.total_seconds
         self.record.compute_start(call, self.bill, self.profile.fastest, now)
@@ -64,7 +64,7 @@ class Bench:
     def suspend(self, told: bool) -> bool:
         """Takes the device offline for a while.
 
-        Returns True if its present work, or the work of a request that it has (`told`), goes on when it is back.
+        Returns True if its current work, or the work of a request that it has (`told`), continues when it is back.
         """
         if self.when_off == "lose" or not (told or self.call):
             return False
@@ -76,7 +76,7 @@ class Bench:
         return True
 
     def go_on(self) -> None:
-        """Brings the device back online; its work goes on."""
+        """Brings the device back online; its work continues."""
         if self.away:
             if self.call:
                 self.load(self.call, self.bill)
@@ -86,7 +86,7 @@ class Bench:
     def cut(self, why: str) -> bool:
         """Ends the work for good.  Returns True if there was any."""
         call, self.call = self.call, None
-        if call and not self.away:  # else the absence has cut it already
+        if call and not self.away:  # otherwise the absence has cut it already
             self._stop(call, why)
         self.away = None
         return call is not None

@@ -20,8 +20,8 @@ class RoundRules:
     needed: int  # replies that close a round (K)
     ask: int  # devices asked; more than `needed` is over-selection
     deadline: float | None = DEFAULT.deadline_s  # s after the round opened
-    min_replies: int = DEFAULT.min_replies  # with fewer the model stays and the round has failed
-    cycle_seconds: float | None = DEFAULT.cycle_s  # s from one cycle's data to the next; None: there when wanted
+    min_replies: int = DEFAULT.min_replies  # with fewer the model does not change and the round has failed
+    cycle_seconds: float | None = DEFAULT.cycle_s  # s from one cycle's data to the next; None: available on demand
     finish_stragglers: bool = DEFAULT.stragglers == "finish"  # False: they stop at the close
     computing: str = DEFAULT.when_off  # lose | pause | restart, after the device was offline
     transfers: str = DEFAULT.transfers  # lose | restart | resume, after the device was offline
@@ -38,7 +38,7 @@ class Round:
     counted: list[str] = field(default_factory=list)  # in order of arrival
     lost: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
-    reason: Reason | None = None  # why it closed; None while open
+    reason: Reason | None = None  # reason for the close; None while open
 
     def count(self, name: str) -> bool:
         """Counts a sound reply that has arrived; False if it is too late."""

@@ -1,7 +1,7 @@
 """The server's half of the conversation, written once for both worlds.
 
-A round: request (server work) -> download -> train -> upload -> combine (server work) -> stamp `time_s`;
-then the model is evaluated, in no time.  rounds.py decides which replies count.
+A round: request (server work) -> download -> train -> upload -> combine (server work) -> stamp `time_s`; then the model
+is evaluated, which takes no virtual time. rounds.py decides which replies count.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class Server:
         self.always_on = lab.always_on or (
             len(self.names) <= EACH and all(device.presence.always for device in lab.fleet.values())
         )
-        self.counted: dict[str, int] = {}  # device -> its last counted round
-        self.stragglers: dict[str, Play] = {}  # devices that go on after the close of their round, and that round
+        self.counted: dict[str, int] = {}  # by device: its last counted round
+        self.stragglers: dict[str, Play] = {}  # devices that continue after the close of their round, and that round
         self.freed = world.signal()  # set when a straggler has ended
         self.presences = Presences(world, lab.fleet, record, line, self.stragglers, patient=rules.deadline is None)
         self.exchange = Exchange(line, record, judge or ReplyJudge(lab, run))
         self.plan = plan
-        self.time = 0.0  # time_s of the round before
+        self.time = 0.0  # time_s of the previous round
 
     async def serve(self, after: After) -> None:
         """Plays the rounds that the rules allow.
@@ -79,7 +79,7 @@ class Server:
             await self._rounds(after, going_on)
         finally:
             late = list(self.stragglers.items())
-            # Presences end first: the record must not bring a device back that is being stopped.
+            # Presences end first: the record must not bring a device back that is about to be stopped.
             await self._end_all([play.watches[name] for name, play in late if name in play.watches])
             await self._end_all([play.asks[name] for name, play in late])
 
@@ -96,7 +96,7 @@ class Server:
             number += 1
 
     async def _next_cycle(self, number: int) -> None:
-        """Waits for the time slice of data with which this round is the first to train, if it is yet to come."""
+        """Waits for the time slice of data on which this round is the first to train, if it lies in the future."""
         training = self.algorithm.training
         cycle, seconds = training.cycle(number), self.rules.cycle_seconds
         if seconds is None or not number or training.cycle(number - 1) == cycle:
@@ -124,8 +124,8 @@ class Server:
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
         """The devices that are online and idle, sorted; waits while there are none.
 
-        `few`: returns as many of a large fleet, the first in an order that `root` draws.  So every online device is
-        equally likely, and hardly any device is built that is not asked.
+        `few`: returns this many devices of a large fleet, the first in an order that `root` draws.  So every online
+        device is equally likely, and almost only the devices that are asked are built.
         """
         fleet = self.lab.fleet
         while True:
@@ -144,7 +144,7 @@ class Server:
             await self._someone(back - now)
 
     async def _someone(self, seconds: float) -> None:
-        """Waits until a device comes back, in `seconds` (inf: never), or a straggler ends."""
+        """Waits until a device comes back in `seconds` (inf: never), or a straggler ends."""
         if seconds == math.inf and not self.stragglers:
             raise RunFailed(
                 f"after second {self.world.now():.0f} no device is ever online; look at `presence` of the fleet"

@@ -34,16 +34,16 @@ class Lane:
     def __init__(self, world: World, fluid: Fluid | Windows, back: Direction | None = None) -> None:
         self.world = world
         self.fluid = fluid
-        self.back = back  # the direction that the fluid takes as its way back, if it has both
+        self.back = back  # the direction that the fluid model takes as its way back, if it has both
         self.flights: dict[int, Flight] = {}
-        self.alarm = math.inf  # the next time at which to look for arrivals
-        self.alarms: set[float] = set()  # all that the clock has; any but `alarm` is ignored when it rings
+        self.alarm = math.inf  # the time of the next look for arrivals
+        self.alarms: set[float] = set()  # all alarms of the clock; a rung alarm other than `alarm` is ignored
 
     def open(self, flight: Flight, last: bool) -> None:
         """Takes a flight into the lane.  `last`: the caller does nothing else at this instant."""
         now, passage = self.world.now(), flight.passage
         if now > self.fluid.now:
-            now = self.advance()  # a real clock has gone on since
+            now = self.advance()  # a real clock has advanced since
         self.flights[flight.number] = flight
         cap, back = passage.cap(now), flight.direction == self.back
         flow = flight.number, passage.wire, cap, passage.weight, flight.link.via, flight.radio, back
@@ -66,7 +66,7 @@ class Lane:
 
     def carried(self, flight: Flight) -> float:
         """The bytes on the wire of a flight that have gone through by now."""
-        now = self.advance()  # the fluid cannot look ahead of its own time
+        now = self.advance()  # the fluid model cannot look ahead of its own time
         if flight.number in self.flights:
             return self.fluid.carried(now, flight.number)
         return float(flight.passage.wire) if flight.landed else 0.0
@@ -82,7 +82,7 @@ class Lane:
     def _ring(self, time: float) -> None:
         """Handles an alarm.  If floats make it ring a bit too early, `_look` sets another."""
         self.alarms.discard(time)
-        if time == self.alarm:  # else another alarm has replaced it
+        if time == self.alarm:  # otherwise another alarm has replaced it
             self._look()
 
     def _look(self) -> None:
@@ -103,7 +103,7 @@ class Lane:
 
 @dataclass(slots=True)
 class Flight:
-    """A message on its way.  `await flight.wait()` returns when its last byte has arrived."""
+    """A message in transfer.  `await flight.wait()` returns when its last byte has arrived."""
 
     call: Call
     direction: Direction
@@ -114,13 +114,13 @@ class Flight:
     lane: Lane
     record: Record
     signal: Signal
-    leave: Callable[[Flight, Connection | None], None]  # takes the connection that stays open for the next flight
+    leave: Callable[[Flight, Connection | None], None]  # takes the connection, which stays open for the next flight
     number: int = 0  # a new one after each absence
-    passage: Passage = field(init=False)  # of the message, or of its rest, on the device's own link
+    passage: Passage = field(init=False)  # of the message, or of its rest, over the device's own link
     radio: Rate = field(init=False)  # of the device's link with all the airtime
     awake: float = 0.0  # s: the time at which the device's radio is awake
-    reached: int = 0  # bytes that had gone through when it was last continued
-    away: bool = False  # it is cut, and goes on when the device is back
+    reached: int = 0  # bytes transferred when it was last continued
+    away: bool = False  # cut; continues when the device is back
     landed: bool = field(default=False)
     over: bool = field(default=False)
 
@@ -198,7 +198,7 @@ class Traffic:
         self.when_off = when_off  # lose | restart | resume a transfer whose device goes offline
         self.lanes = self._lanes()
         self.routes = routes(placed.server, placed.topology)
-        self.connections: dict[str, Connection] = {}  # the open ones, by device
+        self.connections: dict[str, Connection] = {}  # open connections, by device
         self.silent: dict[str, float] = {}  # the end of each device's last transfer
         self.flying: dict[str, Flight] = {}  # by device, which has one transfer at a time
         self.count = 0
@@ -260,7 +260,8 @@ class Traffic:
             flight.abort("off")
 
     def suspend(self, device: str) -> bool:
-        """Cuts the device's transfer for a while.  Returns True if there was one that goes on when it is back."""
+        """Cuts the device's transfer for a while.  Returns True if there was one that continues when the device is
+        back."""
         self.connections.pop(device, None)
         flight = self.flying.get(device)
         if flight is None or flight.over or self.when_off == "lose":
@@ -269,13 +270,13 @@ class Traffic:
         return True
 
     def go_on(self, device: str) -> None:
-        """Continues the transfer that an absence has cut: the device is back."""
+        """Continues the transfer that an absence has cut, because the device is back."""
         flight = self.flying.get(device)
         if flight is not None and flight.away and not flight.over:
             self._send(flight)
 
     def _lanes(self) -> dict[Direction, Lane]:
-        """One lane for each direction; one for both if they meet.
+        """The lanes by direction: one each, or the same one for both if the directions meet.
 
         They meet on air, which is half duplex, and in queues, where acknowledgements wait behind data.
         """

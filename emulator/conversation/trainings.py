@@ -1,7 +1,7 @@
 """Submits the real trainings of a run: of single devices, or of stacks of devices (algorithms/stack.py).
 
-The stacks follow from the devices that a round asks, in that order, and never from when downloads arrive: runs that
-differ only in their links do the same jobs, in either world.
+The stacks depend on the devices that a round asks, in that order, and not on the arrival of downloads: runs that differ
+only in their links do the same jobs, in either world.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Trainings:
 
         A device that never receives its download has then trained for nothing.
         """
-        late = self.lab.over_sockets  # only there a request of an earlier round may still be on its way
+        late = self.lab.over_sockets  # only over sockets a request of an earlier round may still be in transfer
         for device in list(inputs if late else self.planned):
             self.forget(device)
         for devices in self.lab.stacks(self.run.label, list(inputs)):
@@ -54,7 +54,7 @@ class Trainings:
             self.forget(device)
 
     def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
-        """A device's training: its part of a stack, if the round has planned one, else a job of its own."""
+        """A device's training: its part of a stack if the round has planned one, otherwise a job of its own."""
         planned = self.planned.get(device)
         if planned and planned[0] == round:
             return self.planned.pop(device)[1]

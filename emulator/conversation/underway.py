@@ -1,4 +1,4 @@
-"""The state of a round under way, which the server, its presences and its exchange share."""
+"""The state of a current round, which the server, its presences and its exchange share."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from emulator.worlds.interface import Signal, Task
 
 
 class RunFailed(Exception):  # noqa: N818
-    """A run that cannot go on; the message says why."""
+    """Ends a run that cannot continue; the message gives the reason."""
 
 
 @dataclass
 class Play:
-    """A round under way."""
+    """The state of a current round."""
 
     round: Round
-    began: float  # the stamp of the round before it
+    began: float  # the stamp of the previous round
     closing: Signal
     written: Signal  # the close is in the record
-    broadcast: State  # with the model that goes down
-    acknowledged: dict[str, int]  # device -> its last counted round before this one
-    download: Ref = NOTHING  # the message that went down, if the server needs it to decode the replies
+    broadcast: State  # with the model that is sent
+    acknowledged: dict[str, int]  # by device: its last counted round before this one
+    download: Ref = NOTHING  # the sent message, if the server needs it to decode the replies
     opened: float = 0.0  # as recorded
     closed: float = 0.0
-    stamp: float = 0.0  # time_s: when it was combined
+    stamp: float = 0.0  # time_s: the time of its combination
     bills: list[Bill] = field(default_factory=list)  # of the server's work
-    replies: dict[str, int] = field(default_factory=dict)  # device -> examples
+    replies: dict[str, int] = field(default_factory=dict)  # by device: examples
     uploads: dict[str, Ref] = field(default_factory=dict)  # of the replies, until they are combined
-    not_finite: int = 0  # replies that were refused because a value is not finite
+    not_finite: int = 0  # replies refused because a value is not finite
     asks: dict[str, Task] = field(default_factory=dict)  # by device: the task that asks it
     watches: dict[str, Task] = field(default_factory=dict)  # by device: the task that watches its presence
-    away: set[str] = field(default_factory=set)  # the devices asked that are offline now
+    away: set[str] = field(default_factory=set)  # asked devices that are offline now
 
     @property
     def running(self) -> list[str]:

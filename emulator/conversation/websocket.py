@@ -31,8 +31,8 @@ from emulator.worlds.interface import Cancelled, Lost, Parcel, World
 from network.wire.form import RefusedMessage
 
 READY, RESTING, STOP = "ready", "resting", "stop"
-STRANGERS = 8  # connections that may be open besides the devices'
-SILENT = 2.0  # s of real time that a connection may be open without a token
+STRANGERS = 8  # connections that may be open in addition to the devices'
+SILENT = 2.0  # s of real time for a connection to show its token
 CLOSES = 1.0  # s of real time for a device to confirm that its connection is closed
 
 
@@ -96,7 +96,7 @@ class Reception:
         self.speaking: set[object] = set()  # connections that have shown a token, one per device
         log = logging.getLogger(__name__)
         log.addFilter(_is_ours)
-        # A handler ends with its connection: else the device's next one would wait for its turn.
+        # A handler ends with its connection: otherwise the device's next one would wait for its turn.
         self.server = web.Server(
             self._converse,
             handler_cancellation=True,
@@ -156,7 +156,7 @@ class Reception:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """False for aiohttp's messages about strangers' bytes that are no HTTP, which it answers with 400."""
+    """False for aiohttp's messages about strangers' bytes that are not HTTP, which it answers with 400."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -209,7 +209,7 @@ class WebEnd:
             )
         except aiohttp.ClientConnectorError as error:
             if error.os_error.errno in (errno.EMFILE, errno.ENFILE):
-                raise _no_file(error.os_error) from None  # else the server would wait for ever
+                raise _no_file(error.os_error) from None  # otherwise the server would wait forever
             raise Lost(str(error)) from None
         except aiohttp.ClientError as error:
             raise Lost(str(error)) from None

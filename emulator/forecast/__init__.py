@@ -1,1 +1,1 @@
-"""Forecasts before any training: `check`, `algorithms`, `calibrate`."""
+"""Forecasts and measurements before any training: `check`, `algorithms`, `calibrate`."""

@@ -25,7 +25,7 @@ from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 
 BASELINE = "fedavg"
-STAND_IN = {"integer": 1, "number": 1.0, "boolean": False}  # for an option without a default, by its type
+STAND_IN = {"integer": 1, "number": 1.0, "boolean": False}  # values for options without a default, by type
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Option:
 
     name: str
     type: str
-    default: Any  # None: it must be given
+    default: Any  # None: required
     says: str
 
 
@@ -44,11 +44,11 @@ class Cost:
 
     down: float  # bytes over FedAvg's
     up: float
-    device_flops: float  # more, over those of FedAvg's devices
-    server_flops: float  # more, over those of FedAvg's devices
-    kept_bytes: int  # that a device keeps between rounds
-    kept_models: float  # the same in models
-    sums_only: bool  # whether the server needs no single upload, only their sums
+    device_flops: float  # more than FedAvg, over the FLOPs of FedAvg's devices
+    server_flops: float  # more than FedAvg, over the FLOPs of FedAvg's devices
+    kept_bytes: int  # kept on a device between rounds
+    kept_models: float  # kept_bytes over the size of a model
+    sums_only: bool  # the server needs only the sums of uploads
 
 
 @dataclass(frozen=True)
@@ -56,17 +56,17 @@ class NamedAlgorithm:
     """An algorithm that a scenario names, or may name."""
 
     name: str  # the label
-    key: str  # as algorithms are named: fedcl, or my_package.mine:Mine
+    key: str  # fedcl, or my_package.mine:Mine
     says: str
-    stacked: bool  # whether devices can train in stacks (algorithms/stack.py)
+    stacked: bool  # devices can train in stacks (algorithms/stack.py)
     options: Sequence[Option]
-    given: Mapping[str, Any]  # as the scenario sets them; without one, what was taken where there is no default
+    given: Mapping[str, Any]  # options from the scenario; without a scenario, stand-ins for missing defaults
     cost: Cost | None
-    why_not: str  # there is no cost
+    why_not: str  # reason for a missing cost
 
 
 def catalogue(scenario: Scenario, only: str = "") -> list[NamedAlgorithm]:
-    """All known algorithms with default options, or only the one named `only`, on the scenario's model, data and fleet.
+    """All known algorithms, or the one named `only`, with default options on the scenario's model, data and fleet.
 
     Raises BadScenario.
     """
@@ -117,7 +117,7 @@ def chosen(scenario: Scenario) -> list[NamedAlgorithm]:
 
 
 def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tuple[dict[str, Cost], dict[str, str]]:
-    """{label: Cost of rounds in which all devices answer}, and {label: why its own code fails}."""
+    """{label: Cost of rounds in which all devices answer}, and {label: reason why its own code fails}."""
     seed = scenario.seeds[0]
     lab = lab_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
     lab, failing = sound(lab, seed)
@@ -144,14 +144,14 @@ def _online(fleet: Mapping[str, Device], name: str) -> Device:
 
 
 def about(kind: type[Any]) -> str:
-    """An algorithm in a line: for ours the module's docstring, for others that of the class."""
+    """An algorithm in one line: from the module's docstring if it is ours, otherwise from the class's."""
     module = inspect.getmodule(kind) if kind.__module__.startswith("algorithms.") else None
     text = (module.__doc__ if module else kind.__doc__) or ""
     return " ".join(text.strip().split("\n\n")[0].split())
 
 
 def options(kind: type[Any]) -> list[Option]:
-    """The options of an algorithm, without `training`, which all have."""
+    """The options of an algorithm, without `training`, which all algorithms have."""
     properties = plugins.options(kind)["properties"]
     return [
         Option(name, _type(said), said.get("default"), said.get("description", ""))
@@ -169,7 +169,7 @@ def _type(said: Mapping[str, Any]) -> str:
 
 
 def _taken(name: str, kind: type[Any], scenario: Scenario) -> dict[str, Any]:
-    """Values for the options without a default: those of a scenario that names the algorithm, else 1."""
+    """Values for the options without a default: from a scenario that names the algorithm, otherwise 1."""
     schema = plugins.options(kind)
     entries = (*scenario.algorithms, *load("quickstart").algorithms)
     said = next((entry.options for entry in entries if entry.key == name), {})

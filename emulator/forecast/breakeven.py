@@ -9,10 +9,10 @@ from emulator.forecast.price import Parts, Price
 from emulator.record.events import Closed, Event, Opened
 from emulator.results.units import rounded_up
 
-FATES = ("late", "lost", "refused")  # of a reply that is not counted
+FATES = ("late", "lost", "refused")  # of replies that are not counted
 ALIKE = 0.005  # two rounds whose seconds differ by less count as equal
-SAME = 0.05  # bytes and work that differ by less are no reason for rounds to take longer
-FEWER = 0.1  # share of the replies: rounds that lack more than this cannot be compared by their seconds
+SAME = 0.05  # smaller differences of bytes and work do not explain longer rounds
+FEWER = 0.1  # share of the replies: rounds that lack more are not comparable by their seconds
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Ratio:
     seconds: float
     down: float | None  # bytes
     up: float | None
-    compute: float | None  # declared seconds of the same devices
-    server_s: float  # seconds more on the server
-    counted: float  # replies more
-    wins_below: float  # of the baseline's rounds
+    compute: float | None  # declared seconds on the same devices
+    server_s: float  # additional seconds on the server
+    counted: float  # additional replies
+    wins_below: float  # share of the baseline's rounds
     margin: float = 0.0  # of `seconds`, up and down: half of its 95 % interval
 
 
@@ -82,7 +82,7 @@ def _between(found: Ratio) -> str:
 
 
 def _about(value: float | None) -> str:
-    """The ratio with one decimal, or with two if one would print 1.0."""
+    """The ratio with one decimal, or with two if it would be printed as 1.0."""
     if value is None:
         return "-"
     return _times(value, 2 if ALIKE <= abs(value - 1) < 0.05 else 1)
@@ -97,7 +97,7 @@ def _percent(share: float) -> str:
 
 
 def wanted(of: Price, needed: int) -> float:
-    """Replies that close a mean round; the number of devices asked, if that is less."""
+    """Replies that close a mean round, at most as many as devices are asked."""
     return min(needed, of.asked)
 
 

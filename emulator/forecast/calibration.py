@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 STREAM = 4_000_000  # floats, 16 MB: more than most caches of one core hold
-LEAST = 0.1  # of a kernel's seconds, at least so much is its own class's
+LEAST = 0.1  # smallest share of a kernel's seconds that its own class of operators takes
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Measured:
-    """Rates of this computer: FLOP/s by class of operator, bytes/s, and seconds of overhead for a step, for each
-    operator that it starts, and of each convolution."""
+    """Rates of this computer: FLOP/s by class of operator, bytes/s, and seconds of overhead: per step, per started
+    operator, and per convolution."""
 
     conv: float
     dense: float
@@ -44,7 +44,7 @@ class Measured:
 
     @property
     def speed(self) -> float:
-        """One FLOP/s for all operators, as for networks on images: half of the FLOPs convolutions, half dense."""
+        """FLOP/s over all operators of an image network: half of the FLOPs in convolutions, half in dense layers."""
         return 2 / (1 / self.conv + 1 / self.dense)
 
     def profile(self, name: str, source: str, memory: int) -> Profile:
@@ -56,9 +56,9 @@ class Measured:
 
 
 def measure(seconds: float, threads: int = 1) -> Measured:
-    """Times small training steps in turns for about `seconds` in all, and takes the best time of each.
+    """Measures small training steps in turns for about `seconds` in total, and takes the best time of each.
 
-    With one thread, seconds of its CPU time: what other programs take does not count.
+    With one thread it measures CPU time, which excludes other programs.
     """
     import torch
 

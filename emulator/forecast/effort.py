@@ -18,8 +18,8 @@ from emulator.record.events import ComputeStarted, ServerStarted
 from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario
 
-FASTEST = 1000.0  # the largest speed-up that `run --speedup` takes
-FORWARD = 100  # examples that a model is evaluated on at a time
+FASTEST = 1000.0  # upper limit of `run --speedup`
+FORWARD = 100  # examples per forward pass of an evaluation
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Effort:
     seconds: float  # for all runs
     memory_bytes: int
     speedup: float  # the largest over sockets at which the devices' training ends in time
-    server_speedup: float  # the same for the server's work
+    server_speedup: float  # the largest at which the server's work ends in time
 
 
 def effort_of(
@@ -90,7 +90,7 @@ def server_speedup(host: Host, rehearsals: Iterable[Rehearsal]) -> float:
 def _served(host: Host, found: Rehearsal) -> Iterator[tuple[float, float]]:
     """Modelled and real seconds of each piece of the server's work.
 
-    The server may have to wait for a worker that is still busy with the training of a late device.
+    The server may have to wait for a worker that still trains for a late device.
     """
     wait = 0.0
     if any(row["late"] for row in found.rows):
@@ -112,5 +112,6 @@ def _training(host: Host, start: ComputeStarted) -> float:
 
 
 def _keeps(jobs: Iterable[tuple[float, float]]) -> float:
-    """The least (modelled seconds) / (real seconds) of a job that could be late, as sockets.py advises afterwards."""
+    """The smallest (modelled seconds) / (real seconds) of the jobs that could be late; sockets.py gives the same
+    advice."""
     return min((modelled / real for modelled, real in jobs if real > TIMERS), default=FASTEST)

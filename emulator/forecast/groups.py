@@ -24,7 +24,7 @@ PARTS = ("down", "compute", "up", "seconds")  # of `Alone`
 
 @dataclass(frozen=True)
 class Span:
-    """The least and the largest value in a group."""
+    """The smallest and the largest value in a group."""
 
     low: float
     high: float
@@ -49,8 +49,8 @@ class FleetGroup:
     memory_bytes: Span
     down: Span  # bytes/s, of recordings the mean
     up: Span
-    repeats: float | None  # s, after which the shortest recording starts over; None if rates are constant
-    loops: int  # how often that recording starts over within the longest run
+    repeats: float | None  # s; period of the shortest recording; None if rates are constant
+    loops: int  # repetitions of that recording within the longest run
     latency: Span  # s, one way
     examples: Span
     alone: Mapping[str, Mapping[str, Span]]  # label -> down, compute, up and seconds of one device's round
@@ -77,7 +77,7 @@ def _group(
     count: int,
     alone: Mapping[str, Mapping[str, Alone]],
 ) -> FleetGroup:
-    """`names` stand for all `count` of the group."""
+    """The group of `count` devices, of which `names` are a sample."""
     devices = [lab.fleet[name] for name in names]
     placed, loops = lab.placed(seed), Loops()
     links = [placed.links[name] for name in names]
@@ -111,7 +111,7 @@ def _online(devices: Sequence[Device], until: float) -> float:
 
 
 def _of_all(count: int, those: Sequence[bool]) -> int:
-    """A number of devices out of `count`, in proportion to a number of those that stand for them."""
+    """The number of devices out of `count`, extrapolated from a sample of them."""
     return sum(those) * count // len(those)
 
 

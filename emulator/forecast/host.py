@@ -1,4 +1,5 @@
-"""Measures this computer's speed and memory.  No record contains the figures, and no result depends on them."""
+"""Measures this computer's speed and memory.  Records do not contain these figures, and results do not depend on
+them."""
 
 from __future__ import annotations
 
@@ -25,25 +26,26 @@ from emulator.record.run import Run
 
 Result = TypeVar("Result")
 
-TIMERS = 0.01  # s: what is over so soon ends in time; over sockets 0.02 are forgiven (sockets.GRACE)
+TIMERS = 0.01  # s: shorter work ends in time; sockets accept a delay of 0.02 (sockets.GRACE)
 SAMPLES = 7  # of this computer's speed
 SECONDS = 0.1  # of a sample, or one job
-PATIENCE = 3.0  # s: after these, 3 samples are enough
-STEPS = 8  # training steps in a job that is measured
+PATIENCE = 3.0  # s, after which 3 samples are enough
+STEPS = 8  # training steps of a measured job
 
 
 @dataclass(frozen=True)
 class Host:
     """A computer that plays runs."""
 
-    workers: int  # that train at once
-    flops_per_s: float  # of one of them, in whole jobs (training and messages): the median of the samples
+    workers: int  # that train at the same time
+    flops_per_s: float  # of one worker, in whole jobs (training and messages): median of the samples
     process_bytes: int  # of a process that holds torch and the data set
-    samples: tuple[float, ...] = ()  # FLOP/s as measured, rising: they differ with what else the computer does
+    samples: tuple[float, ...] = ()  # measured FLOP/s, rising; they vary with the computer's other work
 
 
 def measured(lab: Lab, seed: int, workers: int) -> Host:
-    """Trains repeatedly on a few examples of one device; in a stack, if the first algorithm's devices do so."""
+    """Measures training on a few examples of one device; in a stack if the first algorithm's devices train in
+    stacks."""
     quiet_torch()
     gpus.use(lab.on)
     samples = _samples(lab, seed)
@@ -91,7 +93,7 @@ def _rates(plain: Lab, store: Store, seed: int, name: str, devices: int) -> tupl
     def job() -> None:
         train_stack(plain, store, run, 0, names, downloads, memories, False)
 
-    job()  # the very first is slower, and is not counted
+    job()  # the first one is slower and does not count
     rates: list[float] = []
     began = time.perf_counter()
     while len(rates) < 3 or (len(rates) < SAMPLES and time.perf_counter() - began < PATIENCE):

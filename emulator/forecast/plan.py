@@ -1,4 +1,4 @@
-"""The figures of `fedlapse check`: what a scenario will take, before anything is trained."""
+"""The forecast of `fedlapse check`: the cost of a scenario before anything is trained."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ class Forecast:
     """All figures of a check.
 
     The first label is the baseline.  `ratios` has an entry for each other label whose rounds count about as many
-    replies as the baseline's.  `sentences` has one for each of these, and one for each label of which too few replies
-    come in time.
+    replies as the baseline's.  `sentences` has an entry for each of these labels, and for each label with too few
+    replies in time.
     """
 
     name: str
-    network: str  # the model by which transfers take their seconds: tcp, ideal, ...
-    seed: int  # that was rehearsed
+    network: str  # the network model, which determines the seconds of transfers: tcp, ideal, ...
+    seed: int  # the rehearsed seed
     seeds: int
     rounds: int
     devices: int
-    asked: int  # in a round
-    needed: int  # replies that close it
+    asked: int  # devices asked per round
+    needed: int  # replies that close a round
     groups: Sequence[FleetGroup]
-    shared: Sequence[FilledLink]  # none if devices share only the server's link
+    shared: Sequence[FilledLink]  # empty if devices share only the server's link
     prices: Mapping[str, Price]
     ratios: Mapping[str, Ratio]
     sentences: Mapping[str, str]
-    too_short: Mapping[str, float | None]  # label -> a deadline_s that would do, if known
+    too_short: Mapping[str, float | None]  # by label: a sufficient deadline_s, if known
     memory: Mapping[str, Footprint]
-    labels: Mapping[str, Sequence[int]]  # device -> training examples of each class
+    labels: Mapping[str, Sequence[int]]  # by device: training examples of each class
     effort: Effort
-    alone: Mapping[str, str]  # label -> why its devices train one by one, though the scenario does not ask for it
-    failing: Mapping[str, str]  # label -> why no round of it succeeds; it has no figures
+    alone: Mapping[str, str]  # by label: why its devices train one by one though the scenario does not ask for it
+    failing: Mapping[str, str]  # by label: why none of its rounds succeeds; it has no figures
     warnings: Sequence[str]
 
     def plain(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Forecast:
 
 
 def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)) -> Forecast:
-    """Rehearses each algorithm under the first seed.  Raises BadScenario if no round of any would succeed."""
+    """Rehearses each algorithm under the first seed.  Raises BadScenario if no round of any algorithm would succeed."""
     seed = scenario.seeds[0]
     lab = lab_of(scenario.model_copy(update={"seeds": (seed,)}), places)
     check_deadline(lab, scenario)
@@ -135,7 +135,7 @@ def _doubts(
     memory: Mapping[str, Footprint],
     span: float,
 ) -> Iterator[str]:
-    """Yields warnings on rounds, model, data and fleet in runs of `span` seconds, and what is assumed."""
+    """Yields warnings about rounds, model, data and fleet in runs of `span` seconds, and the assumptions."""
     yield from about_model(lab)
     yield from _failures(rehearsals)
     yield from absent(lab, span)

@@ -1,4 +1,4 @@
-"""The cost of a mean round: the rounds played, weighted by how often their kind occurs in a run.  Pure functions."""
+"""The cost of a mean round: the played rounds, weighted by the frequency of their kind in a run.  Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from emulator.results.summary import round_bytes
 Row = Mapping[str, Any]  # as in rounds.jsonl
 Parts = dict[str, float]
 Kind = Callable[[int], str]  # of a round, by its number: see Algorithm.round_kind
-Strata = list[tuple[float, list[int]]]  # of each kind of rounds: its share of a run, and its rounds
+Strata = list[tuple[float, list[int]]]  # for each kind of rounds: its share of a run, and its rounds
 
 # Student's t, two-sided 95 %, by degrees of freedom; from 10 on 2.2 is at most 0.24 too large.
 STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
@@ -27,7 +27,7 @@ class Price:
     """A mean round of one algorithm."""
 
     rounds: tuple[int, int]  # the mean is over rounds between these, both included
-    seconds: float  # from one stamp to the next; its parts are the critical path's
+    seconds: float  # from one stamp to the next; the parts below are the critical path's
     setup_s: float
     down_s: Parts  # by kind
     compute_s: Parts  # by phase
@@ -37,15 +37,15 @@ class Price:
     down_bytes: Parts  # by kind, over all devices
     up_bytes: Parts
     flops: float  # of devices and server
-    joules: float | None  # of all devices asked; None if nobody says the watts of one
+    joules: float | None  # of all asked devices; None if the power of a device is not known
     asked: float  # devices
     counted: float  # replies
     late: float
     lost: float
     refused: float
-    failed: int  # of these rounds
-    wasted: float  # share of the bytes, both ways, that served no counted reply
-    played_s: float  # of the rounds that were played, as they came
+    failed: int  # failed rounds among these
+    wasted: float  # share of the bytes, both ways, that contributed to no counted reply
+    played_s: float  # of the played rounds
     span_s: float  # of the whole run, if no target stops it: those, and the others as long as the mean of their kind
 
 
@@ -55,9 +55,9 @@ def alike(_: int) -> str:
 
 
 def strata(played: int, rounds: int, kind: Kind = alike) -> Strata:
-    """For each kind of rounds its share of a run's rounds, and those of its rounds that were played.
+    """For each kind of rounds, its share of a run's rounds, and its played rounds.
 
-    Round 0 is often special, so it stands only for a kind of which no other round was played.
+    Round 0 is often special, so it represents a kind only if no other round of the kind was played.
     """
     if min(played, rounds) < 2:
         return [(1.0, [0])]
@@ -70,7 +70,7 @@ def strata(played: int, rounds: int, kind: Kind = alike) -> Strata:
 def comparable(kinds: Mapping[str, Kind], played: int) -> dict[str, Kind]:
     """The kinds of rounds of each label, such that round 0 counts for all labels or for none.
 
-    Else what is special about it, such as setting up connections, would be a difference between two labels.
+    Otherwise its special cost, such as setting up connections, would appear as a difference between two labels.
     """
     again = {label: kind(0) in map(kind, range(1, played)) for label, kind in kinds.items()}
     if played < 2 or all(again.values()):
@@ -96,9 +96,9 @@ def first_of_each(rounds: int, kind: Kind) -> dict[str, int]:
 
 
 def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
-    """The mean of the rounds played, weighed by how often rounds of their kind occur in a run.
+    """The mean over the played rounds, weighted by the frequency of their kind in a run.
 
-    `rounds` is how many a run has; each that was not played is taken to last as long as the mean of its kind.
+    `rounds`: the rounds of a run; each round that was not played is assumed to last as long as the mean of its kind.
     Raises ValueError if no round was played.
     """
     if not rows:
@@ -160,7 +160,7 @@ def lengths(rows: Sequence[Row]) -> list[float]:
 
 
 def _unplayed(lasted: Sequence[float], played: Sequence[int], rounds: int, kind: Kind, mean: float) -> float:
-    """Seconds of the rounds that were not played; one of a kind that nobody knows lasts as long as the mean round."""
+    """Seconds of the rounds that were not played; a round of an unknown kind lasts as long as the mean round."""
     means = {each: sum(lasted[k] for k in of) / len(of) for each, of in _by_kind(played, kind).items()}
     often = Counter(map(kind, range(len(lasted), rounds)))
     return sum(count * means.get(each, mean) for each, count in often.items())
@@ -174,10 +174,10 @@ def _by_kind(numbers: Iterable[int], kind: Kind) -> dict[str, list[int]]:
 
 
 def margin(rows: Sequence[Row], baseline: Sequence[Row], rounds: int, kind: Kind, base_kind: Kind) -> float:
-    """Half of the 95 % interval of the ratio of mean rounds, as rounds of one kind differ from each other.
+    """Half of the 95 % interval of the ratio of mean rounds, from the variation among rounds of one kind.
 
-    Links that vary and cohorts that are drawn make them differ.  Both algorithms are compared round by round, by the
-    ratio estimator (Cochran 1977, §6.3) in strata, the kinds of rounds; 0 where no kind was played twice.
+    Rounds vary with links and cohorts.  Both algorithms are compared round by round with the ratio estimator (Cochran
+    1977, §6.3), stratified by the kind of round; 0 if no kind was played twice.
     """
     played = min(len(rows), len(baseline))
 
@@ -202,7 +202,7 @@ def work(events: Iterable[Event], shares: Mapping[int, float]) -> Parts:
     begun: dict[tuple[int, str], ComputeStarted] = {}
     for event in events:
         if isinstance(event, ComputeStarted):
-            begun.setdefault((event.round, event.device), event)  # what follows goes on with it
+            begun.setdefault((event.round, event.device), event)  # later events of the round continue this work
     sums: dict[str, list[float]] = {}
     for (number, device), start in begun.items():
         share = shares.get(number, 0.0)

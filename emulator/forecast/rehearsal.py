@@ -1,8 +1,8 @@
-"""The cost of rounds, from playing some of them: the real conversation, with almost no training.
+"""The cost of rounds, found by playing some of them: the real conversation, with almost no training.
 
-Fleet, links, presence, cohorts, deadlines, encodings and declared work are those of the run, and so is the
-engine.  Only the jobs are cut: a device trains on two examples, once for all devices that get the same request.
-So times and bytes are those of the run itself, for any algorithm, as long as none depends on a trained value.
+Fleet, links, presence, cohorts, deadlines, encodings, declared work and the engine are those of the run.  Only the jobs
+are cut: a device trains on two examples, once for all devices with the same request.  So times and bytes equal those of
+the run, for any algorithm, as long as none depends on a trained value.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ from network.wire.form import FRAME
 from scenarios.builders.roster import Made
 from scenarios.text.faults import BadScenario
 
-ROUNDS = 11  # round 0, which is often special, and ten more: what happens in every tenth round happens once in them
-REQUESTS = 11_000  # to devices in a rehearsal; a thousand take a second or more
-FEW = 2  # examples that a job sees
-STILL = 1e-12  # learning rate: many trainings on two examples must not diverge
-MOST = 1 << 28  # bytes of replies that one real combine is given; the server is charged for all of them
+ROUNDS = 11  # round 0, which is often special, and ten more, so that an event of every tenth round occurs once
+REQUESTS = 11_000  # to devices in a rehearsal; a thousand take at least a second
+FEW = 2  # examples of a job
+STILL = 1e-12  # learning rate: thousands of updates on two examples must not diverge
+MOST = 1 << 28  # bytes of replies for one real combine; the server is charged for all replies
 
 Sizes = frozenset[tuple[str, int]]  # bytes by kind
-Replies = Mapping[str, tuple[Ref, int]]  # device -> its upload and how many examples it used
+Replies = Mapping[str, tuple[Ref, int]]  # by device: its upload, and the number of its examples
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The first rounds of a run, as they will be, and what passed through the hands of the devices."""
+    """The first rounds of a run as forecast, and the largest messages."""
 
     rows: Sequence[Row]  # as in rounds.jsonl, without metrics
-    events: Sequence[Event]  # as in events.jsonl, but digests mean nothing
-    failure: str | None  # why it could not go on
-    downloaded: Mapping[str, int]  # bytes of tensors by kind in the largest download,
-    uploaded: Mapping[str, int]  # in the largest upload,
-    kept: Mapping[str, int]  # and in the most that a device keeps between rounds
-    combining: float = 0.0  # s that the longest combine takes here: it differs from time to time
+    events: Sequence[Event]  # as in events.jsonl, but with meaningless digests
+    failure: str | None  # reason why it could not continue
+    downloaded: Mapping[str, int]  # bytes of tensors by kind in the largest download
+    uploaded: Mapping[str, int]  # in the largest upload
+    kept: Mapping[str, int]  # in the largest state that a device keeps between rounds
+    combining: float = 0.0  # s of the longest combine on this computer; it varies
 
 
 def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str, dict[str, int]]]:
-    """The number of rounds to rehearse so that all kinds are seen, if that is affordable; and {label: {kind that is not
-    seen: its first round}}."""
+    """The number of rounds to rehearse, which cover all kinds if that is affordable, and {label: {missing kind: its
+    first round}}."""
     firsts = {label: first_of_each(rules.max, kind) for label, kind in kinds.items()}
     wanted = max(ROUNDS, 1 + max(number for first in firsts.values() for number in first.values()))
     rounds = min(wanted, rules.max, max(2, REQUESTS // rules.ask))
@@ -100,9 +100,9 @@ def rehearse(lab: Lab, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehe
 
 
 def sound(lab: Lab, seed: int) -> tuple[Lab, dict[str, str]]:
-    """The lab without the algorithms whose own code fails before any round, and {label: why it fails}.
+    """The lab without the algorithms whose own code fails before any round, and {label: reason}.
 
-    Raises BadScenario if all do.
+    Raises BadScenario if all algorithms fail.
     """
     failing = {}
     for label, algorithm in lab.algorithms.items():
@@ -125,10 +125,10 @@ class Understudy(Inline):
         self.proxy = lab.splits[run.seed].proxy
         self.whole = lab
         self.round = -1
-        # Of this round, by what goes in: the result, and whether its number of examples is all that the device holds.
+        # For this round, by sizes of the inputs: the result, and True if it used all examples of the device.
         self.known: dict[tuple[Sizes, Sizes], tuple[Trained, bool]] = {}
         self.seen: dict[str, Sizes] = {}  # by digest
-        self.downloaded = self.uploaded = self.kept = EMPTY.sizes  # the largest
+        self.downloaded = self.uploaded = self.kept = EMPTY.sizes  # the largest ones
         self.combining = 0.0
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
@@ -139,7 +139,7 @@ class Understudy(Inline):
         self, lab: Lab, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref, _: bool
     ) -> Trained:
         """The result of the first device with the same request, with the number of examples of this device."""
-        if round != self.round:  # what belongs to earlier rounds is never asked for again
+        if round != self.round:  # results of earlier rounds are never requested again
             self.round = round
             self.known.clear()
             self.seen.clear()
@@ -159,7 +159,7 @@ class Understudy(Inline):
         return lab.held(run.seed, device, lab.cycle(run.label, round))
 
     def _request(self, lab: Lab, store: Store, run: Run, round: int, *args: Any) -> Any:
-        """The server's request; a server that computes on its proxy set gets a few of its examples."""
+        """The server's request; a server that computes on its proxy set uses only a few of its examples."""
         work = lab.algorithms[run.label].request_work(Load(round, len(self.proxy), 0))
         return request(self._served(lab, run, work), store, run, round, *args)
 
@@ -192,7 +192,7 @@ def _length(sizes: Mapping[str, int]) -> int:
 
 
 def _with_few(lab: Lab, seed: int) -> Lab:
-    """The lab for the jobs: with few examples of the server for algorithms that compute on them."""
+    """The lab for the jobs: the server has few examples for algorithms that compute on them."""
     held = lab.splits[seed].train
     train = Made(held, partial(_few, held), keep=0)
     split = Division(train, {}, {}, lab.splits[seed].proxy)
@@ -205,7 +205,7 @@ def _few(held: Held, name: str) -> tuple[ndarray, ...]:
 
 
 def _idle(algorithm: Any) -> Any:
-    """The algorithm with one epoch and a tiny learning rate; unchanged, if its constructor is not like ours."""
+    """The algorithm with one epoch and a tiny learning rate; unchanged if its constructor has no `training`."""
     if isinstance(algorithm, Guarded):
         return replace(algorithm, algorithm=_idle(algorithm.algorithm))
     if not is_dataclass(algorithm) or "training" not in {field.name for field in fields(algorithm)}:

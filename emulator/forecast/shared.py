@@ -14,7 +14,7 @@ from network.links.rate import mean
 from network.links.trace import Direction
 from network.sharing.flow import SharedLink
 
-SERVER = "the server's"  # the name of the last row: its link is shared by all
+SERVER = "the server's"  # name of the last row: all devices share the server's link
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,16 @@ class Carried:
     """Bytes over a shared link in a mean round, in one direction."""
 
     nbytes: float
-    seconds: float  # that the link is busy with these bytes if nothing else holds them up
+    seconds: float  # s that these bytes keep the link busy if nothing else delays them
 
 
 @dataclass(frozen=True)
 class FilledLink:
-    """A link that devices share, and what each algorithm sends over it."""
+    """A shared link, and the bytes that each algorithm sends over it."""
 
     name: str
-    airtime: bool  # it has no rate: each device sends at its own, one after another
-    rates: Mapping[Direction, float | None]  # bytes/s, of recordings the mean; None for airtime
+    airtime: bool  # without a rate of its own: devices send one after another, each at its own rate
+    rates: Mapping[Direction, float | None]  # bytes/s, the mean for recordings; None for airtime
     carried: Mapping[str, Mapping[Direction, Carried]]  # by label
 
 
@@ -40,7 +40,7 @@ def shared_links(
 ) -> list[FilledLink]:
     """The links of the topology, and then the server's link; none if the scenario has no topology.
 
-    `shares` are by label the weights of the rounds rehearsed.  Headers of packets are left out.
+    `shares`: by label, the weights of the rehearsed rounds.  Packet headers are not included.
     """
     placed = lab.placed(seed)
     links = _links(placed)
@@ -59,7 +59,7 @@ def shared_links(
 
 
 def _links(placed: LinksAtOffsets) -> dict[Direction, dict[str, SharedLink]]:
-    """All shared links, the server's last; its uplink carries the devices' downloads."""
+    """The shared links by direction and name, the server's last; the server's uplink carries the devices' downloads."""
     server = placed.server
     return {
         "down": {**placed.topology.get("down", {}), SERVER: SharedLink(server.up)},

@@ -18,14 +18,14 @@ from scenarios.text.faults import BadScenario
 
 
 def lab_of(scenario: Scenario, places: Sequence[str] = (CPU,)) -> Lab:
-    """The scenario's objects, built once for all its runs.  Raises BadScenario."""
+    """The objects of a scenario, built once for all its runs.  Raises BadScenario."""
     return built(scenario, places)[1]
 
 
 def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario, Lab]:
     """The scenario without `auto`, and its objects, built once for all its runs; devices train at these places.
 
-    Raises BadScenario, also for a precision that the places have not.
+    Raises BadScenario, also for a precision that the places do not support.
     """
     data = parts.dataset(scenario)
     parts.check_model(scenario, data)
@@ -72,14 +72,14 @@ def _check_precision(algorithms: Mapping[str, Any], place: str) -> None:
     for label, algorithm in algorithms.items():
         try:
             precision = algorithm.training.precision
-        except Faulty:  # one that cannot be asked fails in its own runs
+        except Faulty:  # an algorithm that raises here fails in its own runs
             continue
         if place == CPU and precision == "tf32":
             raise BadScenario(f"{label}: training.precision: tf32 needs --device cuda; on the CPU use float32 or bf16")
 
 
 def _algorithm(entry: Entry, scenario: Scenario) -> Any:
-    """An algorithm that cannot be made fails when it is first asked for something."""
+    """The guarded algorithm; one that cannot be made raises its error when it is first called."""
     try:
         return plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)
     except CAUGHT as error:

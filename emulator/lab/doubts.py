@@ -1,6 +1,6 @@
-"""Warnings about a scenario's model, data and split, which can be used though they are odd, one line each.
+"""One-line warnings about a scenario's model, data and split that are usable but odd.
 
-`check` says it, `compare` says of the model before training and of the data with the results.
+`check` prints all of them; `compare` prints those on the model before training, and those on the data with the results.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from emulator.lab.lab import Lab
 from scenarios.schema.scenario import Split
 
 NAMED = 5  # classes
-FITS = 0.05  # alpha: below it, devices of equal size seldom get what they draw
-EVENER = 1.25  # times the classes of Dir(alpha), from where on it is told
+FITS = 0.05  # alpha, below which devices of equal size seldom get what they draw
+EVENER = 1.25  # times the classes of Dir(alpha), from which a warning is given
 
 
 def about_data(lab: Lab, split: Split) -> Iterator[str]:
-    """Sentences on labels: one class alone, classes not tested, a Dirichlet split that is evener than its law."""
+    """Yields sentences on labels: a single class, classes that are not tested, a Dirichlet split that is more even than
+    its law."""
     data = lab.data
     if data.text or data.y.ndim > 1 or not len(data.y):
         return
@@ -40,8 +41,8 @@ def about_data(lab: Lab, split: Split) -> Iterator[str]:
 def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str]:
     """A sentence if devices hold more classes than Dir(alpha) has: 1 / E[sum of q^2] = (classes alpha + 1)/(alpha + 1).
 
-    Devices of equal size share what there is of each class.  Where few devices draw one class each, some classes are
-    drawn by too many and others by none; those who went short then share what nobody drew.
+    Devices of equal size share the examples of each class.  With few devices that draw one class each, some classes are
+    drawn by too many and others by none; the devices that get too little then share the classes that nobody drew.
     """
     squares = []
     for each in lab.splits.values():
@@ -59,7 +60,7 @@ def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str
 
 
 def about_model(lab: Lab) -> Iterator[str]:
-    """Sentences on outputs that are no logits, and on data that cannot test the model."""
+    """Yields sentences on outputs that are not logits, and on data that cannot test the model."""
     if ":" in lab.model and _ends_in_softmax(lab):
         yield (
             f"the outputs of {lab.model} are >= 0 and sum to 1, as after a softmax; training takes the cross-entropy "

@@ -1,4 +1,4 @@
-"""Messages in the memory of the GPU where devices' halves are computed, if they are on one; and room there."""
+"""Messages in the memory of the GPU that computes the devices' halves, if there is one, and room in that memory."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from emulator.messages import flat
 from emulator.messages.codec import decode
 from emulator.messages.store import Ref, Store
 
-BROUGHT = 2  # messages that stay there: a round's download is the model that was evaluated before
+BROUGHT = 2  # messages that stay there: a round's download is the model that was just evaluated
 
 
 def own(lab: Lab, store: Store, ref: Ref) -> Message:
-    """The message where devices' halves are computed, in memory of its own."""
+    """A private copy of the message in the memory of the device that computes the devices' halves."""
     found = brought(lab, store, ref)
     if lab.on == CPU:
         return found
     return {kind: {name: value.clone() for name, value in tensors.items()} for kind, tensors in found.items()}
 
 
-_there: dict[tuple[str, str], Message] = {}  # on a GPU, by place and digest: what was brought last
+_there: dict[tuple[str, str], Message] = {}  # on a GPU, by place and digest: the messages brought last
 
 
 def brought(lab: Lab, store: Store, ref: Ref) -> Message:
-    """The message where devices' halves are computed; on a GPU nobody may change it, as the next job reads it, too.
-    What the server computes stays on the CPU: it mostly adds."""
+    """The message in the memory of the device that computes the devices' halves.  On a GPU it must not be changed,
+    because the next job reads it, too.  The server's work stays on the CPU: it mostly adds."""
     if lab.on == CPU:
         return decode(store.get(ref))
     key = lab.on, ref.digest
@@ -34,8 +34,8 @@ def brought(lab: Lab, store: Store, ref: Ref) -> Message:
 
 
 def bring(lab: Lab, ref: Ref, message: Message) -> None:
-    """On a GPU, the message of this Ref, which is at hand, for the jobs that will read it there: to map its file and to
-    read it again takes ten times as long."""
+    """Puts a message that is in memory on the GPU, for the jobs that will read it there: mapping and reading its file
+    takes ten times as long.  Does nothing on a CPU."""
     if lab.on != CPU:
         as_read = {kind: {name: value.contiguous() for name, value in of.items()} for kind, of in message.items()}
         _stays(lab, ref, as_read)
@@ -49,19 +49,19 @@ def _stays(lab: Lab, ref: Ref, message: Message) -> None:
 
 
 def moved(lab: Lab, message: Message) -> Message:
-    """Returns the message in the memory of the device where devices' halves are computed."""
+    """The message, moved to the memory of the device that computes the devices' halves."""
     return {kind: {name: value.to(lab.on) for name, value in of.items()} for kind, of in message.items()}
 
 
 def full(error: BaseException) -> bool:
-    """Returns True for an error that says that a GPU's memory is full."""
+    """True for an error that says that a GPU's memory is full."""
     from torch import OutOfMemoryError
 
     return isinstance(error, OutOfMemoryError) or isinstance(error.__context__, OutOfMemoryError)
 
 
 def make_room(store: Store) -> None:
-    """In the GPU's memory."""
+    """Makes room in the GPU's memory."""
     from torch import cuda
 
     from algorithms.training import stack_graph

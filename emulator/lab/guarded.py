@@ -1,6 +1,6 @@
-"""An algorithm whose every call is looked at: what its own code raises, or returns in the wrong form, is one line.
+"""Wraps an algorithm: errors in its code, and results of the wrong form, become a one-line message.
 
-The line says which run, round and device, which half, what happened, and where in the algorithm's own file.
+The line names the run, the round and the device, the method, the error, and the place in the algorithm's own file.
 With FEDLAPSE_TRACEBACK=1 in the environment the whole traceback goes to stderr as well.
 """
 
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
     import torch
 
 TRACEBACK = "FEDLAPSE_TRACEBACK"
-SHORT = 160  # letters of an error, so that its place, which comes after it, is never cut off
-CAUGHT = (Exception, SystemExit)  # a user's own code may raise anything; its message is what helps
+SHORT = 160  # letters of an error, so that the place that follows is never cut off
+CAUGHT = (Exception, SystemExit)  # a user's code may raise anything; its message helps the user
 
 Shapes = Mapping[str, tuple["torch.dtype", "torch.Size"]]  # by the tensor's name
 
 
 class Faulty(BadScenario):
-    """An algorithm's own code has failed: whose, where (", round 0, device pi-4-0"), and what it did.
+    """An algorithm's own code has failed: its label, the place (", round 0, device pi-4-0"), and the error.
 
-    Its arguments are its parts: SimPy and pickle build exceptions anew from them.
+    The arguments are these three parts, because SimPy and pickle rebuild exceptions from them.
     """
 
     def __init__(self, label: str, where: str, said: str) -> None:
@@ -63,28 +63,28 @@ class Faulty(BadScenario):
         return in_one_line(f"{label}{where}: {said}")
 
     def under(self, seed: int) -> Faulty:
-        """Returns a copy with the seed of the run in which it happened."""
+        """A copy that names the seed of the run."""
         label, where, said = self.args
         return Faulty(label, f", seed {seed}{where}", said)
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """An algorithm, asked as algorithms.algorithm.Algorithm says; its members are made of INTERFACE, below.
+    """An algorithm with the interface of algorithms.algorithm.Algorithm; its members are made from INTERFACE, below.
 
-    Every one raises Faulty for what is the algorithm's own mistake.  Whether an upload is finite is the server's to
-    say: it refuses that one, and the run goes on.
+    Each member raises Faulty for the algorithm's own mistakes.  Non-finite values of an upload are not such a mistake:
+    the server refuses that upload, and the run continues.
     """
 
     label: str
-    algorithm: Any  # an Algorithm, or what stands for one
+    algorithm: Any  # an Algorithm, or a substitute
 
     def fault(self, error: BaseException, asked: str, where: str = "") -> Faulty:
-        """Returns the one-line form of an error that came while the algorithm was `asked`.
+        """The one-line form of an error from the algorithm's method `asked`.
 
         `where`: the round and the device, in words.
         """
-        # Callers use try and except: to enter a context manager would take longer than most answers do.
+        # Callers use try and except: entering a context manager would take longer than most of these calls.
         if isinstance(error, Faulty):
             return error
         if isinstance(error, _Unfit):
@@ -102,7 +102,8 @@ class Guarded:
             raise self.fault(error, "train()", _where((device,))) from None
 
     def _place(self, error: BaseException) -> str:
-        """Returns file and line of an error: the innermost of the algorithm's own file, or else of any but this."""
+        """File and line of an error: the innermost one in the algorithm's own file, otherwise in any file but this
+        one."""
         lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
         own = getattr(sys.modules.get(type(self.algorithm).__module__), "__file__", None)
         found = [one for one in lines if one[0] == own] or [one for one in lines if one[0] != __file__]
@@ -110,33 +111,33 @@ class Guarded:
 
 
 def unguarded(algorithm: Algorithm) -> Any:
-    """The algorithm itself."""
+    """The algorithm without its guard."""
     return algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm
 
 
 def facts_of(algorithm: Algorithm) -> AlgorithmFacts:
-    """Returns the facts of an algorithm that a record holds, so that a replay need not import it.  Raises Faulty."""
+    """The properties of an algorithm that go into a record, so that a replay need not import it.  Raises Faulty."""
     return AlgorithmFacts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, algorithm.cohort_rule)
 
 
 @dataclass(frozen=True)
 class Unmade:
-    """Stands for an algorithm that could not be made: whatever is asked of it, the answer is why."""
+    """Takes the place of an algorithm that could not be made: every use raises the reason."""
 
     why: Faulty
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # of Python itself, as when it is copied or pickled
+        if name.startswith("__"):  # Python's own attributes, for example for copying and pickling
             raise AttributeError(name)
         raise self.why
 
 
 class _Unfit(Exception):  # noqa: N818
-    """A half returned something of the wrong form; the message goes on after "train() "."""
+    """A method returned a value of the wrong form; the message continues "train() "."""
 
 
 def _where(args: Sequence[Any]) -> str:
-    """The round and the device of a call: the first of its arguments that tells a round does."""
+    """The round and the device of a call, from the first argument that has a round."""
     told = next(arg for arg in args if isinstance(arg, (int, Load, Party)))
     if isinstance(told, Party) and told.name != "server":
         return f", round {told.round}, device {told.name}"
@@ -149,7 +150,7 @@ def _kind_of(value: object) -> str:
 
 
 def _model_of(party: Party) -> Shapes:
-    from algorithms.training.tensors import tensors_of  # which imports torch
+    from algorithms.training.tensors import tensors_of  # imports torch
 
     return _shapes(tensors_of(party.model))
 
@@ -159,7 +160,7 @@ def _shapes(tensors: Tensors) -> Shapes:
 
 
 class _Forms:
-    """The form of a round's uploads.  All its devices have the same: the algorithm is asked once."""
+    """The form of a round's uploads, which all devices share; the algorithm is asked for it once."""
 
     def __init__(self) -> None:
         self.asked: tuple[Any, ...] = ()
@@ -176,7 +177,7 @@ class _Forms:
 _forms = _Forms()
 
 
-# ---- what each kind of answer must look like: the answer, of whom, and to what
+# ---- checks of each kind of result: the result, the caller's object, and the arguments
 
 
 def _form_of(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> Message:
@@ -218,7 +219,7 @@ def _cohort(found: Any, algorithm: Algorithm, args: Sequence[Any]) -> Sequence[s
 
 
 def _is_among(name: Any, names: Sequence[str]) -> bool:
-    """Returns True if it is one of these names, which are sorted and may be a million."""
+    """True if `name` is one of these names, which are sorted and may be a million."""
     place = bisect_left(names, name) if isinstance(name, str) else len(names)
     return place < len(names) and names[place] == name
 
@@ -292,7 +293,7 @@ def _of_what(found: Any) -> str:
 
 
 def _sendable(message: Any, does: str) -> None:
-    """Raises _Unfit unless it is kinds of named tensors that can travel."""
+    """Raises _Unfit unless the message consists of kinds of named tensors that can be encoded."""
     if not isinstance(message, Mapping):
         raise _Unfit(f"{does} {_kind_of(message)}; it must be a mapping of kinds, as {{'weights': ...}}")
     for kind, tensors in message.items():
@@ -384,12 +385,12 @@ def _method(name: str, look: Callable[[Any, Algorithm, Sequence[Any]], Any]) -> 
 
     def in_turn(self: Guarded, *args: Any) -> Any:
         with TURN:
-            from algorithms.training.seeding import seeded  # which imports torch
+            from algorithms.training.seeding import seeded  # imports torch
 
             seeded(args[-1])
             return method(self, *args)
 
-    return in_turn if look is _cohort else method  # who chooses by a seed may seed torch, beside jobs that draw
+    return in_turn if look is _cohort else method  # a cohort rule may seed torch, while jobs draw from it
 
 
 for _name, _answer in INTERFACE.items():

@@ -1,8 +1,8 @@
-"""The real computations of a run.  Each is a pure function of the lab, names, numbers and bytes.
+"""The real computations of a run.  Each job is a pure function of the lab, names, numbers and bytes.
 
-Tensors cross the border between processes as they cross a link: encoded by network/wire/payload.py.  So what is
-digested, sent and computed on are the same bytes.  Torch is imported where a job first makes tensors: a replay names
-these jobs, and their results, and computes none.
+Tensors cross process borders as they cross links: encoded by network/wire/payload.py.  So digests, messages and
+computations use the same bytes.  Torch is imported only when a job first makes tensors: a replay names these jobs and
+their results, and computes none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
-ROUNDS = 12  # whose uploads are looked at for the largest
+ROUNDS = 12  # rounds among which the largest upload is searched
 BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
 
 
@@ -52,7 +52,7 @@ class Opening:
     """The messages with which a round opens."""
 
     download: Stored
-    extra: Mapping[str, Stored]  # device -> its whole download, where it gets more than the others
+    extra: Mapping[str, Stored]  # by device: its whole download, if it differs from the others'
 
 
 @dataclass(frozen=True)
@@ -60,23 +60,23 @@ class Learnt:
     """Numbers of a training for the report; they are never sent, and change nothing."""
 
     leverage: Mapping[str, float] = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)  # what else the report shows
-    personalised: Sequence[Hits] = ()  # of the trained model on its own test shard: of this time slice, of the next
+    numbers: Mapping[str, float] = field(default_factory=dict)  # further numbers for the report
+    personalised: Sequence[Hits] = ()  # on its own test shard: this time slice, the next one
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A device's half of a round."""
+    """The result of a device's half of a round."""
 
-    upload: Stored  # its form and values are checked here, so that the server need not parse it
+    upload: Stored  # checked here, so that the server need not parse it
     examples: int
-    kept: Stored  # the device's memory whatever becomes of the upload
-    kept_if_counted: Stored | None  # and once it is counted, if that is more
+    kept: Stored  # the device's memory if the upload is not counted
+    kept_if_counted: Stored | None  # its memory once the upload is counted; None: the same
     learnt: Learnt = Learnt()
 
 
 def start(lab: Lab, store: Store, run: Run) -> State:
-    """The state before round 0.  All algorithms of a seed start from the same weights."""
+    """The server's state before round 0.  All algorithms of a seed start from the same weights."""
     from algorithms.training.tensors import tensors_of
 
     model = lab.network(derive(run.seed, "weights"))
@@ -85,7 +85,7 @@ def start(lab: Lab, store: Store, run: Run) -> State:
 
 
 def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
-    """Opens a round: the download, encoded once for all who get the same."""
+    """Opens a round: encodes the download, once for all devices that get the same one."""
     algorithm, how = lab.algorithms[run.label], lab.down.get(run.label, {})
     asked = algorithm.request(decode(store.get(state)), names, _drawing(_server(lab, run, round)))
     seed = derive(run.seed, "encode", "server", round)
@@ -105,7 +105,7 @@ def train(
     memory: Ref,
     measure: bool,
 ) -> Trained:
-    """The device's half of a round; `measure`: also how its model does on its own test shard, before aggregation."""
+    """Computes the device's half of a round.  `measure`: also scores its model on its test shard before aggregation."""
     return train_stack(lab, store, run, round, (device,), (download,), (memory,), measure)[0]
 
 
@@ -119,7 +119,7 @@ def train_stack(
     memories: Sequence[Ref],
     measure: bool,
 ) -> list[Trained]:
-    """The halves of devices that train as one stack (algorithms/stack.py), in their order; see `train`."""
+    """Computes the halves of devices that train as one stack (algorithms/stack.py), in their order; see `train`."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     uploads = _uploads(lab, store, run, round, answers)
     shown: Sequence[Sequence[Hits]] = _shown(lab, run, round, answers) if measure else [()] * len(answers)
@@ -136,22 +136,22 @@ def personalise_stack(
     downloads: Sequence[Ref],
     memories: Sequence[Ref],
 ) -> list[Sequence[Hits]]:
-    """Scores the models of these devices on their test shards, as if they had been asked in this round."""
+    """The scores of these devices' models on their test shards, as if they had been asked in this round."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     return _shown(lab, run, round, answers)
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """The result of a device's training, whose upload has yet to go through the outbox."""
+    """The result of a device's training, before its upload goes through the outbox."""
 
     device: str
     reply: Reply
     outbox: Outbox
-    kept: Message  # before the round
+    kept: Message  # memory before the round
 
     def told(self, **numbers: float) -> _Answer:
-        """With these further numbers, unless it has them already."""
+        """A copy with these further numbers; existing ones are kept."""
         return replace(self, reply=replace(self.reply, numbers={**numbers, **self.reply.numbers}))
 
 
@@ -159,14 +159,14 @@ _Asked = tuple[str, Ref, Ref]  # a device, its download and its memory
 
 
 def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
-    """Trains all devices as one stack.  If a GPU has no memory for that, trains the two halves, and the answers'
-    numbers have the size of the stack.
+    """Trains all devices as one stack.  If a GPU runs out of memory, trains the two halves; the answers' numbers then
+    record the stack's size.
 
     Raises Faulty if the algorithm fails.
     """
     try:
         return _together(lab, store, run, round, asked)
-    except Exception as error:  # a device alone fails as its algorithm does
+    except Exception as error:  # a single device fails with its algorithm's error
         if not full(error):
             raise
     make_room(store)
@@ -206,7 +206,7 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
 
 
 def _each(refs: Sequence[Ref], read: Callable[[Ref], Message]) -> list[Message]:
-    """The messages with these Refs.  Equal ones are read once."""
+    """The messages with these Refs; equal ones are read once."""
     known = {digest: read(ref) for digest, ref in {ref.digest: ref for ref in refs}.items()}
     return [known[ref.digest] for ref in refs]
 
@@ -222,7 +222,7 @@ def _outbox(lab: Lab, run: Run, device: str, round: int, download: Message, memo
 
 
 def _uploads(lab: Lab, store: Store, run: Run, round: int, answers: Sequence[_Answer]) -> Iterable[Stored]:
-    """The devices' uploads, in the store.  Each outbox notes as it packs what was lost."""
+    """Puts the devices' uploads into the store.  While packing, each outbox notes the loss of its encoding."""
     form, uploads = lab.upload_form(run.label, round, run.seed), [answer.reply.upload for answer in answers]
     if not lab.up.get(run.label):
         if lab.on == CPU or lab.over_sockets:
@@ -239,7 +239,8 @@ def _uploads(lab: Lab, store: Store, run: Run, round: int, answers: Sequence[_An
 def _trained(
     store: Store, answer: _Answer, upload: Stored, shown: Sequence[Hits], drift: Mapping[str, float]
 ) -> Trained:
-    """`shown`: how its model does on its own test shard; where nothing is measured, both are empty."""
+    """A device's result.  `shown`: scores on its own test shard; `shown` and `drift` are empty if nothing is
+    measured."""
     reply, outbox = answer.reply, answer.outbox
     kept = {**answer.kept, **reply.memory}
     later = {**reply.if_counted, **outbox.errors}
@@ -253,7 +254,8 @@ def _trained(
 
 
 def _drifts(lab: Lab, answers: Sequence[_Answer]) -> list[dict[str, float]]:
-    """‖θ_k - θ_t‖: how far each device's model has gone from the one that it received.  On a GPU many at once."""
+    """‖θ_k - θ_t‖ of each device: the distance of its model from the one that it received.  A GPU computes many at
+    once."""
     trainable = dict(lab.module.named_parameters())
     pairs = [(_model(answer.reply), answer.outbox.reference) for answer in answers]
     names = [[name for name in trainable if name in broadcast and name in model] for model, broadcast in pairs]
@@ -265,7 +267,7 @@ def _drifts(lab: Lab, answers: Sequence[_Answer]) -> list[dict[str, float]]:
 
 
 def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -> list[dict[str, float]]:
-    """Returns the drifts of models with these parameters from the ones that they began with."""
+    """The drifts of models from their initial values, over these parameters."""
     from torch import stack
 
     from algorithms.training.stack_batches import stacked
@@ -286,7 +288,7 @@ def _shown(lab: Lab, run: Run, round: int, answers: Sequence[_Answer]) -> list[S
 
 
 def _model(reply: Reply) -> Tensors:
-    """After local training; {}: it has none."""
+    """The model after local training; {} if there is none."""
     return reply.model or reply.upload.get("weights", {})
 
 
@@ -299,7 +301,7 @@ def combine(
     replies: Mapping[str, tuple[Ref, int]],
     download: Ref,
 ) -> State:
-    """Closes a round: replies are (upload, examples) by device name; `download` is what went down in it."""
+    """Closes a round: `replies` are (upload, examples) by device name; `download`: the message that the round sent."""
     algorithm, sent = lab.algorithms[run.label], {}
     if "weights" in lab.up.get(run.label, {}):
         sent = decode(store.get(download)).get("weights", {})
@@ -317,18 +319,19 @@ def combine(
 
 
 def evaluate(lab: Lab, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
-    """The model on block `block` of the whole `test` set, or of all devices' `validation` examples of a time slice."""
+    """Scores of the model on one block of examples: of the `test` set, or of all devices' `validation` examples of a
+    time slice."""
     model = brought(lab, store, weights)["weights"]
     return score(lab, model, part, block_of(lab, run, part, cycle, block))
 
 
 def block_of(lab: Lab, run: Run, part: str, cycle: int, block: int) -> ndarray:
-    """The examples of block `block` of this part."""
+    """The indices of the examples of one block."""
     return _indices(lab, run, part, cycle)[block * BLOCK : (block + 1) * BLOCK]
 
 
 def blocks(lab: Lab, run: Run, part: str, cycle: int) -> int:
-    """Returns the number of blocks that `evaluate` has for this part."""
+    """The number of blocks of this part."""
     return -(-len(_indices(lab, run, part, cycle)) // BLOCK)
 
 
@@ -340,8 +343,8 @@ def _indices(lab: Lab, run: Run, part: str, cycle: int) -> ndarray:
 
 
 def export(lab: Lab, store: Store, weights: Ref) -> Ref:
-    """The model as a safetensors file, as load_state_dict() takes it: a weight with two names is there twice, and the
-    file's metadata says which name is the second of which."""
+    """The model as a safetensors file for load_state_dict().  A weight with two names is stored twice, and the file's
+    metadata maps the second name to the first."""
     from algorithms.training.tensors import second_names
 
     arrays, again = payload.trusted(store.get(weights)).arrays()["weights"], second_names(lab.module)
@@ -350,7 +353,7 @@ def export(lab: Lab, store: Store, weights: Ref) -> Ref:
 
 
 def message_sizes(lab: Lab, run: Run) -> tuple[int, int]:
-    """The bytes of the largest download and upload, encoded; a sparse one has no more than its frame."""
+    """Bytes of the largest download and upload, encoded; the size of a sparse message excludes data-dependent parts."""
     algorithm = lab.algorithms[run.label]
     how, plain = lab.down.get(run.label, {}), lab.constants(run.seed)
     down = encode(algorithm.download_form(_server(lab, run, 0)), how, plain=plain)
@@ -359,7 +362,7 @@ def message_sizes(lab: Lab, run: Run) -> tuple[int, int]:
 
 
 def message_limits(lab: Lab, run: Run) -> tuple[int, int]:
-    """Returns the bytes that no download and no upload exceeds: without encodings, as none makes a tensor larger."""
+    """Upper limits of a download's and an upload's bytes: without encodings, because none makes a tensor larger."""
     down, up = message_sizes(replace(lab, up={}, down={}), run)
     return down + SLACK, up + SLACK
 
@@ -372,12 +375,12 @@ def _state(lab: Lab, store: Store, message: Message) -> State:
 
 
 def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
-    """Makes Parties of this round at this place; what they all share is filled in."""
+    """Makes Parties of this round at this place, with the values that they share."""
     from algorithms import models
     from algorithms.training.as_built import restore
 
     model = lab.module_on(place)
-    restore(model)  # for an algorithm that uses it by itself
+    restore(model)  # for an algorithm that uses it directly
     return partial(
         Party,
         devices=len(lab.fleet),
@@ -404,7 +407,7 @@ def _party(
 
 
 def _drawing(party: Party) -> Party:
-    """The party, whose algorithm is called next: what that draws from a global generator follows from its seed."""
+    """The party, after seeding the global generators for the algorithm's next call."""
     from algorithms.training.seeding import seeded
 
     seeded(party.seed)

@@ -1,4 +1,4 @@
-"""The objects of a scenario: data and shards, algorithms, fleet.  Jobs read it; nobody changes it."""
+"""The objects of a scenario: data and shards, algorithms, fleet.  Jobs only read it."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 CPU = "cpu"
-Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice: they never change
-Encodings = Mapping[str, str]  # kind -> how it travels (network/wire/encoding.py)
+Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice if they never change
+Encodings = Mapping[str, str]  # kind -> its encoding (network/wire/encoding.py)
 
 
 @dataclass(frozen=True)
 class Division:
-    """Who holds which examples under one seed: indices into the training set (`tests`: into the test set)."""
+    """The division of examples under one seed: indices into the training set, and `tests` into the test set."""
 
     train: Held
     validation: Held
     tests: Held
     proxy: ndarray  # the server's
-    test: ndarray | None = None  # what the global model is tested on; None: all test examples
+    test: ndarray | None = None  # tests the global model; None: all test examples
 
 
 def in_cycle(held: Held, name: str, cycle: int) -> ndarray:
-    """Returns the device's examples in this time slice; after the last one the data stay as they are."""
+    """The device's examples in this time slice; later slices equal the last one."""
     slices = held[name]
     return slices[min(cycle, len(slices) - 1)]
 
@@ -53,25 +53,25 @@ def in_cycle(held: Held, name: str, cycle: int) -> ndarray:
 @dataclass(frozen=True)
 class Lab:
     model: str
-    dataset: Dataset | None  # None only while it travels to a worker
+    dataset: Dataset | None  # None only while it is sent to a worker
     splits: Mapping[int, Division]  # by seed
     algorithms: Mapping[str, Algorithm]  # by label
     fleet: Mapping[str, Device]  # by name, sorted
     links: Mapping[str, Link]  # by device name
     server: Device
     server_link: Link
-    topology: Topology = field(default_factory=dict)  # access points and cells, each way
-    asked: int = 1  # devices that a round asks
-    up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: how uploads travel, where not as they are
-    down: Mapping[str, Encodings] = field(default_factory=dict)  # and downloads
-    always_on: bool = False  # whether it is known that no device ever goes offline
-    stack: Mapping[str, int] = field(default_factory=dict)  # by label: most devices that train as one stack; else 1
-    over_sockets: bool = False  # uploads really leave: as bytes, and under the names of these
+    topology: Topology = field(default_factory=dict)  # access points and cells, by direction
+    asked: int = 1  # devices asked per round
+    up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: encodings of uploads
+    down: Mapping[str, Encodings] = field(default_factory=dict)  # by label: encodings of downloads
+    always_on: bool = False  # no device ever goes offline
+    stack: Mapping[str, int] = field(default_factory=dict)  # by label: devices in a stack, at most; default 1
+    over_sockets: bool = False  # uploads are sent as bytes, with their tensors' names
     trains_on: Sequence[str] = ("cpu",)  # where torch computes the devices' halves: or GPUs, each worker's in turn
 
     @property
     def data(self) -> Dataset:
-        """Raises ValueError in a worker's lab before its data has arrived."""
+        """The data set.  Raises ValueError in a worker before the data has arrived."""
         if self.dataset is None:
             raise ValueError("the lab travelled without its data; executors hand it over")
         return self.dataset
@@ -87,7 +87,7 @@ class Lab:
         return all_names(self.fleet)
 
     def network(self, seed: int) -> nn.Module:
-        """The model, anew, with initial weights drawn from this seed."""
+        """A new network with initial weights drawn from this seed."""
         return _built(self.model, seed, *self._form)
 
     @property
@@ -96,17 +96,17 @@ class Lab:
         return self.data.classes, self.input_shape, self.data.text
 
     def lossy(self, label: str) -> dict[str, str]:
-        """Which kinds lose on the way, as {"up fisher": "bfloat16"}."""
+        """The lossy encodings by direction and kind, such as {"up fisher": "bfloat16"}."""
         ways = {"up": self.up.get(label, {}), "down": self.down.get(label, {})}
         return {f"{way} {kind}": how for way, of in ways.items() for kind, how in of.items() if parse(how).lossy}
 
     @property
     def module(self) -> nn.Module:
-        """The network that this process shares; whoever uses it loads its values first (training/tensors.py)."""
+        """The network that this process shares; callers load their values into it first (training/tensors.py)."""
         return _module(self.model, *self._form, CPU)
 
     def upload_form(self, label: str, round: int, seed: int = 0) -> UploadForm:
-        """Returns the form of this round's uploads.  The last one of each label and seed is kept."""
+        """The form of this round's uploads.  The last one of each label and seed is cached."""
         known, form = self._forms.get((label, seed), (None, None))
         if form is None or known != round:
             form = UploadForm(partial(self._shapes, label, round), partial(self.constants, seed))
@@ -114,7 +114,8 @@ class Lab:
         return form
 
     def constants(self, seed: int) -> Mapping[str, ndarray]:
-        """Buffers that are not finite in a run's first model, as a mask of -inf: there, such values are sound."""
+        """Non-finite buffers of a run's first model, such as a mask of -inf, which may therefore be non-finite in
+        messages."""
         if ":" not in self.model:
             return {}
         if seed not in self._constants:
@@ -129,7 +130,7 @@ class Lab:
 
     @property
     def on(self) -> str:
-        """The place where this process computes the devices' halves, as "cpu" or "cuda:0"."""
+        """The device of torch on which this process computes the devices' halves, such as "cpu" or "cuda:0"."""
         return self.trains_on[0]
 
     def module_on(self, place: str) -> nn.Module:
@@ -150,7 +151,7 @@ class Lab:
         return all_x[chosen], all_y[chosen]
 
     def shards(self, part: str, held: Sequence[ndarray], place: str = CPU) -> list[tuple[Tensor, Tensor]]:
-        """Several devices' examples; on a GPU they are gathered at once."""
+        """Examples and labels of several devices; a GPU gathers them in one operation."""
         if place == CPU:
             return [self.examples(part, indices) for indices in held]
         sizes = [len(indices) for indices in held]
@@ -158,7 +159,7 @@ class Lab:
         return list(zip(x.split_with_sizes(sizes), y.split_with_sizes(sizes), strict=True))
 
     def proxy(self, seed: int) -> tuple[Tensor, Tensor]:
-        """The server's examples, in memory of their own."""
+        """A private copy of the server's examples and labels."""
         return self.examples("train", self.splits[seed].proxy)
 
     def _part(self, part: str) -> tuple[ndarray, ndarray]:
@@ -174,25 +175,25 @@ class Lab:
 
     @cached_property
     def _forms(self) -> dict[tuple[str, int], tuple[int, UploadForm]]:
-        """By label and seed: the last round that was asked for, and its form."""
+        """By label and seed: the last requested round, and its form."""
         return {}
 
     @cached_property
     def _resident(self) -> Mapping[str, tuple[Tensor, Tensor]]:
-        """Training and test set in the memory of the GPU that this process uses; they are copied there once."""
+        """Training and test set in the memory of this process's GPU, copied once."""
         from torch import tensor
 
         parts = {part: self._part(part) for part in ("train", "test")}
         return {part: (tensor(x, device=self.on), tensor(y, device=self.on)) for part, (x, y) in parts.items()}
 
     def placed(self, seed: int) -> LinksAtOffsets:
-        """Its links, each at its place in its traces under this seed."""
+        """The links of a run with this seed, each at its offset into its trace."""
         return LinksAtOffsets(self.server_link, self.links, self.topology, places(seed))
 
     def cycle(self, label: str, round: int) -> int:
         """The time slice of the data in this round."""
         if label not in self._trainings:
-            self._trainings[label] = self.algorithms[label].training  # a guarded one answers in 5 us
+            self._trainings[label] = self.algorithms[label].training  # cached, because a guarded algorithm takes 5 us
         return self._trainings[label].cycle(round)
 
     def held(self, seed: int, name: str, cycle: int = 0) -> ndarray:
@@ -200,15 +201,15 @@ class Lab:
         return in_cycle(self.splits[seed].train, name, cycle)
 
     def stacks(self, label: str, names: Sequence[str]) -> list[Sequence[str]]:
-        """The names in order, in as few stacks as may be, all of about one size."""
+        """The names in order, in as few stacks as possible, of nearly equal sizes."""
         count = -(-len(names) // self.stack.get(label, 1))
         ends = [len(names) * k // count for k in range(count + 1)]
         return [names[start:end] for start, end in pairwise(ends)]
 
     def label_counts(self, seed: int) -> dict[str, list[int]]:
-        """Training examples of each class on each device, under one seed; of each time slice, if they are texts.
+        """Training examples of each class on each device, under one seed; for texts, of each time slice.
 
-        In a large fleet of devices that draw, of some of them.
+        For a large fleet that draws its examples, only a sample of the devices.
         """
         train, data = self.splits[seed].train, self.data
         shards = {name: train[name] for name in sample(train)}
@@ -232,6 +233,6 @@ def _module(name: str, classes: int, shape: tuple[int, ...], text: bool, place: 
 
 
 def _built(name: str, seed: int, classes: int, shape: tuple[int, ...], text: bool) -> nn.Module:
-    from algorithms import models  # which imports torch: a lab that is replayed has no model
+    from algorithms import models  # imports torch; a lab for replays has no model
 
     return models.build(name, seed, classes, shape, text)

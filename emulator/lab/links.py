@@ -1,4 +1,4 @@
-"""The links of a run at their places in their traces: the same in both worlds, in replays, and in what is planned."""
+"""A run's links at their offsets into their traces: the same in both worlds, in replays, and in forecasts."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from network.links.link import Link
 from network.sharing.flow import Topology
 from scenarios.builders.roster import Made
 
-MOVED = 128  # devices' links that are remembered: a generated one is some 4 MB
+MOVED = 128  # cached links of devices: a generated one takes some 4 MB
 
 
 def places(seed: int) -> Callable[[str], float]:
-    """Returns a function from a link's name to its place in its trace, as a share of the length, under this seed."""
+    """A function from a link's name to its offset into its trace, as a share of the trace's length, under this seed."""
     return partial(share, seed, "trace")
 
 
 class LinksAtOffsets:
-    """The server's link, those that devices share, and one of each device, which is made when it is asked for.
+    """The server's link, the shared links, and one link for each device, which is made on demand.
 
-    `place` gives the place of a device, of a shared link or of the server in its traces, as a share of their length.
+    `place`: the offset of a device, a shared link or the server into its traces, as a share of their length.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class LinksAtOffsets:
         place: Callable[[str], float] = lambda _: 0.0,
     ) -> None:
         self.place = place
-        self.loops = Loops()  # of the traces that are replayed; of devices' links, of those that were made
+        self.loops = Loops()  # of replayed traces; of devices' links, only of those made so far
         self.server = server.starting(place("server"))
         self.topology: Topology = {
             way: {name: each.starting(place(name)) for name, each in shared.items()}

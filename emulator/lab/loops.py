@@ -1,4 +1,4 @@
-"""Recordings that are shorter than a run, and how often they start over in it."""
+"""Counts the repetitions of recordings that are shorter than a run."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from network.links.trace import Trace
 
 
 class Loops:
-    """The recordings that are replayed: of each length the one that began furthest into it, as it loops most often."""
+    """Replayed recordings: for each length, the one with the largest offset, because it repeats most often."""
 
     def __init__(self) -> None:
-        self._begun: dict[float, tuple[float, str]] = {}  # by length: from where on, s, and the name
+        self._begun: dict[float, tuple[float, str]] = {}  # by length: offset, s, and name
 
     def add(self, *rates: object) -> None:
-        """Notes those that are traces, at the places at which their replay begins."""
+        """Adds the rates that are traces, with their offsets."""
         for rate in rates:
             if isinstance(rate, Trace):
                 begun = rate.offset, PurePath(rate.name).name
                 self._begun[rate.period] = max(self._begun.get(rate.period, begun), begun)
 
     def most(self, end: float) -> TraceRepeats:
-        """In so many seconds of a run; (0, "") if no recording starts over."""
+        """The most repetitions within `end` seconds, and that recording's name; (0, "") if none repeats."""
         looped = ((int((end + offset) // period), name) for period, (offset, name) in self._begun.items())
         return max((each for each in looped if each[0]), default=(0, ""))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hits:
-    """A model's score on some examples: labels that it got right, all labels, and the sum of their losses."""
+    """A model's score on some examples: correct labels, all labels, and the sum of their losses."""
 
     correct: int
     counted: int
@@ -29,19 +29,20 @@ class Hits:
 
 @dataclass(frozen=True)
 class Scores:
-    """A model on one block of examples, each of which has one label or one for each position."""
+    """A model's scores on one block of examples, each with one label or with one for each position."""
 
-    correct: ndarray  # (n,) int64, labels that it got right
+    correct: ndarray  # (n,) int64, correct labels
     counted: ndarray  # (n,) int64, labels
-    loss: ndarray  # (n,) float64, sum of the losses of its labels
+    loss: ndarray  # (n,) float64, sum of the losses of the labels
 
     def __getitem__(self, some: slice | ndarray) -> Scores:
-        """Returns the scores of these examples."""
+        """The scores of these examples."""
         return Scores(self.correct[some], self.counted[some], self.loss[some])
 
 
 def on_shards(lab: Lab, run: Run, round: int, models: Sequence[tuple[str, Tensors]]) -> list[Sequence[Hits]]:
-    """Scores devices' models on their own test shards, of this time slice and of the next; {}: there is no model."""
+    """Scores of devices' models on their own test shards, of this time slice and of the next; {} stands for no
+    model."""
     shards = [test_shards(lab, run, device, round) for device, _ in models]
     weights = [model for _, model in models]
     if lab.on != CPU and len(weights) > 1 and all(weights):
@@ -64,7 +65,7 @@ def _at_once(lab: Lab, models: Sequence[Tensors], shards: Sequence[ndarray]) -> 
 
 
 def test_shards(lab: Lab, run: Run, device: str, round: int) -> Sequence[ndarray]:
-    """The device's test examples: those of the round's time slice and, if there is one, of the next."""
+    """The device's test examples in the round's time slice, and in the next slice if there is one."""
     slices, cycle = lab.splits[run.seed].tests[device], lab.cycle(run.label, round)
     return slices[min(cycle, len(slices) - 1) :][:2]
 
@@ -74,7 +75,7 @@ def hits(scores: Scores) -> Hits:
 
 
 def score(lab: Lab, weights: Tensors, part: str, indices: ndarray) -> Scores:
-    """A model on these examples."""
+    """The scores of a model on these examples."""
     from algorithms.training.local import outputs
 
     if not len(indices):

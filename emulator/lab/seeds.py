@@ -1,4 +1,4 @@
-"""Seeds derived from names, so that a draw added in one place shifts no other."""
+"""Seeds derived from names, so that a new draw does not shift any other draw."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from functools import lru_cache
 def seed(root: int, *names: str | int) -> int:
     """A 63-bit seed for one use, such as `seed(1, "train", "pi-4-03", 12)`.
 
-    Each part is hashed with its type and length: 1 and "1" differ, and no two lists of names run together.
+    Each part is hashed with its type and length: 1 and "1" differ, and so do lists of names whose concatenations are
+    equal.
     """
     digest = hashlib.sha256(b"".join(map(_part, (root, *names)))).digest()
     return int.from_bytes(digest[:8], "big") >> 1
@@ -22,5 +23,5 @@ def _part(name: str | int) -> bytes:
 
 
 def share(root: int, *names: str | int) -> float:
-    """A number from 0 to below 1 for one use, as a place in a trace."""
+    """A number in [0, 1) for one use, such as an offset into a trace."""
     return (seed(root, *names) >> 10) / 2**53

@@ -1,6 +1,6 @@
-"""Batches of one example: the model must take one, if a device's last batch has one, or the last that are evaluated.
+"""Checks batches of one example: the model must accept one if the last batch of a device or of an evaluation has one.
 
-A BatchNorm trains on one as in eval mode (algorithms/training/local.py, single_values); without running
+A BatchNorm trains on one example as in eval mode (algorithms/training/local.py, single_values); without running
 statistics it cannot.
 """
 
@@ -23,11 +23,11 @@ from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
-ROUNDS = 100  # in which each kind of round will have occurred
+ROUNDS = 100  # rounds within which each kind of round occurs
 
 
 def check(scenario: Scenario, lab: Lab) -> None:
-    """Raises BadScenario if there will be such a batch, and the model takes none."""
+    """Raises BadScenario if there will be such a batch and the model does not accept one."""
     for training, found in ((True, _in_training(scenario, lab)), (False, _in_evaluation(scenario, lab))):
         whose = next(found, None)
         refusal = whose and _refusal(scenario.model, lab.data, training)
@@ -40,7 +40,8 @@ def check(scenario: Scenario, lab: Lab) -> None:
 
 
 def _in_training(scenario: Scenario, lab: Lab) -> Iterator[str]:
-    """Parties whose declared work has such a batch.  An algorithm that cannot say what it does fails in its runs."""
+    """Yields parties whose declared work has such a batch.  An algorithm that cannot declare its work fails in its
+    runs."""
     for algorithm, split in product(lab.algorithms.values(), lab.splits.values()):
         with suppress(Faulty):
             rounds = {algorithm.round_kind(each): each for each in range(min(scenario.rounds.max, ROUNDS))}
@@ -62,7 +63,7 @@ def _in_training(scenario: Scenario, lab: Lab) -> Iterator[str]:
 
 
 def _of_one(name: str, work: Work) -> Iterator[str]:
-    """The party with this name, for each phase of training whose last batch is one example."""
+    """Yields the party's description for each training phase whose last batch is one example."""
     for phase in work:
         if phase.kind == "batch" and phase.examples and phase.examples % phase.batch == 1 % phase.batch:
             yield f"{name} ({phase.examples:g} examples, batch {phase.batch})"
@@ -81,23 +82,23 @@ def _in_evaluation(scenario: Scenario, lab: Lab) -> Iterator[str]:
 
 
 def _held(held: Held, cycle: int) -> int:
-    """Examples of all devices in this time slice."""
+    """The number of examples of all devices in this time slice."""
     return sum(len(in_cycle(held, name, cycle)) for name in sample(held))
 
 
 def _sizes(held: Held) -> Iterator[tuple[str, int]]:
-    """Devices, and how many examples each has in each time slice."""
+    """Yields each device with its number of examples in each time slice."""
     return ((name, len(part)) for name in sample(held) for part in held[name])
 
 
 @torch.no_grad()
 def _refusal(model: str, data: Dataset, training: bool) -> str | None:
-    """Why the model does not take one example."""
+    """The reason why the model does not accept one example; None if it does."""
     x, y = torch.tensor(data.x[:1]), torch.tensor(data.y[:1])
     module = models.build(model, 0, data.classes, data.x.shape[1:], data.text).train(training)
     try:
         with single_values(module):
             models.cross_entropy(module(x), y)
-    except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
+    except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
         return " ".join(f"{type(error).__name__}: {error}".split())
     return None

@@ -1,8 +1,8 @@
 """Chooses the number of devices that train as one stack, for a scenario's `training.stack`.
 
-It follows from the model, the shape of its examples, the batches, how many devices a round asks, and whether a GPU
-trains; never from the number of workers or the speed of the machine.  Which devices train together decides the last
-bits of their models, so the number stands in the resolved scenario, and a resumed run keeps it on any device.
+It depends on the model, the shape of its examples, the batches, the number of devices asked per round, and on training
+on a GPU; never on the number of workers or the speed of the machine.  The composition of stacks affects the last bits
+of models, so the number is part of the resolved scenario, and a resumed run keeps it on any device.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from scenarios.schema import training as schema
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 
-MOST = 25  # devices in a stack of `auto` on a CPU: of larger models, more make it hardly faster
+MOST = 25  # devices in a stack of `auto` on a CPU; larger models gain little from more
 SMALL, MOST_SMALL = 10_000, 250  # parameters up to which more devices pay, and how many: 1.6 to 2 times as fast as 25
-STACKS = 4  # of a cohort, at least, if these have MOST devices: one stack would leave workers without work
-PARAMETERS = 250_000  # of a model that `auto` stacks, at most: there 1.9 to 3 times as fast as the loop
-BATCH = 64  # examples in its steps, at most: with more, arithmetic takes most of a step of the loop too
-MOST_ON_GPU = 50  # as pfl-research's benchmark, which is what was measured (docs/scaling.md)
-PARAMETERS_ON_GPU = 250_000_000  # of a whole stack: with gradients, momenta and uploads some 5 GB
+STACKS = 4  # of a cohort, at least, if stacks have MOST devices: a single stack would leave workers idle
+PARAMETERS = 250_000  # of a model that `auto` stacks, at most: 1.9 to 3 times as fast as the loop
+BATCH = 64  # examples per step, at most: with more, arithmetic dominates the loop's steps, too
+MOST_ON_GPU = 50  # as in pfl-research's benchmark, the measured case (docs/scaling.md)
+PARAMETERS_ON_GPU = 250_000_000  # of a whole stack: some 5 GB with gradients, momenta and uploads
 
 
 def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
     """The scenario without `auto`, for devices that train at this place.
 
-    Stacks are numbers, 1 for a model that cannot be stacked, and the network model is the one that is used.
+    Stacks are numbers, 1 for a model that cannot be stacked, and the network model is the one in use.
     """
 
     def number(training: schema.Training) -> int:
@@ -66,7 +66,7 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
 
 
 def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
-    """Devices in a stack of this algorithm, in a resolved scenario: 1 if they train one by one."""
+    """The number of devices in a stack of this algorithm, in a resolved scenario; 1 if they train one by one."""
     stacks = stackable(type(unguarded(algorithm)))
     found = plugins.training_of(entry, scenario.training).stack if stacks else 1
     assert isinstance(found, int)
@@ -74,16 +74,16 @@ def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
 
 
 def size(model: str, data: Dataset, batch: int, asked: int, said: int | str = "auto", place: str = CPU) -> int:
-    """Returns how many devices train together, of so many that a round asks, for a `training.stack` of `auto` or of a
-    number."""
+    """The number of devices in a stack, for a `training.stack` of `auto` or of a number; `asked`: devices asked per
+    round."""
     wanted = _that_pay(_built(model, data), batch, asked, place)[0] if said == "auto" else int(said)
     return wanted if wanted == 1 or not _obstacle(model, data) else 1
 
 
 def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
-    """By label, why devices train one by one: only of labels whose devices do, though the scenario does not ask for it.
+    """By label, the reason why devices train one by one though the scenario does not ask for it.
 
-    `scenario` is the one that was read, before `resolved`; `lab` may have some of its algorithms only.
+    `scenario`: as read, before `resolved`; `lab` may have only some of its algorithms.
     """
     found = {}
     for entry in scenario.algorithms:
@@ -104,7 +104,7 @@ def _built(model: str, data: Dataset) -> nn.Module:
 
 
 def _that_pay(model: nn.Module, batch: int, asked: int, place: str) -> tuple[int, str]:
-    """Returns the number of devices in a stack of `auto`, if a round asks so many, and for 1 the reason."""
+    """The number of devices in a stack of `auto` if a round asks this many, and for 1 the reason."""
     layers = [layer for layer in model.modules() if any(True for _ in layer.parameters(recurse=False))]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if place != CPU:
@@ -126,7 +126,8 @@ before_each_call(_tried.clear)
 
 
 def _obstacle(model: str, data: Dataset) -> str:
-    """Why the model cannot be stacked; "" if a trial on two devices with three examples gives what the loop gives."""
+    """The reason why the model cannot be stacked; "" if a trial with two devices and three examples gives the loop's
+    result."""
     key = (model, data.classes, data.x.shape[1:], data.y.shape[1:], data.x.dtype)
     if key not in _tried:
         _tried[key] = _trial(_built(model, data), data)
@@ -148,10 +149,10 @@ def _trial(model: nn.Module, data: Dataset) -> str:
     algorithm, download = FedAvg(Training(epochs=2, batch=2, lr=0.01)), {"weights": weights}
     failure: Exception | None = None
     try:
-        with warnings.catch_warnings(action="error"):  # torch warns where it would go through the devices one by one
+        with warnings.catch_warnings(action="error"):  # torch warns if it falls back to a loop over the devices
             found = stack.train(algorithm, [download] * 2, devices)
         wanted = [algorithm.train(download, device) for device in devices]
-    except Exception as error:  # a user's own code may do what torch.func.vmap cannot, and raise anything then
+    except Exception as error:  # torch.func.vmap may reject a user's code, which may then raise anything
         failure = error
     if has_changed(model):
         return "the model keeps something beside its weights, which a stack would share among its devices"
@@ -171,7 +172,7 @@ def _trial(model: nn.Module, data: Dataset) -> str:
 
 
 def _draws(model: nn.Module, x: torch.Tensor) -> bool:
-    """Two seeds give two outputs in training, though no dropout layer is at work."""
+    """True if two seeds give two outputs in training although no dropout layer is active."""
     quiet = copied(model).train()
     for layer in quiet.modules():
         if type(layer) in DROPOUTS:
@@ -184,7 +185,7 @@ def _draws(model: nn.Module, x: torch.Tensor) -> bool:
 
 
 def _draws_from_python(model: nn.Module, x: torch.Tensor) -> bool:
-    """A training pass draws from Python's or NumPy's generator, which torch.func.vmap cannot see."""
+    """True if a training pass draws from Python's or NumPy's generator, which torch.func.vmap cannot see."""
     with drawing(0):
         before = _states()
         model.train()(x)

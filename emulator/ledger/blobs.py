@@ -40,7 +40,7 @@ class Blobs:
         source.rename(self.folder / LEFT / source.name)
 
     def drop(self, digests: Container[str]) -> None:
-        """Removes messages of interrupted runs that nobody will resume."""
+        """Removes messages of interrupted runs that will not be resumed."""
         for path in self._in(LEFT):
             if path.name in digests:
                 path.unlink(missing_ok=True)
@@ -64,7 +64,7 @@ class Blobs:
             if not self._sound(blob):
                 return False
             _link(blob, place)
-            if self.writes and blob.parent.name == LEFT:  # the resumed run needs it once
+            if self.writes and blob.parent.name == LEFT:  # a resumed run needs it once
                 blob.unlink(missing_ok=True)
             elif self.writes and blob.parent.name == KEPT:
                 os.utime(blob)  # the time of its last use
@@ -91,7 +91,7 @@ def _link(blob: Path, place: Path) -> None:
     """Gives the file a second name, or copies it on a file system without hard links.  Raises OSError."""
     try:
         os.link(blob, place)
-    except FileExistsError:  # another command was quicker
+    except FileExistsError:  # another command was faster
         pass
     except FileNotFoundError:
         raise

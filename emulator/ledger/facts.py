@@ -143,7 +143,7 @@ class FactsFile:
             except FAULTS as error:
                 if self.writes and _is_damage(error):
                     self._file = self._anew(error)
-                else:  # the run goes on; what cannot be written is computed again next time
+                else:  # the run continues; what cannot be written is computed again next time
                     self.warn(f"{self.path}: {_line(error)}; not all that is computed is remembered")
                     self._file.execute("PRAGMA busy_timeout = 0")  # once is enough to wait for another process
                 return []

@@ -25,7 +25,7 @@ FRESH = 1.0  # s for which the state of files is trusted, because a command may 
 Name = tuple[Kind, str]
 
 
-class Unsteady(ValueError):  # noqa: N818  it names a state of the inputs, not a mistake
+class Unsteady(ValueError):  # noqa: N818  a state of the inputs, and not an error
     """An input has changed since it was read, so the inputs of a result are unknown."""
 
 
@@ -142,7 +142,7 @@ class Inputs:
         return self.noted.values
 
     def _then(self, read: Read) -> str | None:
-        """The state of an input as it was read; None if it is not known any more."""
+        """The state of an input when it was read; None if unknown by now."""
         if read.kind == "folder":
             return _of_folder(read.names)
         if read.kind == "file":

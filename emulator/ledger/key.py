@@ -1,8 +1,8 @@
 """Computes a job's key: a digest of everything on which its result depends, and of nothing else.
 
 Two jobs with one key have equal results, in any run, scenario and process, on any machine with the same arithmetic.  A
-key leaves out links, profiles, labels, paths, workers and the time of day.  This file repeats what the jobs of
-lab/jobs.py read.
+key leaves out links, profiles, labels, paths, workers and the time of day.  This file mirrors the inputs of the jobs in
+lab/jobs.py.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from scenarios.builders import own_code, reads
 from scenarios.builders.sources import OURS, sources
 
 FORM = b"fedlapse-job-v1\0"
-_SHARED: dict[frozenset[str], frozenset[str]] = {}  # one object for equal kinds: there are many messages, and few kinds
+_SHARED: dict[frozenset[str], frozenset[str]] = {}  # one object for equal kinds: many messages share few kinds
 
 Job = Callable[..., Any]
 Parts = Mapping[str, Any]  # plain values (see canonical.plain), by name
 Kinds = frozenset[str]
-Code = Mapping[str, str | None]  # digests of source files by label ("": without an algorithm); None: there is no file
+Code = Mapping[str, str | None]  # digests of source files by label ("": without an algorithm); None: no file
 
 
 class Keys:
@@ -75,8 +75,8 @@ class Keys:
     def note(self, result: Any) -> None:
         """Notes the kinds of the messages in a job's result.
 
-        Call it with each result, computed or remembered, before its messages become arguments.  The key of a job with
-        unknown kinds is another one, never a wrong one.
+        Call it with each result, computed or remembered, before its messages become arguments.  With unknown kinds a
+        job gets a different key, which is never wrong.
         """
         messages = []
         if isinstance(result, Opening):
@@ -233,7 +233,7 @@ def _options(algorithm: Algorithm, penalised: bool) -> Parts:
 
 
 def watch_own(lab: Lab) -> None:
-    """Notes from now on the files and variables that a user's own code reads in this lab's jobs, in this process."""
+    """Makes this process note the files and variables that a user's own code reads in this lab's jobs."""
     for module in _own_modules(lab, lab.algorithms):
         reads.watch(module)
 
@@ -252,8 +252,8 @@ def sources_of(lab: Lab) -> Code:
 
 
 def _sources(lab: Lab, *classes: type) -> str | None:
-    """Digest of the files that jobs consist of which use these classes; None if one of them is in no file, or is a
-    user's and has changed since it was imported."""
+    """Digest of the source files of jobs that use these classes; None if a class has no file, or is a user's and has
+    changed since it was imported."""
     of_model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
     try:
         found = sources({jobs.__name__, *of_model, *(each.__module__ for each in classes)})

@@ -1,4 +1,5 @@
-"""The default folder of the ledger, and its default options.  Imports nothing large, so that --help is quick."""
+"""The default folder of the ledger, and its default options.  This module imports nothing large, so that --help is
+quick."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from emulator.report.page import style
 from emulator.report.vega import script_of_vega
 
 HOST = "127.0.0.1"
-EVERY = 1.0  # s between two looks at what has changed
+EVERY = 1.0  # s between two looks for changes
 READERS = 20  # at the same time
-PATIENCE = 5.0  # s that a reader may take to ask or to read, and that the command waits at its end for all readers
+PATIENCE = 5.0  # s for a reader to ask or to read, and for the command to wait for all readers at its end
 
 HEADERS = {  # of every answer
     "Cache-Control": "no-store",
@@ -56,13 +56,13 @@ class Live(ThreadingTCPServer):
     def __exit__(self, *_: object) -> None:
         self.ended.set()
         end = monotonic() + PATIENCE
-        for _place in range(READERS):  # all are free when all readers have the report
+        for _place in range(READERS):  # all places are free once all readers have the report
             self.places.acquire(timeout=max(0.0, end - monotonic()))
         self.shutdown()
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], OSError):  # a reader that has gone is no error
+        if not isinstance(sys.exc_info()[1], OSError):  # a reader that has gone is not an error
             super().handle_error(request, client_address)
 
 
@@ -74,7 +74,7 @@ class Reader(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         port = self.server.server_address[1]
-        if self.headers["Host"] not in (f"{HOST}:{port}", f"localhost:{port}"):  # others' names could lead here
+        if self.headers["Host"] not in (f"{HOST}:{port}", f"localhost:{port}"):  # another host name could lead here
             self._answer(403, "this page is for this computer alone")
         elif self._from_elsewhere():
             self._answer(403, "other pages may only link to this one")
@@ -93,13 +93,13 @@ class Reader(BaseHTTPRequestHandler):
     def _from_elsewhere(self) -> bool:
         """True if a page of another origin in this browser does more than link here.
 
-        Browsers send these headers (Fetch Metadata); a program that does not send them is no page.
+        Browsers send these headers (Fetch Metadata); a program that does not send them is not a page.
         """
         asked = [self.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode", "Dest")]
         return asked[0] not in (None, "none", "same-origin") and asked[1:] != ["navigate", "document"]
 
     def _tell(self) -> None:
-        """Sends the state at once and whenever rounds have ended, at most every second; at last the report."""
+        """Sends the state now and after new rounds, at most every second, and finally the report."""
         self._answer(200, "", "text/event-stream")
         seen = -1
         while not self.server.ended.is_set():
@@ -107,7 +107,7 @@ class Reader(BaseHTTPRequestHandler):
             if version != seen:
                 self._event("state", self.server.watching.state())
             else:
-                self.wfile.write(b":\n\n")  # a comment; it fails when the page was closed
+                self.wfile.write(b":\n\n")  # a comment line; writing it fails if the page was closed
             seen = version
             self.server.ended.wait(EVERY)
         report = self.server.report

@@ -1,4 +1,4 @@
-"""The rows of all runs so far, and what the page shows: the verdict, progress and charts."""
+"""The rows of all runs so far, and the content of the page: verdict, progress and charts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Charts = Sequence[tuple[str, dict[str, Any]]]  # (title, Vega-Lite specification
 
 
 class Watching:
-    """Keeps all rows.  The thread that plays calls it for each round; readers' threads call `state`."""
+    """Keeps all rows.  The thread that plays runs calls it for each round; readers' threads call `state`."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -34,7 +34,7 @@ class Watching:
         self._put(run, (*self.rows[run.label].get(run.seed, ()), row))
 
     def end(self, run: Run, status: Status) -> None:
-        """Does nothing: the rows tell all that is shown."""
+        """Does nothing: the page shows only rows."""
 
     def _put(self, run: Run, rows: tuple[Row, ...]) -> None:
         with self.lock:
@@ -51,11 +51,11 @@ class Watching:
         total = self.scenario.rounds.max * len(self.scenario.algorithms) * len(self.scenario.seeds)
         return {
             "played": f"{played} of at most {total} rounds",
-            "verdict": ["So far:", *said.lines],  # who plays longer rounds is behind, so why is for the end
+            "verdict": ["So far:", *said.lines],  # algorithms with longer rounds lag behind, so reasons come at the end
             "charts": [{"title": title, "spec": spec} for title, spec in self._charts(runs)],
         }
 
-    @debug_mode(False)  # else Altair checks every part of every chart
+    @debug_mode(False)  # skips Altair's checks of every part of every chart
     def _charts(self, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Charts:
         from emulator.report.page import beginning
 

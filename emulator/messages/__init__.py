@@ -1,1 +1,1 @@
-"""Messages: tensors as bytes, and where the bytes lie."""
+"""Messages: tensors as bytes, and stores of the bytes."""

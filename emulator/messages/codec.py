@@ -1,7 +1,8 @@
-"""Between an algorithm's tensors and bytes: what is sent as it is, what loses on the way, and what is done about it.
+"""Converts an algorithm's tensors to bytes and back, with error feedback for lossy encodings.
 
-Weights that lose are sent as their difference to the broadcast model, which the server adds again; what was lost is
-kept on the device and sent along next time (error feedback, Seide et al. 2014; docs/design/algorithms.md §11).
+Weights with a lossy encoding are sent as their difference to the broadcast model, which the server adds again.  The
+device keeps the error of the encoding and adds it to its next upload (error feedback, Seide et al. 2014;
+docs/design/algorithms.md §11).
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from network.wire.form import Buffer
 if TYPE_CHECKING:
     from torch import Tensor
 
-Rows = Mapping[str, Sequence["Tensor"]]  # by name, a tensor for each device of a stack
-ERROR = "weights-error"  # kind of a device's memory: what its weights lost when they were last counted
+Rows = Mapping[str, Sequence["Tensor"]]  # by name: a tensor for each device of a stack
+ERROR = "weights-error"  # kind of a device's memory: the error of its last counted weights
 
 
 def arrays_of(message: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, ndarray]]:
-    """The message as numpy arrays, which share the memory of tensors that are on the CPU."""
+    """The message as numpy arrays, which share memory with tensors on the CPU."""
     return {kind: {name: tensor.cpu().numpy() for name, tensor in tensors.items()} for kind, tensors in message.items()}
 
 
 def encode(
     message: Message, encodings: Mapping[str, str] | None = None, seed: int = 0, plain: Collection[str] = ()
 ) -> payload.View:
-    """The encoded message; kinds that `encodings` names may lose, by draws from `seed`, but for `plain` tensors.
+    """The encoded message.  `encodings`: lossy kinds, with random draws from `seed`; `plain`: tensors that stay exact.
 
     Use it before the tensors change: large ones are not copied.
     """
@@ -41,7 +42,7 @@ def encode(
 
 
 def decode(data: Buffer) -> Message:
-    """The message with these bytes, in memory of its own.  What comes off a socket is checked there."""
+    """The message with these bytes, in memory of its own.  Bytes from a socket are checked on arrival."""
     return _tensors(payload.trusted(data).arrays()) if data != payload.NOTHING else {}  # what most devices keep
 
 
@@ -57,15 +58,15 @@ def placed(values: Tensors, like: Tensors) -> Tensors:
 
 
 def unread(view: payload.View, broadcast: Tensors) -> Message:
-    """An upload of which each tensor is decoded when it is asked for: a round's uploads need no memory together.
+    """An upload whose tensors are decoded on access, so that a round's uploads need not be in memory together.
 
-    Its weights are put on top of the broadcast ones; {}: they are as they are.
+    The broadcast weights are added to its weights; with {} the weights are complete.
     """
     return {kind: cast(Tensors, LazyTensors(view, kind, broadcast if kind == "weights" else {})) for kind in view.tree}
 
 
 class OnDemand(Mapping[str, "Tensor"]):
-    """Tensors by name, each made anew when it is asked for.  It does what readers of a dict do, and is read only."""
+    """A read-only mapping of tensors by name; each access makes the tensor anew."""
 
     def __or__(self, other: Mapping[str, Tensor]) -> Tensors:
         return {**self, **other}
@@ -78,7 +79,7 @@ class OnDemand(Mapping[str, "Tensor"]):
 
 
 class LazyTensors(OnDemand):
-    """The tensors of one kind, which are decoded."""
+    """The tensors of one kind, decoded on access."""
 
     def __init__(self, view: payload.View, kind: str, base: Tensors) -> None:
         self.view, self.kind, self.base = view, kind, base
@@ -89,7 +90,7 @@ class LazyTensors(OnDemand):
         return _on_top(from_numpy(self.view.array(self.kind, name)), self.base.get(name))
 
     def in_place(self, name: str) -> Tensor | None:
-        """Returns this tensor where it lies, at any address, to be read only; None if it must be decoded."""
+        """This tensor without a copy, at any address and only to be read; None if it must be decoded."""
         from torch import from_numpy
 
         values = self.view.in_place(self.kind, name)
@@ -105,7 +106,7 @@ class LazyTensors(OnDemand):
 
 
 class Row(OnDemand):
-    """The tensors of one kind of one device of a stack.  Whoever reads one has a copy of its own."""
+    """The tensors of one kind of one device in a stack.  Each access returns a copy."""
 
     def __init__(self, rows: Rows, k: int) -> None:
         self.rows, self.k = rows, k
@@ -114,7 +115,7 @@ class Row(OnDemand):
         return self.rows[name][self.k].clone()
 
     def in_place(self, name: str) -> Tensor:
-        """Returns this tensor where it lies, to be read only."""
+        """This tensor without a copy, only to be read."""
         return self.rows[name][self.k]
 
     def __iter__(self) -> Iterator[str]:
@@ -125,7 +126,7 @@ class Row(OnDemand):
 
 
 def unstacked(view: payload.View) -> Mapping[str, Rows]:
-    """The tensors of a stack's message by kind, row by row where they lie in it."""
+    """The tensors of a stack's message by kind, as rows that share the message's memory."""
     from torch import from_numpy
 
     def rows(kind: str, name: str) -> Sequence[Tensor]:
@@ -137,28 +138,28 @@ def unstacked(view: payload.View) -> Mapping[str, Rows]:
 
 
 def _for_torch(values: ndarray) -> ndarray:
-    """The same memory as if it might be written, as torch warns of any other.  Nobody may: it is Ray's, for instance,
-    and shared by all processes of a node."""
+    """The same memory, marked as writable, because torch warns about any other.  It must not be written to: all
+    processes of a node may share it."""
     if values.flags.writeable:
         return values
     assert values.flags.c_contiguous
     memory = (ctypes.c_uint8 * values.nbytes).from_address(values.ctypes.data)
-    memory.owner = values  # type: ignore[attr-defined]  # stays as long as anybody reads
+    memory.owner = values  # type: ignore[attr-defined]  # keeps the memory alive
     return np.frombuffer(memoryview(memory), values.dtype).reshape(values.shape)
 
 
 @dataclass
 class Outbox:
-    """The uploads of a device in one round, encoded."""
+    """Encodes a device's uploads of one round."""
 
     encodings: Mapping[str, str]  # of its uploads, by kind
     seed: int
-    reference: Tensors  # the weights that came down
-    errors: Message = field(default_factory=dict)  # ERROR: what weights lost before, then what now
+    reference: Tensors  # the downloaded weights
+    errors: Message = field(default_factory=dict)  # ERROR: the error of earlier weights, then that of these
     known: list[tuple[Tensors, Tensors]] = field(default_factory=list)  # what arrives, and what is encoded for it
 
     def send(self, kind: str, tensors: Tensors) -> Tensors:
-        """Returns the tensors as the server decodes them (see algorithms.algorithm.Party.send)."""
+        """The tensors as the server decodes them (see algorithms.algorithm.Party.send)."""
         if kind not in self.encodings:
             return tensors
         for arrived, _ in self.known:
@@ -168,7 +169,7 @@ class Outbox:
         found = placed(_tensors(encode({kind: wanted}, self.encodings, self.seed).arrays())[kind], tensors)
         if kind == "weights":
             lost = {name: wanted[name] - found[name] for name in wanted if _floating(wanted[name])}
-            self.errors[ERROR] = {**self.errors.get(ERROR, {}), **lost}  # what was not sent now, next time
+            self.errors[ERROR] = {**self.errors.get(ERROR, {}), **lost}  # the error of this upload, for the next one
             found = {name: _on_top(value, self.reference.get(name)) for name, value in found.items()}
         self.known.append((found, wanted))
         return found
@@ -192,7 +193,7 @@ class Outbox:
 
 
 def _difference(value: Tensor, base: Tensor) -> Tensor:
-    """0 where both are the same, also if that is no number, as a constant of -inf."""
+    """value - base; 0 where both are equal, even if not finite, such as a constant of -inf."""
     found = value - base
     if finite(found):
         return found
@@ -200,15 +201,15 @@ def _difference(value: Tensor, base: Tensor) -> Tensor:
 
 
 def _on_top(value: Tensor, base: Tensor | None) -> Tensor:
-    """A difference of weights, put on top of those that it is a difference to."""
+    """The weights: a difference plus its base."""
     return value + base if base is not None and _floating(value) else value
 
 
 def finite(values: Tensor) -> bool:
-    """A sum is finite only if all values are, and is quicker; it may also overflow."""
+    """True if all values are finite.  The sum is faster to check than each value, but it may overflow."""
     return bool(values.sum().isfinite() or values.isfinite().all())
 
 
 def _floating(tensor: Tensor) -> bool:
-    """Returns True for a tensor that encodings change: counters travel as they are."""
+    """True for a tensor that encodings may change; counters are sent exactly."""
     return tensor.is_floating_point()

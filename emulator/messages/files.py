@@ -1,8 +1,8 @@
 """Stores of messages (see messages/store.py): in this process's memory, or in files that all workers map.
 
-Bytes stay as long as this process holds a Ref that its store has given out; a job's arguments are held until its result
-has come.  A worker writes a draft under a name of its own, and the draft gets the bytes' digest for its name as the
-result arrives.  So only one process names and frees, and a file with a digest for its name is whole.
+Bytes stay as long as this process holds a Ref from its store; a job's arguments are held until its result arrives.  A
+worker writes a draft under a name of its own, and the draft is renamed to the digest of its bytes when the result
+arrives.  So only one process names and frees files, and a file with a digest as its name is complete.
 """
 # ruff: noqa: PTH104, PTH108, PTH110, PTH120, PTH123 - to make Paths takes a third of the time of a small message: 100 us to put, take, read and free one
 
@@ -23,13 +23,13 @@ from emulator.messages.store import NO_TENSORS, NOTHING, Ref
 from network.wire.form import Buffer
 
 READ_ONLY = 0o400
-SMALL = 1 << 16  # bytes: up to that, to read is quicker than to map, and keeps no file open
-LEFT_FREE = 1 << 26  # bytes of a memory file system that are left to others
+SMALL = 1 << 16  # bytes up to which reading is faster than mapping, and keeps no file open
+LEFT_FREE = 1 << 26  # bytes of a memory file system that are left for other programs
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A message that a job has put into the store; `path` is None if the bytes were there already."""
+    """A message that a job has put; `path` is None if the store already had the bytes."""
 
     ref: Ref
     path: str | None
@@ -39,12 +39,13 @@ class Holders:
     """Counts the Refs of this process by digest."""
 
     def __init__(self) -> None:
-        # Results arrive in a thread of the pool; a Ref may go at any moment, also while this thread has the lock.
+        # Results arrive in a thread of the pool; a Ref may be freed at any moment, also while this thread has the lock.
         self._lock = RLock()
         self._count: Counter[str] = Counter()
 
     def hold(self, ref: Ref, keep: Callable[[], object] = lambda: None) -> None:
-        """Counts this Ref until it is gone, and calls `keep` so that nobody frees its bytes meanwhile."""
+        """Counts this Ref until it is freed, and calls `keep` under the lock, so that its bytes are not freed
+        meanwhile."""
         with self._lock:
             self._count[ref.digest] += 1
             keep()
@@ -59,7 +60,7 @@ class Holders:
             self.free(digest)
 
     def free(self, digest: str) -> None:
-        """Removes these bytes, which nobody needs any more."""
+        """Removes these bytes, because no Ref to them is left."""
         raise NotImplementedError
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
@@ -68,7 +69,7 @@ class Holders:
 
 
 class Memory(Holders):
-    """A store in this process."""
+    """A store in this process's memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ class Memory(Holders):
 
 
 class Files(Holders):
-    """A store in folders, of which the first that has room takes what is put."""
+    """A store in folders; new messages go to the first folder with room."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__()
@@ -96,13 +97,13 @@ class Files(Holders):
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         ref = Ref.of(*pieces, digest=digest)
-        self.hold(ref)  # first: another thread may be about to free the same bytes
+        self.hold(ref)  # first, because another thread may be about to free the same bytes
         if not self.has(ref):
             _settle(Draft(ref, written(self.folders, pieces)))
         return ref
 
     def take(self, draft: Draft) -> Ref:
-        """Takes over what a job has put; returns its Ref, now counted."""
+        """Takes over a message that a job has put; returns its Ref, which now counts."""
         self.hold(draft.ref, lambda: _settle(draft))
         return draft.ref
 
@@ -113,7 +114,7 @@ class Files(Holders):
         return ref.digest == NOTHING.digest or any(os.path.exists(f"{folder}/{ref.digest}") for folder in self.folders)
 
     def write_down(self, ref: Ref) -> None:
-        """Writes bytes that the store has elsewhere into a file, for a ledger to link.  Raises OSError."""
+        """Writes bytes that the store has elsewhere to a file, for a ledger to link.  Raises OSError."""
 
     def free(self, digest: str) -> None:
         for folder in self.folders:
@@ -122,13 +123,13 @@ class Files(Holders):
 
 
 def _settle(draft: Draft) -> None:
-    if draft.path is not None:  # in place of the same bytes, if they have come twice
+    if draft.path is not None:  # replaces the same bytes if they have come twice
         os.rename(draft.path, f"{os.path.dirname(draft.path)}/{draft.ref.digest}")
 
 
 @dataclass
 class Drafts:
-    """The store as one job in a worker sees it."""
+    """The store of one job in a worker."""
 
     folders: Sequence[Path]
     made: list[Draft] = field(default_factory=list)
@@ -150,7 +151,8 @@ _numbers = count()
 
 
 def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> str:
-    """A file with these bytes, in the first folder that has room, or in the last one.  Raises OSError."""
+    """The path of a new file with these bytes, in the first folder with room, or in the last folder.  Raises
+    OSError."""
     nbytes = sum(map(len, pieces))
     name = f"draft-{os.getpid()}-{next(_numbers)}"
     for folder in folders:
@@ -159,14 +161,14 @@ def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> str:
             continue
         try:
             return _write(f"{folder}/{name}", pieces)
-        except OSError:  # others have filled it meanwhile
+        except OSError:  # another program has filled it meanwhile
             if last:
                 raise
     raise AssertionError("a store has a folder")
 
 
 def _room(folder: Path) -> int:
-    """Returns the bytes that a message may take in this folder."""
+    """The bytes that a message may take in this folder."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize - LEFT_FREE
 
@@ -187,7 +189,7 @@ def _write(path: str, pieces: Sequence[Buffer]) -> str:
 
 
 def mapped(folders: Sequence[Path], ref: Ref) -> memoryview:
-    """The bytes; large ones are mapped.  They can be written to in memory, as torch copies all others.
+    """The bytes of a message; large ones are mapped.  The memory is writable, because torch copies all other.
 
     Raises KeyError if no folder has them.
     """

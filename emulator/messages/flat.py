@@ -1,8 +1,8 @@
-"""Uploads that stay where they were trained: on a GPU, where the server's means are taken, too.
+"""Uploads that stay on the GPU where they were trained, and where the server computes its means.
 
-A round of 50 CNNs is 325 MB of uploads.  To copy them to the CPU, to digest them and to read them again for one mean
-took half a second on an H200's computer; there it takes some milliseconds.  Uploads of one stack share their memory: it
-is free when the last of them is.
+The uploads of a round of 50 CNNs are 325 MB.  Copying them to the CPU, hashing them and reading them again for one mean
+took half a second on an H200's computer; on the GPU it takes some milliseconds.  Uploads of one stack share their
+memory, which is freed with the last of them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from algorithms.algorithm import Message, Tensors
 
-FLOAT = "float32"  # all that a flat message holds
-CHUNK = 1 << 26  # values that are digested at a time, 1 GB of numbers
+FLOAT = "float32"  # the only type in a flat message
+CHUNK = 1 << 26  # values that are hashed at a time, 1 GB of numbers
 
 
 @dataclass(frozen=True)
 class Flat(OnDemand):
-    """Float32 tensors by name, which lie one after the other in `row`; whoever reads one has a copy on the CPU."""
+    """Float32 tensors by name, consecutive in `row`; each access returns a copy on the CPU."""
 
     row: Tensor  # (parameters,)
     shapes: Mapping[str, tuple[int, ...]]
@@ -48,7 +48,7 @@ class Flat(OnDemand):
         return len(self.shapes)
 
     def apart(self, row: Tensor) -> Tensors:
-        """The tensors by name of which another row (parameters,) is made."""
+        """The tensors by name of another row (parameters,), as views."""
         sizes = [prod(shape) for shape in self.shapes.values()]
         parts = zip(self.shapes.items(), row.split_with_sizes(sizes), strict=True)
         return {name: part.view(shape) for (name, shape), part in parts}
@@ -63,24 +63,25 @@ def on_cpu(message: FlatMessage) -> FlatMessage:
 
 
 class Keeping(Store, Protocol):
-    """A store that takes such messages as they are."""
+    """A store that keeps flat messages on the GPU."""
 
     def keep(self, ref: Ref, message: FlatMessage) -> Ref:
-        """Keeps it as long as somebody holds the Ref."""
+        """Keeps the message as long as its Ref is held."""
 
     def tensors(self, ref: Ref) -> FlatMessage | None:
-        """None if it is kept as bytes."""
+        """The message; None if it is stored as bytes."""
 
     def make_room(self) -> None:
-        """Frees the memory of the GPU."""
+        """Frees GPU memory by moving messages to the CPU."""
 
 
 def flattened(messages: Sequence[Message], form: payload.Shapes) -> list[FlatMessage] | None:
-    """The messages of a stack of devices; None if one is not of this form or not finite."""
+    """The messages of a stack of devices as flat messages; None if one has another form or a value that is not
+    finite."""
     if not all(_fits(message, form) for message in messages):
         return None
     kinds = {}
-    for kind, shapes in sorted(form.items()):  # in the order of the bytes that they might be, in which sums are taken
+    for kind, shapes in sorted(form.items()):  # in the order of encoded bytes, in which sums are computed
         names = {name: tuple(shape) for name, (_, shape) in sorted(shapes.items())}
         values = _together([message[kind] for message in messages], list(names))
         HANDED_OVER.set()
@@ -110,7 +111,7 @@ def _float() -> object:
 
 
 def _together(messages: Sequence[Tensors], names: Sequence[str]) -> Tensor:
-    """(devices, parameters): a copy."""
+    """The tensors of all messages as one new tensor (devices, parameters)."""
     import torch
 
     count = len(messages)
@@ -118,7 +119,8 @@ def _together(messages: Sequence[Tensors], names: Sequence[str]) -> Tensor:
 
 
 def stored(store: Store, messages: Sequence[FlatMessage], form: UploadForm) -> list[Stored]:
-    """Puts them into the store: as they are, if it takes them.  Their bytes would be as many as those of this form."""
+    """Puts the messages into the store, on the GPU if the store keeps them there.  Their sizes are those of encoded
+    uploads."""
     kept, sizes = keeping(store), form.sizes
     found = []
     for message, digest in zip(messages, _names(messages), strict=True):
@@ -131,12 +133,12 @@ def stored(store: Store, messages: Sequence[FlatMessage], form: UploadForm) -> l
 
 
 def keeping(store: Store) -> Keeping | None:
-    """The store, if it takes such messages as they are.  isinstance of a Protocol takes 10 us."""
+    """The store if it keeps flat messages; else None. isinstance with a Protocol takes 10 us."""
     return cast(Keeping, store) if hasattr(store, "make_room") else None
 
 
 def _names(messages: Sequence[FlatMessage]) -> list[str]:
-    """Returns digests of messages, from their common form and their values."""
+    """Digests of messages, from their common form and their values."""
     form = [(kind, list(tensors.shapes.items())) for kind, tensors in messages[0].items()]
     start = repr(form).encode()
     sums = np.concatenate([_digests([message[kind].row for message in messages]) for kind in messages[0]], 1)
@@ -145,10 +147,10 @@ def _names(messages: Sequence[FlatMessage]) -> list[str]:
 
 
 def _digests(rows: Sequence[Tensor]) -> np.ndarray:
-    """(devices, 2) int64: two sums over a row's bits, each times a number of its own, modulo 2^64.
+    """Digests (devices, 2), int64: two sums over a row's bits, each bit pattern times a factor of its own, modulo 2^64.
 
-    In whatever order a GPU adds, the sums are the same.  Two rows that differ have the same ones with a probability of
-    less than 2^-60 (Dietzfelbinger 1996), unless somebody seeks such a pair: nobody sends these bytes.
+    The sums do not depend on the GPU's order of addition.  Two different rows collide with a probability below 2^-60
+    (Dietzfelbinger 1996), unless an attacker constructs them; these bytes never leave the program.
     """
     import torch
 
@@ -157,13 +159,13 @@ def _digests(rows: Sequence[Tensor]) -> np.ndarray:
     found = []
     for start in range(0, len(rows), step):
         bits = torch.stack(list(rows[start : start + step])).view(torch.int32)
-        found.append(torch.stack([(bits * factor).sum(1) for factor in factors], 1))  # of int64, as the factors are
+        found.append(torch.stack([(bits * factor).sum(1) for factor in factors], 1))  # of int64, as the factors
     return np.asarray(torch.cat(found).cpu().numpy())
 
 
 @lru_cache(maxsize=4)
 def _factors(count: int, place: str) -> Sequence[Tensor]:
-    """Two rows of odd numbers."""
+    """Two rows of odd random factors."""
     import torch
 
     generator = torch.Generator().manual_seed(count)

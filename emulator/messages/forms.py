@@ -15,7 +15,7 @@ from network.wire.payload import DTYPES, Shapes
 
 @dataclass(frozen=True)
 class UploadForm:
-    """That of one round, which all its devices share.  The algorithm is asked for it when somebody looks."""
+    """The form of one round's uploads, the same for all devices.  The algorithm is asked for it on first access."""
 
     ask: Callable[[], Shapes]
     tell: Callable[[], Mapping[str, np.ndarray]] = dict
@@ -27,12 +27,12 @@ class UploadForm:
 
     @cached_property
     def constants(self) -> Mapping[str, np.ndarray]:
-        """See Lab.constants."""
+        """Tensors that may hold non-finite values; see Lab.constants."""
         return self.tell()
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes per kind and "frame" of an upload that travels as it is."""
+        """Bytes of an upload without encodings, per kind and "frame"."""
         blank = {
             kind: {name: np.empty(shape, DTYPES[dtype]) for name, (dtype, shape) in shapes.items()}
             for kind, shapes in self.shapes.items()
@@ -41,9 +41,9 @@ class UploadForm:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of an upload that travels without an encoding."""
+        """The bytes of an upload without encodings."""
         return sum(self.sizes.values())
 
     def values_of(self, kind: str) -> int:
-        """Bytes of the tensors of a kind, decoded."""
+        """Bytes of the decoded tensors of a kind."""
         return sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in self.shapes[kind].values())

@@ -1,4 +1,4 @@
-"""Temporary folders, on disk and in memory.  One that a killed process has left is removed when the next command
+"""Temporary folders, on disk and in memory.  A folder that a killed process has left is removed when the next command
 starts."""
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Scratch:
         try:
             self.file = draft.open("wb")
         except OSError:
-            self.path.rmdir()  # which opens no file, of which there may be too many
+            self.path.rmdir()  # opens no file, because too many may be open
             raise
-        if _lock(self.file.fileno()):  # only a locked file gets the name by which others find it
+        if _lock(self.file.fileno()):  # only a locked file gets the name that other commands look for
             draft.rename(self.path / LOCK)
         self.at_exit = Finalize(self, _leave, (self.path, self.file), exitpriority=LAST)
 
     def close(self) -> None:
-        """Removes it.  If that is broken off, it is done at the process's end."""
+        """Removes the folder.  If interrupted, the removal happens at the end of the process."""
         _leave(self.path, self.file)
         self.at_exit.cancel()
 
@@ -49,10 +49,10 @@ def _leave(folder: Path, file: BinaryIO) -> None:
 
 
 def clear() -> None:
-    """Removes this user's folders whose processes are gone."""
+    """Removes this user's folders whose processes have ended."""
     try:
         parents = {Path(tempfile.gettempdir()), IN_MEMORY}
-    except OSError:  # there is none that can be written to: whoever needs one says so
+    except OSError:  # no writable folder: a caller that needs one reports it
         parents = {IN_MEMORY}
     for parent in parents:
         for folder in abandoned(parent):
@@ -60,16 +60,17 @@ def clear() -> None:
 
 
 def remove(folder: Path) -> None:
-    """Removes such a folder.  What cannot be removed stays."""
+    """Removes such a folder.  Files that cannot be removed stay."""
     _empty(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _empty(folder: Path) -> None:
-    """Leaves the lock, which goes last: whoever is killed meanwhile leaves a folder that the next command finds."""
+    """Empties the folder except for the lock, which goes last, so that after a kill the next command finds the
+    folder."""
     try:
         found = [path for path in folder.iterdir() if path.name != LOCK]
-    except OSError:  # it is gone, or nobody may look into it
+    except OSError:  # it is gone, or not readable
         return
     for path in found:
         if path.is_dir() and not path.is_symlink():
@@ -80,19 +81,19 @@ def _empty(folder: Path) -> None:
 
 
 def abandoned(parent: Path) -> Iterator[Path]:
-    """This user's folders in there whose processes are gone."""
+    """Yields this user's folders in `parent` whose processes have ended."""
     for folder in parent.glob(f"{PREFIX}*"):
         if _own(folder) and not _lives(folder):
             yield folder
 
 
 def in_use(parent: Path) -> bool:
-    """Returns True if a living process has a folder in there."""
+    """True if a running process has a folder in `parent`."""
     return any(map(_held, parent.glob(f"{PREFIX}*/{LOCK}")))
 
 
 def in_memory() -> Scratch | None:
-    """A folder in memory, if this machine has a place for it."""
+    """A folder in memory; None if this machine has no place for it."""
     try:
         return Scratch(IN_MEMORY) if IN_MEMORY.is_dir() else None
     except OSError:
@@ -100,7 +101,7 @@ def in_memory() -> Scratch | None:
 
 
 def _own(folder: Path) -> bool:
-    """Returns True for a folder of this user, and not for a link to one."""
+    """True for a folder of this user, and not for a link to one."""
     try:
         found = folder.lstat()
     except OSError:  # it has just been removed
@@ -109,14 +110,14 @@ def _own(folder: Path) -> bool:
 
 
 def _lives(folder: Path) -> bool:
-    """Returns False if the folder's process is known to have ended."""
+    """False if the folder's process has certainly ended."""
     lock = folder / LOCK
     return _held(lock) if lock.exists() else _may_come(folder)
 
 
 def _may_come(folder: Path) -> bool:
-    """Returns True if a process may be about to put its lock into this folder, or has put there one that nobody can
-    lock.  Else it was killed as the folder came, or went."""
+    """True if a process may be about to put its lock into this folder, or has put one that cannot be locked.  Otherwise
+    the process was killed while it created or removed the folder."""
     try:
         return any(folder.iterdir()) or time.time() - folder.stat().st_mtime < COMING
     except OSError:
@@ -124,7 +125,7 @@ def _may_come(folder: Path) -> bool:
 
 
 def _held(lock: Path) -> bool:
-    """Returns False if the lock's process is known to have ended."""
+    """False if the lock's process has certainly ended."""
     try:
         with lock.open("rb") as file:
             return not _lock(file.fileno())
@@ -133,7 +134,7 @@ def _held(lock: Path) -> bool:
 
 
 def _lock(file: int) -> bool:
-    """Locks an open file; False if another process has done so, or its file system knows no locks."""
+    """Locks an open file; False if another process has locked it, or its file system has no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

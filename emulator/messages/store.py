@@ -15,57 +15,58 @@ from network.wire.form import Buffer, RefusedMessage
 from network.wire.payload import Message, Shapes, View
 
 NO_TENSORS = payload.encode({})
-MOST = 1 << 32  # bytes of a stack's uploads, below which msgpack can carry each tensor
-OTHERWISE = "gpu"  # how a digest begins that is not that of the bytes (flat.py)
+MOST = 1 << 32  # bytes of a stack's uploads below which msgpack can hold each tensor
+OTHERWISE = "gpu"  # prefix of a digest that is not the SHA-256 of the bytes (flat.py)
 
 
 @dataclass(frozen=True)
 class Ref:
-    """A message in a store: by itself, or as a row of a stack's (View.row).
+    """A message in a store: by itself, or as a row of a stack's message (View.row).
 
-    It stays there as long as this process holds a Ref to it, or to the stack's message, that the store has given out.
+    The message stays in the store as long as this process holds a Ref from the store to it, or to the stack's message.
     """
 
-    digest: str  # of the message's bytes (payload.digest), also if it is a row; of uploads from a GPU see flat.py
+    digest: str  # of the message's bytes (payload.digest), also of a row; uploads from a GPU: see flat.py
     nbytes: int
-    stack: Ref | None = field(default=None, compare=False, repr=False)  # of whose message it is a row
+    stack: Ref | None = field(default=None, compare=False, repr=False)  # the message of which this is a row
     row: int = field(default=0, compare=False, repr=False)
 
     @classmethod
     def of(cls, *pieces: Buffer, digest: str | None = None) -> Ref:
-        """The Ref to these bytes, one after the other; `digest`: if it is known, or another than theirs."""
+        """The Ref of the concatenated bytes; `digest`: if already known, or if it differs from that of the bytes."""
         return cls(digest or payload.digest(*pieces), sum(map(len, pieces)))
 
     @property
     def whole(self) -> Ref:
-        """The message that the store has: this one, or the stack's."""
+        """The Ref of the stored message: this one, or the stack's."""
         return self.stack or self
 
     @property
     def short(self) -> str:
-        """The digest as records have it."""
+        """The digest in the form of records."""
         return self.digest[:16]
 
 
 class Store(Protocol):
-    """Keeps messages' bytes, for the process that asks and for all workers.  Every store has NOTHING."""
+    """Keeps messages' bytes, for this process and all workers.  Every store has NOTHING."""
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
-        """Keeps these bytes, one after the other; the same bytes are kept once.  `digest`: see Ref.of."""
+        """Keeps the concatenated bytes; equal bytes are kept once.  `digest`: see Ref.of."""
 
     def get(self, ref: Ref) -> memoryview:
-        """The bytes of a whole message, to which nobody may write.  Raises KeyError if they are not here."""
+        """The bytes of a whole message, which must not be written to.  Raises KeyError if the store does not have
+        them."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A message in a store.  `fault`: what was found where it was looked through."""
+    """A message in a store.  `fault`: found by the check of its form and values."""
 
     ref: Ref
-    sizes: Mapping[str, int]  # bytes per kind and "frame"; together the message's
+    sizes: Mapping[str, int]  # bytes per kind and "frame"; their sum is the message's size
     fault: RefusedMessage | None = None
 
-    def check(self, form: object) -> None:  # noqa: ARG002  with which it was compared
+    def check(self, form: object) -> None:  # noqa: ARG002  the form of the earlier check
         """Raises the fault, if there is one."""
         if self.fault:
             raise self.fault
@@ -74,8 +75,8 @@ class Stored:
 def stored(
     store: Store, view: View, shapes: Shapes | None = None, constants: Mapping[str, ndarray] = payload.EMPTY
 ) -> Stored:
-    """Puts a message that this program has made into the store; with `shapes` it is compared with them and with the
-    constants first (payload.check)."""
+    """Puts a message that this program has made into the store; with `shapes`, checks it against them and the constants
+    first (payload.check)."""
     fault = None
     if shapes is not None:
         try:
@@ -86,9 +87,10 @@ def stored(
 
 
 def stored_together(store: Store, messages: Sequence[Message], form: UploadForm) -> list[Stored] | None:
-    """Puts the uploads of a stack of devices into the store as one message, whose tensors have a first axis of devices.
+    """Puts the uploads of a stack of devices into the store as one message, whose tensors have a leading axis of
+    devices.
 
-    None for one alone, if one has another form than this or a value that is not finite, or if they are too large.
+    None for a single upload, if one has another form or a value that is not finite, or if they are too large.
     """
     if len(messages) == 1 or form.nbytes * len(messages) >= MOST:
         return None

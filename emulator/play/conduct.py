@@ -18,7 +18,7 @@ class Conduct:
     rules: RoundRules
     schedule: Schedule
     stop_at: Target | None = None
-    until: float | None = None  # s after which no further round begins, unless one of `targets` is pending
+    until: float | None = None  # s, after which no round begins unless one of `targets` is pending
     targets: Sequence[Target] = ()
 
     @classmethod

@@ -59,9 +59,9 @@ class Metrics:
         self, world: World, lab: Lab, run: Run, schedule: Schedule, attendants: Mapping[str, Attendant]
     ) -> None:
         self.world, self.lab, self.run, self.schedule = world, lab, run, schedule
-        self.attendants = attendants  # the devices that were ever asked; all others have no memory
-        self.known: tuple[str, Scores] | None = None  # the last model's digest, and its scores on the test set
-        self.best: dict[int, float] = {}  # time slice -> the best accuracy so far
+        self.attendants = attendants  # the devices that were ever asked; others have no memory
+        self.known: tuple[str, Scores] | None = None  # digest of the last model, and its scores on the test set
+        self.best: dict[int, float] = {}  # by time slice: the best accuracy so far
 
     async def start(self, state: State) -> None:
         """Evaluates the initial model, which round 0 sends down."""
@@ -69,7 +69,7 @@ class Metrics:
             await self._test(state)
 
     async def of(self, round: int, broadcast: State, state: State, trained: Sequence[Learnt]) -> tuple[Values, Values]:
-        """Returns the metrics of a round but `personalised`, and further numbers for texts and for drifting data."""
+        """The metrics of a round except `personalised`, and the further numbers of texts and of drifting data."""
         cycle = self.lab.cycle(self.run.label, round)
         if not self.schedule.test:
             return dict.fromkeys(NAMES) | {"validation": await self._validation(state, cycle)}, {}
@@ -87,7 +87,7 @@ class Metrics:
         return values, self._further(scores, cycle, trained)
 
     def _further(self, scores: Scores, cycle: int, trained: Sequence[Learnt]) -> Values:
-        """The numbers that only texts have, or only drifting data."""
+        """The numbers that exist only for texts or for drifting data."""
         numbers: Values = {}
         if self.lab.data.text:
             numbers["perplexity"] = _perplexity([self._of_cycle(scores, cycle)])
@@ -100,7 +100,7 @@ class Metrics:
         return {name: value for name, value in numbers.items() if value is not None}
 
     def _over_time(self, scores: Scores, cycle: int) -> Values:
-        """The model on the next time slice, and its forgetting on earlier ones: best so far - now, the mean."""
+        """Accuracy on the next time slice, and the mean forgetting on earlier ones: best accuracy so far - current."""
         shares = {}
         for time_slice in range(min(cycle + 2, self.lab.data.cycles)):
             of_slice = self._of_cycle(scores, time_slice)
@@ -117,9 +117,9 @@ class Metrics:
         return numbers
 
     async def personalised(self, round: int, broadcast: State, counted: Mapping[str, int]) -> float | None:
-        """Mean accuracy of all devices after one local training of each, to compare with `initial`.
+        """The mean accuracy of all devices after one local training each, to compare with `initial`.
 
-        `counted` is each device's last counted round before this one, which its request would acknowledge.
+        `counted`: each device's last counted round before this one, which its request would acknowledge.
         """
         names = tuple(sorted(sample(self.lab.splits[self.run.seed].train)))
         ticket = self.world.submit(request, self.run, round, broadcast.message, names)

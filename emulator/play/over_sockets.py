@@ -28,9 +28,9 @@ from emulator.record.run import Run
 from emulator.worlds.sockets import SocketWorld
 from scenarios.text.faults import BadScenario
 
-SPARE = 64  # open files of this process itself: its terminal, the event loop, modules that are being imported
+SPARE = 64  # open files of this process: terminal, event loop, modules being imported
 OF_WORKER = 2  # open files of a worker: its pipes
-OF_RUN = 4 + STRANGERS  # of a run: three of its record, the socket that listens, and connections of strangers
+OF_RUN = 4 + STRANGERS  # of a run: three of its record, the listening socket, and connections of strangers
 OF_DEVICE = 2  # of a device: both ends of its connection, which are in this process
 WARM = 8  # trainings before the clock starts; with more workers some start cold
 

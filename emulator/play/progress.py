@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 Seen = tuple[float, float]  # (real seconds since the command began, value)
 
 BARS = "▁▂▃▄▅▆▇█"
-FLAT = 0.05  # least span of accuracy over the height of a sparkline, so that noise does not look like progress
+FLAT = 0.05  # minimum span of accuracy over the height of a sparkline, so that noise does not look like progress
 POINTS = 10  # of a sparkline
 FEWEST = 3  # evaluated rounds that a slope needs
-RECENT = 5  # evaluated rounds from which a slope is taken
+RECENT = 5  # evaluated rounds that determine a slope
 LINES = 12
 MEASURED = 40  # last rounds whose pace predicts the rest
 BAR = 20  # characters
 EVERY = 5.0  # s between two lines in a file
-SHORTER: tuple[frozenset[str], ...] = (  # parts that lines leave out on narrower and narrower terminals
+SHORTER: tuple[frozenset[str], ...] = (  # parts that lines leave out, for narrower and narrower terminals
     frozenset(),
     frozenset({"speed"}),
     frozenset({"speed", "bars"}),
@@ -51,7 +51,7 @@ def sparkline(values: Sequence[float]) -> str:
 def eta(seen: Sequence[Seen], value: float) -> float | None:
     """Predicts the seconds from the last of `seen` until `value`, along the least-squares slope of the last 5.
 
-    Returns 0 if the last value has reached it and only waits to be held, and None if the slope is not positive.
+    Returns 0 if the last value has reached it and only needs to hold, and None if the slope is not positive.
     """
     last = seen[-RECENT:]
     if len(last) < FEWEST:
@@ -80,14 +80,14 @@ class RunProgress:
     """The progress of one run: its last row and the recent values of its metrics."""
 
     row: Row
-    real: float  # s, when that row came
-    targets: list[Target]  # not reached yet, the easiest first
+    real: float  # s, arrival of that row
+    targets: list[Target]  # not reached yet, easiest first
     seen: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # metric -> its last values
-    best: float = 0.0  # value so far of the metric that is shown
+    best: float = 0.0  # best value so far of the shown metric
 
     @property
     def shown(self) -> str:
-        """The metric that is shown: accuracy, or validation if the test set is not evaluated."""
+        """The shown metric: accuracy, or validation if the test set is not evaluated."""
         return "validation" if "validation" in self.seen and "accuracy" not in self.seen else "accuracy"
 
     def take(self, row: Row, real: float) -> None:
@@ -150,7 +150,7 @@ class Progress:
         self.early, self.until = early, until
         self.clock, self.today = clock, today
         self.began = clock()
-        self.written = self.began  # s by the clock, at the last line
+        self.written = self.began  # s by the clock; time of the last line
         self.title = ""  # of these runs, if a command plays several groups
         self.paces: dict[Run, RunProgress] = {}
         self.ends: tuple[float, ...] = ()  # real seconds at which the last rounds of any run ended
@@ -159,7 +159,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal and not self.console.is_dumb_terminal and not self.quiet:
-            # stdout may be a file: its text must not turn up here
+            # stdout may be a file, which must not contain this text
             self.live = Live(console=self.console, get_renderable=self.frame, redirect_stdout=False)
             self.live.start()
         return self
@@ -227,7 +227,7 @@ class Progress:
         return f"all  {'━' * filled}{'─' * (BAR - filled)}  {ended} of {most}{total} rounds{rest}"
 
     def left(self, real: float) -> float | None:
-        """Real seconds until all rounds are played, by the pace of the last ones; None if no pace is known yet."""
+        """Real seconds until all rounds are played, at the pace of the last ones; None if no pace is known yet."""
         rest = self._most() - self._ended()
         each = self._each()
         if rest == 0 or each is None:
@@ -235,19 +235,19 @@ class Progress:
         return max(0.0, rest * each - (real - self.ends[-1]))
 
     def round_of_all(self) -> float | None:
-        """Real seconds until each run that is being played has ended a round; None if no pace is known yet."""
+        """Real seconds until each current run has completed a round; None if no pace is known yet."""
         each = self._each()
         playing = sum(pace.row["round"] + 1 < self.max_rounds for pace in self.paces.values())
         return None if each is None else each * playing
 
     def _each(self) -> float | None:
-        """Real seconds for a round of any run, by the last ones; None if no pace is known yet."""
+        """Real seconds per round of any run, from the last rounds; None if no pace is known yet."""
         if len(self.ends) < FEWEST:
             return None
         return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
 
     def _most(self) -> int:
-        """The most rounds that all runs have together; with `until`, if later rounds take as long as earlier ones.
+        """The maximum number of rounds of all runs; with `until`, if later rounds take as long as earlier ones.
 
         Runs that have not begun count as the mean of the others.
         """
@@ -305,7 +305,7 @@ class Progress:
         return " · ".join(part for part in parts if part)
 
     def _write(self, text: str) -> None:
-        """Writes a line without rich, which would break it at an assumed width of the file."""
+        """Writes a line without rich, which would wrap it at an assumed width."""
         file: Any = self.console.file
         file.write(text + "\n")
         file.flush()

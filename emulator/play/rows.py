@@ -40,11 +40,11 @@ class Diary:
         self.metrics = Metrics(stage.world, stage.lab, stage.run, stage.conduct.schedule, stage.attendants)
         self.unwritten: list[tuple[Play, dict[str, Any]]] = []
         self.measured: list[Row] = []
-        self.cycles: dict[int, float] = {}  # time slice -> when its first round opened
+        self.cycles: dict[int, float] = {}  # by time slice: s, opening of its first round
         self.state: State | None = None
 
     async def after(self, play: Play, state: State) -> bool:
-        """Evaluates a round that has ended.  Returns False if it was the last one."""
+        """Evaluates a completed round.  Returns False if it was the last one."""
         self.state, number = state, play.round.number
         if number < 0:
             await self.metrics.start(state)
@@ -60,7 +60,7 @@ class Diary:
         self.measured.append({"round": number, **values})
         enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
         if conduct.until is not None and play.stamp >= conduct.until:
-            # A target that may just be held is waited for: else the record could not tell.
+            # Waits for a target that may just be held: otherwise the record could not tell.
             enough = enough or not any(pending(self.measured, target) for target in conduct.targets)
         if enough and values["personalised"] is None and conduct.schedule.personalises:
             values["personalised"] = await self._personalised(play)
@@ -69,7 +69,7 @@ class Diary:
         return not enough and self._going_on(number) and self.stage.record.unwritten is None
 
     def _going_on(self, number: int) -> bool:
-        """Returns False if the run is told to stop after this round; before its last round that interrupts it."""
+        """False if the run must stop after this round; a stop before the last round marks the run as interrupted."""
         going_on, last = self.going_on(), number + 1 == self.stage.conduct.rules.max
         self.outcome.interrupted = not (going_on or last)
         if self.outcome.interrupted:

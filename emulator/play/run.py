@@ -1,4 +1,4 @@
-"""Plays one run (an algorithm with a seed) and leaves a folder with its record and its final model."""
+"""Plays one run (an algorithm with a seed) into a folder with its record and its final model."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ async def save_model(folder: Path, state: State, world: World) -> None:
     """Writes the final model to `folder`.  Raises OSError."""
     with named(folder / MODEL):
         future = world.submit(export, state.weights).future
-        # An executor that does jobs at once needs no event loop.
+        # An executor without workers needs no event loop.
         file: Ref = future.result() if future.done() else await asyncio.wrap_future(future)
         replace_file(folder / MODEL, world.store.get(file))
 
 
 def seal(stage: Stage, outcome: Outcome) -> None:
-    """Seals the record of a run that has ended, if it is whole; the record of an interrupted run stays open."""
+    """Seals the record of an ended run if it is complete; the record of an interrupted run stays open."""
     outcome.unwritten = stage.record.unwritten
     if stage.record.folder is None or outcome.unwritten or outcome.interrupted:
         return

@@ -28,12 +28,12 @@ class Outcome:
     """The rows of a run, and how it ended."""
 
     run: Run
-    rows: list[Row] = field(default_factory=list, repr=False)  # asyncio looks at the text of a result, at its end
-    failure: str | None = None  # why it could not go on, with the run's name
-    why: str | None = None  # the same without it
-    fault: Faulty | None = None  # the algorithm's own, if that is why
-    unwritten: OSError | None = None  # why its record or its model is not whole
-    interrupted: bool = False  # it was told to stop before its end
+    rows: list[Row] = field(default_factory=list, repr=False)  # without repr, because asyncio formats results
+    failure: str | None = None  # reason why the run could not continue, with the run's name
+    why: str | None = None  # the reason without the run's name
+    fault: Faulty | None = None  # the algorithm's own error, if that is the reason
+    unwritten: OSError | None = None  # error that left the record or the model incomplete
+    interrupted: bool = False  # stopped before its end
     looped: TraceRepeats = (0, "")
     overruns: list[float] = field(default_factory=list)  # sockets: s by which real training outlasted its charge
     advice: str = ""  # how to avoid overruns
@@ -75,10 +75,11 @@ class Stage:
         return self.attendants[name]
 
     def close(self, outcome: Outcome) -> None:
-        """Ends the run: shuts the record, and drops the devices' memories, or moves an interrupted run's to `outcome`.
+        """Ends the run: closes the record, and drops the devices' memories, or moves those of an interrupted run to
+        `outcome`.
 
-        Devices and lines refer to each other.  The garbage collector, which seldom runs when objects are few and large,
-        would free their memories only after many runs of a study have filled the disk with messages.
+        Devices and lines refer to each other.  The garbage collector rarely runs if objects are few and large, so
+        without this their memories would fill the disk with messages over the runs of a study.
         """
         self.record.shut()
         self.trainings.close()

@@ -1,4 +1,4 @@
-"""The interface of those who follow runs as they are played: trackers, the progress line, the live page."""
+"""The interface of observers of running runs: trackers, the progress line, the live page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Status = Literal["finished", "interrupted", "failed"]
 
 
 class Watcher(Protocol):
-    """Follows all runs of a command, in the thread that plays them: it must be quick, and change nothing."""
+    """Follows all runs of a command.  It runs in the thread that plays them, so it must be quick and change nothing."""
 
     def begin(self, run: Run) -> None:
         """Called as a run begins."""

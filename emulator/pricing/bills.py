@@ -33,9 +33,9 @@ def jittered(bill: Bill, device: Device, root: int, round: int) -> Bill:
 
 
 def jitter(steps: Mapping[str, int], device: Device, root: int, round: int) -> Mapping[str, float]:
-    """The factor by which jitter lengthens each phase of so many steps; {} on a device without jitter.
+    """The factors by which jitter lengthens phases with these numbers of steps; {} on a device without jitter.
 
-    Training draws first, so its factor does not depend on what an algorithm or an encoding computes before it.
+    Training draws first, so its factor does not depend on phases that an algorithm or an encoding adds before it.
     """
     cv = device.profile.jitter
     if not cv:

@@ -1,4 +1,4 @@
-"""The interface by which the conversation asks for the cost of work; it knows neither models nor records."""
+"""The interface through which the conversation asks for the cost of work, without knowing models or records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulator.record.work import Duty
 
 
 class Charges(Protocol):
-    """The prices of a run: its own Costs, or those of a record that is played again."""
+    """The prices of a run: its own Costs, or those of a replayed record."""
 
     @property
     def lab(self) -> Lab:

@@ -25,7 +25,7 @@ from scenarios.builders.roster import MANY, sample
 Numbered = tuple[int, Work]  # equal work has one number, because comparing work is slow
 Depends = tuple[int, frozenset[str], frozenset[str]]  # examples, kinds received, and kinds kept
 
-# Floats moved for each encoded value: read for the scale, read and written to encode; read by the receiver.
+# Floats moved for each encoded value: read for the scale, read and written for encoding, and read by the receiver.
 CODING = 4
 
 
@@ -37,7 +37,7 @@ class Costs:
         self.algorithm = lab.algorithms[label]
         self.split = lab.splits[root]
         self.up, self.down, self.lossy = lab.up.get(label, {}), lab.down.get(label, {}), lab.lossy(label)
-        self.round = self.cycle = -1  # of the caches below: an earlier round is seldom asked for again
+        self.round = self.cycle = -1  # of the caches below: earlier rounds are seldom needed again
         self.uploaded: int | None = None  # bytes besides the weights
         self.loads: dict[Depends, Load] = {}
         self.works: dict[Depends, Numbered] = {}
@@ -103,7 +103,7 @@ class Costs:
         if self.round != round:
             self.round, self.cycle = round, self.lab.cycle(self.label, round)
             self.loads, self.works, self.duties, self.uploaded = {}, {}, {}, None
-            if len(self.numbers) > MANY:  # as with drifting data; no number is in use at this point
+            if len(self.numbers) > MANY:  # for example with drifting data; no number is in use at this point
                 self.numbers, self.bills = {}, {}
         examples = len(in_cycle(self.split.train, name, self.cycle))
         return examples, _tensors(tuple(kinds)), _tensors(tuple(memory))
@@ -123,7 +123,7 @@ class Costs:
         return self._bill(self.lab.server, self._numbered((*self.algorithm.combine_work(load), *decode)))
 
     def _sent(self, round: int) -> Collection[str]:
-        """The kinds that go up in this round."""
+        """The kinds of uploads in this round."""
         return self.lab.upload_form(self.label, round).shapes.keys() if self.up else ()
 
     def _load(self, round: int, examples: int, **more: Any) -> Load:
@@ -152,13 +152,13 @@ class Costs:
         key = device.profile.name, number
         bill = self.bills.get(key)
         if bill is None:
-            if len(self.bills) >= MANY:  # in a large fleet whose devices draw, each has prices of its own
+            if len(self.bills) >= MANY:  # in a large fleet that draws examples, each device has its own prices
                 self.bills.clear()
             try:
                 bill = self.bills[key] = priced(tuple(map(self._piece, work)), device)
             except OSError:  # an error of this machine
                 raise
-            except Exception as error:  # from the algorithm's numbers, or from torch in a pass through the model
+            except Exception as error:  # from the algorithm's numbers, or from torch during a pass through the model
                 raise Faulty(self.label, "", f"declares work that has no price: {error}") from None
         return bill
 

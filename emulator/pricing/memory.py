@@ -24,15 +24,15 @@ TWICE = 1.6  # factor on activations for second derivatives: measured 1.55 on CN
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that a device needs at once to train, without its runtime and its data."""
+    """Bytes that a device needs at the same time to train, without its runtime and its data."""
 
     parameters: int  # and buffers
     gradients: int
     momentum: int
-    downloaded: int  # the download as it came, to which penalties refer
+    downloaded: int  # the original download, to which penalties refer
     uploaded: int  # the upload besides the weights
     kept: int  # the device's memory from earlier rounds
-    further: int  # as the algorithm declares, for instance the models of a trajectory
+    further: int  # declared by the algorithm, for example models of a trajectory
     activations: int  # kept by autograd for the backward pass of the largest batch, and the batch
 
     @property
@@ -51,7 +51,7 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
     ]
     try:
         activations = max((_activations(lab, phase) for phase in phases), default=0)
-    except ValueError as error:  # from torch, in a pass through the model
+    except ValueError as error:  # from torch, during a pass through the model
         raise Faulty(label, "", f"declares work whose memory cannot be told: {error}") from None
     return Footprint(
         parameters=held,

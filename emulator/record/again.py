@@ -1,4 +1,4 @@
-"""Compares a run that is played again with its record: known lines must be written again, and new ones are appended."""
+"""Compares a repeated run with its record: known lines must be written again, and new ones are appended."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SUBJECT = ("event", "device", "round")  # the keys that identify a line
 BUFFER = 2**17  # bytes: a round of a hundred devices, which is written at its end in any case
 
 
-class Otherwise(Exception):  # noqa: N818  it names an outcome of a run, not a mistake
-    """A run that is played again differs from its record, at this line of this file."""
+class Otherwise(Exception):  # noqa: N818  it names an outcome of a run, and not an error
+    """A repeated run differs from its record, at this line of this file."""
 
     def __init__(self, file: Path, line: int = 0, about: str = "") -> None:
         super().__init__(file, line, about)
@@ -35,7 +35,7 @@ class Again:
 
     def __init__(self, path: Path, known: int) -> None:
         self.path, self.known, self.name = path, known, str(path)
-        self.at = self.number = 0  # bytes and lines that have come again
+        self.at = self.number = 0  # bytes and lines that have been written again
         self.old, self.new = path.open("rb"), None
 
     old: BinaryIO
@@ -43,7 +43,7 @@ class Again:
 
     @property
     def behind(self) -> bool:
-        """The file holds known lines that were not written again yet."""
+        """True if the file holds known lines that were not written again yet."""
         return self.at < self.known
 
     def write(self, line: bytes) -> None:

@@ -15,8 +15,8 @@ from ruamel.yaml.error import YAMLError
 from emulator.record.again import SUBJECT, subject
 from emulator.record.folders import is_run, run_folders
 
-LONG = 60  # characters of a value that are shown
-MANY = 4  # keys of a line that are shown
+LONG = 60  # characters of a shown value
+MANY = 4  # shown keys of a line
 ABSENT = "(absent)"
 
 
@@ -39,7 +39,7 @@ class FirstDifference:
     file: str
     line: int  # from 1
     time_s: float | None  # simulated: the earlier of both lines
-    a: str  # in short; "the end" if the file has no such line
+    a: str  # abbreviated; "the end" if the file has no such line
     b: str
 
 

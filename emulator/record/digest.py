@@ -1,4 +1,4 @@
-"""Computes one digest over all that equal runs must share, and finds an earlier folder with an equal digest."""
+"""Computes one digest over everything that equal runs share, and finds an earlier folder with an equal digest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def twin(out: Path, digest: str) -> Path | None:
 
 
 def _beside(out: Path) -> list[Path]:
-    """The other folders in the parent of `out`; [] if it cannot be read."""
+    """The other folders in the parent of `out`; [] if it is not readable."""
     parent = out.parent if out.name not in ("", "..") else out.resolve().parent
     try:
         return [folder for folder in parent.iterdir() if not _same(folder, out)]

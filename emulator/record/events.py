@@ -63,7 +63,7 @@ class Opened(_Event):
     name = "open"
     asked: Sequence[str]
     model: str
-    idle: str | None = None  # digest of the names among which an algorithm chose by a rule of its own
+    idle: str | None = None  # digest of the names from which an algorithm's own rule chose
 
 
 @dataclass(slots=True)
@@ -76,24 +76,24 @@ class Closed(_Event):
 
     @property
     def failed(self) -> bool:
-        """Too few replies came, so the model stays as it was."""
+        """True if too few replies came, so that the model did not change."""
         return self.reason == "too_few"
 
 
 @dataclass(slots=True)
 class TransferStarted(_OfTransfer):
-    """A transfer of a message starts, or goes on from the byte that an earlier one reached."""
+    """A transfer of a message starts, or continues from the byte that an earlier one reached."""
 
     name = "start"
     sizes: Mapping[str, int]  # bytes per kind and "frame"
     reply_to: int | None
-    setup: float = 0.0  # s of round trips before it
-    wire: int | None = None  # bytes with headers; None: there are none
-    since: int = 0  # the byte with which it begins
+    setup: float = 0.0  # s of round trips before the bytes flow
+    wire: int | None = None  # bytes with headers; None: without headers
+    since: int = 0  # its first byte
 
     @property
     def nbytes(self) -> int:
-        """Bytes that this transfer is to carry."""
+        """The bytes of this transfer."""
         return sum(self.sizes.values()) - self.since
 
 
@@ -109,14 +109,14 @@ class TransferCut(_OfTransfer):
     """A transfer stops before the whole message has arrived."""
 
     name = "cut"
-    nbytes: int  # that went through
+    nbytes: int  # transferred bytes
     why: str  # off | closed | broken
     then: str | None = None  # resume | restart
 
 
 @dataclass(slots=True)
 class ComputeStarted(_OfDevice):
-    """A device starts to compute, or goes on after an interruption."""
+    """A device starts to compute, or continues after an interruption."""
 
     name = "compute.start"
     phases: Mapping[str, float]  # FLOPs
@@ -131,8 +131,8 @@ class ComputeEnded(_OfDevice):
     """A device has finished its computation."""
 
     name = "compute.end"
-    update: str  # digest of what it sends
-    overrun: float = 0.0  # s: over sockets, how long real work outlasted its charge
+    update: str  # digest of the upload
+    overrun: float = 0.0  # s; over sockets, the excess of real work over its charge
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class ComputeCut(_OfDevice):
     """A device stops computing before its work is done."""
 
     name = "compute.cut"
-    seconds: float  # that it computed
+    seconds: float  # of computing
     why: str  # off | closed | broken
     done: float | None = None  # share of the work, if it differs from the share of the seconds
     then: str | None = None  # pause | restart
@@ -216,7 +216,7 @@ _COLUMNS: dict[type, list[tuple[str, str, Any]]] = {  # (field, its key, its def
     kind: [
         (column.name, KEYS.get(column.name, column.name), {} if column.default_factory is dict else column.default)
         for column in fields(kind)
-        if column.name != "way"  # it is part of the line's "event"
+        if column.name != "way"  # part of the line's "event"
     ]
     for kind in (*_TRANSFERS, *_OTHERS)
 }

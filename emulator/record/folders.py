@@ -9,7 +9,7 @@ from emulator.record.record import FILES
 from emulator.record.run import RUN
 from emulator.record.seal import OF_RESULTS, SEAL
 
-REPLAY = "replay.json"  # in a folder of replays
+REPLAY = "replay.json"  # marks a folder of replays
 
 
 def is_run(folder: Path) -> bool:

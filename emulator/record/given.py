@@ -1,4 +1,4 @@
-"""Keeps the user's input beside the results: the scenario file unchanged, and the changes on the command line."""
+"""Keeps the user's input next to the results: the scenario file unchanged, and the changes on the command line."""
 
 from __future__ import annotations
 

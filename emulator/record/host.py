@@ -14,7 +14,7 @@ from scenarios.schema.scenario import Scenario
 
 HOST, FOLDERS = "host.json", "folders"
 CHARTS = "charts"
-Kinds = Mapping[str, str]  # path of a folder, from the one that host.json lies in -> what it holds, as in removal.py
+Kinds = Mapping[str, str]  # path of a folder, relative to host.json's -> its kind, as in removal.py
 
 
 def of_runs(runs: Iterable[Run]) -> Kinds:

@@ -98,21 +98,21 @@ def _finite(value: Any) -> bool:
 
 
 class Record:
-    """Writes the files of a run as it goes; they are valid up to their last whole line at any instant.
+    """Writes the files of a run as it proceeds; at any instant they are valid up to their last whole line.
 
-    An `earlier` record of the run is kept as long as this run writes equal lines, and then grows.  At the first line
+    An `earlier` record of the run is kept as long as this run writes equal lines, and then extended.  At the first line
     that differs, "compared" raises Otherwise and "cut" removes the rest.
 
-    Without a folder a Record writes nothing and only counts.  If a file cannot be written, on a full disk for instance,
-    it goes on counting; `unwritten` then holds the error, and the files hold the rounds before it.
+    Without a folder a Record writes nothing and only counts.  If a file cannot be written, for example on a full disk,
+    it continues counting; `unwritten` then holds the error, and the files hold the earlier rounds.
     """
 
     def __init__(self, folder: Path | None, now: Callable[[], float], earlier: Earlier = "replaced") -> None:
         self.folder, self.earlier = folder, earlier
-        self.halted = False  # the run was stopped within the earlier record, which stays as it is
+        self.halted = False  # stopped within the earlier record, which stays unchanged
         self.clock = now
         self.standing: float | None = None  # the time inside `instant`
-        self.began = self.served = 0.0  # the server's work: its start, and the seconds that are charged
+        self.began = self.served = 0.0  # the server's work: its start, and its charged seconds
         self.events, self.rounds, self.works = _opened(folder, earlier)
         self.ledger = WorkLines()
         self.trips: dict[Call, Trip] = {}
@@ -139,7 +139,7 @@ class Record:
         self.halted = any(file.behind for file in self._again)
 
     def finish(self) -> None:
-        """Ends the record of a run that has ended.  Raises Otherwise if the earlier record goes on."""
+        """Ends the record of a run that has ended.  Raises Otherwise if the earlier record has more lines."""
         for file in self._again if not (self.halted or self.unwritten) else ():
             try:
                 file.end()
@@ -161,11 +161,11 @@ class Record:
         return self.clock() if self.standing is None else self.standing
 
     def instant(self) -> Instant:
-        """Gives all lines written inside this context one time, even if the clock is a real one and runs on."""
+        """Gives all lines written inside this context the same time, even if a real clock runs on."""
         return Instant(self)
 
     def open(self, round: int, asked: Sequence[str], model: str, idle: Sequence[str] = ()) -> float:
-        """Records that a round opens; returns the time.  `idle`: the devices that it could have asked."""
+        """Records that a round opens; returns the time.  `idle`: the devices from which it chose."""
         self.trips.update({Call(device, round): Trip() for device in asked})
         among = digest_of(idle) if self.cohort == "own" else None
         return self._write(Opened, self.now(), round, list(asked), model, among)
@@ -183,7 +183,7 @@ class Record:
         headers: int = 0,
         since: int = 0,
     ) -> None:
-        """Records that a transfer starts.  `setup`: s before the bytes flow; `since`: the byte at which it goes on."""
+        """Records that a transfer starts.  `setup`: s before the bytes flow; `since`: its first byte."""
         wire = sum(sizes.values()) - since + headers if headers else None
         started = self.now(), call.round, call.device, direction, dict(sizes), reply_to, setup, wire, since
         t = self._write(TransferStarted, *started)
@@ -210,7 +210,7 @@ class Record:
         self.trips[call].cut(why, then)
 
     def duty(self, call: Call, duty: Duty) -> None:
-        """Records what a round asks of a device, even if the device never does it."""
+        """Records a device's task in a round, even if the device never does it."""
         if self.works:
             for line in self.ledger.device(call.device, call.round, duty):
                 self._say(self.works, line)
@@ -266,7 +266,7 @@ class Record:
         """Writes the row of a round that has ended, and flushes; a crash of this process loses no earlier line."""
         if not (self.events and self.rounds and self.works):
             return
-        self._flush(self.events)  # first: a row must never be there without the events that it sums up
+        self._flush(self.events)  # first: a row must not exist without the events that it sums up
         self._flush(self.works)
         self._say(self.rounds, row)
         self._flush(self.rounds)
@@ -284,7 +284,8 @@ class Record:
     def _write(
         self, kind: Callable[Concatenate[float, Values], Event], t: float, *values: Values.args, **more: Values.kwargs
     ) -> float:
-        """Writes an event, if there is a file; returns its time, from which seconds count: a real clock moves on."""
+        """Writes an event, if there is a file; returns its time, from which seconds count because a real clock moves
+        on."""
         if self.events:
             self._say(self.events, kind(t, *values, **more).plain)
         return t

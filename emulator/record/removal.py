@@ -15,7 +15,7 @@ from emulator.record.host import CHARTS, HOST, Kinds, folders_of
 from emulator.record.seal import OF_RESULTS, OF_RUN, SEAL
 from emulator.record.writing import PARTIAL, named
 
-ASIDE = ".fedlapse-removed"  # a folder that holds the files for a moment, in the folder that is cleared
+ASIDE = ".fedlapse-removed"  # holds the files for a moment, in the cleared folder
 OF_A_REPORT = (
     *("times", "seconds", "accuracy-time", "accuracy-rounds", "accuracy-bytes", "rounds", "timeline", "rates"),
     *("availability", "bytes", "wasted", "devices", "usage", "leverage", "split", "split-[1-9]", "map", "map-[1-9]"),
@@ -41,7 +41,7 @@ class WrittenFiles:
     """The files and folders that fedlapse has written into a folder and below it."""
 
     out: Path
-    files: Sequence[Path]  # a host.json comes after the files to which it leads
+    files: Sequence[Path]  # a host.json comes after the files that it names
     folders: Sequence[Path]  # below `out`; a folder comes after the folders in it
 
 
@@ -83,7 +83,7 @@ def remove(leaving: WrittenFiles) -> None:
     aside, moved = leaving.out / ASIDE, list[tuple[Path, Path]]()
     with named(aside):
         aside.mkdir(exist_ok=True)
-        _empty(aside)  # of the files of a command that was killed here
+        _empty(aside)  # files of a command that was killed here
     try:
         for path in leaving.files:
             with named(path):
@@ -106,7 +106,7 @@ def _empty(aside: Path) -> None:
 
 
 def _folders(out: Path, kind: str) -> Iterator[tuple[Path, str]]:
-    """Yields the folders below and their kinds; a folder comes after the folders in it."""
+    """Yields the folders below `out` and their kinds; a folder comes after the folders in it."""
     if HOST not in WRITTEN[kind]:
         return
     for name, holds in (folders_of(out) or {}).items():
@@ -126,7 +126,7 @@ def _link(out: Path, name: str) -> Path | None:
 
 
 def _files(folder: Path, kind: str) -> Iterator[Path]:
-    """Yields the files that fedlapse has written there, host.json last.  A link counts as a file."""
+    """Yields the files that fedlapse has written to `folder`, host.json last.  A link counts as a file."""
     patterns = WRITTEN[kind]
     for path in sorted(folder.iterdir() if folder.is_dir() else (), key=lambda path: (path.name == HOST, path.name)):
         ours = any(fnmatchcase(path.name.removesuffix(PARTIAL), pattern) for pattern in patterns)

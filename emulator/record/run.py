@@ -27,7 +27,7 @@ class Run:
 
 @dataclass(frozen=True)
 class AlgorithmFacts:
-    """The facts about an algorithm with which a replay need not import it."""
+    """The properties of an algorithm that replace its import in a replay."""
 
     keeps_uncounted: bool  # see algorithms.algorithm.Algorithm
     any_cohort_will_do: bool

@@ -22,7 +22,7 @@ OF_RESULTS = (
     *("scenario.yaml", GIVEN, CHANGES, CODE, "split.json", "host.json", "summary.json", "report.html"),
     *("replay.json", "map.json", "map.html", "map.png"),
 )
-MADE_AGAIN = ("report.html", "map.", "charts/")  # pages, which commands make anew from the record
+MADE_AGAIN = ("report.html", "map.", "charts/")  # pages, which commands regenerate from the record
 NO_SEAL = "no seal: interrupted"
 
 
@@ -31,7 +31,7 @@ class Seal:
     """The content of seal.json."""
 
     files: Mapping[str, str]  # path in the folder -> SHA-256 in hexadecimal
-    failure: str | None = None  # why the run ended early, if it was not interrupted
+    failure: str | None = None  # why the run ended early, unless it was interrupted
 
 
 def hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -57,7 +57,7 @@ def seal_results(folder: Path) -> None:
 
 
 def renew(folder: Path, names: Collection[str]) -> None:
-    """Updates the digests of pages that were made again in the seal of a folder of results, and no others."""
+    """Updates only the digests of regenerated pages in the seal of a folder of results."""
     try:
         sealed = read_seal(folder)
     except (OSError, ValueError):

@@ -25,9 +25,9 @@ class Transfer:
     moved: int = 0  # bytes that went through
     whole: bool = False
     setup: float = 0.0  # s of round trips before the bytes flow
-    since: int = 0  # the byte of its message with which it begins
-    kept: bool = False  # it was cut, and another transfer goes on from the byte that was reached
-    vain: bool = False  # it was cut, and another transfer starts again from the first byte
+    since: int = 0  # its first byte in the message
+    kept: bool = False  # cut, and continued by another transfer
+    vain: bool = False  # cut, and sent again from the first byte
 
     @property
     def seconds(self) -> float:
@@ -46,13 +46,13 @@ class Transfer:
 
 @dataclass
 class Bill:
-    """The cost of a piece of work on the machine that does it, by phase: FLOPs and seconds."""
+    """The cost of a piece of work on a machine, by phase: FLOPs and seconds."""
 
     flops: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    pieces: Pieces = ()  # the work that it prices; () if unknown
-    jitter: dict[str, float] = field(default_factory=dict)  # factors by phase that the seconds contain; {}: none
-    throttled: float = 1.0  # the factor by which heat lengthens all phases, which the seconds contain
+    pieces: Pieces = ()  # the priced work; () if unknown
+    jitter: dict[str, float] = field(default_factory=dict)  # by phase, included in the seconds; {}: none
+    throttled: float = 1.0  # lengthening of all phases by heat, included in the seconds
 
     def add(self, phase: str, flops: float, seconds: float) -> None:
         self.flops[phase] = self.flops.get(phase, 0.0) + flops
@@ -100,8 +100,8 @@ class Stint:
     bill: Bill
     start: float
     stop: float
-    share: float = 0.0  # of the bill's work that was done: 1 if it was finished
-    vain: bool = False  # it was cut, and the work started again
+    share: float = 0.0  # of the bill's work: 1 if it was finished
+    vain: bool = False  # cut, and started again
 
     @property
     def seconds(self) -> float:
@@ -135,12 +135,12 @@ class Trip:
     up: Transfer | None = None
     work: list[Stint] = field(default_factory=list)  # several if absences have cut the work
     earlier: list[tuple[str, Transfer]] = field(default_factory=list)  # (way, part) that an absence cut, and continued
-    busy: bool = False  # the device has begun, and has more to do
-    gone: bool = False  # it went off, or its connection broke, and its work is lost
-    restarts: int = 0  # how often it begins again after an absence
+    busy: bool = False  # begun, with more to do
+    gone: bool = False  # gone offline or disconnected, with its work lost
+    restarts: int = 0  # restarts after absences
 
     def cut(self, why: str, then: str | None) -> None:
-        """Notes that the device's transfer or work is cut.  `then`: how it goes on when the device is back."""
+        """Notes that the device's transfer or work is cut.  `then`: what follows when the device is back."""
         self.restarts += then == "restart"
         if then is None:
             self.busy, self.gone = False, why != "closed"
@@ -173,7 +173,7 @@ class Trip:
                 to[kind] = to.get(kind, 0) + size
         for piece in pieces:
             if piece.whole or (arrived and piece.kept):
-                continue  # the message has its bytes
+                continue  # the message's bytes include it
             if piece.moved:
                 to[CUT] = to.get(CUT, 0) + piece.moved
 

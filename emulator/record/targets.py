@@ -33,7 +33,7 @@ class Target:
 
 
 def pending(rows: Sequence[Mapping[str, Any]], target: Target) -> bool:
-    """True if the last evaluation is at or above the target, but too few were so far to hold it."""
+    """True if the last evaluation reaches the target's value, but too few did so in a row."""
     known = [row[target.metric] for row in rows if row[target.metric] is not None]
     return bool(known) and known[-1] >= target.value and reached(rows, target) is None
 

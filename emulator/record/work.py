@@ -84,7 +84,7 @@ class Duty:
         return frozenset(piece.phase for piece in self.pieces)
 
     def refusal(self, label: str, memory: int) -> str | None:
-        """Why a device with `memory` bytes cannot do it; None if it can."""
+        """The reason why a device with `memory` bytes cannot do it; None if it can."""
         if self.held <= memory:
             return None
         need = f"{label} needs {self.held / 1e6:.4g} MB for {self.examples} examples"
@@ -92,14 +92,14 @@ class Duty:
 
 
 class WorkLines:
-    """Makes the lines of work.jsonl as a run goes on: one for each change from the line before."""
+    """Makes the lines of work.jsonl during a run: one for each change from the line before."""
 
     def __init__(self) -> None:
         self.numbers: dict[Pieces, int] = {}
         self.last: dict[tuple[str, str], Duty | Pieces] = {}  # by device, and by half of the server's work
 
     def device(self, name: str, round: int, duty: Duty) -> Iterator[Mapping[str, Any]]:
-        """Yields the lines of a device's task in this round; none if the device's last round asked the same."""
+        """Yields the lines of a device's task in this round; none if it equals that of the device's last round."""
         if self.last.get(("device", name)) != duty:
             self.last["device", name] = duty
             number, new = self._kind(duty.pieces)
@@ -137,11 +137,11 @@ class Works:
                 raise ValueError(f"{path}:{number} is not as `fedlapse run` writes it") from None
 
     def device(self, name: str, round: int) -> Duty | None:
-        """A device's task in this round; None if the record does not tell."""
+        """A device's task in this round; None if it is not in the record."""
         return _from(self.asked.get(name, ()), round)
 
     def server(self, what: str, round: int) -> Pieces:
-        """The server's work in this round; () if the record does not tell."""
+        """The server's work in this round; () if it is not in the record."""
         return _from(self.served.get(what, ()), round) or ()
 
     def _take(self, line: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Replaces files whole or not at all, and words in plain English why a file could not be written."""
+"""Replaces files completely or not at all, and explains in plain English why a file could not be written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN = {
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Puts this file's name into an OSError raised inside: on a full disk the system gives none."""
+    """Adds this file's name to an OSError raised inside: on a full disk the system gives none."""
     try:
         yield
     except OSError as error:
@@ -44,7 +44,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         try:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave an empty file under this name
+            os.fsync(file.fileno())  # otherwise a power cut may leave an empty file with this name
             draft.replace(path)
         except BaseException:
             draft.unlink(missing_ok=True)
@@ -52,10 +52,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def why(error: OSError) -> str:
-    """Words an error, without the system's error number."""
+    """The error in words, without the system's error number."""
     return PLAIN.get(error.errno or 0) or (error.strerror or str(error)).lower()
 
 
 def told(error: OSError) -> str:
-    """Words an error, with the name of the file."""
+    """The error in words, with the name of the file."""
     return f"{error.filename}: {why(error)}" if error.filename is not None else why(error)

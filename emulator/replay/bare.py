@@ -1,4 +1,4 @@
-"""A lab without data and model: all that a replay needs of a scenario, made in milliseconds."""
+"""A lab without data and model, made in milliseconds: the parts of a scenario that a replay needs."""
 
 from __future__ import annotations
 
@@ -46,18 +46,19 @@ class Setting:
 
 @dataclass(frozen=True)
 class RecordedAlgorithm:
-    """Stands for a recorded algorithm, with those of its properties that a replay needs."""
+    """A recorded algorithm, with the properties that a replay needs."""
 
     script: Script
     training: Training
 
     @property
     def any_cohort_will_do(self) -> bool:
-        """True if any cohort would do for the run's algorithm."""
+        """True if the run's algorithm accepts any cohort."""
         return self.script.facts.any_cohort_will_do
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """The recorded cohort, which the run draws again as long as the same `names` are idle."""
+        """The recorded cohort; if it was drawn, the run's draw, which is the recorded one as long as the same `names`
+        are idle."""
         if self.script.facts.cohort == "drawn":
             return draw(names, count, seed)
         return self.script.rounds[round].asked
@@ -68,7 +69,7 @@ def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
     algorithm: Any = RecordedAlgorithm(script, Training(per_cycle=scenario.rounds.per_cycle))
     cycles = 2 if script.cycles else 1
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
-    time = np.zeros(1, np.int64) if cycles > 1 else None  # the slice of that example
+    time = np.zeros(1, np.int64) if cycles > 1 else None  # the time slice of that example
     return Lab(
         model=scenario.model,
         dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles, cycle=time, cycle_test=time),

@@ -25,16 +25,16 @@ from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import did_you_mean
 
-IMPORTED = ("emulator.replay.batch", "emulator.__main__")  # by all workers
+IMPORTED = ("emulator.replay.batch", "emulator.__main__")  # imported by all workers
 OWN = "as recorded"
-MANY = 40_000  # device-rounds, some ten seconds: from there on workers are worth their start
+MANY = 40_000  # device-rounds, some ten seconds: from this number on starting workers pays
 
 
 @dataclass(frozen=True)
 class Order:
     """One replay to be made."""
 
-    run: int  # number of the run
+    run: int  # index of the run
     condition: Condition
     folder: Path | None = None  # for its timeline and rounds
 
@@ -46,17 +46,17 @@ class Source:
     path: Path
     fleet: Scenario | None = None
     anyway: bool = False
-    train: bool = False  # the runs are really played in each setting, not replayed
-    only: tuple[str, ...] = ()  # labels; none: all
-    targets: tuple[Target, ...] | None = None  # in place of the scenario's
-    until: Target | None = None  # runs need not be replayed further than to it
+    train: bool = False  # the runs are played with training in each setting
+    only: tuple[str, ...] = ()  # labels; empty: all
+    targets: tuple[Target, ...] | None = None  # instead of the scenario's
+    until: Target | None = None  # replays may end where a run reached this target
 
 
 class Batch:
-    """The runs, read, and their replayer.  Raises ValueError or BadScenario if there is nothing to replay."""
+    """The runs of a source, and their replayer.  Raises ValueError or BadScenario if there is nothing to replay."""
 
     def __init__(self, source: Source) -> None:
-        if (home(source.path) / REPLAY).is_file():  # its timelines are not of the scenario in it
+        if (home(source.path) / REPLAY).is_file():  # timelines of replays do not match the scenario in the folder
             raise ValueError(f"{source.path} holds replays; give the folder of the runs that were replayed")
         folders = run_folders(source.path)
         here = folders[0].resolve().parent
@@ -110,7 +110,7 @@ class Batch:
 
     @property
     def _due(self) -> list[str]:
-        """All runs of the scenario with the labels that are replayed."""
+        """The names of the scenario's runs with the labels to replay."""
         labels = [entry.name for entry in self.scenario.algorithms]
         if self.source.only:
             labels = [label for label in labels if label in self.source.only]
@@ -118,12 +118,12 @@ class Batch:
 
     @property
     def shared(self) -> int:
-        """The number of rounds of the shortest run: up to there all runs can be compared."""
+        """The number of rounds of the shortest run; all runs can be compared up to there."""
         return min(len(script.rounds) for script in self.scripts)
 
     @property
     def every(self) -> str:
-        """`all 8 rounds`, of runs of unlike length `the first 3 rounds`."""
+        """`all 8 rounds`; if runs differ in length, `the first 3 rounds`."""
         alike = all(len(script.rounds) == self.shared for script in self.scripts)
         which = "all" if alike else "the first"
         return f"{which} {self.shared} rounds" if self.shared > 1 else "the only round" if alike else "the first round"
@@ -136,11 +136,11 @@ class Batch:
 
     @property
     def recorded(self) -> Finding:
-        """The Results of all runs, read from the record."""
+        """The results of all runs, read from the record."""
         return finding(OWN, (), [self.as_recorded(number) for number in range(len(self.scripts))])
 
     def as_recorded(self, run: int) -> ReplayResult:
-        """The Result of a run in the record, without any replay."""
+        """The result of a recorded run, without a replay."""
         script = self.scripts[run]
         rows = [written.row for written in script.rounds]
         return result_of(Replayed(script.label, script.seed, rows, None, 0, None), self.targets, len(rows), self.shared)
@@ -154,12 +154,12 @@ class Batch:
         return ["network.windows.preloaded"] if ready() else []
 
     def unplayed(self, run: int) -> ReplayResult:
-        """The Result of a replay that was not made."""
+        """The result of a replay that was not made."""
         script = self.scripts[run]
         return no_result(script.label, script.seed, self.targets)
 
     def all(self, orders: Sequence[Order], count: int | None) -> Generator[ReplayResult, None, None]:
-        """In the order given; `count` of workers None: as many as there are cores, if that pays.
+        """Yields results in the order given.  `count`: of workers; None: one for each core if that pays.
 
         Raises ChildProcessError if a worker process is killed.
         """
@@ -172,7 +172,7 @@ class Batch:
             modules = [*IMPORTED, *self._machine_code()]
             with closing(WorkerPool(min(many, len(orders)), modules, _arrive, self.source, orders)) as workers:
                 coming = deque(workers.submit(_play, number) for number in range(len(orders)))
-                while coming:  # not by `map`: it cancels what is left, and a pool that breaks then stumbles over that
+                while coming:  # not `map`, which cancels the rest and then fails if the pool breaks
                     yield coming.popleft().result()
         except BrokenExecutor as error:
             raise ChildProcessError(why_broken(error)) from None
@@ -190,8 +190,8 @@ def _scripts(folders: Sequence[Path], only: Sequence[str], labels: Sequence[str]
     return sorted(scripts, key=lambda script: (labels.index(script.label), script.seed))
 
 
-_handed: tuple[Source, Sequence[Order]] | None = None  # in a worker: what it was handed when it came
-_batch: Batch | None = None  # in a worker, from its first job on
+_handed: tuple[Source, Sequence[Order]] | None = None  # in a worker: its input, set once at its start
+_batch: Batch | None = None  # in a worker: set by its first job
 
 
 def _arrive(_: str, source: Source, orders: Sequence[Order]) -> None:
@@ -200,7 +200,7 @@ def _arrive(_: str, source: Source, orders: Sequence[Order]) -> None:
 
 
 def _play(number: int) -> ReplayResult:
-    """The Result of one replay, in a worker.  Its first job reads the runs, so errors in them are raised here."""
+    """The result of one replay, in a worker.  Its first job reads the runs, so errors in them are raised here."""
     global _batch
     assert _handed is not None
     source, orders = _handed

@@ -23,7 +23,7 @@ from scenarios.text.dimensions import NUMBER, RATE
 from scenarios.text.faults import did_you_mean
 
 Capacity = float | Trace  # bytes/s
-ASSUMED = "assumed: "  # begins what is said of something that a recording lacks
+ASSUMED = "assumed: "  # begins a sentence on something that a recording lacks
 LIKE_A_RATE = re.compile(rf"\s*(?:{NUMBER})\s*[A-Za-z/]*\s*")
 
 
@@ -63,7 +63,8 @@ class Condition:
         return self.link(links[name])
 
     def link(self, link: Link) -> Link:
-        """A device's link under this condition.  A recorded link already shares a cell, so no cell is before it."""
+        """A device's link under this condition.  A recorded link was already shared in a cell, so it gets no second
+        one."""
         made = replace(
             link,
             up=link.up if self.up is None else self.up,
@@ -77,7 +78,7 @@ class Condition:
         return [way for way in (self.down, self.up) if isinstance(way, Trace)]
 
     def about(self, base: Setting) -> tuple[str, ...]:
-        """The assumptions that are made when it replaces a setting's links."""
+        """The assumptions of replacing a setting's links."""
         return *self.assumptions, *(self._of_traces(base) if self._traces else self._of_stations(base))
 
     def _of_stations(self, base: Setting) -> Iterator[str]:
@@ -119,7 +120,7 @@ class Uplink:
 
 @dataclass(frozen=True)
 class FoundRates:
-    """The rates of one recording, or a constant rate."""
+    """The rates of one recording, or constant rates."""
 
     name: str
     down: Capacity | None = None
@@ -129,10 +130,10 @@ class FoundRates:
 def links_from(
     downs: Sequence[str], uplink: Uplink, format: str | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[Condition]:
-    """A condition for each downlink: a trace file, a folder of them, or a rate as 10Mbit/s.
+    """A condition for each downlink: a trace file, a folder of trace files, or a rate such as 10Mbit/s.
 
     Without a downlink the scenario's downlinks stay, and each uplink is a condition.  `format`: of all files; `tell` is
-    called with a line on the files of a folder that are skipped.  Raises ValueError, in one sentence, for a damaged
+    called with a line about files of a folder that are skipped.  Raises ValueError, in one sentence, for a damaged
     file, and for a downlink whose uplink is not known.
     """
     if format is not None and format not in FORMATS:
@@ -149,7 +150,7 @@ def links_from(
 
 
 def _paired(down: FoundRates, above: FoundRates | None, uplink: Uplink) -> Condition:
-    """The condition for a downlink, with the named uplink, else its own, else an assumed one."""
+    """The condition for a downlink with the named uplink, or else its own, or else an assumed one."""
     assert down.down is not None
     share = uplink.share
     if above is not None:
@@ -200,10 +201,10 @@ def _rate(name: str) -> float:
 
 
 def onto(own: Setting, other: Scenario) -> tuple[Setting, str]:
-    """The record's devices on another scenario's machines and links, and how they were matched.
+    """The record's devices on another scenario's machines and links, and a phrase on how they were matched.
 
-    Devices are matched by name if all names exist there, else one to one in the order of names, evenly spaced if the
-    other scenario has more.  Raises ValueError if it has fewer.
+    Devices are matched by name if all names exist there, otherwise one to one in the order of names, evenly spaced if
+    the other scenario has more.  Raises ValueError if it has fewer.
     """
     new = Setting.of(other)
     if own.fleet.keys() <= new.fleet.keys():

@@ -18,24 +18,24 @@ from emulator.results.restricted import Timed
 from emulator.results.summary import FEW, Spread, spread
 from emulator.results.times import Values, bound, known_for, mean
 
-ALL = "all rounds"  # beside the targets: what a run takes for as many rounds as all runs have
+ALL = "all rounds"  # a goal next to the targets: the rounds that all runs have
 UNKNOWN = "not known"
 GUESS = "~"
 ASSUMPTION = (
     "from the first decision that differs on, a model is taken to be as accurate as the recorded one after as many "
     "rounds with enough replies"
 )
-TIE = 1.01  # the next one's mean time over the least, below which nobody is said to win
+TIE = 1.01  # runner-up's mean time over the winner's, below which there is no winner
 TIED = "tie"
 
 
 @dataclass(frozen=True)
 class Times:
-    """One algorithm's runs to a target: the same times, means and horizon as those of `compare`."""
+    """One algorithm's times to a target, with the same means and horizon as in `compare`."""
 
-    seeds: Mapping[int, Timed | None]  # None is not known, as the replay ended before
-    assumed: bool = False  # whether one of them rests on accuracies from after a decision that came out otherwise
-    tau: float = math.inf  # the horizon of all algorithms, s; inf: all got there
+    seeds: Mapping[int, Timed | None]  # None: not known, because the replay ended before
+    assumed: bool = False  # True: a time uses accuracies from after a decision that differed
+    tau: float = math.inf  # the horizon of all algorithms, s; inf: all reached the target
 
     @property
     def known(self) -> bool:
@@ -43,38 +43,38 @@ class Times:
 
     @property
     def timed(self) -> dict[int, Timed]:
-        """The times that are known."""
+        """The known times."""
         return {seed: each for seed, each in self.seeds.items() if each is not None}
 
     @property
     def plain(self) -> dict[str, float | str | None]:
-        """As JSON has it: null is never."""
+        """The times for JSON; null means never."""
         return {str(seed): UNKNOWN if each is None else each.time for seed, each in self.seeds.items()}
 
     def values(self, target: str, label: str) -> Values:
-        """The times as comparisons take them; a finding has the name of the target alone, and so do these."""
+        """The times in the form that comparisons take; here a target has only a name."""
         return Values(OWN, Target(target, 0.0), label, self.timed, self.tau)
 
     @property
     def mean(self) -> float:
-        """The restricted mean, s; of known times."""
+        """The restricted mean of the known times, s."""
         return mean(self.timed, bound(self.timed.values(), self.tau))
 
     @property
     def cut(self) -> bool:
-        """Some seeds did not get there by the horizon, so the mean is less than that of their times would be."""
+        """True if some seeds missed the target within the horizon, so that the true mean is larger."""
         reached = [each.time is not None and each.time <= self.tau for each in self.timed.values()]
         return self.spread["low"] is not None and not all(reached)
 
     @property
     def spread(self) -> Spread:
-        """Mean, low and high; None stands for never."""
+        """Mean, low and high; None means never."""
         found = spread([each.time for each in self.timed.values()])
         return {**found, "mean": None if found["low"] is None else self.mean}
 
 
 def time_to(replayed: Replayed, target: Target, rounds: int) -> Timed | None:
-    """When a run of the given number of rounds reached it; see Times."""
+    """The time of one replayed run to the target, or up to its end; None if unknown.  `rounds`: of its record."""
     rows = replayed.rows[: replayed.unknown]
     if not rows:
         return None
@@ -84,7 +84,7 @@ def time_to(replayed: Replayed, target: Target, rounds: int) -> Timed | None:
 
 
 def time_of(replayed: Replayed, rounds: int) -> Timed | None:
-    """When the given number of rounds had been played; None if it ended before, or with the failures of the last."""
+    """The time of the given number of rounds; None if the replay ended before, or through failures."""
     failed = replayed.failure is not None and len(replayed.rows) <= rounds
     if failed or not 0 < rounds <= len(replayed.rows):
         return None
@@ -105,21 +105,21 @@ class ReplayResult:
 
     label: str
     seed: int
-    times: Mapping[str, Timed | None]  # by target, see Times
-    end: float  # s, of its last round
+    times: Mapping[str, Timed | None]  # by target; None: not known
+    end: float  # s, end of its last round
     parting: Parting | None
-    assumed: int  # messages and pieces of work that the record lacks
+    assumed: int  # messages and pieces of work that are not in the record
     failure: str | None
-    loops: int = 0  # of the recording that was repeated most
-    guesses: frozenset[str] = frozenset()  # targets to which the time, if known, rests on assumed accuracies
-    stamps: tuple[float, ...] = ()  # s, when each round ended
+    loops: int = 0  # repetitions of the most repeated recording
+    guesses: frozenset[str] = frozenset()  # targets whose time uses assumed accuracies
+    stamps: tuple[float, ...] = ()  # s, end of each round
     pieces: int = 0  # all messages and pieces of work
 
 
 def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared: int | None = None) -> ReplayResult:
-    """Its time to each target, and through all rounds; `rounds` are those of its own record.
+    """The result of one replay: its time to each target, and through all rounds; `rounds`: of its own record.
 
-    `shared`: how many rounds all runs have that are compared, where that is fewer.
+    `shared`: the number of rounds that all compared runs have, if smaller.
     """
     times = {target.name: time_to(replayed, target, rounds) for target in targets}
     return ReplayResult(
@@ -138,7 +138,7 @@ def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared
 
 
 def no_result(label: str, seed: int, targets: Sequence[Target]) -> ReplayResult:
-    """The result of a replay that was not made: nothing is known."""
+    """The result of a replay that was not made; no time is known."""
     names = [*(target.name for target in targets), ALL]
     return ReplayResult(label, seed, dict.fromkeys(names), 0.0, None, 0, None)
 
@@ -157,33 +157,33 @@ class Note:
 
 @dataclass(frozen=True)
 class Finding:
-    """One setting."""
+    """The replays of all runs in one setting."""
 
     name: str
     assumptions: Sequence[str]
     times: Mapping[str, Mapping[str, Times]]  # by target, by label
     partings: Sequence[Note]  # where replays stop being exact
-    failures: Sequence[Note]  # why they ended, where a run would have ended too
-    assumed: int  # messages and pieces of work that the record lacks
-    loops: int  # of the trace that was repeated most
+    failures: Sequence[Note]  # reasons why replays ended; a run would have ended, too
+    assumed: int  # messages and pieces of work that are not in the record
+    loops: int  # repetitions of the most repeated recording
     pieces: int = 0  # all messages and pieces of work
 
     def ranking(self, target: str) -> Ranking | None:
-        """All algorithms over the one with the least mean time; None if not all are known or none gets there."""
+        """The ranking of all algorithms; None if not all times are known, or if no run reaches the target."""
         times = self.times[target]
         if not all(each.known for each in times.values()) or all(each.spread["low"] is None for each in times.values()):
             return None
         return ranking(each.values(target, label) for label, each in times.items())
 
     def order(self, target: str) -> tuple[str, ...] | None:
-        """The labels, the least mean time first, equal ones as in the scenario; None as for `ranking`."""
+        """The labels by mean time, ties in the scenario's order; None as for `ranking`."""
         ranked = self.ranking(target)
         return tuple(each.label for each in ranked.found) if ranked else None
 
     def ahead(self, target: str, one: str, other: str) -> bool:
-        """Whether `one` has the lesser mean time than the `other`, where all times are known, and not in a tie.
+        """True if all times are known and `one` is faster than `other` by more than a tie.
 
-        From five seeds on, the interval of the ratio of their means must leave 1 out, too.
+        From five seeds on, the interval of the ratio of means must also exclude 1.
         """
         mine, theirs = (self.times[target][label].values(target, label) for label in (one, other))
         found = compared(theirs, mine, mine.tau)
@@ -192,9 +192,9 @@ class Finding:
         return found.contrast.low > 1 if found.contrast else len(mine.times) < FEW
 
     def first(self, target: str) -> str | None:
-        """The label with the least mean time, or TIED; None as for `ranking`.
+        """The label of the fastest algorithm, or TIED; None as for `ranking`.
 
-        It leads the next one by 1 %, and from five seeds on it is fastest as `compare` has it.
+        It must lead by 1 %, and from five seeds on it must be the fastest as in `compare`.
         """
         ranked = self.ranking(target)
         if ranked is None:
@@ -207,7 +207,7 @@ class Finding:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As JSON has it: null is never."""
+        """The finding for JSON; null means never."""
         seconds: dict[str, dict[str, Any]] = {}
         assumed: dict[str, list[str]] = {}
         for target, of in self.times.items():
@@ -271,7 +271,7 @@ def missed(record: Finding, target: str) -> bool:
 
 
 def flips(findings: Sequence[Finding], target: str) -> list[str]:
-    """Names of the settings in which two algorithms have changed places since the first one."""
+    """Names of the settings in which two algorithms have another order than in the first."""
     first = findings[0]
     pairs = [pair for pair in combinations(first.order(target) or (), 2) if first.ahead(target, *pair)]
     known = [each for each in findings[1:] if each.order(target)]
@@ -279,7 +279,7 @@ def flips(findings: Sequence[Finding], target: str) -> list[str]:
 
 
 def cells(each: Finding, target: str, unit: units.Unit) -> list[str]:
-    """The times of one row of a table, as text; ~ for those that rest on assumed accuracies."""
+    """The times of one row of a table, as text; ~ marks times that use assumed accuracies."""
     return [
         f"{GUESS * times.assumed}{'≥ ' * times.cut}{units.spread(times.spread, unit)}" if times.known else UNKNOWN
         for times in each.times[target].values()

@@ -1,4 +1,4 @@
-"""Who gets there first, over a grid of uplinks, latencies and speeds.  Pure."""
+"""The fastest algorithm over a grid of uplinks, latencies and speeds.  Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import TIED, Finding, Times
 
-AXES = {  # name: title, unit, what one of it is in ours
+AXES = {  # name: title, unit, and that unit in the program's own units
     "uplink": ("uplink", "Mbit/s", 1e6 / 8),
     "latency": ("latency, one way", "ms", 1e-3),
     "speed": ("speed", "GFLOP/s", 1e9),
@@ -19,14 +19,15 @@ AXES = {  # name: title, unit, what one of it is in ours
 
 @dataclass(frozen=True)
 class Axis:
-    """One quantity of the grid: its values, rising, each the same factor above the one before."""
+    """One quantity of the grid with rising values, each larger than the last by the same factor."""
 
     name: str  # of AXES
     values: Sequence[float]
 
     @classmethod
     def over(cls, name: str, span: tuple[float, float], points: int) -> Axis:
-        """One value if the span has no length.  Raises ValueError for fewer than 2 points or a span from 0."""
+        """The axis over a range, with one value if both ends are equal.  Raises ValueError for fewer than 2 points or a
+        range from 0."""
         low, high = span
         if low == high:
             return cls(name, (low,))
@@ -48,20 +49,20 @@ class Axis:
 class MapCell:
     """One point of the grid."""
 
-    place: Mapping[str, int]  # by axis: number of its value
-    winner: str | None  # None: not known, or nobody gets there
+    place: Mapping[str, int]  # by axis: index of its value
+    winner: str | None  # None: unknown, or no run reaches the target
     runner_up: str | None
     ratio: float | None  # the runner-up's mean time over the winner's
-    agree: bool  # whether each seed by itself has this winner
-    times: Mapping[str, float | None]  # means in s by label; None: never, or not known
-    known: bool  # whether all of them are known
-    assumed: bool = False  # whether one of them rests on accuracies from after a decision that came out otherwise
-    tie: bool = False  # whether the first two are within 1 %, or five seeds or more do not show who is first
-    why: str = ""  # if it is not known: where a replay of this point ends; else where one stops being exact
+    agree: bool  # every single seed has this winner
+    times: Mapping[str, float | None]  # means in s by label; None: never, or unknown
+    known: bool  # all means are known
+    assumed: bool = False  # a mean uses accuracies from after a decision that differed
+    tie: bool = False  # the first two are within 1 %, or five seeds or more show no fastest algorithm
+    why: str = ""  # if unknown: where a replay of this point ends; otherwise where one stops being exact
 
     @property
     def first(self) -> str | None:
-        """Who wins, as the map shows it."""
+        """The winner as the map shows it."""
         return TIED if self.tie else self.winner
 
     @property
@@ -69,11 +70,11 @@ class MapCell:
         return {**vars(self), "place": dict(self.place), "times": dict(self.times)}
 
 
-Point = tuple[Mapping[str, int], Condition]  # its place on the axes, and what all devices' links are there
+Point = tuple[Mapping[str, int], Condition]  # its place on the axes, and the links of all devices there
 
 
 def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterator[Point]:
-    """A condition for each point, the last axis fastest."""
+    """A condition for each point, in the order of a nested loop with the last axis innermost."""
     for numbers in product(*(range(len(axis.values)) for axis in axes)):
         place = {axis.name: number for axis, number in zip(axes, numbers, strict=True)}
         at = {axis.name: axis.values[number] for axis, number in zip(axes, numbers, strict=True)}
@@ -92,7 +93,7 @@ def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterat
 
 
 def cell(place: Mapping[str, int], found: Finding, target: str) -> MapCell:
-    """Who wins at a point: by the mean over seeds, and by how much."""
+    """The winner at a point by the mean over seeds, and its lead."""
     times = found.times[target]
     known = all(each.known for each in times.values())
     assumed = known and any(each.assumed for each in times.values())
@@ -111,7 +112,7 @@ def _why(found: Finding, known: bool) -> str:
 
 
 def _shown(times: Mapping[str, Times]) -> dict[str, float | None]:
-    """Means in s by label; None: never, or not known."""
+    """Means in s by label; None: never, or unknown."""
     return {label: each.spread["mean"] if each.known else None for label, each in times.items()}
 
 
@@ -122,14 +123,14 @@ def _agree(found: Finding, target: str, winner: str) -> bool:
 
 
 def _first(found: Finding, target: str, seed: int) -> str | None:
-    """Who wins in one seed alone; None if nobody gets there."""
+    """The winner in one seed alone; None if no run reaches the target."""
     at = {label: each.time for label, of in found.times[target].items() if (each := of.seeds.get(seed))}
     known = {label: time for label, time in at.items() if time is not None}
-    return min(known, key=lambda label: known[label]) if known else None  # ties: in the scenario's order
+    return min(known, key=lambda label: known[label]) if known else None  # ties go to the first in the scenario
 
 
 def frontier(cells: Sequence[MapCell], x: str, y: str) -> list[tuple[float, float, float, float]]:
-    """The sides (x1, y1, x2, y2) between neighbours with different winners; cell i lies from i to i + 1."""
+    """The sides (x1, y1, x2, y2) between neighbours with different winners; cell i spans i to i + 1."""
     winners = {(each.place.get(x, 0), each.place.get(y, 0)): each.first for each in cells}
     sides = []
     for (i, j), winner in sorted(winners.items()):

@@ -1,4 +1,4 @@
-"""Prices of work in a replay: the recorded ones, or on other hardware those of the recorded work there."""
+"""Prices of work in a replay: as recorded, or on other hardware the prices of the recorded work there."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Thing = TypeVar("Thing", bound=Hashable)
 NO_PART = DeviceScript()
 
 
-class Unsaid(Exception):  # noqa: N818  what it is, not what went wrong
-    """The record does not say what a replay needs; the message says what, to follow "the record does not say"."""
+class Unsaid(Exception):  # noqa: N818  a state, and not an error
+    """Something that a replay needs is not in the record; the message continues "the record does not say"."""
 
 
 class Prices:
@@ -31,14 +31,15 @@ class Prices:
 
     def __init__(self, lab: Lab, script: Script, own: Setting) -> None:
         self.lab, self.script, self.own = lab, script, own
-        self.assumed: set[tuple[str, str, int]] = set()  # what was taken from elsewhere: what, device, round
-        self.same: dict[str, bool] = {}  # whether a device is what it was
+        self.assumed: set[tuple[str, str, int]] = set()  # values taken from elsewhere: what, device, round
+        self.same: dict[str, bool] = {}  # devices with unchanged hardware
         self.same_server = own.server.profile == lab.server.profile
         self.borrowed: dict[tuple[str, int], Duty | None] = {}
         self.bills: dict[tuple[str, Pieces], Bill] = {}
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:  # noqa: ARG002
-        """The recorded duty; else that of the nearest round with these phases, else another device's in this round."""
+        """The recorded duty; otherwise that of the nearest round with these phases, or of another device in this
+        round."""
         return self._duty(name, round)
 
     def _duty(self, name: str, round: int) -> Duty | None:
@@ -103,7 +104,7 @@ class Prices:
     def request(self, round: int) -> Bill:
         """The server's bill for opening this round.  Raises Unsaid."""
         said = self.script.rounds[round].server.get("request")
-        return self._served(said.bill) if said else Bill()  # else it computes nothing
+        return self._served(said.bill) if said else Bill()  # no work recorded: it computes nothing
 
     def combine(self, round: int, replies: int) -> Bill:
         """The server's bill for closing the round.  Raises Unsaid."""
@@ -141,7 +142,8 @@ class Prices:
         return self._sizes("up", name, round)
 
     def _sizes(self, way: str, name: str, round: int) -> Sizes:
-        """The recorded bytes; else the most frequent ones of this round, whose devices all get the same request."""
+        """The recorded bytes; otherwise the most frequent ones of this round, whose devices all get the same
+        request."""
         written = self.script.rounds[round]
         said = _sent(written.parts.get(name, NO_PART), way)
         if said is not None:

@@ -1,10 +1,10 @@
-"""A finished run, played again with no training: the same conversation on other links or other devices.
+"""Replays a finished run without training: the same conversation on other links or other devices.
 
 Sizes, work, digests and accuracies come from the record; clock, links, presence and the rules of a round are the
-engine's own.  A replay is exact as long as every decision is the recorded one: which devices are asked, which count,
-and, if devices keep what they trained, which trained.  An algorithm's own rule for its cohort is not called: it would
-choose the recorded cohort as long as the same devices are online and idle.  On the record's own scenario a replay is
-the record, byte for byte.
+engine's own.  A replay is exact as long as every decision equals the recorded one: which devices are asked, which are
+counted, and, if devices keep trained state, which trained.  An algorithm's own rule for its cohort is not called: it
+would choose the recorded cohort as long as the same devices are online and idle.  On the record's own scenario a replay
+reproduces the record, byte for byte.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld, at_once
 from scenarios.schema.scenario import Scenario
 
-# What a device does, where that differs from the record: of one device, and of several.
+# Phrases on devices whose part differs from the record: for one device, and for several.
 ASKED = ("is {} asked", "are {} asked")
 COUNTED = ("{} counts", "{} count")
 TRAINED = ("{} ends its training", "{} end their training")
 OTHERS = "other devices are online and idle, and the algorithm has a rule of its own for whom it asks"
-LEARNT = (*NAMES, "leverage")  # what a row says of models: no replay makes it anew
+LEARNT = (*NAMES, "leverage")  # values of a row that depend on models: no replay recomputes them
 NO_STATE = State(NOTHING, NOTHING)
-KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(EMPTY, {})}  # the same each time
+KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(EMPTY, {})}  # results that never change
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,17 @@ class Replayed:
 
     label: str
     seed: int
-    rows: Sequence[Row]  # as in rounds.jsonl; up to the parting, unless it went on
+    rows: Sequence[Row]  # as in rounds.jsonl; up to the parting unless the replay went on
     parting: Parting | None
-    assumed: int  # messages and pieces of work that the record lacks, taken to be as their like
-    failure: str | None  # why the conversation could not go on
-    loops: int = 0  # how often the recording that was repeated most has started over
-    unknown: int | None = None  # the first round of which not even --anyway tells an accuracy; it may be yet to come
-    pieces: int = 0  # all: a request, training and a reply of each device asked, and the aggregation
+    assumed: int  # messages and pieces of work that are not in the record, taken from similar ones
+    failure: str | None  # reason why the conversation could not continue
+    loops: int = 0  # repetitions of the most repeated recording
+    unknown: int | None = None  # the first round whose accuracy even --anyway cannot tell; it may lie after the end
+    pieces: int = 0  # all pieces: request, training and reply of each asked device, and the aggregation
 
 
 class ReplayDiverged(RunFailed):
-    """Raised when the replay is no longer the run."""
+    """Raised when the replay differs from the run."""
 
 
 class Replayer:
@@ -92,10 +92,10 @@ class Replayer:
         self.conduct = Conduct.of(scenario)
 
     def replay(self, script: Script, setting: Setting, folder: Path | None = None, anyway: bool = False) -> Replayed:
-        """One run in one setting; its timeline and rounds go to `folder`.
+        """Replays one run in one setting; writes its timeline and rounds to `folder`.
 
-        `anyway`: goes on after a decision that differs from the record.  From there on a model is assumed to be as
-        good as the recorded one after as many rounds with enough replies; other rounds do not change it.  Raises
+        `anyway`: continues after a decision that differs from the record.  From there on, a model is assumed to be as
+        good as the recorded one after equally many rounds with enough replies; other rounds do not change it.  Raises
         ValueError for other hardware if the record does not contain the work.
         """
         return at_once(self._replay(script, setting, folder, anyway))
@@ -124,12 +124,12 @@ class Replayer:
             await world.run(server.serve(after))
             diary.write_settled()
         except ReplayDiverged:
-            pass  # `check` knows where and why
+            pass  # `check` knows the place and the reason
         except Unsaid as end:
             ended = outcome.failure = f"in round {check.number + 1} the record does not say {end}"
         except (RunFailed, Undrawn) as failed:
             ended = str(failed)
-            if check.parting or len(outcome.rows) < len(script.rounds):  # else it failed as the run did
+            if check.parting or len(outcome.rows) < len(script.rounds):  # otherwise it failed as the run did
                 outcome.failure = str(failed)
         finally:
             record.shut()
@@ -137,7 +137,7 @@ class Replayer:
             seal_run(folder, check.parting.why if check.parting else ended)
         looped, _ = stage.traffic.placed.loops.most(outcome.length)
         if check.parting and check.unknown is None and len(script.rounds) < self.conduct.rules.max:
-            check.unknown = len(script.rounds)  # a run would have gone on
+            check.unknown = len(script.rounds)  # a run would have continued
         said = check.parting, len(prices.assumed), outcome.failure
         pieces = sum(3 * row["asked"] + 1 for row in outcome.rows)
         return Replayed(script.label, script.seed, outcome.rows, *said, looped, check.unknown, pieces)
@@ -149,10 +149,10 @@ class Check:
     def __init__(self, script: Script, anyway: bool) -> None:
         self.script, self.anyway = script, anyway
         self.parting: Parting | None = None
-        self.number = 0  # of the round under way
-        self.steps: list[int] = []  # by round: how many up to and with it had enough replies, so that the model moved
-        self.unknown: int | None = None  # the first round whose model is like none of the record
-        self.trained: defaultdict[int, set[str]] = defaultdict(set)  # by round: who came to the end of it
+        self.number = 0  # of the current round
+        self.steps: list[int] = []  # by round: the number of rounds with enough replies so far; each changed the model
+        self.unknown: int | None = None  # the first round whose model is not in the record
+        self.trained: defaultdict[int, set[str]] = defaultdict(set)  # by round: devices that completed it
 
     def part(self, round: int, why: str) -> None:
         """Notes the first parting.  Raises Stopped, unless the replay goes on anyway."""
@@ -161,7 +161,7 @@ class Check:
             raise ReplayDiverged(why)
 
     def asked(self, number: int, names: Sequence[str], idle: Sequence[str]) -> None:
-        """Checks the devices that a round asks out of those that are online and idle.
+        """Checks the asked devices against the record.
 
         Raises Unsaid if other devices are online and idle than in the record, and the algorithm has its own rule.
         """
@@ -174,7 +174,7 @@ class Check:
 
     @property
     def model(self) -> int:
-        """The number of the present model: how many rounds have had enough replies."""
+        """The number of the current model: the count of rounds with enough replies."""
         return self.steps[-1] if self.steps else 0
 
     def closed(self, round: Round) -> None:
@@ -195,12 +195,12 @@ class Check:
         if like is None:
             return made
         learnt = {key: like.row[key] for key in LEARNT if key in like.row}
-        if made["failed"] and not like.failed:  # the model is the one of `like`, but nobody's training moved it
+        if made["failed"] and not like.failed:  # the model is that of `like`, but no training changed it
             return {**made, **learnt, "leverage": {}}
         return {**made, **learnt, "numbers": {**like.row["numbers"], **made["numbers"]}}
 
     def _like(self, number: int) -> RoundScript | None:
-        """The recorded round with the same model as after this round, or with the one assumed to be equal."""
+        """The recorded round with the same model as this round, or with the model that is assumed to be equal."""
         if self.parting is None or number < self.parting.round:
             return self.script.rounds[number]
         found = self.script.after(self.steps[number], number)
@@ -210,7 +210,7 @@ class Check:
 
 
 def _moved(now: Collection[str], before: Collection[str], verb: tuple[str, str]) -> str:
-    """`a and b now count and c no longer counts`; the verb is given for one device and for several."""
+    """`a and b now count and c no longer counts`; `verb`: the phrase for one device and for several."""
     more, less = sorted(set(now) - set(before)), sorted(set(before) - set(now))
     said = [(more, "now"), (less, "no longer")]
     parts = [f"{_some(names)} {verb[len(names) > 1].format(adverb)}" for names, adverb in said if names]
@@ -273,7 +273,7 @@ class ReplayLine(MemoryLine):
     def launch(self, direction: Any, parcel: Parcel) -> Flight:
         number = parcel.header["round"]
         assert isinstance(number, int)
-        if "refusal" not in parcel.header:  # which is what it is
+        if "refusal" not in parcel.header:  # a refusal keeps its size
             sizes = self.prices.down(self.name, number) if direction == "down" else self.prices.up(self.name, number)
             parcel = Parcel(parcel.header, parcel.message, sizes)
         return super().launch(direction, parcel)

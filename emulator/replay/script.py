@@ -1,4 +1,4 @@
-"""Reads a run's record as a script: the devices asked, bytes of messages, computed work, replies counted."""
+"""Reads a run's record as a script: asked devices, bytes of messages, computed work, counted replies."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ Sizes = Mapping[str, int]  # bytes per kind and "frame"
 
 @dataclass
 class DeviceScript:
-    """A device's half of a round.  None stands for what the record does not contain."""
+    """A device's half of a round; None: not in the record."""
 
     down: Sizes | None = None
     bill: Bill | None = None
-    update: str | None = None  # digest of what it trained; None: it did not get so far
+    update: str | None = None  # digest of the trained update; None: training did not end
     up: Sizes | None = None
     refused: Refused | None = None
-    duty: Duty | None = None  # what was asked of it
+    duty: Duty | None = None  # the requested work
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Served:
     """A piece of the server's work."""
 
     bill: Bill
-    model: str = ""  # digest of the model after it
+    model: str = ""  # digest of the model after the work
 
 
 @dataclass
@@ -56,7 +56,7 @@ class RoundScript:
 
     number: int
     asked: tuple[str, ...]
-    model: str  # digest of what went down
+    model: str  # digest of the model that was sent
     counted: tuple[str, ...] = ()
     closed: bool = False
     server: dict[str, Served] = field(default_factory=dict)  # request | combine
@@ -66,12 +66,12 @@ class RoundScript:
 
     @property
     def failed(self) -> bool:
-        """True if there were too few replies, so that the model did not change."""
+        """True if too few replies came and the model did not change."""
         return bool(self.row.get("failed"))
 
     @property
     def cycle(self) -> int | None:
-        """The time slice of its data, where they drift."""
+        """The time slice of the data; None if they do not drift."""
         cycle: int | None = self.row.get("numbers", {}).get("cycle")
         return cycle
 
@@ -81,9 +81,9 @@ class Script:
     """All complete rounds of a run."""
 
     run: Run
-    facts: AlgorithmFacts  # what the run says of its algorithm
+    facts: AlgorithmFacts  # properties of the algorithm, as recorded
     rounds: Sequence[RoundScript]
-    examples: Mapping[str, int] = field(default_factory=dict)  # how many each device holds, as far as that is written
+    examples: Mapping[str, int] = field(default_factory=dict)  # number of each device's examples, as far as recorded
 
     @property
     def label(self) -> str:
@@ -106,10 +106,10 @@ class Script:
         return [*(each.model for each in self.rounds[:1]), *made]
 
     def after(self, steps: int, round: int) -> RoundScript | None:
-        """A round after which the model was the one that `steps` rounds with enough replies lead to.
+        """The round after which the model was the result of `steps` rounds with enough replies.
 
-        Returns `round` itself if possible, else the last such round.  None if there is none, or if the data of `round`
-        are of another time slice, on which that model was not evaluated.
+        It is `round` itself if possible, otherwise the last such round.  None if there is none, or if its data are of
+        another time slice than those of `round`, so that the model was not evaluated on them.
         """
         done, found = 0, None
         for each in self.rounds:
@@ -121,7 +121,7 @@ class Script:
         return found
 
     def until(self, target: Target) -> Script:
-        """The rounds up to the one that reached the target; all if none did."""
+        """The rounds up to the one that reached the target; all rounds if none did."""
         row = reached([each.row for each in self.rounds], target)
         return self if row is None else replace(self, rounds=self.rounds[: row["round"] + 1])
 
@@ -132,7 +132,7 @@ class Script:
 
 
 def read_script(folder: Path) -> Script:
-    """The run in a folder.  Raises ValueError, in one sentence, if it is damaged or holds none."""
+    """The run in a folder.  Raises ValueError, in one sentence, if it is damaged or there is no run."""
     run, facts = read_run(folder)
     for name in FILES:
         if not (folder / name).is_file():
@@ -207,7 +207,7 @@ class _Reader:
                 part.duty = self.works.device(event.device, written.number)
             case TransferStarted():
                 part.up = event.sizes
-            case ComputeStarted() if part.bill is None:  # else it goes on with what it began
+            case ComputeStarted() if part.bill is None:  # otherwise the device continues earlier work
                 bill = _bill(event, part.duty.pieces if part.duty else ())
                 part.bill = replace(bill, jitter=dict(event.jitter), throttled=event.throttled)
             case ComputeEnded():
@@ -219,6 +219,6 @@ class _Reader:
 def _bill(start: ComputeStarted | ServerStarted, pieces: Pieces) -> Bill:
     """The bill with its phases in the order in which the run added them, so that the sum is equal to the last bit."""
     order = dict.fromkeys(piece.phase for piece in pieces)
-    if order.keys() != start.seconds.keys():  # the work of another round: in this one there was none to tell
+    if order.keys() != start.seconds.keys():  # the work of an earlier round: this round has none of its own
         order, pieces = dict.fromkeys(start.seconds), ()
     return Bill({name: start.phases[name] for name in order}, {name: start.seconds[name] for name in order}, pieces)

@@ -1,1 +1,1 @@
-"""The report: one page, and the charts on it, one file each.  Pure functions."""
+"""The report: one page and its charts, one chart per file.  Pure functions."""

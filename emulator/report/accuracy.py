@@ -18,9 +18,9 @@ from emulator.results import units
 from emulator.results.results import Row, Runs
 from emulator.results.summary import FEW, round_bytes
 
-POINTS = 1600  # a chart: more than a screen has columns
-DOTS = 40  # points of a curve up to which each is marked
-STORY = 1.3  # times the slowest mean to the last target that was reached: there the axis ends
+POINTS = 1600  # of a chart; a screen has fewer columns
+DOTS = 40  # points up to which each one is marked
+STORY = 1.3  # times the slowest mean time to the last reached target: the end of the axis
 Along = Callable[[Sequence[Row]], Sequence[float]]
 Line = tuple[str, str, float, float, float, float, int]  # label, seed, x, accuracy, low, high, seeds
 
@@ -54,7 +54,7 @@ BYTES = CurveAxis(
 
 
 def curve(rows: Sequence[Row], along: Along) -> Curve:
-    """The accuracy of one seed along an axis.  Rounds without an evaluation change nothing."""
+    """The accuracy of one seed along an axis.  Rounds without an evaluation are skipped."""
     places = along(rows)
     known = [(x, row["accuracy"]) for x, row in zip(places, rows, strict=True) if row["accuracy"] is not None]
     return Curve([x for x, _ in known], [y for _, y in known], places[-1] if places else 0.0)
@@ -89,7 +89,7 @@ def figure(
 
 
 def _lines(axis: CurveAxis, runs: Runs, most: int) -> Iterator[Line]:
-    """Yields the points of each seed's line; of the median's, for algorithms with at least five seeds."""
+    """Yields the points of each seed's line, or of the median's for algorithms with at least five seeds."""
     for label, seeds in runs.items():
         curves = {seed: curve(rows, axis.along) for seed, rows in seeds.items()}
         if len(seeds) >= FEW:
@@ -104,7 +104,8 @@ def _lines(axis: CurveAxis, runs: Runs, most: int) -> Iterator[Line]:
 
 
 def _common(points: Sequence[Point]) -> Sequence[Point]:
-    """The points at which all seeds have a value, as the median jumps when one ends; all points if there is none."""
+    """The points at which all seeds have a value, because the median jumps where a seed ends; all points if there are
+    none."""
     return [point for point in points if point.seeds == point.of] or points
 
 
@@ -119,7 +120,7 @@ def _story(axis: CurveAxis, summary: Mapping[str, Any], targets: Sequence[Target
 
 
 def _everybody(entry: Mapping[str, Any]) -> bool:
-    """All seeds reached the target, so its mean is one of times alone."""
+    """True if all seeds reached the target, so that the mean has no restricted times."""
     return bool(entry["reached"] == entry["of"] and entry["time_s"]["mean"] is not None)
 
 

@@ -14,16 +14,16 @@ from emulator.results.standings import with_means
 from emulator.results.summary import summarise
 
 AT_THE_END = ("rounds", "final", "numbers", "time_s", "bytes", "joules", "device_rounds")  # of a label's summary
-MADE_BY = "made by fedlapse report"  # stands at the beginning of whatever it writes
+MADE_BY = "made by fedlapse report"  # at the beginning of every file that it writes
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """All algorithms of all folders; of several folders they are called FOLDER/label."""
+    """The algorithms of one or several folders; several folders give labels of the form FOLDER/label."""
 
-    sources: Mapping[str, Results]  # by what the folder is called
+    sources: Mapping[str, Results]  # by the folder's display name
     runs: Runs
-    origin: Mapping[str, tuple[Results, str]]  # label -> where it comes from, and its label there
+    origin: Mapping[str, tuple[Results, str]]  # by label: the results that have it, and its label there
     targets: Sequence[Target]
     summary: Mapping[str, Any]
 
@@ -37,7 +37,8 @@ class SideBySide:
 
 
 def compare(results: Sequence[Results]) -> SideBySide:
-    """The baseline is the first label of the first.  Raises ValueError if there is nothing to compare."""
+    """The folders side by side; the baseline is the first label of the first folder.  Raises ValueError without
+    results."""
     if not results:
         raise ValueError("nothing to report on: give at least one folder of results")
     sources = dict(zip(_names(results), results, strict=True))
@@ -106,7 +107,7 @@ def _summary(
     drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
     known = {label: classes(one.split) for label, (one, _) in origin.items()}
     played = {label: seeds for label, seeds in runs.items() if seeds}
-    pairs = not differing(results)  # else no two seeds are a pair
+    pairs = not differing(results)  # otherwise seeds are not paired
     summary = with_means(summarise(played, aims, drag, known), played, aims, pairs)
     return {
         **summary,
@@ -125,12 +126,12 @@ def differing(results: Sequence[Results]) -> list[str]:
 
 
 def notes(all_: SideBySide) -> list[str]:
-    """Why results cannot be relied on as they are; of several folders with the folder's name."""
+    """Reasons not to rely on the results; with several folders each names its folder."""
     several = len(all_.sources) > 1
     return [f"{name}: {note}" if several else note for name, one in all_.sources.items() for note in one.notes]
 
 
 def unlike(all_: SideBySide) -> list[str]:
-    """What must be known before ratios are read."""
+    """A warning if the scenarios differ, so that ratios compare unlike runs; [] otherwise."""
     parts = differing(list(all_.sources.values()))
     return [f"These results differ in {', '.join(parts)} too, so ratios compare unlike runs."] if parts else []

@@ -18,7 +18,7 @@ MEANINGS = {  # of parts, for captions of charts that have them
     palette.WAITING: "Waiting is what that path does not explain (nobody online, a deadline, a device that was lost).",
     palette.OTHER: "Other: parts that are too short to be seen by themselves.",
 }
-SEEN = 0.005  # of the longest bar: what is shorter in all bars cannot be seen, and has no colour of its own
+SEEN = 0.005  # of the longest bar: a part shorter than this in every bar is invisible and gets no colour
 
 
 def parts(row: Row) -> dict[Part, float]:
@@ -31,7 +31,7 @@ def parts(row: Row) -> dict[Part, float]:
 
 
 def mean(seeds: Mapping[int, Sequence[Row]], parts: Callable[[Row], Mapping[Part, float]] = parts) -> dict[Part, float]:
-    """Sums over a whole run of the parts of its rounds: their means over the seeds that have rounds."""
+    """The parts of whole runs, mean over the seeds that have rounds."""
     runs = [rows for rows in seeds.values() if rows]
     total: dict[Part, float] = {}
     for rows in runs:
@@ -42,13 +42,13 @@ def mean(seeds: Mapping[int, Sequence[Row]], parts: Callable[[Row], Mapping[Part
 
 
 def named(found: Iterable[Part]) -> dict[Part, str]:
-    """Names of parts, in the order that a round has them."""
+    """Names of parts, in the order of a round."""
     ordered = sorted(set(found), key=lambda part: palette.place(*part))
     return {part: palette.part(*part) for part in ordered}
 
 
 def seen(bars: Sequence[Mapping[Part, float]]) -> list[dict[Part, float]]:
-    """The bars, in which parts too short to be seen in every bar are added up as OTHER, if that can be seen."""
+    """The bars, with parts that are too short in every bar summed up as OTHER if the sum is visible."""
     least = SEEN * max((sum(bar.values()) for bar in bars), default=0.0)
     shown = {part for bar in bars for part, amount in bar.items() if amount > least}
     made = []
@@ -67,7 +67,7 @@ def scale(names: Mapping[Part, str], legend: alt.Legend | None = None) -> alt.Co
 
 
 def meanings(found: Iterable[Part], known: Mapping[str, str]) -> list[str]:
-    """The sentences on those families, kinds and phases that are in `found`."""
+    """The sentences that explain the families, kinds and phases in `found`."""
     there = {name for part in found for name in part}
     return [said for name, said in known.items() if name in there]
 
@@ -88,7 +88,7 @@ def unit_of(runs: Runs, target: Target | None) -> units.Unit:
 
 
 def figure(runs: Runs, target: Target | None, end: float | None = None) -> Figure | None:
-    """The chart of the rounds up to the target, or of whole runs if that is None; `end`: the end of the axis, s.
+    """The chart of the rounds up to the target, or of whole runs without a target; `end`: the end of the axis, s.
 
     None if no round was completed.
     """

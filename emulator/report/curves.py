@@ -18,7 +18,7 @@ class Curve:
 
     x: Sequence[float]  # rising
     y: Sequence[float]
-    end: float  # no value is known after it
+    end: float  # no value is known later
 
     def at(self, x: float) -> float | None:
         """The value at `x`; None before the first value and after the end."""
@@ -32,8 +32,8 @@ class Point:
     median: float
     low: float
     high: float
-    seeds: int  # that have a value here
-    of: int  # so many that have one anywhere
+    seeds: int  # seeds with a value here
+    of: int  # seeds with a value anywhere
 
 
 def merged(curves: Sequence[Curve]) -> list[Point]:

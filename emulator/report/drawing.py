@@ -31,7 +31,8 @@ def script(code: str) -> str:
 
 @cache
 def _library() -> Any:
-    """vl_convert.  It reserves much memory, and aborts under a limit; so a process of its own tries the limit first."""
+    """The module vl_convert.  It reserves much memory and aborts under a limit, so a separate process tests the limit
+    first."""
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         tried = subprocess.run([sys.executable, "-P", "-c", TRIED], capture_output=True, check=False)  # noqa: S603  ours
         if tried.returncode:

@@ -14,7 +14,7 @@ from emulator.results.results import Row, Runs
 from emulator.results.summary import device_seconds, round_bytes
 
 BYTES = {"counted": palette.FATES["counted"], "wasted": palette.FATES["lost"]}
-REASONS = {  # of refusals, by their kind
+REASONS = {  # of refusals, by kind
     "device": "too little memory",
     "examples": "an impossible number of examples",
     "form": "a reply of the wrong form",
@@ -50,7 +50,7 @@ def devices(runs: Runs, events: Events) -> Figure | None:
 
 
 def refusals(runs: Runs, events: Events) -> Iterator[str]:
-    """Yields a sentence that counts the refusals of each kind and quotes its first; nothing if there is none."""
+    """Yields a sentence for each kind of refusal, with its count and the first example."""
     found: dict[str, list[Refused]] = {}
     for label, seeds in runs.items():
         for seed, rows in seeds.items():

@@ -82,7 +82,7 @@ def dressed(chart: Chart, name: str, description: str) -> Chart:
 
 
 def height(rows: int) -> int:
-    """The height, px, of a chart with one row for each algorithm; charts side by side are equally high."""
+    """The height of a chart with one row for each algorithm, in px; equal for charts that are side by side."""
     return rows * max(20, min(42, 300 // max(1, rows)))
 
 

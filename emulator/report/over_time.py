@@ -18,14 +18,14 @@ from emulator.results.summary import band
 from scenarios.builders.machines import always_on, roster, unseen
 from scenarios.text.faults import BadScenario
 
-DEVICES = 200  # that stand for a large fleet
+DEVICES = 200  # a sample of a large fleet
 STEPS = 240  # points of a curve
 WAYS = {"down": "download", "up": "upload"}
 Moment = tuple[float, float]  # seconds, value
 
 
 def availability(all_: SideBySide) -> Figure | None:
-    """The share of the fleet that is online; a sentence where all of it always is."""
+    """The share of the fleet that is online; a sentence if all devices always are."""
     end = max((rows[-1]["time_s"] for seeds in all_.runs.values() for rows in seeds.values() if rows), default=0.0)
     if not end:
         return None
@@ -66,7 +66,7 @@ def _online(one: Results, end: float) -> Iterator[Moment]:
 
 
 def rates(all_: SideBySide) -> Figure | None:
-    """Of the run that is chosen; None if nothing was transferred."""
+    """The rates of the chosen run's transfers over time; None if nothing was transferred."""
     unit = timeline.unit_of(all_.runs) if any(map(any, map(dict.values, map(dict, all_.runs.values())))) else None
     shown = rounds.kept(all_.runs)
     if unit is None or not shown:

@@ -42,11 +42,11 @@ from emulator.wording import tables
 from emulator.wording.conclusion import answered, told
 
 HEADLINE = 640  # width of the picture for readers without JavaScript
-ANSWER = ("times", "seconds")  # stand at the top, side by side
-FIRST = "accuracy-time"  # comes next, before the tables
+ANSWER = ("times", "seconds")  # at the top, side by side
+FIRST = "accuracy-time"  # after the answer and before the tables
 UNITS = re.compile(r"(\d) (s|min|h|days|%|[kMG]B)(?!\w)")  # a number and its unit stay on one line
-MOST_SHOWN = 50_000  # bytes of the scenario as it was written; one has a few kB
-SECTIONS = {  # heading of a part of the page: its charts
+MOST_SHOWN = 50_000  # bytes of a shown scenario file; usual ones have a few kB
+SECTIONS = {  # {heading: the charts below it}
     "Accuracy": ("accuracy-rounds", "accuracy-bytes"),
     "Rounds": ("rounds", "timeline", "rates", "availability"),
     "Bytes": ("bytes", "wasted"),
@@ -71,7 +71,7 @@ def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
 
 
 def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
-    """The first two charts of the page, for runs that may still be under way."""
+    """The first two charts of the page, for runs that may still be in progress."""
     played = {
         label: found for label, seeds in runs.items() if (found := {n: rows for n, rows in seeds.items() if rows})
     }
@@ -90,7 +90,7 @@ def style() -> str:
 
 
 def figures(all_: SideBySide) -> list[Figure]:
-    """The pictures and sentences for which there is something to show, in the order of the page."""
+    """The figures of the page that have content, in the page's order."""
     runs, target = all_.runs, times.hardest(all_.summary, all_.targets)
     axes = (accuracy.TIME, accuracy.ROUNDS, accuracy.BYTES)
     drawn = [
@@ -112,7 +112,7 @@ def figures(all_: SideBySide) -> list[Figure]:
     return [figure for figure in drawn if figure]
 
 
-@debug_mode(False)  # that Altair checks every part of every chart takes longer than all the rest; tests do it
+@debug_mode(False)  # Altair's checks of every chart take longer than all the rest; tests make them
 def render(all_: SideBySide) -> str:
     drawn = figures(all_)
     specs = {figure.name: figure.spec(validate=False) for figure in drawn if figure.chart}
@@ -151,19 +151,19 @@ def render(all_: SideBySide) -> str:
 
 
 def command(results: Results) -> str:
-    """The command that makes these results again from the scenario."""
+    """The command that reproduces these results from the scenario."""
     if results.host.get("world") == "replay":
         return shlex.join(map(str, results.host.get("command", ())))
     if results.host.get("world") != "sockets":
         return "fedlapse compare scenario.yaml"
     speedup = results.host.get("speedup", 1.0)
     faster = f" --speedup {speedup:g}" if speedup != 1 else ""
-    label = results.scenario.algorithms[0].name  # `run` plays one
+    label = results.scenario.algorithms[0].name  # `run` plays one algorithm
     return f"fedlapse run scenario.yaml --algorithm {label} --world sockets{faster}"
 
 
 def _written(one: Results) -> Iterator[tuple[str, Any]]:
-    """The user's own file and changes, if there are any."""
+    """Yields the user's own scenario file and changes, if there are any."""
     given = kept(one.folder)
     yield "changes", given.changes
     if given.file is not None:
@@ -172,25 +172,25 @@ def _written(one: Results) -> Iterator[tuple[str, Any]]:
 
 
 def _verdicts(all_: SideBySide) -> Iterator[tuple[str, tuple[list[str], list[str]]]]:
-    """The lines that `compare` ended with, by folder: the answer; and why, and what to do next."""
+    """Yields each folder's verdict as `compare` printed it: its lines, and the reasons with next steps."""
     for name, one in all_.sources.items():
         if lines := answered(one.summary):
-            folder = Path(one.folder.resolve().name)  # the page stays the same where results are moved as they are
+            folder = Path(one.folder.resolve().name)  # the page must not depend on where the results are
             yield name, ([_kept(line) for line in lines], [_kept(line) for line in told(one.summary, folder)])
 
 
 def _kept(line: str) -> str:
-    """With each number and its unit on one line."""
+    """The line with no-break spaces between numbers and units."""
     return UNITS.sub("\\1\u00a0\\2", line.strip())
 
 
 def _remarks(all_: SideBySide) -> Iterator[str]:
-    """What is to be said of links and of energy, and is no warning; and of maps that are not shown."""
+    """Yields remarks on links, energy and outdated maps that are not warnings."""
     said = [*caveats.remarks(all_.summary.get("links", {})), *(f"{line}." for line in tables.unmetered(all_.summary))]
     yield from (f"{line[0].upper()}{line[1:]}" for line in said)
     for one in all_.sources.values():
         if (one.folder / "map.json").is_file():
-            from emulator.report import winners  # it takes a while to import
+            from emulator.report import winners  # imports altair
 
             if winners.outdated(one.folder, one.summary.get("digest")):
                 yield "The map that lies here is of other results, and not shown; `fedlapse map` makes it anew."
@@ -206,7 +206,7 @@ def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:
 
 
 def _splits(all_: SideBySide) -> Iterator[Figure | None]:
-    """One heat-map for each split that differs from those before."""
+    """Yields a heat-map for each different split."""
     told: list[Any] = []
     for number, (name, one) in enumerate(all_.sources.items(), 1):
         if one.split not in told:
@@ -218,11 +218,11 @@ def _splits(all_: SideBySide) -> Iterator[Figure | None]:
 
 
 def _maps(all_: SideBySide) -> Iterator[Figure]:
-    """Those that `fedlapse map` has left in the folders."""
+    """Yields the maps that `fedlapse map` wrote into the folders."""
     sources = all_.sources.values()
     for number, one in enumerate(sources, 1):
         if (one.folder / "map.json").is_file():
-            from emulator.report import winners  # it takes a while to import
+            from emulator.report import winners  # imports altair
 
             found = winners.kept(one.folder, one.summary.get("digest"))
             if found:

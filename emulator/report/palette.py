@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from emulator.wording.names import CALLED
 
-# Okabe and Ito (2008), without yellow and black, which one of the two backgrounds would swallow; the last is Tol's wine
+# Okabe and Ito (2008), without yellow and black, which are invisible on one of the two backgrounds; the last is Tol's
+# wine
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255")
-ON_DARK = {"#0072B2": "#2B8FD6", "#882255": "#B8497F"}  # what the page shows in their place on a dark background
+ON_DARK = {"#0072B2": "#2B8FD6", "#882255": "#B8497F"}  # replacements on a dark background
 DASHES: tuple[Sequence[int], ...] = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3))
 
 KINDS = ("weights", "importance", "fisher", "fisher_theta", "frame", "cut")
@@ -27,7 +28,7 @@ SHADES: dict[str, Sequence[str]] = {
 SET_UP, WAITING, OTHER = "set-up", "waiting", "other"
 PLAIN = {SET_UP: "#6E6E6E", WAITING: "#C9CDD1", OTHER: "#F2F2F2"}
 WHAT = {family: shades[0] for family, shades in SHADES.items()} | {"off": "#9A9A9A"}
-STRIPES = {"download": 45, "upload": -45, WAITING: 90}  # degrees by which a family's hatching is turned
+STRIPES = {"download": 45, "upload": -45, WAITING: 90}  # angles of hatching by family, in degrees
 FATES = {"counted": "#BFD3B3", "late": "#93AD80", "lost": "#5B7A4C", "refused": "#2F4425"}
 USES = {"useful": FATES["counted"], "wasted": FATES["lost"], "idle": PLAIN[WAITING]}
 
@@ -48,7 +49,7 @@ def hatched() -> dict[str, int]:
 
 
 def part(family: str, key: str) -> str:
-    """How a payload kind or compute phase is called: `download Fisher`, `compute train`, `server Ω`."""
+    """The name of a payload kind or compute phase: `download Fisher`, `compute train`, `server Ω`."""
     return f"{family} {CALLED.get(key, key)}" if key else family
 
 

@@ -30,7 +30,7 @@ def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
             "background": "white",
             "title": {"text": figure.title, "subtitle": ", ".join(below), "anchor": "start"},
         }
-        if not figure.name.startswith("map"):  # its cells have their size
+        if not figure.name.startswith("map"):  # cells of a map have a fixed size
             spec["width"] = WIDTH
         yield f"{figure.name}.svg", drawing.svg(spec).encode()
         yield f"{figure.name}.png", drawing.png(spec, scale=2)

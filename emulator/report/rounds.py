@@ -15,14 +15,15 @@ from emulator.report.figure import Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
 
-POINTS = 5_000  # that a page holds of these bars, and of those of devices
-PARTS = 10  # bars that a round is likely to have
-DEVICES = 60  # of a run that are shown
+POINTS = 5_000  # bars on a page, and as many bars of devices
+PARTS = 10  # assumed bars of a round
+DEVICES = 60  # shown devices of a run
 Run = tuple[str, int]  # label, seed
 
 
 def kept(runs: Runs) -> dict[Run, list[Row]]:
-    """The runs and rounds that fit on a page: all, or the first seed of each label, or evenly spaced rounds of that."""
+    """The runs and rounds that fit on a page: all, or the first seed of each label, or evenly spaced rounds of those
+    seeds."""
     every = {(label, seed): rows for label, seeds in runs.items() for seed, rows in seeds.items() if rows}
     if sum(max(PARTS, bars(row)) for rows in every.values() for row in rows) > POINTS:
         firsts: dict[str, Run] = {}
@@ -34,7 +35,7 @@ def kept(runs: Runs) -> dict[Run, list[Row]]:
 
 
 def bars(row: Row) -> int:
-    """The most bars that the devices and the server of a round can have, if each thing is done once."""
+    """The largest possible number of bars of a round's devices and server, if each activity happens once."""
     return 3 * min(int(row["asked"]), DEVICES) + 3
 
 
@@ -85,7 +86,7 @@ def figure(runs: Runs) -> Figure | None:
 
 
 def _there(rows: Sequence[Any], runs: int) -> str:
-    """The names of the parts that each run has, as an expression."""
+    """A Vega expression for the names of the parts that each run has."""
     ordered = sorted(rows, key=itemgetter(3))
     return json.dumps([list(dict.fromkeys(row[2] for row in ordered if row[0] == run)) for run in range(runs)])
 

@@ -44,7 +44,7 @@ class Scene:
     opened: float
     asked: Sequence[str]
     close: float | None = None
-    closer: str | None = None  # whose reply was the last to count
+    closer: str | None = None  # the device whose reply was the last to count
     bars: list[Bar] = field(default_factory=list)
     under_way: dict[tuple[str, str], tuple[float, Mapping[str, float]]] = field(default_factory=dict)
 

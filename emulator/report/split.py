@@ -20,7 +20,7 @@ def figure(name: str, split: Mapping[str, Any] | None, title: str = "The split")
         return None
     seed = min(seeds, key=lambda key: (len(key), key))
     devices: Mapping[str, list[int]] = seeds[seed]["devices"]
-    fleet = seeds[seed].get("of", len(devices))  # of a large one that draws, some
+    fleet = seeds[seed].get("of", len(devices))  # a large fleet that draws examples has a sample of its devices
     shown = thinned(sorted(devices, key=natural), DEVICES)
     rows = [(device, number, count) for device in shown for number, count in enumerate(devices[device])]
     chart = (

@@ -25,7 +25,7 @@ from emulator.wording.names import goal
 WIDTH = 420
 STEP = 11  # pixels from one target to the next
 WRAPPED = 100  # characters of a caption's line
-SEEN = 0.01  # of an algorithm's round: a part that is less of every algorithm's is not drawn
+SEEN = 0.01  # of an algorithm's round: parts smaller than this in every algorithm are not drawn
 Part = tuple[str, str]  # family, kind or phase
 
 

@@ -17,9 +17,9 @@ from emulator.report.studied_scales import frame, log_axis, log_scale, rule
 from emulator.results.resampling import figure
 from emulator.wording.names import goal
 
-WINNERS = (*COLOURS[:6], "#F0E442", "#000000")  # Okabe and Ito's eight; greys are for what is not decided
+WINNERS = (*COLOURS[:6], "#F0E442", "#000000")  # Okabe and Ito's eight colours; grey means undecided
 GREY = {UNDECIDED: "#B8B8B8", UNKNOWN: "#6E6E6E"}
-DARK = ("#0072B2", "#000000")  # under white text
+DARK = ("#0072B2", "#000000")  # backgrounds for white text
 SIDE, TALL = 38, 26  # of a cell, in pixels
 ROWS = 60  # recorded links that a picture shows
 
@@ -39,7 +39,7 @@ def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
 
 
 def grid(answer: Answer) -> Figure | None:
-    """The map over all algorithms that are ranked."""
+    """The map of all ranked algorithms."""
     return _map(answer, answer.cells, "map", f"Who is first to {goal(answer.main)}", CAPTIONS["map"])
 
 

@@ -10,9 +10,9 @@ import altair as alt
 from emulator.report.figure import table
 
 FINE = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.5)
-NARROW = 2.5  # below this ratio of its end to its begin an axis has FINE ticks
+NARROW = 2.5  # ratio of the axis's ends below which it has FINE ticks
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 20, 50, 100)
-ROOM = 1.06  # beside the outermost ratio
+ROOM = 1.06  # margin beside the outermost ratio
 EDGE = "#666666"
 
 

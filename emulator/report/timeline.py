@@ -20,7 +20,7 @@ Events = Callable[[str, int], Iterable[Event]]
 
 
 def chosen(told: Mapping[int, Scene]) -> list[str]:
-    """The devices to show: all that were asked, or DEVICES evenly spaced ones, among them one that closed a round."""
+    """The devices to show: all that were asked, or DEVICES evenly spaced ones that include one that closed a round."""
     names = sorted({name for scene in told.values() for name in scene.asked}, key=natural)
     if len(names) <= DEVICES:
         return names
@@ -29,7 +29,7 @@ def chosen(told: Mapping[int, Scene]) -> list[str]:
 
 
 def kept(runs: Runs) -> dict[rounds.Run, list[Row]]:
-    """The runs and rounds whose bars of devices fit on the page, out of those that `rounds.kept` keeps."""
+    """The runs and rounds of `rounds.kept` whose device bars fit on the page."""
     shown = rounds.kept(runs)
     most = rounds.POINTS // max(1, len(shown))
     return {run: thinned(rows, max(2, most // max(map(rounds.bars, rows)))) for run, rows in shown.items()}

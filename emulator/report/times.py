@@ -17,7 +17,7 @@ from emulator.results.results import Runs
 from emulator.results.summary import FEW
 
 SHAPES = {"reached": "circle", "ended without": "triangle-right"}
-ROOM = 1.6  # times the last mark: its number stands beside it
+ROOM = 1.6  # times the last mark, which leaves room for its number
 Entries = Mapping[str, Mapping[str, Any]]  # of a target, by label
 
 
@@ -28,7 +28,7 @@ def hardest(summary: Mapping[str, Any], targets: Sequence[Target]) -> Target | N
 
 
 def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
-    """A row for each algorithm; a seed that never got there stands where its run ended."""
+    """A row for each algorithm; a seed that missed the target is marked at the end of its run."""
     entries, unit = _of(summary, target), unit_of(runs, target)
     dots = [
         (label, seed, at["time_s"] if at else _end(runs, label, seed), [*SHAPES][at is None])
@@ -63,7 +63,7 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
 
 
 def end(runs: Runs, summary: Mapping[str, Any], target: Target) -> float:
-    """The end of the axis, s, of this chart and of the one next to it."""
+    """The end of the time axis that this chart and the one next to it share, s."""
     entries = _of(summary, target)
     return ROOM * max(
         _last(entry, [at["time_s"] if at else _end(runs, label, seed) for seed, at in entry["seeds"].items()])
@@ -83,7 +83,7 @@ def _end(runs: Runs, label: str, seed: str) -> float:
 
 
 def _middle(label: str, entry: Mapping[str, Any], shown: Sequence[float], unit: units.Unit) -> tuple[Any, ...]:
-    """(label, place of the text, mean, low, high, text); an interval or a mean that is not known has no place."""
+    """(label, place of the text, mean, low, high, text); places of unknown values are None."""
     mean, ends = entry["time_s"]["mean"], _ends(entry)
     cut = entry["reached"] < entry["of"]
     if entry["reached"] and mean:
@@ -95,7 +95,7 @@ def _middle(label: str, entry: Mapping[str, Any], shown: Sequence[float], unit: 
 
 
 def _ends(entry: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The interval of the mean, s; None below five seeds, and where one never got there."""
+    """The interval of the mean, s; None below five seeds, or if a seed missed the target."""
     times = [at and at["time_s"] for at in entry["seeds"].values()]
     found = interval([times], (1,)) if len(times) >= FEW and None not in times else None
     return (found.low, found.high) if found else None

@@ -60,7 +60,7 @@ def _table(founds: results.Founds) -> str:
 
 def _parallel(label: str, found: SearchResult, options: Sequence[str]) -> Figure:
     best = found.best()
-    lasted: dict[Configuration, int] = {}  # rounds that each configuration was played for
+    lasted: dict[Configuration, int] = {}  # rounds played by each configuration
     for configuration, rounds in found.known:
         lasted[configuration] = max(rounds, lasted.get(configuration, 0))
     outcome = f"validation, first {found.rungs[0].rounds} rounds"

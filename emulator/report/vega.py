@@ -23,7 +23,7 @@ def script_of_vega() -> str:
     if place and (kept := _kept(place)):
         return kept
     script = drawing.script(CODE).replace("</script", "<\\/script")
-    with suppress(OSError):  # a full disk, or one that only reads
+    with suppress(OSError):  # a full or read-only disk
         if place:
             place.parent.mkdir(parents=True, exist_ok=True)
             replace_file(place, f"{digest(script.encode())}\n{script}")
@@ -33,7 +33,7 @@ def script_of_vega() -> str:
 def _place() -> Path | None:
     """The file for this version of vl-convert; None for a user without a home."""
     made_by = digest(f"{version('vl-convert-python')} {CODE}".encode())
-    with suppress(RuntimeError):  # nobody's home
+    with suppress(RuntimeError):  # the user has no home
         return cache(os.environ) / "vega" / made_by[:16]
     return None
 

@@ -22,9 +22,9 @@ from emulator.results.units import duration, joined
 NOBODY, UNPLAYED = "no algorithm gets there", "not played"
 GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
 EDGE = "#888888"  # around white cells
-STRONG = 2.0  # ratio of the times from which on a cell has its full colour
-SIDE = (52, 110)  # pixels of a cell: at least, at most
-WIDE = 720  # pixels that a map of few cells takes
+STRONG = 2.0  # ratio of times from which a cell has its full colour
+SIDE = (52, 110)  # pixels of a cell: smallest, largest
+WIDE = 720  # pixels of a map with few cells
 WRAPPED = 64  # characters a line of a picture's caption
 TITLE = "Who is first"
 
@@ -36,7 +36,7 @@ COLUMNS = {
 
 
 def figure(cells: Sequence[MapCell], axes: Sequence[Axis], labels: Sequence[str], target: str, caption: str) -> Figure:
-    """The map over the first two axes that have several values, a panel for each value of the third."""
+    """The map over the first two axes with several values, with a panel for each value of the third."""
     wide = [axis for axis in axes if len(axis.values) > 1] or list(axes)
     y, third, *_ = (*wide[1:], None, None)
     colours = _colours({_winner(each) for each in cells} | {UNPLAYED}, labels)
@@ -52,8 +52,8 @@ def figure(cells: Sequence[MapCell], axes: Sequence[Axis], labels: Sequence[str]
 
 
 def kept(folder: Path, digest: str | None = None) -> Figure | None:
-    """The map that `fedlapse map` wrote into a folder of results; None without one, or if it has another digest, as
-    maps of earlier results have.  Raises ValueError if it is damaged."""
+    """The map that `fedlapse map` wrote into a folder of results; None if there is none or it belongs to other results,
+    which its digest shows.  Raises ValueError if it is damaged."""
     path = folder / "map.json"
     if not path.is_file():
         return None
@@ -75,7 +75,7 @@ def outdated(folder: Path, digest: str | None) -> bool:
     try:
         return path.is_file() and json.loads(path.read_bytes()).get("digest") != digest
     except (ValueError, AttributeError):
-        return False  # damaged, as `kept` says
+        return False  # `kept` reports a damaged map
 
 
 def page(shown: Figure, about: str) -> str:
@@ -96,7 +96,7 @@ def _spec(shown: Figure, below: Sequence[str] = ()) -> dict[str, Any]:
 def _framed(chart: Any, description: str) -> Any:
     made: Any = (
         chart.properties(name="map", description=description)
-        .configure_view(stroke=None, fill="white")  # in the dark too: how full a colour is says how sure
+        .configure_view(stroke=None, fill="white")  # also in the dark: full colour means certain
         .configure_axis(grid=False, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
         .configure_legend(
             orient="bottom",
@@ -116,7 +116,7 @@ def _values(axis: Axis | None) -> range:
 
 
 def _colours(there: Collection[str], labels: Sequence[str]) -> dict[str, str]:
-    """{name: colour} of what is in the map; an algorithm's colour does not depend on the other winners."""
+    """The colour of each name on the map; an algorithm's colour does not depend on the other winners."""
     known = dict(zip(labels, of_labels(labels), strict=True)) | GREY
     return {name: colour for name, colour in known.items() if name in there}
 
@@ -154,7 +154,7 @@ def _panel(cells: Sequence[MapCell], over: tuple[Axis, Axis | None], colours: Ma
 
 
 def _axis(axis: Axis | None) -> Any:
-    """An axis whose values stand below the middles of their cells."""
+    """An axis with its labels below the middles of cells."""
     if axis is None:
         return None
     places = [number + 0.5 for number in range(len(axis.values))]
@@ -172,7 +172,7 @@ def _row(each: MapCell, x: Axis, y: Axis | None) -> Row:
 
 
 def _unplayed(cells: Sequence[MapCell], x: Axis, y: Axis | None) -> Iterator[Row]:
-    """Rows for the cells that a map lacks as it was broken off."""
+    """Rows for the missing cells of an interrupted map."""
     there = {(each.place[x.name], each.place[y.name] if y else 0) for each in cells}
     for i, j in product(range(len(x.values)), _values(y)):
         if (i, j) not in there:
@@ -188,7 +188,7 @@ def _winner(each: MapCell) -> str:
 
 
 def _ratio(each: MapCell) -> str:
-    """`1.42`, with a question mark where the seeds disagree; `≥1.42` where the next one never gets there; `tie`."""
+    """`1.42`; with a question mark if the seeds disagree; `≥1.42` if the runner-up misses the target; `tie`."""
     if each.winner is None:
         return ""
     if each.tie:
@@ -204,7 +204,7 @@ def _times(each: MapCell) -> Iterator[str]:
 
 
 def caption(cells: Sequence[MapCell], labels: Sequence[str], notes: Sequence[str]) -> str:
-    """The caption: how to read the map, and which algorithms win nowhere."""
+    """The caption: how to read the map, and the algorithms that win nowhere."""
     there = {_winner(each) for each in cells}
     said = [
         f"Colour: the first of {', '.join(labels)} by the mean time over seeds; number: the next one's over its own"

@@ -1,4 +1,4 @@
-"""What each device did in a run, summed over the rounds that are over.  Pure."""
+"""Activity of each device in a run: sums over the completed rounds.  Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.record import events
 
 @dataclass
 class Activity:
-    """Of one device; the seconds are virtual."""
+    """One device's totals over a run; seconds are virtual."""
 
     asked: int = 0  # rounds
     counted: int = 0  # rounds
@@ -24,14 +24,14 @@ class Activity:
     joules: float | None = 0.0  # None: not known
 
     def ask(self, name: str, row: Mapping[str, Any]) -> None:
-        """Adds what the row says of this device, whose name it is."""
+        """Adds a round in which device `name` was asked; `row` is that round's row."""
         *_, idle = row.get("seconds", {}).get("devices", {}).get(name, (None,))
         self.asked += 1
         self.wait_s = _plus(self.wait_s, idle)
         self.joules = _plus(self.joules, row.get("joules", {}).get(name))
 
     def transfer(self, start: events.TransferStarted, stop: events.TransferEnded | events.TransferCut) -> None:
-        """Adds a transfer, or the part of it that went through."""
+        """Adds a transfer; of one that was cut, only the bytes that were transferred."""
         nbytes = stop.nbytes if isinstance(stop, events.TransferCut) else start.nbytes
         self.transfer_s += stop.t - start.t
         self.bytes_down += nbytes if start.way == "down" else 0
@@ -39,7 +39,8 @@ class Activity:
 
 
 def activities(rows: Sequence[Mapping[str, Any]], timeline: Iterable[events.Event]) -> Mapping[str, Activity]:
-    """By name, of the devices that were asked.  A round without a row is not over, and does not count."""
+    """Activities by device name, of all devices that were asked.  A round without a row was not completed and is
+    skipped."""
     over = {row["round"]: row for row in rows}
     found: dict[str, Activity] = defaultdict(Activity)
     started: dict[tuple[str, str], Any] = {}  # by device, and down, up or compute

@@ -1,5 +1,5 @@
-"""What must be known before seconds and joules of runs are believed: assumptions about links, short recordings, and
-devices whose power draw is not known."""
+"""Warnings about seconds and joules: assumptions about links, recordings that are too short, and devices whose power
+draw is not known."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 from emulator.results.units import counted
 
-LOOPED = 10  # times that a recording may start over before a warning is due
-GROUPS = 5  # without watts, that are named
+LOOPED = 10  # times that a recording may repeat before a warning is due
+GROUPS = 5  # groups without a known power draw that a warning names
 
 Caveats = Mapping[str, Any]  # {assumed: [sentence, ...], loops: n, trace: its name}
-TraceRepeats = tuple[int, str]  # how often the most repeated recording has started over, and its name
+TraceRepeats = tuple[int, str]  # repetitions of the most repeated recording, and its name
 
 
 def caveats(assumed: Sequence[str], runs: Iterable[TraceRepeats]) -> Caveats:
-    """As summary.json has it."""
+    """The caveats in the form of summary.json."""
     times, name = max(runs, default=(0, ""))
     return {"assumed": list(assumed), "loops": times, "trace": name}
 
 
 def warnings(said: Caveats) -> list[str]:
-    """What was assumed, and a recording that is too short for the runs."""
+    """Warnings: each assumption, and a line on a recording that is too short for the runs."""
     return [*said.get("assumed", ()), *([repeated(said)] if said.get("loops", 0) > LOOPED else [])]
 
 
 def remarks(said: Caveats) -> list[str]:
-    """A recording that was repeated, and not too often."""
+    """A remark on a recording that repeated, but not often enough for a warning."""
     return [f"{repeated(said)}."] if 0 < said.get("loops", 0) <= LOOPED else []
 
 
@@ -38,7 +38,7 @@ def repeated(said: Caveats) -> str:
 
 
 def unmetered(groups: Iterable[str]) -> list[str]:
-    """A line on these groups of devices, whose power draw is not known."""
+    """A line that names these groups of devices, whose power draw is not known; [] without groups."""
     names = sorted(set(groups))
     more = [f"{len(names) - GROUPS} more"] if len(names) > GROUPS else []
     named = ", ".join([*names[:GROUPS], *more])

@@ -1,7 +1,7 @@
-"""One algorithm's mean time to a target over another's.  Sentences, tables, order and colours are made of it.  Pure.
+"""The ratio of two algorithms' mean times to a target, from which sentences, tables, order and colours are made.  Pure.
 
-A time is the restricted mean over seeds (docs/design/statistics.md), and a ratio is one of such means, whether or not
-there are seeds enough for its interval.
+A time is the restricted mean over seeds (docs/design/statistics.md).  The ratio of two such means exists even if there
+are too few seeds for an interval.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from emulator.results.restricted import Contrast, contrast
 from emulator.results.times import Values, values
 
 LEVEL = 0.05
-SOME = 3  # seeds of either that must get there before a ratio is worth showing
+SOME = 3  # seeds of either algorithm that must reach the target before a ratio is shown
 OWN = "own links"
 
 Seen = Mapping[str, Mapping[int, Observed]]
@@ -31,7 +31,7 @@ class Comparison:
     mine: Values
     theirs: Values
     contrast: Contrast | None  # None: below 5 shared seeds, or nothing is known
-    adjusted: float | None = None  # its p-value after Holm's adjustment
+    adjusted: float | None = None  # p-value after Holm's adjustment
 
     @property
     def label(self) -> str:
@@ -51,37 +51,38 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """The ratio of means; None if the other takes no time, or nothing is known."""
+        """The ratio of means; None if the base takes no time or a time is unknown."""
         if self.contrast:
             return self.contrast.ratio
         return self.mine.mean / self.theirs.mean if self.theirs.mean else None
 
     @property
     def too_few(self) -> bool:
-        """So few seeds got there that little is known."""
+        """True if there is no contrast, or neither algorithm reached the target with SOME seeds."""
         return self.contrast is None or max(self.contrast.reached, self.contrast.base_reached) < SOME
 
     @property
     def significant(self) -> bool:
-        """The two differ, after Holm's adjustment."""
+        """True if the difference remains significant after Holm's adjustment."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
     @property
     def faster(self) -> str | None:
-        """The label of the faster one; None if the difference is not significant."""
+        """The label of the faster algorithm; None if the difference is not significant."""
         if not self.significant or self.contrast is None:
             return None
         return self.label if self.contrast.ratio < 1 else self.base
 
     @property
     def apart(self) -> bool:
-        """Every seed of `mine` takes longer than every seed of `theirs`, even those of which only a bound is known."""
+        """True if every seed of `mine` takes longer than every seed of `theirs`; a seed that missed the target counts
+        with its lower bound."""
         latest = max(inf if each.time is None else each.time for each in self.theirs.times.values())
         return latest < min(each.end if each.time is None else each.time for each in self.mine.times.values())
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As summary.json has it; a horizon of null: all runs got there."""
+        """This comparison in the form of summary.json."""
         found = self.contrast
         return {
             "label": self.label,
@@ -99,7 +100,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The algorithm with the least mean time to a target, and all others over it, in order of their means."""
+    """The algorithm with the least mean time to a target, and the comparisons of all others with it, in order of mean
+    time."""
 
     best: Values
     others: Sequence[Comparison]
@@ -114,27 +116,27 @@ class Ranking:
 
     @property
     def seeds(self) -> int:
-        """The fewest that any of them has."""
+        """The smallest number of seeds that any algorithm has."""
         return min(len(each.times) for each in self.found)
 
     @property
     def tested(self) -> bool:
-        """There are intervals."""
+        """True if at least one comparison has an interval."""
         return any(each.contrast for each in self.others)
 
     @property
     def slower(self) -> list[Comparison]:
-        """Those that take significantly longer than the best one."""
+        """The comparisons with algorithms that take significantly longer than the best one."""
         return [each for each in self.others if each.faster == self.best.label]
 
     @property
     def fastest(self) -> str | None:
-        """The best one, if all others take significantly longer; else nobody is shown to be fastest."""
+        """The label of the best algorithm if all others take significantly longer; else None."""
         return self.best.label if self.others and len(self.slower) == len(self.others) else None
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As summary.json has it."""
+        """This ranking in the form of summary.json; `horizon_s` is None if all runs reached the target."""
         tau = self.best.tau
         return {
             "target": self.target.name,
@@ -147,9 +149,10 @@ class Ranking:
 
 
 def ranking(found: Iterable[Values]) -> Ranking:
-    """Times to one target on one link, over one horizon, compared with the least; p-values are adjusted over all.
+    """Ranks times to one target on one link, over one horizon; p-values are adjusted over all comparisons.
 
-    Of equal means that which got there more often comes first, then that whose seeds that got there did so sooner.
+    Ties go to the algorithm with the larger share of seeds that reached the target, then to the one whose successful
+    seeds were faster on average.
     """
     best, *others = sorted(found, key=place)
     return Ranking(best, adjusted([compared(each, best, each.tau) for each in others]))
@@ -162,19 +165,19 @@ def place(each: Values) -> tuple[float, float, float]:
 
 
 def compared(mine: Values, theirs: Values, tau: float) -> Comparison:
-    """The two up to the horizon `tau`, s, without adjustment."""
+    """The comparison of two algorithms up to the horizon `tau`, s, without adjustment."""
     found = contrast(mine.times, theirs.times, tau) if tau > 0 else None
     return Comparison(replace(mine, tau=tau), replace(theirs, tau=tau), found)
 
 
 def adjusted(found: Sequence[Comparison]) -> list[Comparison]:
-    """The same comparisons with their p-values, adjusted over all of them (Holm 1979)."""
+    """These comparisons with p-values adjusted over all of them (Holm 1979)."""
     ps = holm({number: each.contrast.p for number, each in enumerate(found) if each.contrast})
     return [replace(each, adjusted=ps.get(number)) for number, each in enumerate(found)]
 
 
 def observed(runs: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]) -> dict[str, dict[int, Observed]]:
-    """Runs as far as they were played; those that have no round yet say nothing."""
+    """The runs as played so far, by label and seed; runs without a completed round are left out."""
     found = {
         label: {seed: Observed(rows, tuple(float(row["time_s"]) for row in rows)) for seed, rows in of.items() if rows}
         for label, of in runs.items()
@@ -183,7 +186,7 @@ def observed(runs: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]) -> d
 
 
 def rankings(seen: Seen, targets: Iterable[Target]) -> list[Ranking]:
-    """For each target that some run reached, the hardest first."""
+    """The rankings for the targets that at least one run reached, hardest target first."""
     ordered = sorted(targets, key=lambda target: (target.value, target.hold), reverse=True)
     each = ([*values(OWN, target, seen, None)] for target in ordered)
     return [ranking(found) for found in each if any(t.time is not None for one in found for t in one.times.values())]

@@ -1,4 +1,4 @@
-"""Whether training diverged, never began to learn, or was not done as asked for: told by a run's rows.  Pure."""
+"""Finds, from the rows of runs, training that diverged, never began to learn, or did not go as configured.  Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from emulator.results.leverage import Rows, Warned
 
-GROWTH = 1000.0  # times the first value; no run that learns comes near it
-CHANCE = 1.5  # times 1 / classes: what may be mistaken for chance
-LEARNED = 3.0  # times 1 / classes: what may not
-WORSE = 10.0  # times ln(classes), the cross-entropy of a guess: no model that is merely untrained has a loss above it
-PATIENCE = 4  # evaluated rounds after which an algorithm may be said to have learned nothing
-WORSENED = 1.25  # times the first loss: so much worse no run that learns ends
-STEADY = 2.0  # of the server's step over local training's way: see algorithms.uga
+GROWTH = 1000.0  # times the first value; a run that learns stays far below it
+CHANCE = 1.5  # times 1 / classes: an accuracy up to this may be chance
+LEARNED = 3.0  # times 1 / classes: an accuracy above this is not chance
+WORSE = 10.0  # times ln(classes), the cross-entropy of a guess; an untrained model's loss stays below it
+PATIENCE = 4  # evaluated rounds before an algorithm can be said to have learned nothing
+WORSENED = 1.25  # times the first loss: a run that learns never ends this much worse
+STEADY = 2.0  # times the length of local training's own step: see algorithms.uga
 
 
 def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
-    """Of all seeds of one algorithm; `classes` of the data set, 0 if they are not known."""
+    """Warnings about the seeds of one algorithm.  `classes`: the number of classes in the data set, 0 if unknown."""
     runs = [rows for rows in seeds.values() if rows]
     rounds = list(chain.from_iterable(runs))
     yield from _refused(rounds)
@@ -35,7 +35,7 @@ def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
 
 
 def _refused(rows: Rows) -> Iterator[Warned]:
-    """Rounds in which no reply counted, and those that came had values that are no numbers."""
+    """A warning about rounds in which every reply was refused because its values were not finite."""
     refused = [row for row in rows if row.get("numbers", {}).get("not_finite") and not row["counted"]]
     if refused:
         yield Warned(
@@ -46,7 +46,7 @@ def _refused(rows: Rows) -> Iterator[Warned]:
 
 
 def _overshot(rows: Rows) -> Iterator[Warned]:
-    """Rounds in which the server's step along a gradient is longer than stability allows."""
+    """A warning about rounds in which the server's step along a gradient is too long to be stable."""
     steps = [row["numbers"]["server_step"] for row in rows if "server_step" in row.get("numbers", {})]
     long = [step for step in steps if step > STEADY]
     if long:
@@ -59,7 +59,7 @@ def _overshot(rows: Rows) -> Iterator[Warned]:
 
 
 def _halved(rows: Rows) -> Iterator[Warned]:
-    """Rounds whose stacks a GPU's memory could not hold."""
+    """A warning about rounds whose stacks did not fit into the memory of a GPU."""
     sizes = [row["numbers"]["stack"] for row in rows if "stack" in row.get("numbers", {})]
     if sizes:
         size = floor(min(sizes))
@@ -71,7 +71,7 @@ def _halved(rows: Rows) -> Iterator[Warned]:
 
 
 def _divergence(rows: Rows, classes: int) -> str:
-    """How training diverged in one run; "" if it did not."""
+    """Describes how training diverged in one run; "" if it did not."""
     if any(row["accuracy"] is not None and row.get("loss", 0.0) is None for row in rows):
         return "the loss is no longer finite"
     losses = [row.get("loss") for row in rows]
@@ -81,7 +81,7 @@ def _divergence(rows: Rows, classes: int) -> str:
 
 
 def _growth(name: str, values: Sequence[float | None]) -> str:
-    """Values that have grown a thousandfold; "" if they have not."""
+    """Describes values that grew a thousandfold; "" if they did not."""
     known = [value for value in values if value is not None]
     if known and max(known) > GROWTH * known[0] > 0:
         return f"the {name} grew from {known[0]:.2g} to {max(known):.2g}"
@@ -89,7 +89,8 @@ def _growth(name: str, values: Sequence[float | None]) -> str:
 
 
 def _worse_than_a_guess(rows: Rows, classes: int) -> str:
-    """A loss at the end that is far above a guess's, at chance: a run may have diverged before its first evaluation."""
+    """Describes a run that ends at chance with a loss far above a guess's: it may have diverged before its first
+    evaluation."""
     known = [row for row in rows if row["accuracy"] is not None and row.get("loss") is not None]
     if classes < 2 or not known:
         return ""
@@ -100,7 +101,7 @@ def _worse_than_a_guess(rows: Rows, classes: int) -> str:
 
 
 def _worsened(losses: Sequence[float | None], classes: int) -> str:
-    """A loss that is at its worst at the end, above a guess's and well above the first; "" if it is not."""
+    """Describes a loss whose last value is its worst, above a guess's and well above the first; "" otherwise."""
     known = [loss for loss in losses if loss is not None]
     if classes < 2 or len(known) < PATIENCE:
         return ""
@@ -111,7 +112,7 @@ def _worsened(losses: Sequence[float | None], classes: int) -> str:
 
 
 def _at_chance(rows: Rows, classes: int) -> str:
-    """An accuracy that has fallen back to chance, or never left it; "" if neither is known."""
+    """Describes an accuracy that fell back to chance or never left it; "" if there is neither."""
     known: Sequence[Any] = [row["accuracy"] for row in rows if row["accuracy"] is not None]
     if not classes or not known or known[-1] > CHANCE / classes:
         return ""

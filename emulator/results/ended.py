@@ -1,4 +1,4 @@
-"""The numbers of summary.json: everything but its sentences."""
+"""The numbers of summary.json, without its sentences."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from emulator.results.caveats import Caveats
 from emulator.results.expectations import judge
 from emulator.results.results import Results
 
-Failures = Mapping[str, Sequence[str]]  # what ended runs early, by label
+Failures = Mapping[str, Sequence[str]]  # by label: why runs ended early
 
 
 def ended(found: Results, failures: Failures, links: Caveats, interrupted: bool = False) -> dict[str, Any]:
-    """The summary of runs that have ended; `links` is what was assumed about links."""
+    """The summary of runs that have ended.  `links`: assumptions about links."""
     return {
         **found.summary,
         "failures": failures,

@@ -1,4 +1,4 @@
-"""Whether runs came out as a scenario's `expect:` says: a paper's claim as a check.  Pure."""
+"""Judges runs by a scenario's `expect:`, which states a paper's claim as a check.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenarios.schema.scenario import Expect
 
 @dataclass(frozen=True)
 class Judgement:
-    """One claim, and what was measured."""
+    """One claim, the verdict on it, and the measured value."""
 
     ok: bool
     text: str
@@ -81,7 +81,7 @@ def _final(expected: Expect, least: float, seeds: Mapping[int, Rows]) -> Judgeme
 
 
 def _apart(value: float, bound: float) -> str:
-    """As a person reads it, unless that would hide on which side of the bound it lies."""
+    """Formats the value for people; in full if rounding would put it on the wrong side of the bound."""
     said = _number(value)
     read = float(said)
     return said if (read < bound, read > bound) == (value < bound, value > bound) else repr(value)

@@ -1,4 +1,4 @@
-"""Several p-values at once, so that the whole of them errs no more often than one would.  Pure."""
+"""Holm's adjustment of p-values for multiple comparisons.  Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ Key = TypeVar("Key")
 
 
 def holm(ps: Mapping[Key, float]) -> dict[Key, float]:
-    """Adjusted p-values (Holm 1979): calling all below 0.05 differences, any of them is false in at most 5 % of cases.
+    """Adjusted p-values (Holm 1979).  If all below 0.05 are called differences, one or more is false in at most 5 % of
+    cases.
 
-    Of m values in rising order the i-th is multiplied by m - i + 1, is at least as large as the one before it, and at
-    most 1.  It needs nothing to be known of how the values depend on each other.
+    In rising order, the i-th of m values is multiplied by m - i + 1; it is at least the one before it and at most 1.
+    This holds for any dependence between the values.
     """
     if not all(0 <= p <= 1 for p in ps.values()):
         raise ValueError("p-values lie between 0 and 1")

@@ -1,4 +1,4 @@
-"""What the leverage of a penalty says: how far it pulls the weights in one round, and in which rounds by what."""
+"""Warnings about a penalty's leverage: how far the penalty pulls the weights in one round."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
-SOME = 0.1  # of the trainings: fewer that lack Ω are not worth a warning
-IDLE = 0.01  # of the 99th percentile: a penalty below it cannot be seen (docs/design/algorithms.md §10)
+SOME = 0.1  # of local updates: a smaller share without Ω gets no warning
+IDLE = 0.01  # 99th percentile of the leverage: below it a penalty has no effect (docs/design/algorithms.md §10)
 
 
 class Warned(NamedTuple):
-    """Something that a reader of results must know: its kind, for programs, and its words."""
+    """A warning to readers of results: its kind, for programs, and its text."""
 
-    kind: str  # identity | unpenalised | idle | stiff, and those of emulator.results.divergence
+    kind: str  # identity | unpenalised | idle | stiff, or a kind of emulator.results.divergence
     text: str
 
 
 def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
-    """What is wrong with a penalty in these rounds; a round is idle or too stiff, never both.
+    """Warnings about a penalty in these rounds; a round counts as idle or as too stiff, never as both.
 
-    `momentum`: SGD's; None if it is not known, which is below 1 in any case.
+    `momentum`: of SGD; None if unknown, which is taken as 1, its upper limit.
     """
     bound = 2 * (1 + (1.0 if momentum is None else momentum))
     pulled = [row for row in rows if "p99" in row["leverage"]]
@@ -42,12 +42,12 @@ def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
 
 
 def _is_identity(row: Row) -> bool:
-    """Whether 1 stood for Ω on most devices."""
+    """True if at least half of the devices used 1 in place of Ω."""
     return bool(row.get("numbers", {}).get("identity", 0.0) >= 0.5)
 
 
 def _unpenalised(rows: Rows) -> float:
-    """The share of the trainings that lacked Ω, and had nothing in its place."""
+    """The share of local updates that had neither Ω nor a substitute for it."""
     told = [row for row in rows if "no_importance" in row.get("numbers", {})]
     trainings = sum(row["counted"] for row in told)
     return sum(row["counted"] * row["numbers"]["no_importance"] for row in told) / trainings if trainings else 0.0
@@ -58,7 +58,7 @@ def _of(some: Rows, rows: Rows) -> str:
 
 
 def _identity(ones: Rows, known: Rows, idle: Rows) -> str:
-    """Rounds without an Ω, beside those with one."""
+    """Describes rounds in which Ω was the identity, compared with the rounds that had an estimated Ω."""
     said = f"Ω is the identity: this is FedProx with mu = {ones[0]['leverage']['mu']:g}"
     if not known:
         return said

@@ -1,7 +1,7 @@
-"""Runs of a study as they were observed, on their own links and, by replay, on others.
+"""Runs as they were observed on their own links, and on other links by replay.
 
-A replay that is exact changes only when rounds end: so the round in which a target is reached is the record's, and its
-time that round's end on those links.
+An exact replay changes only the times at which rounds end.  So the round in which a target is reached comes from the
+record, and its time is the end of that round on the other links.
 """
 
 from __future__ import annotations
@@ -20,37 +20,38 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Observed:
-    """One run: its rounds, and when each of them ended."""
+    """One run: its rows, and the time at which each round ended."""
 
     rows: Sequence[Row]
     stamps: tuple[float, ...]  # s
-    whole: bool = True  # whether it was played to its end; one that failed before never reaches anything
+    whole: bool = True  # False if the run failed before its end
 
     @classmethod
     def of(cls, rows: Sequence[Row], due: int, stopped: Target | None = None, until: float | None = None) -> Observed:
-        """On its own links.  It should have `due` rounds, unless it reached `stopped`, or second `until`, before."""
+        """A run on its own links.  It is whole if it has `due` rounds, or reached `stopped`, or lasted `until`
+        seconds."""
         enough = stopped is not None and reached(rows, stopped) is not None
         late = until is not None and bool(rows) and rows[-1]["time_s"] >= until
         return cls(rows, tuple(float(row["time_s"]) for row in rows), len(rows) >= due or enough or late)
 
     def first(self, rounds: int) -> Observed:
-        """Its first rounds alone."""
+        """This run cut after its first `rounds` rounds."""
         return Observed(self.rows[:rounds], self.stamps[:rounds], self.whole)
 
     def elsewhere(self, stamps: Sequence[float]) -> Observed:
-        """The same run where its rounds end at other times."""
+        """This run with other end times of its rounds, s."""
         return Observed(self.rows, tuple(stamps), self.whole)
 
     def place(self, target: Target) -> int | None:
-        """Number of the round in which it reached the target, from 0."""
+        """The number of the round in which the run reached the target, from 0; None if it did not."""
         row = reached(self.rows, target)
         return None if row is None else int(row["round"])
 
     def timed(self, target: Target) -> Timed:
-        """When it reached the target, and until when it is known not to have done so, s.
+        """The time at which the run reached the target, and the time until which it certainly had not, s.
 
-        If the last evaluations are enough, but too few to tell whether the target would have been held, that is known
-        until the first of them.
+        If the last evaluations reach the value but are too few to show that it would be held, the second time is that
+        of the first such evaluation.
         """
         place = self.place(target)
         if place is not None:
@@ -58,7 +59,8 @@ class Observed:
         return Timed(None, self.stamps[self._open(target)] if self.whole and self.stamps else inf)
 
     def _open(self, target: Target) -> int:
-        """The first round of those at the end whose evaluations are enough, from 0; the last if there are none."""
+        """The first round, from 0, of the unbroken series of last evaluations that reach the target's value; the last
+        round if there is none."""
         began = len(self.rows) - 1
         for row in reversed(self.rows):
             value = row[target.metric]
@@ -68,12 +70,12 @@ class Observed:
         return began
 
     def crossing(self, target: Target) -> float | None:
-        """When an evaluation was first at or above the target, s, whether or not the next ones were."""
+        """The time of the first evaluation at or above the target's value, s, held or not; None if there is none."""
         place = self.place(replace(target, hold=1))
         return None if place is None else self.stamps[place]
 
     def rounds_until(self, time: float) -> float:
-        """How many rounds fit into this time; of the round under way its share."""
+        """Rounds completed by this time, plus the elapsed fraction of the round under way."""
         before = 0.0
         for number, stamp in enumerate(self.stamps):
             if stamp >= time:
@@ -82,11 +84,11 @@ class Observed:
         return float(len(self.stamps))
 
     def bytes_until(self, time: float) -> float:
-        """Bytes both ways until then."""
+        """Bytes in both directions until this time."""
         return self._until(time, [float(round_bytes(row)) for row in self.rows])
 
     def joules_until(self, time: float) -> float | None:
-        """What the devices drew until then; None if that of one of them is not known."""
+        """Joules that the devices drew until this time; None if the energy of a device is not known."""
         spent = [joules([row]) for row in self.rows]
         return None if None in spent else self._until(time, [each or 0.0 for each in spent])
 

@@ -1,7 +1,7 @@
-"""How far runs came towards a target that they did not reach, and how many rounds it would take at their pace.  Pure.
+"""Progress towards a target that was not reached, and the number of rounds that it would take at the same pace.  Pure.
 
-Errors of training fall about as a power of the number of rounds, so the pace is that of the straight line through
-log(1 - value) over log(rounds).
+Training errors fall roughly as a power of the number of rounds, so the pace is the straight line fitted through log(1 -
+value) over log(rounds).
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from emulator.record.targets import Target
 
 Rows = Sequence[Mapping[str, Any]]
 
-LEAST = 4  # evaluations of which a pace can be told
-FAR = 5  # times as many rounds as were played: what is farther is not told
+LEAST = 4  # evaluations that a fit needs
+FAR = 5  # times the rounds played: a prediction beyond this is not shown
 
 
 def best(rows: Rows, metric: str) -> float | None:
-    """The highest value of a run; None if it was never evaluated."""
+    """The highest value of the metric in a run; None if it was never evaluated."""
     return max((row[metric] for row in rows if row[metric] is not None), default=None)
 
 
 def rounds_at_pace(seeds: Sequence[Rows], target: Target) -> int | None:
-    """Rounds after which the mean over seeds would reach the target, if it went on as in the last half of the runs.
+    """Rounds until the mean over seeds would reach the target, extrapolated from the last half of the runs.
 
-    None where that is not known (too few values, or no longer rising) or would be FAR off.
+    None if there are too few values, if they no longer rise, or if the result exceeds FAR times the rounds played.
     """
     curve = curve_of(seeds, target.metric)
     half = curve[-max(LEAST, (len(curve) + 1) // 2) :]
@@ -43,7 +43,7 @@ def rounds_at_pace(seeds: Sequence[Rows], target: Target) -> int | None:
 
 
 def curve_of(seeds: Sequence[Rows], metric: str) -> list[tuple[int, float]]:
-    """(rounds, mean over seeds), as far as all seeds were evaluated."""
+    """(rounds, mean over seeds) for each round after which every seed was evaluated."""
     known = [{row["round"] + 1: row[metric] for row in rows if row[metric] is not None} for rows in seeds]
     shared = sorted(set.intersection(*map(set, known))) if known else []
     return [(rounds, sum(each[rounds] for each in known) / len(known)) for rounds in shared]

@@ -1,4 +1,4 @@
-"""What papers state, beside what came out here.  Shown, never judged.  Pure."""
+"""Numbers that papers state, next to the numbers of these runs.  They are shown and not judged.  Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from emulator.record.targets import Target
 from emulator.results.summary import Rows, Spread, last, spread, to_target
 from scenarios.schema.scenario import Published
 
-Kind = Literal["final", "rounds", "part"]  # the last value; rounds to a value; the same over the baseline's
+Kind = Literal["final", "rounds", "part"]  # the last value; rounds to a value; those rounds over the baseline's
 Agreement = Literal["as published", "same direction", "against it", "unclear"]
 AGREEMENTS: tuple[Agreement, ...] = ("as published", "same direction", "against it", "unclear")
-HALF = 0.5  # two differences are of one size if the smaller one is at least half of the larger
+HALF = 0.5  # two differences count as similar if the smaller one is at least half of the larger
 
 
 def beside(stated: Sequence[Published], runs: Mapping[str, Mapping[int, Rows]]) -> list[dict[str, Any]]:
-    """For each number of a label that ran: {label, kind, what, source, theirs, ours, reached, of, seeds}.
+    """A row for each published number of a label that ran: {label, kind, what, source, theirs, ours, reached, of,
+    seeds}.
 
-    `ours` has mean, low and high over seeds, of the last value that was measured, or of the rounds until the value
-    was reached; a seed that never reached it counts as infinite.
+    `ours` is the mean, low and high over seeds: of the last value that was measured, or of the rounds until the value
+    was reached, where a seed that never reached it counts as infinite.
     """
     first = next(iter(runs.values()), {})
     return [_one(each, seeds, first) for each in stated if (seeds := runs.get(each.label))]
@@ -56,15 +57,16 @@ def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]
 
 
 def _rounds(seeds: Mapping[int, Rows], target: Target) -> dict[int, float | None]:
-    """Until the target, by seed; None where it was never reached."""
+    """Rounds until the target, by seed; None for a seed that never reached it."""
     found = {seed: to_target(rows, target) for seed, rows in sorted(seeds.items())}
     return {seed: at["rounds"] if at else None for seed, at in found.items()}
 
 
 def _parts(found: Mapping[int, float | None], base: Mapping[int, float | None]) -> dict[int, float | None]:
-    """The ratio of these rounds: 0 where only the baseline never got there, None (infinite) where only it did.
+    """Ratios of rounds to the baseline's, by seed: 0 if only the baseline missed the target, None (infinite) if only
+    the algorithm did.
 
-    A seed in which neither got there says nothing, and is left out.
+    A seed in which both missed it is left out.
     """
     ahead = {seed: _ahead(rounds, base.get(seed), ratio=True) for seed, rounds in found.items()}
     return {seed: None if ratio == inf else ratio for seed, ratio in ahead.items() if ratio is not None}
@@ -72,28 +74,28 @@ def _parts(found: Mapping[int, float | None], base: Mapping[int, float | None]) 
 
 @dataclass(frozen=True)
 class Lead:
-    """How far an algorithm is ahead of the baseline, in a paper and here.
+    """The lead of an algorithm over the baseline, in a paper and in these runs.
 
-    Of a metric it is the difference; of rounds to a value the ratio, below 1 for fewer rounds.
+    For a metric it is a difference; for rounds to a value it is a ratio, below 1 if the algorithm needs fewer.
     """
 
     label: str
     what: str
     source: str
-    ratio: bool  # whether it is one, and no difference
+    ratio: bool  # True: a ratio; False: a difference
     theirs: float
-    ours: Spread  # over seeds; a ratio is infinite where only the baseline got there, 0 where only the other did
+    ours: Spread  # over seeds; infinite where only the baseline reached the value, 0 where only the algorithm did
     agrees: Agreement
-    known: int  # seeds that say something: at least one of both got there
+    known: int  # seeds in which at least one of the two reached the value
     of: int
 
 
 def steps(entries: Sequence[Mapping[str, Any]]) -> list[Lead]:
-    """Of each label against the first one for which the same is stated in the same place."""
+    """The lead of each label over the first label for which the same source states the same quantity."""
     bases: dict[tuple[str, str], Mapping[str, Any]] = {}
     found = []
     for entry in entries:
-        if entry["kind"] == "part":  # it is a ratio to the baseline's already
+        if entry["kind"] == "part":  # already a ratio to the baseline
             ones = dict.fromkeys(entry["seeds"], 1.0)
             found.append(_step(entry, {"theirs": 1.0, "seeds": ones}))
             continue
@@ -115,16 +117,19 @@ def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Lead:
 
 
 def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None:
-    """None says nothing: neither of both got there."""
+    """The difference or ratio of one seed; None if neither of the two reached the value."""
     if value is None or base is None:
         return None if value is base or not ratio else inf if value is None else 0.0
     return value / base if ratio else value - base
 
 
 def _agreement(theirs: float, ours: Sequence[float], ratio: bool) -> Agreement:
-    """As published: the paper's number lies between those of the seeds, or all seeds differ from the baseline in the
-    paper's direction, and in the mean by a difference of its size.  Ratios are compared by their logarithms."""
-    # Where somebody never got there, nobody knows by how much they differ.
+    """Compares a published lead with the seeds' leads; ratios are compared by their logarithms.
+
+    As published: the number lies within the seeds' range, or all seeds differ from the baseline in the paper's
+    direction and their mean difference has a similar size.
+    """
+    # If a run never reached the value, the size of the difference is unknown.
     measured = not ratio or not {0.0, inf}.intersection(ours)
     if measured and min(ours) <= theirs <= max(ours):
         return "as published"
@@ -139,7 +144,7 @@ def _agreement(theirs: float, ours: Sequence[float], ratio: bool) -> Agreement:
 
 
 def _direction(ours: Sequence[float], ratio: bool) -> int:
-    """The side on which all seeds differ from the baseline; 0 if they do not agree on one."""
+    """The side of the baseline on which all seeds lie, 1 or -1; 0 if they do not agree."""
     sides = {_side(value, ratio) for value in ours}
     return sides.pop() if len(sides) == 1 else 0
 

@@ -1,6 +1,6 @@
-"""Results as flat records, one for each row of a table: for programs, frames and files.
+"""Results as flat records, one for each row of a table, for programs, data frames and files.
 
-`label` and `seed` stand in each, so tables of several runs can be put together.  Rounds count from 1, as in reports.
+Every record has `label` and `seed`, so tables of several runs can be joined.  Rounds count from 1, as in reports.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from scenarios.builders.roster import Roster
 
 @dataclass(frozen=True)
 class RoundRow:
-    """A round of a run.  Seconds are virtual; those of the six parts are of the path of the device that closed it."""
+    """A round of a run.  Seconds are virtual; its six parts are those of the device on the critical path."""
 
     label: str
     seed: int
     round: int  # from 1
-    time_s: float  # when its model was there
+    time_s: float  # when its global model was ready
     accuracy: float | None  # on the test set; None: not evaluated
     validation: float | None  # on held-out examples of the devices
     loss: float | None
-    initial: float | None  # mean over devices of the model that went down
-    personalised: float | None  # the same after one local training
+    initial: float | None  # of the global model that was sent, mean over devices
+    personalised: float | None  # after one local training, mean over devices
     bytes_down: int
     bytes_up: int
     wasted_bytes: int
@@ -63,7 +63,7 @@ class Happened:
 
 @dataclass(frozen=True)
 class TransferRow:
-    """A message, or a part of one, on its way."""
+    """A message, or a part of one, in transfer."""
 
     label: str
     seed: int
@@ -71,14 +71,14 @@ class TransferRow:
     device: str
     way: str  # down | up
     start_s: float
-    end_s: float | None  # None: it was under way when the record ended
-    bytes: int  # that it carried; 0 if it was under way when the record ended
-    whole: bool  # whether it came to its end
+    end_s: float | None  # None: the record ended during the transfer
+    bytes: int  # that were transferred; 0 if the record ended during the transfer
+    whole: bool  # False: cut off
 
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """What a device of the fleet did in a run: sums over the rounds that are over, zeros if it was never asked."""
+    """A device of the fleet in a run: sums over the completed rounds, zeros if it was never asked."""
 
     label: str
     seed: int
@@ -87,11 +87,11 @@ class DeviceRow:
     profile: str
     asked: int  # rounds
     counted: int  # rounds
-    bytes_down: int  # those of transfers that were cut, too
+    bytes_down: int  # including transfers that were cut
     bytes_up: int
     compute_s: float
     transfer_s: float  # both ways, with latency and set-up
-    wait_s: float | None  # the rest of the rounds for which it was asked, also offline; None: not recorded
+    wait_s: float | None  # the rest of the rounds in which it was asked, including time offline; None: not recorded
     joules: float | None  # in these rounds; None: not known
 
 
@@ -185,13 +185,13 @@ READERS: Mapping[str, Callable[[Results], Iterator[Any]]] = {
 
 
 def columns(of: Sequence[Any], table: str) -> dict[str, list[Any]]:
-    """Column by column, also of no records at all."""
+    """Records as columns, by field name; without records every column is empty."""
     names = [field.name for field in fields(TABLES[table])]
     return {name: [getattr(each, name) for each in of] for name in names}
 
 
 def write_csv(of: Iterable[Any], table: str, file: IO[str]) -> None:
-    """With a heading; what is not known is empty."""
+    """Writes records as CSV with a heading; unknown values are empty cells."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(field.name for field in fields(TABLES[table]))
     writer.writerows(["" if value is None else value for value in astuple(each)] for each in of)

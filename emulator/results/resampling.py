@@ -1,12 +1,12 @@
 """Ratios of means over seeds, with the 95 % interval and the p-value of a paired bootstrap.  Pure.
 
-A measure of each seed is a column.  What is asked for is θ, a product of powers of the columns' means,
+A column holds one measure of each seed.  The estimate is θ, a product of powers of the columns' means,
 
     log θ = Σ c_j · log mean(x_j)
 
 so (time, time of the base) with the powers (1, -1) is a ratio of times, and (time, rounds, the base's time, its rounds)
-with (1, -1, -1, 1) one of seconds per round.  Why the interval is as it is, and how often it holds what it should:
-docs/design/statistics.md §2.
+with (1, -1, -1, 1) a ratio of seconds per round. docs/design/statistics.md §2 gives the reasons for this interval and
+its measured coverage.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Floats = NDArray[np.float64]
 
 RESAMPLES = 10_000
 LEVEL = 0.95
-SEED = 20_000  # of the resampling alone; any number, but always the same
-LEAST_ERROR = 0.25  # of a resample's standard error, over that of the seeds themselves
-ROUNDING = 1e-12  # of log θ: what is nearer than this is the same number
-SLIGHT = 0.01  # a ratio that is nearer to 1 than this is told as such, even where it is decided
+SEED = 20_000  # of the random draws; fixed, so that results can be repeated
+LEAST_ERROR = 0.25  # lower limit of a resample's standard error, over that of the seeds
+ROUNDING = 1e-12  # of log θ: smaller differences count as none
+SLIGHT = 0.01  # a significant ratio nearer to 1 than this is called slight
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Interval:
 
     @property
     def decided(self) -> bool:
-        """Whether the interval leaves 1 out."""
+        """True if the interval excludes 1."""
         return self.low > 1 or self.high < 1
 
     def __str__(self) -> str:
-        """`1.20 [1.10, 1.31]`, with more digits if less than 1 % is decided, or the interval ends close to 1."""
+        """`1.20 [1.10, 1.31]`, with more digits if the interval excludes 1 but is close to it."""
         shown = [figure(value) for value in (self.ratio, self.low, self.high)]
         if self.decided and ("1.00" in shown[1:] or abs(self.ratio - 1) < SLIGHT):
             shown = [f"{value:.4g}" for value in (self.ratio, self.low, self.high)]
@@ -55,17 +55,17 @@ class Interval:
 
 
 def figure(value: float) -> str:
-    """A ratio in two digits after the point, or one from 10 on."""
+    """A ratio as text, with two digits after the point, or one from 10 on."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def interval(columns: Sequence[Sequence[float] | Floats], powers: Sequence[float]) -> Interval | None:
-    """Of mean(columns[0]) ** powers[0] · mean(columns[1]) ** powers[1] · ...; None if a number is 0.
+    """The interval of mean(columns[0]) ** powers[0] · mean(columns[1]) ** powers[1] · ...; None if a value is 0.
 
-    Each column has one number for each seed, in the same order of seeds.  It is the symmetric bootstrap-t on log θ
-    (Hall 1988): whole seeds are drawn again, with all of their columns; of each resample one notes how many of its own
-    standard errors it lies from the seeds' log θ; and what 95 % of them stay within, times the standard error of the
-    seeds, is half of the interval.  Standard errors are those of the delta method.
+    Each column has one value for each seed, in the same order of seeds.  The method is the symmetric bootstrap-t on log
+    θ (Hall 1988).  Whole seeds are drawn with replacement, with all of their columns.  For each resample, its distance
+    from the seeds' log θ is divided by its own standard error.  The 95 % quantile of these distances, times the
+    standard error of the seeds, is half of the interval.  Standard errors follow from the delta method.
     """
     values = np.array(columns, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] < 2 or not np.isfinite(values).all() or (values < 0).any():
@@ -81,10 +81,10 @@ def interval(columns: Sequence[Sequence[float] | Floats], powers: Sequence[float
 
 
 def _around(ratio: float, reach: Floats) -> Interval:
-    """The interval, given how far resamples put log θ off.
+    """The interval and its p-value, given the distance of each resample from log θ.
 
-    Half of it is the least reach that fewer than 5 % of the resamples and the seeds themselves surpass, by the same
-    count that makes p, so the two cannot disagree.
+    Half of the interval is the smallest distance that fewer than 5 % of the resamples, the seeds themselves included,
+    exceed.  The p-value uses the same count, so the two cannot disagree.
     """
     rank = round(LEVEL * RESAMPLES)
     factor = math.exp(float(np.partition(reach, rank)[rank]))
@@ -93,7 +93,7 @@ def _around(ratio: float, reach: Floats) -> Interval:
 
 
 def _certain(ratio: float) -> Interval:
-    """Of seeds that all say the same: no resample says anything else."""
+    """The interval of seeds that all have the same ratio: every resample has it too."""
     if abs(math.log(ratio)) < ROUNDING:
         return Interval(1.0, 1.0, 1.0, 1.0)
     return Interval(ratio, ratio, ratio, 1 / (RESAMPLES + 1))
@@ -107,10 +107,10 @@ def _error(values: Floats, c: Floats) -> float:
 
 
 def _reach(values: Floats, c: Floats, error: float) -> Floats:
-    """How far off each resample puts log θ, in its own standard errors, times that of the seeds.
+    """The distance of each resample from log θ, in its own standard errors, times the standard error of the seeds.
 
-    A resample in which all seeds say nearly the same (all took two rounds, say, or all were cut off) has next to no
-    error of its own, and would lie next to infinitely many of them away; it is given a quarter of the seeds' error.
+    If the seeds of a resample are almost equal (all took two rounds, for example, or all were cut off), its own error
+    is almost zero and the distance would explode.  So its error is at least a quarter of the seeds' error.
     """
     n = values.shape[1]
     counts = _counts(n)
@@ -124,7 +124,7 @@ def _reach(values: Floats, c: Floats, error: float) -> Floats:
 
 @lru_cache(maxsize=8)
 def _counts(n: int) -> Floats:
-    """How often each of n seeds is drawn, in each resample; always the same draws."""
+    """The number of times that each of n seeds is drawn, shape (resamples, n); the draws are always the same."""
     picks = np.random.default_rng(SEED).integers(0, n, (RESAMPLES, n))
     flat = (picks + n * np.arange(RESAMPLES)[:, None]).ravel()
     counts = np.bincount(flat, minlength=RESAMPLES * n).reshape(RESAMPLES, n).astype(np.float64)

@@ -1,9 +1,9 @@
-"""Times to a target of two algorithms, seed by seed, when not every run got there.  Pure.
+"""Ratios of two algorithms' times to a target if some runs did not reach it.  Pure.
 
-A run that was stopped before it reached the target tells only that it would have taken longer.  So times are compared
-up to a horizon τ that all runs of the comparison were watched for: the *restricted* time is the least of the time to
-the target and τ, and its mean is the restricted mean survival time (Royston and Parmar 2013).  It is known of every
-run, and takes no assumption about what a run would have done later.
+A run that stopped before it reached the target shows only that it would have taken longer.  So times are compared up to
+a horizon τ for which all runs of the comparison were observed: the *restricted* time is the smaller of the time to the
+target and τ, and its mean is the restricted mean survival time (Royston and Parmar 2013).  It is known for every run,
+and needs no assumption about what a run would have done later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Amounts = Mapping[int, float]  # {seed: seconds, rounds, bytes or joules}
 
 @dataclass(frozen=True)
 class Timed:
-    """One run: the seconds to the target, None if it was not reached in the `end` seconds that the run lasted."""
+    """One run: its seconds to the target, or None if it did not reach the target in the `end` seconds that it
+    lasted."""
 
     time: float | None
     end: float
@@ -32,12 +33,12 @@ class Timed:
 class Contrast(Interval):
     """The restricted mean time of one algorithm over that of another, over the seeds that both have.
 
-    The horizon `tau` is in seconds, and infinite where every run reached the target.
+    The horizon `tau` is in seconds; it is infinite if every run reached the target.
     """
 
     seeds: int  # pairs
-    reached: int  # of these, by the algorithm, within the horizon
-    base_reached: int
+    reached: int  # seeds of the algorithm that reached the target within the horizon
+    base_reached: int  # seeds of the base that reached it
     tau: float
 
     @property
@@ -48,7 +49,7 @@ class Contrast(Interval):
 
 @dataclass(frozen=True)
 class TimeRatio:
-    """A ratio of times as the product of two: time = rounds · pace, where pace is that of seconds per round."""
+    """A ratio of times as a product: time = rounds · pace, where pace is the ratio of seconds per round."""
 
     time: Interval
     rounds: Interval
@@ -56,9 +57,9 @@ class TimeRatio:
 
 
 def horizon(times: Iterable[Timed], wanted: float | None = None) -> float:
-    """The seconds up to which all of these runs are known: the end of the first that stopped without the target.
+    """The seconds for which all of these runs are known: the end of the first run that stopped without the target.
 
-    Infinity if none did.  Never more than `wanted`.
+    Infinity if every run reached it.  Never more than `wanted`.
     """
     known = min((each.end for each in times if each.time is None), default=inf)
     return known if wanted is None else min(known, wanted)
@@ -72,11 +73,11 @@ def restricted(times: Sequence[Timed], tau: float) -> Floats:
 
 
 def contrast(one: Mapping[int, Timed], base: Mapping[int, Timed], tau: float) -> Contrast | None:
-    """The restricted mean time of `one` over that of `base`, by {seed: time}.
+    """The restricted mean time of `one` over that of `base`, over the seeds that both have.
 
-    None below 5 shared seeds, where only values are to be shown, and where a time is 0.  A mean restricted to τ is at
-    most τ, so the interval is cut at τ over the base's least time, and at the algorithm's own least time over τ.  These
-    bounds lie on either side of 1, so they never decide anything.
+    None below 5 shared seeds, where only values are shown, and if a time is 0.  A mean restricted to τ is at most τ, so
+    the interval is cut at τ over the base's least time, and at the algorithm's own least time over τ.  These bounds lie
+    on either side of 1, so they never affect significance.
     """
     seeds = sorted(one.keys() & base.keys())
     if len(seeds) < FEW:
@@ -92,27 +93,27 @@ def contrast(one: Mapping[int, Timed], base: Mapping[int, Timed], tau: float) ->
 
 
 def ratio(one: Amounts, base: Amounts) -> Interval | None:
-    """The mean of `one` over that of `base`, over the seeds that both have: of rounds, bytes or joules, say.
+    """The mean of `one` over the mean of `base`, for example of rounds, bytes or joules, over the seeds that both have.
 
-    None below 5 such seeds, and where one of the numbers is 0.
+    None below 5 such seeds, and if a value is 0.
     """
     return _over_seeds((one, base), (1, -1))
 
 
 def ratio_of_rates(one: Amounts, one_per: Amounts, base: Amounts, base_per: Amounts) -> Interval | None:
-    """How much of `one` there is for each `one_per`, over how much of `base` for each `base_per`.
+    """The rate `one` / `one_per` over the rate `base` / `base_per`, for example of seconds per round.
 
-    Of seconds for each round, say: all seconds over all rounds, so a seed of more rounds counts for more.  None as in
+    A rate is the sum over all seeds divided by the other sum, so seeds with more rounds weigh more.  None as in
     `ratio`.
     """
     return _over_seeds((one, one_per, base, base_per), (1, -1, -1, 1))
 
 
 def split(times: tuple[Amounts, Amounts], rounds: tuple[Amounts, Amounts]) -> TimeRatio | None:
-    """Whether a ratio of times comes from more rounds or from longer ones; each pair is the algorithm's, the base's.
+    """Splits a ratio of times into a ratio of rounds and a ratio of seconds per round.  Each pair is (algorithm, base).
 
-    Both are counted over the same stretch of each run, up to its restricted time, and for the same seeds.  None below
-    5 seeds, and where a number is 0.
+    Both are counted over the same stretch of each run, up to its restricted time, and for the same seeds.  None below 5
+    seeds, and if a value is 0.
     """
     if any(each.keys() != times[0].keys() for each in (*times, *rounds)):
         raise ValueError("times and rounds must be those of the same seeds")

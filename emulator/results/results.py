@@ -1,4 +1,4 @@
-"""An OUT folder, read: the scenario, the rounds of every run, and the summary.  Events are read when asked for."""
+"""Reads an OUT folder: the scenario, the rounds of every run, and the summary.  Events are read on demand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEEDED = (
 
 @dataclass(frozen=True)
 class Results:
-    """What a command left in its folder."""
+    """The results that a command wrote to its folder."""
 
     folder: Path
     scenario: Scenario
@@ -45,33 +45,33 @@ class Results:
     summary: Mapping[str, Any]
     split: Mapping[str, Any] | None
     runs: Runs
-    notes: Sequence[str] = ()  # why they cannot be relied on as they are
-    shared: int | None = None  # rounds after which values at the end are compared; None: those that each run has
+    notes: Sequence[str] = ()  # reasons not to rely on these results as they are
+    shared: int | None = None  # rounds after which final values are compared; None: after each run's own last round
 
     @property
     def name(self) -> str:
         return self.scenario.name
 
     def events(self, label: str, seed: int) -> Iterator[Event]:
-        """The timeline of one run; nothing if it has not begun.  Raises ValueError if it is damaged."""
+        """The events of one run; none if it has not begun.  Raises ValueError if the file is damaged."""
         path = self.folder / Run(label, seed).name / "events.jsonl"
         return read_events(path) if path.is_file() else iter(())
 
 
 def read(out: Path) -> Results:
-    """The results in a folder; the summary is worked out from the rounds, whatever summary.json says of them.
+    """The results in a folder.  The summary is computed from the rounds, and not taken from summary.json.
 
-    Raises ValueError, in one sentence, if the folder holds none or is damaged.
+    Raises ValueError, in one sentence, if the folder holds no results or is damaged.
     """
     if not (out / "scenario.yaml").is_file():
         if (out / "reporting" / "scenario.yaml").is_file():
             raise ValueError(f"{out} holds a study; the runs that it reports are in {out / 'reporting'}")
         raise ValueError(f"{out} holds no results: scenario.yaml is missing; give the folder that `compare` wrote")
-    return results_of(out, load(str(out / "scenario.yaml"), algorithms=False))  # which were checked before they ran
+    return results_of(out, load(str(out / "scenario.yaml"), algorithms=False))  # checked before the runs
 
 
 def results_of(out: Path, scenario: Scenario) -> Results:
-    """The same for a scenario that has been read; ValueError likewise."""
+    """The results in the folder `out`, of a scenario that has already been read.  Raises ValueError as `read` does."""
     split = _object(out / "split.json")
     runs = {entry.name: dict(_seeds(out, entry.name, scenario.seeds)) for entry in scenario.algorithms}
     if not any(runs.values()):
@@ -91,7 +91,8 @@ def results_of(out: Path, scenario: Scenario) -> Results:
 def _summary(
     scenario: Scenario, runs: Runs, split: Mapping[str, Any] | None, said: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Worked out from the rounds, which another version may have summed up otherwise; and what only the file knows."""
+    """The summary, computed from the rounds because another version may have summed them differently, with the facts
+    that only summary.json holds."""
     begun = {label: seeds for label, seeds in runs.items() if seeds}
     known = dict.fromkeys(begun, classes(split))
     aims = targets(scenario)
@@ -107,7 +108,7 @@ def _summary(
 
 
 def _unmetered(scenario: Scenario, summary: Mapping[str, Any]) -> list[str]:
-    """The groups of devices that were asked and whose joules are not known."""
+    """The groups of devices that were asked and whose energy is not known."""
     spent = [said.get("joules_of_devices") or {} for said in summary["labels"].values()]
     names = {name for of in spent for name, joules in of.items() if joules is None}
     fleet = roster(scenario)
@@ -119,7 +120,7 @@ def targets(scenario: Scenario) -> list[Target]:
 
 
 def facts(scenario: Scenario) -> str:
-    """What was run, in a line."""
+    """One line on the size and the set-up of the runs: devices, algorithms, seeds, rounds, data, model, network."""
     parts = [
         counted(scenario.devices, "device"),
         counted(len(scenario.algorithms), "algorithm"),
@@ -133,7 +134,8 @@ def facts(scenario: Scenario) -> str:
 
 
 def momentum(scenario: Scenario) -> dict[str, float | None]:
-    """Of each algorithm, by label; None if only code that is not fedlapse's knows it, as results run no such code."""
+    """SGD's momentum of each algorithm, by label; None if only a user's own code knows it, because reading results runs
+    no such code."""
     return {entry.name: _momentum(entry, scenario.training) for entry in scenario.algorithms}
 
 
@@ -145,7 +147,7 @@ def _momentum(entry: Entry, shared: Training) -> float | None:
 
 
 def classes(split: Mapping[str, Any] | None) -> int:
-    """Of the data set; 0 if they are not known."""
+    """The number of classes in the data set; 0 if unknown."""
     return int((split or {}).get("classes", 0))
 
 

@@ -1,4 +1,4 @@
-"""Runs of several algorithms and seeds, summed up: time, rounds and bytes to each target.  Pure."""
+"""Summary of the runs of several algorithms and seeds: time, rounds and bytes to each target.  Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from emulator.results import divergence, leverage
 from emulator.results.pace import best, rounds_at_pace
 
 Rows = Sequence[Mapping[str, Any]]
-Spread = dict[str, float | None]  # mean, low, high; None stands for never
+Spread = dict[str, float | None]  # mean, low, high; None: never
 
 MEASURES = ("time_s", "rounds", "bytes")
 FINALS = ("accuracy", "initial", "personalised")
 FATES = ("asked", "counted", "late", "lost", "refused")
 USES = ("useful", "wasted", "idle")  # of a device's seconds
-FEW = 5  # seeds; below it the range is shown, from it on the quartiles
+FEW = 5  # seeds; with fewer the range is shown, otherwise the quartiles
 
 
 def summarise(
@@ -28,9 +28,9 @@ def summarise(
     momentum: Mapping[str, float | None],
     classes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The summary of {label: {seed: rows}}, without what compares labels; the first label is the baseline.
+    """The summary of {label: {seed: rows}}, without comparisons of labels; the first label is the baseline.
 
-    `momentum` and `classes` (of its data set) of each label are what warnings go by.
+    Warnings depend on each label's `momentum` and on the number of `classes` in its data set.
     """
     baseline, known = next(iter(runs)), classes or {}
     labels = {label: _label(seeds, targets, momentum[label], known.get(label, 0)) for label, seeds in runs.items()}
@@ -49,7 +49,7 @@ def to_target(rows: Rows, target: Target) -> dict[str, float] | None:
 
 
 def joules(rows: Rows) -> float | None:
-    """What the devices that were asked drew in these rounds; None if that of one of them is not known."""
+    """Joules that the asked devices drew in these rounds; None if the energy of a device is not known."""
     return _sum(value for row in rows for value in row.get("joules", {"": None}).values())
 
 
@@ -60,19 +60,19 @@ def _sum(each: Iterable[float | None]) -> float | None:
 
 
 def round_bytes(row: Mapping[str, Any]) -> int:
-    """All bytes of a round, both ways, those of cut transfers included."""
+    """The bytes of a round in both directions, including transfers that were cut."""
     return sum(size for kinds in row["bytes"].values() for size in kinds.values())
 
 
 def spread(values: Iterable[float | None]) -> Spread:
-    """Mean, low and high over seeds; a seed that never gets there counts as infinite."""
+    """Mean, low and high over seeds; a seed that never reached the target counts as infinite."""
     known = [inf if value is None else value for value in values]
     low, _, high = band(known)
     return {"mean": _finite(math.fsum(known) / len(known)), "low": _finite(low), "high": _finite(high)}
 
 
 def band(values: Iterable[float]) -> tuple[float, float, float]:
-    """Low, median, high: below 5 values low and high are the extremes, else the quartiles."""
+    """Low, median and high: below 5 values low and high are the extremes, otherwise the quartiles."""
     known = sorted(values)
     median = _quantile(known, 0.5)
     if len(known) < FEW:
@@ -119,7 +119,8 @@ def _label(
 
 
 def _of_devices(seeds: Mapping[int, Rows]) -> dict[str, float | None]:
-    """Of each device that was ever asked: what it drew in the rounds in which it was, mean over all seeds."""
+    """Joules of each device in the rounds in which it was asked, mean over all seeds; None if its energy is not
+    known."""
     each: dict[str, list[float | None]] = {}
     for rows in seeds.values():
         for row in rows:
@@ -130,9 +131,10 @@ def _of_devices(seeds: Mapping[int, Rows]) -> dict[str, float | None]:
 
 
 def device_seconds(seeds: Mapping[int, Rows]) -> dict[str, float] | None:
-    """Useful, wasted and idle seconds of whole runs, of all devices asked; mean over the seeds that have rounds.
+    """Useful, wasted and idle seconds of whole runs, summed over all asked devices; mean over the seeds that have
+    rounds.
 
-    None if no round was completed, or if the record does not tell them.
+    None if no round was completed, or if the record lacks them.
     """
     rounds = list(chain.from_iterable(seeds.values()))
     known = [row["seconds"] for row in rounds if row.get("seconds")]
@@ -143,7 +145,7 @@ def device_seconds(seeds: Mapping[int, Rows]) -> dict[str, float] | None:
 
 
 def _numbers(finals: Rows) -> dict[str, Spread]:
-    """Of the last rounds: drift, the penalty's share and others, where all seeds have them."""
+    """Numbers of the last rounds, such as drift and the penalty's share, as far as all seeds have them."""
     told = [row.get("numbers", {}) for row in finals]
     names = sorted(set.intersection(*(set(numbers) for numbers in told))) if told else []
     return {name: spread([numbers[name] for numbers in told]) for name in names}
@@ -176,5 +178,5 @@ def _best(seeds: Mapping[int, Rows], metric: str) -> Spread | None:
 
 
 def _over_seeds(each: Iterable[Mapping[str, float] | None], measure: str) -> Spread:
-    """Of what each seed took to a target; None stands for one that never got there."""
+    """The spread of a measure at the target over seeds; None in `each`: a seed that did not reach it."""
     return spread([None if at is None else at[measure] for at in each])

@@ -1,4 +1,4 @@
-"""Times to a target of several algorithms, over one horizon: the same number of seconds for all.  Pure."""
+"""Times of several algorithms to a target, over one common horizon.  Pure."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Values:
     target: Target
     label: str
     times: Mapping[int, Timed]  # by seed
-    tau: float  # inf: all reached it
-    crossings: Mapping[int, float | None] = field(default_factory=dict)  # s, of the first evaluation that is enough
+    tau: float  # s; inf: all runs reached the target
+    crossings: Mapping[int, float | None] = field(default_factory=dict)  # s; first one at the value
 
     @property
     def reached(self) -> int:
-        """Seeds that got there within the horizon."""
+        """The number of seeds that reached the target within the horizon."""
         return sum(each.time is not None and each.time <= self.tau for each in self.times.values())
 
     @property
     def later(self) -> int:
-        """Seeds that got there after the horizon."""
+        """The number of seeds that reached the target after the horizon."""
         return sum(each.time is not None and each.time > self.tau for each in self.times.values())
 
     @property
@@ -40,20 +40,20 @@ class Values:
 
     @property
     def crossed(self) -> Values:
-        """The same with first crossings in place of the times from which on the target was held."""
+        """A copy in which a seed's time is that of its first crossing, even if the value was not held."""
         first = {seed: Timed(self.crossings.get(seed), each.end) for seed, each in self.times.items()}
         return replace(self, times=first)
 
     @property
     def bound(self) -> float:
-        """The horizon, or the latest time where all reached the target."""
+        """The horizon, s; if all seeds reached the target, the latest of their times."""
         return bound(self.times.values(), self.tau)
 
 
 def values(link: str, target: Target, runs: Runs, wanted: float | None, aside: Collection[str] = ()) -> list[Values]:
-    """Of all algorithms that are known on this link, over one horizon: the same number of seconds for all.
+    """The times of all algorithms on this link, over one common horizon.
 
-    Those `aside` are only shown beside the others: their runs cut no times but their own.
+    The runs of algorithms in `aside` shorten only their own horizon.
     """
     times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
     others = [each for label, of in times.items() if label not in aside for each in of.values()]
@@ -64,21 +64,21 @@ def values(link: str, target: Target, runs: Runs, wanted: float | None, aside: C
 
 
 def common(times: Sequence[Timed], wanted: float | None) -> float:
-    """The horizon of all of these, s; inf if all got there.
+    """The common horizon of these runs, s; inf if all reached the target.
 
-    Where all that did not get there have failed, it is the latest time of those that did, or 0 if nobody did.
+    If every run that missed the target failed, the latest time of the others; 0 if no run reached it.
     """
     tau = horizon(times, wanted)
     return _latest(times) if tau == inf and any(each.time is None for each in times) else tau
 
 
 def known_for(*each: Mapping[int, Timed]) -> float:
-    """How long all runs of these algorithms are known, s: their own horizon; inf if all got there."""
+    """The horizon of these algorithms' runs, s; inf if all reached the target."""
     return common([timed for times in each for timed in times.values()], None)
 
 
 def bound(times: Iterable[Timed], tau: float) -> float:
-    """The horizon, s, or where it is infinite, as all reached the target, the latest of these times."""
+    """The horizon, s, if finite; else the latest of these times."""
     return _latest(times) if tau == inf else tau
 
 

@@ -1,1 +1,1 @@
-"""All runs of a scenario, or of a search or a study, over one pool of workers."""
+"""Conducts all runs of a scenario, a search or a study over one pool of workers."""

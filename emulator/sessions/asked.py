@@ -1,4 +1,4 @@
-"""What a user says of one scenario's runs, before torch is imported."""
+"""Checks what a user asks for in a scenario's runs, before torch is imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def trackers_of(said: Sequence[str] | None) -> Sequence[Destination]:
 
 
 def only(scenario: Scenario, label: str) -> Scenario:
-    """The scenario with this algorithm alone, and what is expected of it.  Raises BadScenario if it is not there."""
+    """The scenario with this algorithm alone and its expectations.  Raises BadScenario if the scenario does not have
+    it."""
     labels = [entry.name for entry in scenario.algorithms]
     if label not in labels:
         raise BadScenario(f"--algorithm {label}: the scenario has none of that name; {did_you_mean(label, labels)}")
@@ -32,7 +33,7 @@ def only(scenario: Scenario, label: str) -> Scenario:
 
 
 def pace_of(world: str, speedup: float | None) -> float | None:
-    """Modelled seconds in a real one, over sockets; None: in virtual time, which is as fast as the computer."""
+    """Modelled seconds per real second over sockets; None in virtual time.  Raises BadScenario for a bad --speedup."""
     if world == "sockets":
         if speedup is not None and not 0.001 <= speedup <= 1000:
             raise BadScenario(f"--speedup {speedup:g}: it must be from 0.001 to 1000")

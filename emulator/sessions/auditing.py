@@ -1,4 +1,4 @@
-"""The audits of runs, and of the folders of results that hold them."""
+"""Audits runs, and the folders of results that hold them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from emulator.record.folders import REPLAY, is_run, run_folders
 
 
 def audited_in(paths: Iterable[Path]) -> dict[Path, Audit]:
-    """The audit of each folder that the paths mean.  Raises ValueError for a path that holds no run."""
+    """The audit of each folder that the paths name.  Raises ValueError for a path that holds no run."""
     return {folder: each for path in paths for folder, each in _audited(path)}
 
 
 def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
-    """The runs that `path` means, and the folder itself if it is one of results.
+    """Yields the audits of the runs in `path`, and of the folder itself if it holds results.
 
-    A replay on several settings has a folder of runs for each of them, or keeps no timelines.
+    A replay in several settings has a folder of runs for each setting, or keeps no timelines.
     """
     settings = sorted(file.parent for file in path.glob(f"*/{REPLAY}"))
     has_runs = any(map(is_run, path.glob("*/")))

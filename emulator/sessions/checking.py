@@ -1,4 +1,4 @@
-"""What a scenario will cost, without training."""
+"""Forecasts the cost of a scenario without training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scenarios.schema.scenario import Scenario
 
 
 def planned(scenario: Scenario, workers: int | None = None, device: str = "cpu") -> Forecast:
-    """Returns the plan of a scenario with these workers, on this device.  Raises BadScenario."""
+    """The forecast of a scenario with this number of workers on this device.  Raises BadScenario."""
     compile_network(scenario)
     places = gpus.found(device)
     with busy("playing the first rounds of each algorithm without training"):

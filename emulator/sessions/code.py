@@ -1,4 +1,5 @@
-"""code.json: with what the runs of a folder were begun, so that one that comes out otherwise can say why."""
+"""code.json: the code and the versions with which a folder's runs began, so that a resumed run that differs can say
+why."""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ from scenarios.schema.scenario import Scenario
 
 PACKAGES = ("fedlapse", "torch", "numpy")
 SPLIT = "split.json"
-MANY = 1000  # files of which each is kept
-LARGE = 1 << 22  # bytes of a file whose SHA-256 would take long
-SHOWN = 3  # files or variables that are named
+MANY = 1000  # files up to which each is recorded
+LARGE = 1 << 22  # bytes; the SHA-256 of a larger file would take too long
+SHOWN = 3  # files or variables that a message names
 
 
 def code_text(scenario: Scenario, numerics: str | None) -> str:
-    """Versions, processor, the bits that it computes (see ledger/probe.py; None: nobody knows), and a user's own files:
-    SHA-256 of modules; size in bytes, time in ns and SHA-256 (None: it is large) of what they have read so far."""
+    """The text of code.json: versions, processor, numerics (ledger/probe.py; None: unknown), and a user's own files:
+    SHA-256 of modules; size in bytes, time in ns and SHA-256 (None: a large file) of the files that they have read so
+    far."""
     seen = [each for each in list(SEEN) if each.kind == "file" and each.sign]
     read = {each.name: [*each.sign[:2], _digest(each.name)] for each in seen if each.sign} if len(seen) <= MANY else {}
     said = {
@@ -43,8 +45,8 @@ def code_text(scenario: Scenario, numerics: str | None) -> str:
 
 
 def begin(out: Path, scenario: Scenario, code: str, split: str, force: bool) -> bool:
-    """Writes code.json and split.json; returns whether runs go on, whose code.json stays for as long as they may come
-    out otherwise.  Raises Otherwise, unless `force` is given."""
+    """Writes code.json and split.json, and returns True if earlier runs are resumed; their code.json stays while some
+    of them may still differ.  Raises Otherwise if the code differs, unless `force` is given."""
     goes_on = any(any(known(out / name, FILES).values()) for name in of_scenario(scenario))
     if not goes_on:
         replace_file(out / CODE, code)
@@ -55,7 +57,7 @@ def begin(out: Path, scenario: Scenario, code: str, split: str, force: bool) -> 
 
 
 def why_otherwise(out: Path, now: str) -> str:
-    """How it differs from the time when the runs in `out` were begun; `now`: what `code_text` says."""
+    """What has changed since the runs in `out` began, in one sentence.  `now`: the result of `code_text`."""
     try:
         then, here = json.loads((out / CODE).read_bytes()), json.loads(now)
         differ = [*_files(then, here), *_others(then, here)]
@@ -68,13 +70,13 @@ def why_otherwise(out: Path, now: str) -> str:
 
 
 def or_go_on(out: Path) -> str:
-    """Returns the advice where the code differs: what was done so far, and what can be done."""
+    """The advice if the code differs: what is done already, and the choices."""
     command = shlex.join(["fedlapse", "resume", "--force", str(out)])
     return f"nothing in the folder was replaced; `{command}` replaces what comes out otherwise, and goes on"
 
 
 def _modules(scenario: Scenario) -> Mapping[str, str]:
-    """SHA-256 of a user's own modules, and of what they import, by name; of those that lie in files."""
+    """SHA-256 by name of a user's own modules that are files, and of the modules that they import."""
     named = [scenario.model, scenario.data.set, *(entry.key for entry in scenario.algorithms)]
     roots = {name.partition(":")[0] for name in named if ":" in name}
     found = sources({root for root in roots if file_of(root)})
@@ -90,7 +92,7 @@ def _files(then: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _changed(path: str, size: int, time: int, digest: str | None = None) -> bool:
-    """A file that was copied or put back has another time and the same content."""
+    """True if a file's content differs; a copied or restored file has another time but the same content."""
     now = sign(path)
     if now is None or now[0] != size:
         return True
@@ -98,7 +100,7 @@ def _changed(path: str, size: int, time: int, digest: str | None = None) -> bool
 
 
 def _digest(path: str) -> str | None:
-    """SHA-256 of a file; None: it is large, or cannot be read."""
+    """SHA-256 of a file; None if it is large or cannot be read."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(LARGE + 1)
@@ -122,6 +124,6 @@ def _others(then: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _short(path: str) -> str:
-    """As seen from here."""
+    """The path relative to the working directory."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

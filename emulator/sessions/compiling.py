@@ -1,4 +1,4 @@
-"""A word while the network model is compiled, which happens once on a computer."""
+"""A message while the network model is compiled, once on each computer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ONCE = "compiling the network model: 10 to 20 s, once on this computer"
 
 
 def compile_network(scenario: Scenario, settings: Iterable[Peaks] | None = None) -> None:
-    """Has the network model's machine code made, if it is not on the disk yet and one of the settings may need it.
+    """Compiles the network model if a setting may need it and the disk does not have it yet.
 
-    None: the scenario as it is.
+    `settings`: None for the scenario as it is.
     """
     peaks = (AS_IT_IS,) if settings is None else settings
     if scenario.network_model != "windows" or not any(may_fill(scenario, each) for each in peaks):
@@ -33,7 +33,8 @@ def compile_network(scenario: Scenario, settings: Iterable[Peaks] | None = None)
 
 
 def compile_replays(batch: Batch, orders: Sequence[Order]) -> None:
-    """The same for replays.  On another fleet the record says whom a round asks: that may be all of it."""
+    """Compiles the network model for replays.  On another fleet the record decides who is asked, possibly all devices
+    at once."""
     fleet = batch.source.fleet
     scenario = batch.scenario if fleet is None else by_all_at_once(fleet)
     compile_network(scenario, {order.condition.peaks for order in orders})

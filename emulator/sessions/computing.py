@@ -1,4 +1,4 @@
-"""How runs are computed and remembered: options of each command that plays runs, and of Python."""
+"""Options of all commands that play runs, and of Python: how jobs are computed and remembered."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DeviceOption = Annotated[
 
 @dataclass(frozen=True)
 class Computing:
-    """The options of what computes the jobs."""
+    """Options for computing jobs."""
 
     workers: Workers = None
     device: DeviceOption = "cpu"
@@ -64,15 +64,15 @@ class Computing:
     ] = None
 
     def have_workers_ready(self) -> None:
-        """If worker processes will be started, begins to import what they need, before the scenario is read."""
+        """Starts importing what worker processes need, before the scenario is read, if there will be any."""
         if self.workers != 0 and self.device == "cpu" and self.executor is ExecutorName.processes:
             ready.be_ready()
 
     @property
     def cluster(self) -> Cluster | None:
-        """The cluster of --executor ray; None: worker processes.
+        """The cluster of --executor ray; None for worker processes.
 
-        Raises BadScenario if Ray is not installed, and for an address that is none.
+        Raises BadScenario if Ray is not installed or the address is invalid.
         """
         address = self.ray_address
         if self.executor is not ExecutorName.ray:
@@ -83,14 +83,14 @@ class Computing:
             raise BadScenario(f"--executor ray: Ray is not installed; {RAY}")
         if address not in (None, "auto") and not address.startswith("ray://"):
             raise BadScenario(f"--ray-address {address}: it must be auto, or such as ray://10.0.0.1:10001")
-        from emulator.compute.executors import Cluster  # half a second
+        from emulator.compute.executors import Cluster  # takes half a second to import
 
         return Cluster(address=address)
 
 
 @dataclass(frozen=True)
 class Playing(Computing):
-    """The options of what plays runs: what computes them, what is remembered of them, and whether progress is shown."""
+    """Options for playing runs: how they are computed, what is remembered, and if progress is shown."""
 
     ledger: Annotated[
         Path | None,
@@ -112,9 +112,9 @@ class Playing(Computing):
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False
 
     def pool(self) -> Pool:
-        """Returns who computes, where, and what remembers it.  Raises BadScenario for options that do not fit."""
+        """The pool that these options describe.  Raises BadScenario for options that do not fit together."""
         from emulator.compute.gpu import gpus
-        from emulator.sessions.pool import Pool  # torch
+        from emulator.sessions.pool import Pool  # imports torch
 
         remembered = ledger_of(self.ledger, self.no_ledger)
         places = gpus.found(self.device)
@@ -122,7 +122,8 @@ class Playing(Computing):
 
 
 def crew_of(count: int | None, places: Sequence[str], cluster: Cluster | None) -> int | Cluster:
-    """Returns the workers that `executor` takes, here or on Ray.  Raises BadScenario for what cannot be on Ray."""
+    """The workers for `executor`: a number of processes, or a cluster.  Raises BadScenario for options that Ray does
+    not support."""
     if cluster is None:
         return workers_of(count, places)
     if count == 0:
@@ -133,9 +134,10 @@ def crew_of(count: int | None, places: Sequence[str], cluster: Cluster | None) -
 
 
 def workers_of(count: int | None, places: Sequence[str] = ("cpu",)) -> int:
-    """Worker processes: one for each GPU that is named, or as many as there are cores, if nothing else is asked for.
+    """The number of worker processes: by default one for each named GPU, or else one for each core.
 
-    Warns if there are more than cores.  Workers may share a GPU.  Raises BadScenario if there are fewer than GPUs.
+    Warns if there are more than cores.  Workers may share a GPU.  Raises BadScenario if there are fewer workers than
+    GPUs.
     """
     if places[0] != "cpu":
         found = len(places) if count is None else count
@@ -152,9 +154,9 @@ def workers_of(count: int | None, places: Sequence[str] = ("cpu",)) -> int:
 
 
 def ledger_of(folder: Path | None, without: bool = False) -> Path | None:
-    """The ledger's folder; None: there is none.
+    """The ledger's folder; None without a ledger.
 
-    Raises BadScenario if the command line says both, or if the one that is named cannot be used.
+    Raises BadScenario if both options are given, or if the named folder cannot be used.
     """
     if without and folder:
         raise BadScenario(f"--ledger {folder} and --no-ledger are given; give one of them")
@@ -167,7 +169,8 @@ def ledger_of(folder: Path | None, without: bool = False) -> Path | None:
 
 
 def _must_be_usable(folder: Path, named: str) -> None:
-    """A disk that is full or read-only is another matter: the run goes on."""
+    """Raises BadScenario if the named folder cannot be a ledger.  A full or read-only disk is accepted: the run goes
+    on."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         next(folder.iterdir(), None)

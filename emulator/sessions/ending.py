@@ -1,4 +1,4 @@
-"""How the runs of a scenario ended, and what is left of them beside their records: host.json, summary, report, seal."""
+"""The end of a scenario's runs, and the files next to their records: host.json, summary, report, seal."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ REPORT = "report.html"
 
 @dataclass(frozen=True)
 class Ending:
-    """How the runs of a command ended."""
+    """The outcomes of a command's runs."""
 
     outcomes: Sequence[Outcome]
     host: str  # host.json
-    stopped: int = 0  # by this signal
+    stopped: int = 0  # number of the signal that stopped the runs, or 0
     assumed: Sequence[str] = ()  # about links
     doubts: Sequence[str] = ()  # about the data
 
@@ -43,14 +43,14 @@ class Ending:
 
     @property
     def cut_short(self) -> list[Outcome]:
-        """Whose records could not be written to their ends."""
+        """Runs whose records could not be written to their ends."""
         return [
             each for each in self.outcomes if each.unwritten and Path(each.unwritten.filename).name not in (MODEL, SEAL)
         ]
 
     @property
     def failures(self) -> dict[str, list[str]]:
-        """Returns the reasons for which runs ended early, by label."""
+        """The reasons why runs ended early, by label."""
         found: dict[str, list[str]] = {}
         for outcome in self.outcomes:
             if outcome.failure:
@@ -60,14 +60,14 @@ class Ending:
 
 @dataclass(frozen=True)
 class Ended:
-    """Runs that have ended, with their results as they were summed up and written."""
+    """Ended runs, with the results that were computed and written."""
 
     ending: Ending
     results: Results
     judged: Sequence[Judgement]  # the scenario's expectations
-    unwritten: Sequence[OSError] = ()  # why files could not be written
-    tally: Tally | None = None  # None: there was no ledger
-    to_go_on: str = ""  # how to resume what was broken off
+    unwritten: Sequence[OSError] = ()  # errors of files that could not be written
+    tally: Tally | None = None  # None: no ledger
+    to_go_on: str = ""  # how to resume interrupted runs
 
     @property
     def code(self) -> int:
@@ -82,7 +82,8 @@ class Ended:
 
 
 def conclude(out: Path, ending: Ending) -> Ended:
-    """Sums the runs up from their records, as `fedlapse report` would later, and writes what stands beside them."""
+    """Computes the results from the records, as `fedlapse report` does later, and writes the other files of the
+    folder."""
     results = added_up(out, ending)
     unwritten = [each.unwritten for each in ending.outcomes if each.unwritten] + _written(results, ending.host)
     unwritten += _sealed(out) if not (unwritten or ending.interrupted) else []
@@ -90,7 +91,7 @@ def conclude(out: Path, ending: Ending) -> Ended:
 
 
 def added_up(out: Path, ending: Ending) -> Results:
-    """The results in a folder, with the summary that summary.json is to have."""
+    """The results in a folder, with the new content of summary.json."""
     found = read(out)
     links = caveats(ending.assumed, [each.looped for each in ending.outcomes])
     short = [each.run.label for each in ending.cut_short]
@@ -99,7 +100,7 @@ def added_up(out: Path, ending: Ending) -> Results:
 
 
 def _sealed(out: Path) -> list[OSError]:
-    """Seals the folder; why it could not be."""
+    """Seals the folder; returns the errors of files that could not be written."""
     try:
         seal_results(out)
     except OSError as error:
@@ -108,9 +109,9 @@ def _sealed(out: Path) -> list[OSError]:
 
 
 def _written(results: Results, host: str) -> list[OSError]:
-    """Writes what stands beside the runs; why files could not be written."""
+    """Writes the files next to the runs; returns the errors of files that could not be written."""
     failed = []
-    made: Mapping[str, Callable[[], str]] = {  # the page last: its library may not get the memory that it wants
+    made: Mapping[str, Callable[[], str]] = {  # the page last, because its library may run out of memory
         "host.json": lambda: host,
         "summary.json": lambda: summary_text(results),
         REPORT: lambda: _page(results, host),
@@ -125,23 +126,23 @@ def _written(results: Results, host: str) -> list[OSError]:
 
 
 def _page(results: Results, host: str) -> str:
-    """report.html.  Raises OSError if there is no memory for it."""
+    """The text of report.html.  Raises OSError if there is too little memory for it."""
     try:
         from emulator.report.page import page  # altair takes a second to import
 
         with busy("writing the report"):
             return page([replace(results, host=json.loads(host))])
-    except (MemoryError, ImportError) as error:  # a library that cannot be mapped cannot be imported
+    except (MemoryError, ImportError) as error:  # importing a library fails if it cannot be mapped
         raise OSError(errno.ENOMEM, str(error)) from None
 
 
 def summary_text(results: Results) -> str:
-    """summary.json."""
+    """The text of summary.json."""
     return json.dumps(results.summary, indent=1, sort_keys=True) + "\n"
 
 
 def incomplete(ended: Ended) -> str:
-    """Says which results could not be written, and that the others are whole."""
+    """A sentence on the results that could not be written; all others are whole."""
     results, ending, unwritten = ended.results, ended.ending, ended.unwritten
     short = {each.unwritten: each.run for each in ending.cut_short}
     missing = [str(Path(error.filename).relative_to(results.folder)) for error in unwritten if error not in short]
@@ -154,7 +155,7 @@ def incomplete(ended: Ended) -> str:
 
 
 def warn(ended: Ended) -> None:
-    """Says on stderr what is doubtful about the results, and which runs failed."""
+    """Prints warnings about the results, and the failures of runs, on stderr."""
     summary = ended.results.summary
     for label, warning in warnings(summary):
         say(f"fedlapse: {label}: {warning}", err=True, tone="warning")

@@ -1,4 +1,4 @@
-"""Results as tables for other programs."""
+"""Exports results as tables for other programs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ExportFormat(StrEnum):
 
 
 def exported(run: Path, form: ExportFormat, out: Path | None = None) -> Path:
-    """Writes rounds, events, transfers and devices as one table each; the folder in which they lie.
+    """Writes one table each for rounds, events, transfers and devices; returns their folder.
 
-    Raises ValueError if the results cannot be read, or the folder lies in them.
+    Raises ValueError if the results cannot be read, or if the folder is inside them.
     """
     found = read(run)
     folder = out or run.resolve().with_name(f"{run.resolve().name}-tables")

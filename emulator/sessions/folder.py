@@ -1,6 +1,6 @@
-"""The folder of a command's results: a new one, or with --force one that is emptied of earlier results.
+"""The folder of a command's results: a new one, or with --force one whose earlier results are removed.
 
-Whoever writes there makes it (`folder`), keeps all others away (`alone`), and only then clears it (`clear`).
+A command creates it (`folder`), locks it (`alone`), and only then clears it (`clear`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
-BEGUN = tuple(name + PARTIAL for name in (HOST, "scenario.yaml"))  # all that there is of a command killed at once
+BEGUN = tuple(name + PARTIAL for name in (HOST, "scenario.yaml"))  # all files of a command killed at once
 
 
 def folder(out: Path | None, name: str) -> Path:
-    """The one asked for, or the next runs/NAME-NNNN; made if it is not there.  Raises BadScenario if it cannot be."""
+    """The requested folder, or the next runs/NAME-NNNN; created if missing.  Raises BadScenario if that fails."""
     try:
         if out is None:
             return _next(name)
@@ -38,7 +38,7 @@ def folder(out: Path | None, name: str) -> Path:
 
 
 def why_not(out: Path, scenario: str) -> str | None:
-    """Why runs of this scenario cannot be resumed in this folder; None if they can."""
+    """The reason why runs of this scenario cannot be resumed in this folder; None if they can."""
     try:
         same = (out / "scenario.yaml").read_text(encoding="utf-8") == scenario
     except (OSError, ValueError):
@@ -55,7 +55,7 @@ def why_not(out: Path, scenario: str) -> str | None:
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Keeps other commands from writing to this folder meanwhile.  Raises BadScenario if one of them does so now."""
+    """Locks the folder against other commands.  Raises BadScenario if another command is writing to it."""
     number = os.open(out, os.O_RDONLY)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,10 +71,10 @@ def alone(out: Path) -> Iterator[None]:
 
 
 def make_ready(out: Path, scenario: Scenario, force: bool, over_sockets: bool = False) -> bool:
-    """Clears the folder, unless it holds runs of this very scenario that were interrupted: these go on, but not over
-    sockets.  Returns whether they go on and `force` replaces what comes out otherwise.
+    """Clears the folder, unless it holds interrupted runs of this very scenario, which are resumed, but not over
+    sockets.  Returns True if they are resumed and `force` is to replace records that differ.
 
-    Raises BadScenario as `clear` does, and where a run would write through a link.
+    Raises BadScenario as `clear` does, and if a run would write through a link.
     """
     coming = of_scenario(scenario)
     if over_sockets or why_not(out, dump(scenario)):
@@ -89,15 +89,15 @@ def make_ready(out: Path, scenario: Scenario, force: bool, over_sockets: bool = 
 
 
 def refuse_links(out: Path, coming: Kinds) -> None:
-    """Raises BadScenario if one of these folders, or a file that a run writes there, is a link."""
+    """Raises BadScenario if one of the coming folders, or a file to be written in one, is a link."""
     if (link := linked(out, coming)) is not None:
         raise BadScenario(f"{link} is a link, through which no run writes; nothing was changed; give a new folder")
 
 
 def clear(out: Path, force: bool, coming: Kinds) -> None:
-    """Takes earlier results away, to make room for these folders.
+    """Removes earlier results to make room for the coming folders.
 
-    Raises BadScenario if there are any and `force` is not given, or other files.
+    Raises BadScenario if there are earlier results and `force` is not given, or if there are other files.
     """
     if all(path.name in BEGUN for path in out.iterdir()):
         return
@@ -109,9 +109,9 @@ def clear(out: Path, force: bool, coming: Kinds) -> None:
 
 
 def replaced(out: Path, kind: str, coming: Kinds, tell: bool = True) -> None:
-    """Takes away what fedlapse has written there, and with `tell` first lists it; all other files stay.
+    """Removes the files that fedlapse wrote, after listing them if `tell`; all other files stay.
 
-    Raises BadScenario if one of the files cannot be removed, or something else is in the way; then nothing is removed.
+    Raises BadScenario, before anything is removed, if a file cannot be removed or another file is in the way.
     """
     leaving = written(out, kind)
     if (other := in_the_way(out, coming, leaving)) is not None:
@@ -126,16 +126,17 @@ def replaced(out: Path, kind: str, coming: Kinds, tell: bool = True) -> None:
 
 
 def _listed(leaving: WrittenFiles) -> Iterator[str]:
-    """The names of the files; of a folder, how many they are."""
+    """The names of files; for a folder, the number of its files."""
     yield from (path.name for path in leaving.files if path.parent == leaving.out)
     for folder, count in Counter(path.parent for path in leaving.files if path.parent != leaving.out).items():
         yield f"{counted(count, 'file')} in {folder.relative_to(leaving.out)}"
 
 
 def _holds_results(out: Path) -> bool:
-    """A scenario alone may be a user's own; one that was killed at once, or as it was removed, may have none."""
+    """True if fedlapse wrote this folder.  A scenario.yaml alone may be the user's; a command killed early may have
+    left none."""
     known = folders_of(out)
-    if known is None and (out / ASIDE).is_dir():  # host.json goes last
+    if known is None and (out / ASIDE).is_dir():  # host.json is removed last
         return True
     beside = (out / "split.json").is_file() or (out / "replay.json").is_file() or known is not None
     begun = (out / "scenario.yaml").is_file() and (beside or any(out.glob("*/events.jsonl")))

@@ -1,4 +1,4 @@
-"""A call in the process of a program or a notebook: what it changes there is put back when it ends."""
+"""A call within a program's or a notebook's process, which gets its earlier state back when the call ends."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import Any
 from emulator.messages.scratch import clear
 from scenarios.builders.own_code import renew
 
-_one = RLock()  # torch's settings and a user's modules are the whole process's
+_one = RLock()  # one call at a time: torch's settings and a user's modules belong to the whole process
 
 
 @contextmanager
 def called(computes: bool = True) -> Iterator[None]:
-    """One call after the other; what has changed of a user's code since the last one is imported anew.
+    """Runs one call at a time, and imports changed code of the user anew.
 
-    Put back are torch's threads, flags and generators, and those of Python and NumPy; filters of warnings; how often
-    Python collects garbage; and how many files may be open.  `computes`: it imports torch in any case.
+    Afterwards it restores torch's threads, flags and generators, Python's and NumPy's generators, warning filters, the
+    thresholds of garbage collection, and the limit of open files.  `computes`: the call imports torch in any case.
     """
     with _one, ExitStack() as back, warnings.catch_warnings():
         renew()
         clear()
         if computes:
-            import torch  # noqa: F401  its state can be put back only once it is there
+            import torch  # noqa: F401  its state can be restored only once it is imported
         for put_back in _states():
             back.callback(put_back)
         allow_many_files()
@@ -37,14 +37,14 @@ def called(computes: bool = True) -> Iterator[None]:
 
 
 def allow_many_files() -> None:
-    """Raises the soft limit, usually 1,024 or 256, to what the system allows: each run keeps three files open."""
+    """Raises the soft limit, usually 1,024 or 256, to the hard limit: each run keeps three files open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard != resource.RLIM_INFINITY:  # macOS says that nothing bounds it, and refuses to be given that
+    if soft < hard != resource.RLIM_INFINITY:  # macOS reports no limit, but refuses to set none
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _states() -> Iterator[Callable[[], object]]:
-    """Yields what brings the process back to its present state, part by part."""
+    """Yields functions that restore the process's present state, part by part."""
     files, often, frozen = resource.getrlimit(resource.RLIMIT_NOFILE), gc.get_threshold(), gc.get_freeze_count()
     yield lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files)
     yield lambda: gc.set_threshold(*often)

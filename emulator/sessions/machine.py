@@ -1,4 +1,4 @@
-"""The command and the computer that it runs on, as host.json names them."""
+"""The command and the computer, as host.json describes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODEL = re.compile(r"^(?:model name|Model|Hardware)[ \t]*:[ \t]*(\S.*)$", re.MUL
 
 
 def machine(places: Sequence[str]) -> dict[str, Any]:
-    """The command, versions, system, processor, number of cores, and what the trainings are computed on."""
+    """The command, versions, system, processor, number of cores, and the devices that train."""
     known = {"system": platform.platform(), "architecture": platform.machine()}
     return {
         "command": ["fedlapse", *sys.argv[1:]],
@@ -30,7 +30,7 @@ def machine(places: Sequence[str]) -> dict[str, Any]:
 
 
 def processor(cpuinfo: Path = CPUINFO) -> str:
-    """The processor's model as the system names it, such as `AMD EPYC 7763`; its architecture if it does not."""
+    """The processor's model as the system names it, such as `AMD EPYC 7763`; otherwise its architecture."""
     try:
         named = MODEL.search(cpuinfo.read_text(encoding="utf-8", errors="replace"))
     except OSError:

@@ -1,4 +1,4 @@
-"""Finished runs replayed over a grid of links and speeds: who is first in each cell, drawn and written."""
+"""Maps: finished runs replayed over a grid of links and speeds, with the fastest algorithm of each cell."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from scenarios.text.dimensions import RATE, SECONDS, SPEED
 from scenarios.text.faults import did_you_mean
 
 MOST = 4096  # cells
-UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # of a map of which nothing is said
+UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # of a map without options
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """The options of the grid over which runs are replayed."""
+    """Options for the grid of a map."""
 
     uplink: Annotated[
         str | None,
@@ -60,7 +60,7 @@ class Ranges:
     ] = False
 
     def axes(self) -> list[Axis]:
-        """The grid's axes.  Raises ValueError for ranges that make no map."""
+        """The grid's axes.  Raises ValueError for ranges without a map."""
         uplink, latency = self.uplink, self.latency
         if uplink is latency is self.speed is None:
             uplink, latency = UPLINKS, LATENCIES
@@ -76,15 +76,15 @@ class Ranges:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A map, as far as its cells were played, and the folder in which it was drawn."""
+    """A map with its played cells, and the folder to which it was written."""
 
     batch: Batch
     cells: Sequence[MapCell]
     total: int  # cells of the grid
-    goal: str  # that the map is about
-    fallen: Sequence[str]  # why it is not about the scenario's hardest target
+    goal: str  # the target of the map
+    fallen: Sequence[str]  # reasons why it is not the scenario's hardest target
     out: Path
-    text: str  # map.json; empty: no cell was done, and nothing is written
+    text: str  # map.json; empty: no cell was played, and nothing is written
     played: Played
 
 
@@ -97,7 +97,8 @@ def draw(
     out: Path | None = None,
     fleet: Scenario | None = None,
 ) -> Drawn:
-    """Replays finished runs in each cell, and leaves map.html, map.png and map.json in OUT, or beside the runs.
+    """Replays finished runs in each cell, and writes map.html, map.png and map.json to OUT, by default next to the
+    runs.
 
     `fleet` is as in `Recorded.batch`.  Raises ValueError if there is nothing to replay or to compare.
     """
@@ -133,13 +134,13 @@ def _target(batch: Batch, named: str | None) -> str:
 
 
 def _hardest_first(batch: Batch) -> list[str]:
-    """The scenario's targets, as the verdict looks at them."""
+    """The names of the scenario's targets in the verdict's order, hardest first."""
     ordered = sorted(batch.targets, key=lambda each: (each.value, each.hold), reverse=True)
     return [target.name for target in ordered]
 
 
 def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:
-    """Why the map is not of the scenario's hardest target, though nobody asked for another."""
+    """A sentence if no run reached the scenario's hardest target, so that the map is about an easier one."""
     first = next(iter(_hardest_first(batch)), target)
     if named is not None or target == first:
         return []
@@ -151,7 +152,7 @@ def called(batch: Batch, target: str) -> str:
 
 
 def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[MapCell]:
-    """Yields the cells of which every run was replayed."""
+    """Yields the cells in which every run was replayed."""
 
     runs = len(batch.scripts)
     for number, (place, condition) in enumerate(points[: len(played.results) // runs]):
@@ -168,7 +169,7 @@ def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
 
 
 def _open(cells: Sequence[MapCell], total: int) -> Iterator[str]:
-    """Yields a line for each doubt about the map."""
+    """Yields a line for each reason to doubt the map."""
 
     if len(cells) < total:
         yield f"stopped after {len(cells)} of {total} cells"
@@ -187,7 +188,7 @@ def _cells_of(number: int) -> str:
 def _drawn(
     batch: Batch, cells: Sequence[MapCell], axes: Sequence[Axis], target: str, notes: Sequence[str]
 ) -> dict[str, str | bytes]:
-    """The files of the map, by name."""
+    """The content of the map's files, by name."""
     from emulator.report import winners  # altair takes a second to import
 
     goal = called(batch, target)

@@ -1,4 +1,4 @@
-"""The page of `--live`, for as long as runs are played."""
+"""The page of `--live`, served while runs are played."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def on_a_page(scenario: Scenario, port: int | None) -> Iterator[Live | None]:
-    """Serves the page, if it is asked for, and says where it is.  Raises BadScenario if its port is taken."""
+    """Serves the page if requested, and prints its address.  Raises BadScenario if its port is taken."""
     if port is None:
         yield None
         return
@@ -34,4 +34,4 @@ def on_a_page(scenario: Scenario, port: int | None) -> Iterator[Live | None]:
     try:
         yield serving
     finally:
-        serving.__exit__(None, None, None)  # sends its readers on
+        serving.__exit__(None, None, None)  # sends its readers to the report

@@ -1,4 +1,4 @@
-"""`compare` and `run`: plays a scenario's runs over one pool, and leaves OUT in order."""
+"""`compare` and `run`: plays a scenario's runs over one pool, and writes the folder OUT."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def play_scenario(
     live: int | None = None,
     speedup: float | None = None,
 ) -> Ended:
-    """Plays all runs of a scenario, and writes what came of them.
+    """Plays all runs of a scenario, and writes their results.
 
-    `given`: the text that the scenario came from; None: what lies in `out` stays.  `live`: the port of the page, 0 for
-    a free one.  `speedup`: modelled seconds in a real one, over sockets; None: in virtual time.
+    `given`: the text of the scenario; None: keeps the files in `out`.  `live`: the port of the page, 0 for a free one.
+    `speedup`: modelled seconds per real second, over sockets; None: virtual time.
 
     Raises BadScenario before anything is written, and Unfinished if the runs were stopped at once or all had to end.
     """
-    if speedup is not None:  # every device trains for real, at its own time
+    if speedup is not None:  # every device trains for real, in its own time
         if playing.ledger:
             raise BadScenario(
                 f"--ledger {playing.ledger} is for --world virtual; over sockets every device trains for real"
@@ -85,11 +85,11 @@ def play_scenario(
     with alone(out):
         goes_on = make_ready(out, scenario, force, speedup is not None)
         manner = Manner(goes_on, speedup, playing.quiet, _at_once(scenario, pool, speedup))
-        # first of all: what is broken off over sockets cannot be resumed, and what is killed at once is known as ours
+        # first of all: runs over sockets cannot be resumed, and a command killed right away must be recognised as ours
         note(out, of_scenario(scenario), **(world(speedup) if speedup is not None else {}))
         if given:
             keep(out, given)
-        replace_file(out / "scenario.yaml", dump(scenario))  # from here on `resume` can go on
+        replace_file(out / "scenario.yaml", dump(scenario))  # from here on `resume` works
         with on_a_page(scenario, live) as page:
             return _concluded(scenario, lab, out, pool, manner, track, page)
 
@@ -112,7 +112,7 @@ def _concluded(
     except KeyboardInterrupt as stop:
         raise Unfinished(code_of(stop), f"stopped; what was written is in {out}", *again) from None
     except (BrokenExecutor, Disagreed, OSError) as error:
-        # what disagrees would disagree again
+        # a second try would disagree again
         raise Unfinished(FAILED, why_ended(error), *(() if isinstance(error, Disagreed) else again)) from None
     with uninterrupted():
         ending = Ending(
@@ -125,19 +125,19 @@ def _concluded(
         ended = conclude(out, ending)
         if live and (out / REPORT).is_file():
             live.report = out / REPORT
-        whole = (out / SEAL).is_file()  # else they were stopped, or something could not be written
+        whole = (out / SEAL).is_file()  # otherwise runs were stopped, or a file could not be written
         return replace(ended, tally=sitting.tally, to_go_on="" if whole else "".join(again))
 
 
 def _at_once(scenario: Scenario, pool: Pool, speedup: float | None) -> int:
-    """Returns the number of runs at the same time: all of them over sockets, which take real time, and on Ray."""
+    """The number of concurrent runs: all of them over sockets, which take real time, and on Ray."""
     if speedup is not None or not isinstance(pool.workers, int):
         return sys.maxsize
     return max(AT_ONCE * pool.workers, len(scenario.algorithms))
 
 
 def _how_to_resume(out: Path, pool: Pool, manner: Manner) -> Sequence[str]:
-    """Returns a line that says how to resume what was broken off; over sockets none."""
+    """A line on how to resume interrupted runs; nothing over sockets."""
     if manner.speedup is not None:
         return ()
     usual = pool.ledger == default_folder(os.environ)
@@ -148,7 +148,8 @@ def _how_to_resume(out: Path, pool: Pool, manner: Manner) -> Sequence[str]:
 
 
 def _make_room(scenario: Scenario, pool: Pool) -> None:
-    """Raises BadScenario if a run over sockets cannot have so many devices: each is a task with a connection."""
+    """Raises BadScenario if the open-file limit is too low for this many devices over sockets, each with a
+    connection."""
     if scenario.devices > MANY:
         raise BadScenario(f"fleet: {scenario.devices} devices; over sockets it must be {MANY} at most")
     from emulator.play.over_sockets import make_room

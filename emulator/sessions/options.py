@@ -1,4 +1,4 @@
-"""Options that a program gives in place of the command line's, looked at as they are there."""
+"""Checks options that a program gives, as the command line checks its own."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from scenarios.text.faults import BadScenario, did_you_mean
 
 
 def options(said: dict[str, Any], *kinds: Any) -> list[Any]:
-    """Returns an object of each of these dataclasses, whose fields are options, with what is `said` of them.
+    """An object of each of these dataclasses, whose fields are options, with the values in `said`.
 
-    Raises BadScenario for a name that none of them has, and for a value that is none of its option's.
+    Raises BadScenario for an unknown name and for an invalid value.
     """
     known = [{each.name for each in fields(kind)} for kind in kinds]
     if strange := said.keys() - set[str]().union(*known):
@@ -41,6 +41,6 @@ def _made(kind: Any, said: dict[str, Any]) -> Any:
 
 
 def _faults(error: ValidationError) -> Iterator[str]:
-    """Returns each fault of the value once."""
+    """Yields each fault of the value once."""
     said = (fault["msg"].replace("Input should", "it should") for fault in error.errors())
     yield from dict.fromkeys(f"{text[:1].lower()}{text[1:]}" for text in said)

@@ -1,4 +1,4 @@
-"""The runs of a study on other links, on the points of its map, and on recorded links."""
+"""Replays of a study's runs: on other links, on the points of its map, and on recorded links."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from emulator.tuning.space import Configuration
 from network.links.remark import Remark, together
 from scenarios.schema.scenario import Scenario
 
-Tried = tuple[str, Configuration]  # an algorithm's label, and what was tried of it
-Ends = Mapping[int, tuple[float, ...] | None]  # by seed: when the rounds end, s
-SHOWN = 3  # recordings that are named where an assumption is told
+Tried = tuple[str, Configuration]  # an algorithm's label, and a configuration that was tried
+Ends = Mapping[int, tuple[float, ...] | None]  # by seed: times at which rounds end, s; None: no exact replay
+SHOWN = 3  # recordings that a line on an assumption names
 
 
 class Places:
-    """The runs of a study on other links, on the points of its map, and on traces."""
+    """The runs of a study on other links, on the points of its map, and on recorded links."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class Places:
         runs: Runs,
         replays: Replays,
     ) -> None:
-        """`folder`: that of the runs; `variants`: each algorithm's configurations, by the label that plays them."""
+        """`folder`: of the runs; `variants`: each algorithm's configurations, by the label that plays them."""
         self.scenario, self.protocol, self.tuning = scenario, protocol_of(scenario), tuning
         self.folder, self.founds, self.names, self.runs, self.replays = folder, founds, variants, runs, replays
 
     def variants(self, clock: str) -> dict[str, str]:
-        """The label under which each algorithm is played in its best configuration by this clock, or else its own."""
+        """The label of each algorithm's best configuration for this clock, or else for the study's own links."""
         found = {entry.name: entry.name for entry in self.scenario.algorithms}
         for label, of in self.founds.items():
             if label not in self.protocol.own_links_only:
@@ -58,13 +58,14 @@ class Places:
         return found
 
     def on_other_links(self, clock: str) -> dict[str, str]:
-        """The same without those that are compared on the study's own links alone."""
+        """The variants of all algorithms except those that are compared on the study's own links alone."""
         return {
             label: name for label, name in self.variants(clock).items() if label not in self.protocol.own_links_only
         }
 
     def on_links(self, own: Runs) -> tuple[dict[str, Runs], list[str]]:
-        """The runs on their own links and on those that the study names; and sentences on what is not known."""
+        """The runs on their own links and on the study's other links, and sentences on runs that are not known
+        there."""
         on: dict[str, Runs] = {OWN: own}
         wanted = {name: condition(name, said) for name, said in self.protocol.links.items()}
         there = self.replays.of(self.folder, list(wanted.values()))
@@ -76,11 +77,11 @@ class Places:
         return on, unknown
 
     def map(self, goal: Target) -> list[cells.Cell]:
-        """Who is first at each point of the study's grid."""
+        """The fastest algorithm at each point of the study's grid."""
         return self._on_map(goal, ())
 
     def duels(self, goal: Target) -> dict[tuple[str, str], list[cells.Cell]]:
-        """The same between the two of each of the study's pairs, as if there were no others."""
+        """The map for each of the study's pairs alone."""
         return {pair: self._on_map(goal, pair) for pair in duels(self.scenario) if self.protocol.map}
 
     def _on_map(self, goal: Target, among: Sequence[str]) -> list[cells.Cell]:
@@ -90,7 +91,8 @@ class Places:
         return self._cells([place for place, _ in grid], [each for _, each in grid], goal, among=among)
 
     def traces(self, goal: Target) -> tuple[list[cells.Cell], dict[tuple[str, str], list[cells.Cell]], list[str]]:
-        """Who is first on each trace, also between the two of each pair alone, and what was assumed about traces."""
+        """The cells of all recorded links, among all algorithms and for each pair alone, and the assumptions about
+        recordings."""
         found: list[Condition] = []
         left: list[str] = []
         for name in self.protocol.traces:
@@ -107,7 +109,7 @@ class Places:
 
     @cached_property
     def base(self) -> Any:
-        """The setting that the runs were played in."""
+        """The setting in which the runs were played."""
         return Batch(Source(self.folder, only=(self.scenario.algorithms[0].name,), targets=())).base
 
     def _cells(
@@ -118,7 +120,8 @@ class Places:
         labels: Sequence[str] = (),
         among: Sequence[str] = (),
     ) -> list[cells.Cell]:
-        """`labels`: who is replayed, by default all that are ranked; `among`: who is compared, by default all those."""
+        """The cells of these places.  `labels`: replayed algorithms, by default all ranked ones; `among`: compared
+        algorithms, by default all replayed ones."""
         labels = labels or list(dict.fromkeys([*ranked(self.scenario), *among]))
         own = self.variants(OWN_CLOCK)
         best = [{label: own[label] for label in labels} for _ in wanted]
@@ -132,7 +135,8 @@ class Places:
         return analysis.cells(places, there, which, self.runs, goal)
 
     def _searched(self, tried: Sequence[Tried], wanted: Sequence[Condition]) -> dict[Tried, list[Ends]]:
-        """When the rounds of these runs of the search end in each setting; those of a folder are replayed together."""
+        """The times at which rounds of these search runs end in each setting; the runs of a folder are replayed
+        together."""
         played = {each: self.tuning.names.of(*each) for each in tried}
         found: dict[Tried, list[Ends]] = {}
         for folder in dict.fromkeys(self.tuning.folders[each] for each in tried):
@@ -142,7 +146,7 @@ class Places:
         return found
 
     def _by_search(self, label: str, searched: Mapping[Tried, Sequence[Ends]], count: int) -> list[str]:
-        """Under which name an algorithm is played with the configuration that is best in each of so many settings."""
+        """The labels of an algorithm's best configuration in each of `count` settings."""
         names = {each: name for name, each in self.names[label].items()}
         trials = {each: self.founds[label].finals[each][OWN_CLOCK] for each in names}
         seeds = sorted(self.scenario.tune.seeds) if self.scenario.tune else []
@@ -164,7 +168,7 @@ class Places:
         return found
 
     def borders(self, drawn: Sequence[cells.Cell], goal: Target) -> list[cells.Border]:
-        """The uplinks at which the first algorithm changes."""
+        """The uplinks at which the fastest algorithm changes."""
 
         def ratio(place: Mapping[str, float], one: str, other: str) -> float:
             at = cells.at_point(*(place[axis] for axis in cells.AXES))
@@ -175,7 +179,8 @@ class Places:
 
 
 def alike(said: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Each sentence once, with whom it is about; those that differ in their shares alone are one: `41 to 48%`."""
+    """Each sentence once, with the recordings that it concerns; sentences that differ only in numbers become one: `41
+    to 48%`."""
     about: dict[str, list[tuple[str, str]]] = {}
     for sentence, name in said:
         about.setdefault(sentence.form if isinstance(sentence, Remark) else sentence, []).append((sentence, name))

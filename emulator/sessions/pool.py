@@ -1,4 +1,4 @@
-"""Who computes the jobs of runs, where, and what remembers them."""
+"""The pool of workers, the devices on which they compute, and the ledger."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from emulator.terminal.lines import say
 from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
 
-AT_ONCE = 4  # runs for each worker: enough that none waits, and few models lie about
+AT_ONCE = 4  # runs per worker: enough to keep each busy, with few models in memory
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Workers that are yet to be started, the places where they compute, and the ledger's folder (None: no ledger)."""
+    """Workers not started yet, the devices on which they compute, and the ledger's folder (None: no ledger)."""
 
     places: tuple[str, ...]
     workers: Workers
@@ -32,7 +32,7 @@ class Pool:
 
     @property
     def processes(self) -> int:
-        """Returns the number of processes that train."""
+        """The number of processes that train."""
         match self.workers:
             case int():
                 return max(1, self.workers)
@@ -40,9 +40,10 @@ class Pool:
                 return self.workers.count or 1
 
     def open(self, scenario: Scenario, lab: Lab) -> Executor:
-        """Starts the workers, with the ledger if there is one that can be used; close it when all runs have ended."""
+        """Starts the workers, with the ledger if it can be used.  The caller closes the executor when all runs have
+        ended."""
         let_stay()
-        # Every device of every run may be training at once; more workers would have nothing to do.
+        # Every device of every run may train at the same time; more workers would have nothing to do.
         count = no_more(self.workers, len(lab.algorithms) * len(lab.splits) * len(lab.names))
         if self.ledger is None:
             return executor(lab, count)

@@ -1,4 +1,4 @@
-"""What a replay leaves beside the timelines: which runs it replayed on what, for people, programs and `report`."""
+"""Files of a replay next to its timelines: for people, programs and `report`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ COPIED = ("scenario.yaml", "split.json")
 
 @dataclass(frozen=True)
 class Layout:
-    """Which folder of OUT each setting's timelines go to: a single one's to OUT itself, as those of a run do."""
+    """The folder of each setting's timelines in OUT; a single setting uses OUT itself, as a run does."""
 
     out: Path
     conditions: Sequence[Condition]
-    events: bool  # timelines also of several
+    events: bool  # timelines are also written for several settings
 
     def of(self, condition: Condition) -> Path | None:
         """The folder of a setting's timelines; None if none are written."""
@@ -35,7 +35,7 @@ class Layout:
         return self.out / condition.name.replace("/", "-") if self.events else None
 
     def coming(self, batch: Batch) -> Kinds:
-        """The folders in OUT, and what they hold."""
+        """The folders that the replay will write in OUT, and their kinds."""
         if len(self.conditions) == 1:
             return of_runs(script.run for script in batch.scripts)
         return {folder.name: "results" for _, folder in self.folders}
@@ -48,14 +48,14 @@ class Layout:
 
 
 def refuse_runs(out: Path, home: Path) -> None:
-    """Raises ValueError for an OUT in which, or around which, are the runs that are replayed: --force empties it."""
+    """Raises ValueError if OUT is, holds or lies in the folder of the replayed runs, because --force empties OUT."""
     there = out.resolve()
     if there == home or home in there.parents or there in home.parents:
         raise ValueError(f"--out {out} is, holds or lies in {home}, whose runs are replayed; give a new folder")
 
 
 def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]) -> None:
-    """Before the first timeline: the scenario, and that these are replays, so that nobody takes them for runs."""
+    """Before the first timeline, writes the scenario and a mark that these are replays and not runs."""
     for folder in dict.fromkeys([layout.out, *(folder for _, folder in layout.folders)]):
         folder.mkdir(parents=True, exist_ok=True)
         for name in COPIED:
@@ -64,14 +64,15 @@ def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]
         replace_file(folder / REPLAY, _text(batch, [recorded], passed, whole=False))
         below = of_runs(script.run for script in batch.scripts)
         note(folder, layout.coming(batch) if folder == layout.out else below, world="replay")
-    for condition, folder in layout.folders:  # what stays if the command is killed
+    for condition, folder in layout.folders:  # remains if the command is killed
         broken = f"{_played_again(batch, condition.name)}; the replay was interrupted, and not all of it was made."
         said = {"reserved": [broken], "interrupted": True}
         replace_file(folder / "summary.json", json.dumps(said, indent=1) + "\n")
 
 
 def finish(batch: Batch, layout: Layout, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> None:
-    """Once all are made, or as many as there were time for; `findings`: the record's first."""
+    """Writes the findings once all replays have ended, or the command was stopped.  `findings`: the record's comes
+    first."""
     replace_file(layout.out / REPLAY, _text(batch, findings, passed, whole))
     named = {finding.name: finding for finding in findings[1:]}
     for condition, folder in layout.folders:
@@ -93,7 +94,7 @@ def finish(batch: Batch, layout: Layout, findings: Sequence[Finding], passed: Se
 
 
 def plain(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> dict[str, Any]:
-    """Returns what replay.json says."""
+    """The content of replay.json."""
     return {
         "scenario": batch.scenario.name,
         "network": batch.network,
@@ -124,7 +125,7 @@ def _accuracies(batch: Batch, finding: Finding) -> str:
 
 
 def _ends(finding: Finding, label: str) -> Iterator[str]:
-    """Yields a line for each replay of an algorithm that is not exact, or that failed."""
+    """Yields a line for each replay of an algorithm that is not exact or failed."""
     yield from (f"seed {note.seed} {note.text}" for note in finding.partings if note.label == label)
     yield from (f"seed {note.seed} {note.text}" for note in finding.failures if note.label == label)
 

@@ -1,4 +1,4 @@
-"""Finished runs played again in other settings: what is replayed, on which links, and what is left of it."""
+"""Replays of finished runs in other settings: the choice of runs and links, and the results."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from scenarios.load import load
 from scenarios.schema.scenario import Scenario
 from scenarios.text.dimensions import RATE, SECONDS
 
-REPLAYED = "replayed"  # what the only setting is called where nothing else names it
+REPLAYED = "replayed"  # name of the only setting if nothing else names it
 
 
 @dataclass(frozen=True)
 class ReplayLinks:
-    """The options of the links on which runs are replayed."""
+    """Options for the links on which runs are replayed."""
 
     down: Annotated[
         list[str] | None,
@@ -58,7 +58,7 @@ class ReplayLinks:
     ] = None
 
     def rates(self, passed: list[str]) -> list[Condition]:
-        """The links of all settings; what was passed over is added to `passed`."""
+        """The links of all settings; notes on skipped files are added to `passed`."""
         ways = {"--up": bool(self.up), "--up-ratio": self.up_ratio is not None, "--symmetric": self.symmetric}
         said = [option for option, given in ways.items() if given]
         if len(said) > 1:
@@ -72,7 +72,7 @@ class ReplayLinks:
 
 @dataclass(frozen=True)
 class ReplayChoice:
-    """The options of which runs are replayed, on which devices, and how far."""
+    """Options for the choice of replayed runs, their devices, and the length."""
 
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="A folder that `compare` or `run` wrote, or one run in it.")
@@ -110,9 +110,9 @@ class ReplayChoice:
     ] = False
 
     def batch(self, fleet: Scenario | None = None) -> Batch:
-        """Reads the runs.  The algorithms of the scenario of --fleet do not matter, so they are not looked at.
+        """Reads the runs.  The algorithms in the scenario of --fleet do not matter and are not checked.
 
-        `fleet`: that scenario, if it is in no file.
+        `fleet`: that scenario, if it is not in a file.
         """
         if self.anyway and self.train:
             raise ValueError("--anyway and --train are given; --anyway assumes what --train trains, so one is enough")
@@ -124,7 +124,7 @@ class ReplayChoice:
 
 @dataclass(frozen=True)
 class Replaying(Playing):
-    """The options of how runs are replayed."""
+    """Options for playing replays."""
 
     workers: Annotated[
         int | None,
@@ -134,9 +134,9 @@ class Replaying(Playing):
     ] = None
 
     def player(self, batch: Batch) -> Play:
-        """Returns what plays the runs of a batch.  Raises ValueError for an option that has no effect."""
+        """The function that plays the runs of a batch.  Raises ValueError for an option without effect."""
         if batch.source.train:
-            from emulator.sessions.trainer import Trainer  # torch
+            from emulator.sessions.trainer import Trainer  # imports torch
 
             return Trainer(batch, self).play_all
         given = {"--ledger": self.ledger, "--no-ledger": self.no_ledger, "--executor": self.cluster}
@@ -148,17 +148,17 @@ class Replaying(Playing):
 
 @dataclass(frozen=True)
 class ReplayedRuns:
-    """What replays have left, and how they ended; the first finding is the record's."""
+    """Replays and their findings; the first finding is the record's own."""
 
     batch: Batch
     findings: Sequence[Finding]
-    passed: Sequence[str]  # what was passed over
+    passed: Sequence[str]  # notes on skipped files and runs
     out: Path
     played: Played
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As replay.json has it."""
+        """The content of replay.json."""
         return plain(self.batch, self.findings, self.passed, self.played.whole)
 
 
@@ -172,10 +172,10 @@ def replay(
     force: bool = False,
     fleet: Scenario | None = None,
 ) -> ReplayedRuns:
-    """Plays finished runs again in each setting, and leaves what came of them in OUT.
+    """Replays finished runs in each setting, and writes the results to OUT.
 
-    `events`: timelines are written of several settings, too.  `fleet` is as in `Recorded.batch`.
-    Raises ValueError if there is nothing to replay, or OUT cannot be used.
+    `events`: also writes the timelines of several settings.  `fleet` is as in `Recorded.batch`.  Raises ValueError if
+    there is nothing to replay, or if OUT cannot be used.
     """
     passed: list[str] = []
     rates = links.rates(passed)
@@ -202,13 +202,13 @@ def replay(
 
 
 def _called(batch: Batch) -> str:
-    """What a setting without links of its own is called: as the scenario of the other fleet."""
+    """The name of a setting without links of its own: the other fleet's scenario, or else REPLAYED."""
     other = batch.source.fleet
     return REPLAYED if other is None or other.name == batch.scenario.name else other.name
 
 
 def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:
-    """With names of which each is there once."""
+    """The conditions with unique names; a repeated name gets a number."""
     names: set[str] = set()
     for each in found:
         name, number = each.name, 2
@@ -226,7 +226,7 @@ def _orders(batch: Batch, layout: Layout) -> Iterator[Order]:
 
 
 def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> Iterator[Finding]:
-    """One for each condition of which something was played."""
+    """A finding for each condition in which at least one run was replayed."""
     runs = len(batch.scripts)
     for number, condition in enumerate(conditions):
         results = played.results[number * runs : (number + 1) * runs]

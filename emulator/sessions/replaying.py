@@ -1,4 +1,4 @@
-"""Many replays, told of while they are made, and what is left of them after a Ctrl-C."""
+"""Plays many replays with a progress line, and keeps the complete ones after a Ctrl-C."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Play = Callable[[Sequence[Order]], "Played"]
 
 @dataclass(frozen=True)
 class Played:
-    """The first of the replays, as far as they were made."""
+    """The replays made, in their order; fewer than ordered if the command was stopped."""
 
     results: Sequence[ReplayResult]
-    code: int = 0  # with which the command ends
-    why: str = ""  # it ended early
-    trained: str = ""  # a sentence on how much was trained
+    code: int = 0  # the command's exit code
+    why: str = ""  # reason for an early end
+    trained: str = ""  # a sentence on the amount of training
 
     @property
     def whole(self) -> bool:
@@ -43,7 +43,7 @@ def play_all(
     quiet: bool = False,
     console: Console | None = None,
 ) -> Played:
-    """Makes them, and unless `quiet` says on a terminal how many are done."""
+    """Makes the replays, and unless `quiet` counts them on a terminal."""
     count = None if workers is None else workers_of(workers)
     compile_replays(batch, orders)
     console = Console(stderr=True, quiet=quiet) if console is None else console
@@ -51,9 +51,9 @@ def play_all(
 
 
 def gathered(results_of: Generator[ReplayResult, None, None], orders: Sequence[Order], console: Console) -> Played:
-    """Takes what is made of these orders, one after the other.
+    """Collects the results of these orders, one after the other.
 
-    What a Ctrl-C or a killed worker has left of a timeline is taken away.
+    Removes incomplete timelines after a Ctrl-C or a killed worker.
     """
     results: list[ReplayResult] = []
     ended = Played(results)
@@ -78,7 +78,7 @@ def gathered(results_of: Generator[ReplayResult, None, None], orders: Sequence[O
 def counted(
     total: int, console: Console, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[int], None]]:
-    """`12 of 100, ~40 s left` on a terminal's stderr, gone at the end; nothing elsewhere."""
+    """`12 of 100, ~40 s left` on a terminal's stderr, removed at the end; nothing elsewhere."""
     if not console.is_terminal or console.is_dumb_terminal or console.quiet:
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""Replays of a study's runs on many links, each made once."""
+"""Replays of a study's runs on many links; each replay is made once."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from emulator.terminal.errors import Unfinished
 from emulator.terminal.lines import say
 from emulator.terminal.stopping import uninterrupted
 
-CHUNK = 4000  # replays after which what is known is kept; some minutes
+CHUNK = 4000  # replays between two writes of the file; some minutes
 
 
 @dataclass(frozen=True)
 class Replays:
-    """What replays the runs in folders, and keeps when their rounds end."""
+    """Replays the runs in folders, and keeps the times at which their rounds end."""
 
     workers: int | None
     kept: KeptSettings
     quiet: bool
-    read: dict[Source, tuple[str, Batch]] = field(default_factory=dict)  # digests, and runs
+    read: dict[Source, tuple[str, Batch]] = field(default_factory=dict)  # digest and runs of each source
 
     def of(
         self,
@@ -39,10 +39,10 @@ class Replays:
         labels: Sequence[Sequence[str]] = (),
         until: Target | None = None,
     ) -> list[Stamps]:
-        """When the rounds of the runs end in each setting.  Raises Unfinished.
+        """The times at which rounds of the runs end, for each setting.  Raises Unfinished.
 
-        `labels`: of these runs alone, in each setting; `until`: of the rounds up to that in which a run reached this
-        target.
+        `labels`: for each setting, the runs to replay; by default all.  `until`: replays end with the round in which a
+        run reached this target.
         """
         several = [tuple(each) for each in labels] or [()] * len(wanted)
         source = Source(folder, only=tuple(sorted({each for of in several for each in of})), targets=(), until=until)
@@ -58,13 +58,13 @@ class Replays:
         return [self.kept.known[name] for name in names]
 
     def _make(self, batch: Batch, new: dict[str, list[Order]]) -> None:
-        """A chunk of settings after the other."""
+        """Replays the new settings in chunks, and keeps each chunk's times."""
         rounds = {(script.label, script.seed): len(script.rounds) for script in batch.scripts}
         names, done = list(new), 0
         while some := _chunk(names[done:], new):
             results = iter(self._played(batch, [order for name in some for order in new[name]]))
             self.kept.add({name: stamps(list(islice(results, len(new[name]))), rounds) for name in some})
-            if len(some) > 1:  # the file takes a moment
+            if len(some) > 1:  # writing the file takes a moment
                 with uninterrupted():
                     self.kept.write()
             done += len(some)
@@ -79,11 +79,11 @@ class Replays:
 
 
 def _orders(batch: Batch, condition: Condition, labels: Sequence[str]) -> list[Order]:
-    """The replays of one setting: of the runs with these labels, or of all."""
+    """The replays of one setting: of the runs with these labels, by default of all runs."""
     return [Order(n, condition) for n, script in enumerate(batch.scripts) if not labels or script.label in labels]
 
 
 def _chunk(names: Sequence[str], orders: Mapping[str, Sequence[Order]]) -> list[str]:
-    """The first settings, with about as many replays as a chunk has."""
+    """The first of these settings, which together have about CHUNK replays."""
     totals = accumulate(len(orders[name]) for name in names)
     return [name for n, (name, total) in enumerate(zip(names, totals, strict=True)) if n == 0 or total <= CHUNK]

@@ -1,4 +1,4 @@
-"""All runs of a scenario, concurrently in one event loop over one pool."""
+"""Plays all runs of a scenario concurrently, in one event loop over one pool."""
 
 from __future__ import annotations
 
@@ -38,40 +38,40 @@ from scenarios.text.faults import BadScenario
 
 @dataclass(frozen=True)
 class Manner:
-    """How runs are played, and who looks on."""
+    """How runs are played and shown."""
 
-    force: bool = False  # what comes out otherwise than its record is replaced
-    speedup: float | None = None  # over sockets; None: in virtual time
+    force: bool = False  # replaces records that differ
+    speedup: float | None = None  # modelled seconds per real second over sockets; None: virtual time
     quiet: bool = False
-    at_once: int = sys.maxsize  # runs that are under way at the same time
-    title: str = ""  # what the runs are, for progress
+    at_once: int = sys.maxsize  # concurrent runs
+    title: str = ""  # title of the progress line
     watchers: Sequence[Watcher] = ()
 
 
 @dataclass(frozen=True)
 class Sitting:
-    """All runs of one scenario, as they ended."""
+    """All runs of one scenario with their outcomes."""
 
     session: Session
     outcomes: list[Outcome]
-    tally: Tally | None  # None: there is no ledger
+    tally: Tally | None  # None: no ledger
 
     @property
     def unfinished(self) -> bool:
-        """True: somebody stopped the runs, or a record could not be written."""
+        """True if the runs were stopped, or a record could not be written."""
         return self.session.stopped > 0 or any(each.unwritten for each in self.outcomes)
 
 
 def play_runs(scenario: Scenario, lab: Lab, out: Path, pool: Pool, manner: Manner) -> Sitting:
     """Plays all runs over one pool.
 
-    Raises BadScenario if one that was broken off comes out otherwise than its record, as far as that goes,
-    KeyboardInterrupt if they are stopped at once, and BrokenExecutor, Disagreed or OSError if all must end.
+    Raises BadScenario if a resumed run differs from its record, KeyboardInterrupt if the runs are stopped at once, and
+    BrokenExecutor, Disagreed or OSError if all must end.
     """
-    # The loop comes first: where too many files are open, Python cannot take back one that is half made.
+    # The loop comes first: with too many open files, Python cannot clean up a half-made loop.
     with loop_of_its_own() as loop, pool.open(scenario, lab) as doing:
         session = Session(scenario, lab, out, doing, manner)
-        try:  # the loop ends before the workers, so that it does not complain of what they had not done
+        try:  # closes the loop before the workers, so that asyncio does not complain about unfinished work
             outcomes = run_heard(loop, session.play(), session.stop)
         except asyncio.CancelledError:
             doing.stop()
@@ -88,7 +88,7 @@ def play_runs(scenario: Scenario, lab: Lab, out: Path, pool: Pool, manner: Manne
 
 
 def why_ended(error: BrokenExecutor | Disagreed | OSError) -> str:
-    """Why all runs had to end, in one line."""
+    """The reason why all runs had to end, in one line."""
     match error:
         case BrokenExecutor():
             return why_broken(error)
@@ -115,23 +115,24 @@ class Session:
             quiet=manner.quiet,
         )
         self.progress.title = manner.title
-        self.stopped = 0  # by this signal
-        self.everything: asyncio.Future[list[Outcome]] | None = None  # all runs, once they have begun
+        self.stopped = 0  # number of the signal that stopped the runs, or 0
+        self.everything: asyncio.Future[list[Outcome]] | None = None  # all runs, once started
         self.turn = asyncio.Semaphore(manner.at_once)
         self.code = code_text(scenario, pool.numerics)
 
     async def play(self) -> list[Outcome]:
-        """Ctrl-C, SIGTERM or SIGHUP once: every run ends its round.  Twice: stop now; the records stay valid."""
+        """Plays all runs.  Ctrl-C, SIGTERM or SIGHUP once: every run completes its round.  Twice: all stop now; records
+        stay valid."""
         goes_on = begin(self.out, self.scenario, self.code, _split(self.lab), self.manner.force)
         with self.progress:
             runs = [Run(label, seed) for label in self.lab.algorithms for seed in self.scenario.seeds]
-            # seed by seed, so that a stop leaves some of them whole
+            # seed by seed, so that a stop leaves some seeds complete
             by_seed = sorted(runs, key=lambda run: self.scenario.seeds.index(run.seed))
             tasks = {run: asyncio.ensure_future(self._run(run)) for run in by_seed}
             self.everything = asyncio.gather(*(tasks[run] for run in runs))
             outcomes = await self.everything
         if goes_on and not (self.stopped or any(each.unwritten for each in outcomes)):
-            replace_file(self.out / CODE, self.code)  # with which all of it has come, again or anew
+            replace_file(self.out / CODE, self.code)  # now all records come from this code
         return outcomes
 
     async def _run(self, run: Run) -> Outcome:
@@ -160,7 +161,7 @@ class Session:
         return await run_virtual(self.lab, run, self.conduct, self.pool, where, self._going_on, tell, earlier)
 
     def stop(self, number: int) -> None:
-        """This signal has come: every run ends its round; at a second one all end now."""
+        """Handles a signal: every run completes its round; at a second signal all end now."""
         if self.everything and self.everything.done():
             return  # nothing is left to be stopped
         if self.stopped and self.everything:
@@ -177,9 +178,9 @@ class Session:
 
 
 def _split(lab: Lab) -> str:
-    """split.json: how many training examples of each class each device holds, under each seed.
+    """The text of split.json: each device's number of training examples per class, by seed.
 
-    In a large fleet whose devices draw examples, `devices` has some of them, and `of` says how many there are.
+    For a large fleet that draws its examples, `devices` holds a sample, and `of` is the size of the fleet.
     """
     counts = {str(seed): lab.label_counts(seed) for seed in lab.splits}
     fleet = len(lab.fleet)
@@ -189,7 +190,7 @@ def _split(lab: Lab) -> str:
 
 
 def host_text(seconds: float, outcomes: Sequence[Outcome], session: Session) -> str:
-    """host.json: what belongs to this machine and moment, and may differ between equal runs."""
+    """The text of host.json, which may differ between equal runs because it describes this machine and moment."""
     host = {
         **machine(session.lab.trains_on),
         "real_seconds": seconds,
@@ -202,5 +203,5 @@ def host_text(seconds: float, outcomes: Sequence[Outcome], session: Session) -> 
 
 
 def world(speedup: float | None) -> dict[str, Any]:
-    """The world of host.json, and how fast its time passes."""
+    """The world of host.json, with its speed."""
     return {"world": "virtual"} if speedup is None else {"world": "sockets", "speedup": speedup}

@@ -1,4 +1,4 @@
-"""Follows a study's protocol from its first training to its report."""
+"""Conducts a study from its first training to its report, as its protocol says."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ from scenarios.schema.training import Target as Aim
 from scenarios.text.faults import BadScenario
 
 PROTOCOL = "protocol.yaml"
-Variants = Mapping[str, Mapping[str, Configuration]]  # by algorithm, by the label that plays them
+Variants = Mapping[str, Mapping[str, Configuration]]  # by algorithm, by the label that plays the configuration
 
 
 @dataclass(frozen=True)
 class Studied:
-    """A study's answer, and the folder in which it was left."""
+    """A study's answer, and its folder."""
 
     out: Path
     answer: Answer
-    plain: Mapping[str, Any]  # as study.json has it, without the names of the tables
-    tally: Tally | None  # None: there was no ledger
+    plain: Mapping[str, Any]  # the content of study.json, without the names of the tables
+    tally: Tally | None  # None: no ledger
 
 
 @dataclass(frozen=True)
@@ -70,38 +70,38 @@ class StudyCost:
 
     search: SearchCost
     seconds_each: float  # of a device-round on this computer
-    reported: float  # trainings with the seeds that are reported
-    settings: int  # of the sensitivity
-    moved: float  # trainings for the sensitivity, at most
-    cells: int  # of the map
+    reported: float  # trainings with the reported seeds
+    settings: int  # settings of the sensitivity analysis
+    moved: float  # trainings for the sensitivity analysis, at most
+    cells: int  # cells of the map
     traces: bool  # recorded links are replayed
 
 
 class Studying:
-    """A study under way.  Raises BadScenario if its protocol does not fit."""
+    """A study in progress.  Raises BadScenario if its protocol does not fit the scenario."""
 
     def __init__(self, scenario: Scenario, playing: Playing) -> None:
         self.protocol, self.quiet = protocol_of(scenario), playing.quiet
         self.digest = digest(scenario)
         self.scenario = scenario
-        self.recorded = self.digest  # of the protocol that the records in OUT were made by
+        self.recorded = self.digest  # the protocol under which the records in OUT were made
         self.trials = Trials(playing)
         self.tuning = Tuning(scenario, playing, self.trials)
         self._check()
 
     def _check(self) -> None:
-        """Raises BadScenario or ValueError for what would only come up hours later."""
+        """Raises BadScenario or ValueError for faults that would otherwise appear hours later."""
         for name, said in self.protocol.links.items():
             condition(name, said)
         if sensitivity := self.protocol.sensitivity:
-            base = self._sensitive(sensitivity, {}, 0.5)  # any target will do
+            base = self._sensitive(sensitivity, {}, 0.5)  # the value does not matter here
             for where, _, changes in _settings(sensitivity):
                 parse(base, where, changes)
 
     def into(self, out: Path | None = None, force: bool = False, exploratory: bool = False) -> Studied:
-        """Plays the study, and leaves its answer in OUT.  Raises Unfinished if it was stopped.
+        """Plays the study, and writes its answer to OUT.  Raises Unfinished if it was stopped.
 
-        `exploratory`: records of another protocol are gone on with; else `force` replaces them.
+        `exploratory`: continues records of another protocol; otherwise `force` replaces them.
         """
         out = folder(out, f"{self.scenario.name}-study")
         with alone(out):
@@ -118,7 +118,7 @@ class Studying:
         return Studied(out, answer, plain, self.trials.tally if self.trials.pool.ledger else None)
 
     def cost(self) -> StudyCost:
-        """Returns the cost of the search, and about how much is trained after it."""
+        """The cost of the search, and the approximate amount of training after it."""
         asked, said = self.tuning.forecast.asked, self.protocol.sensitivity
         each = {label: asked * self._rounds(label) for label in self.tuning.forecast.prices}
         reported = len(self.scenario.seeds) * sum(each.values())
@@ -132,13 +132,14 @@ class Studying:
         return StudyCost(self.tuning.cost(), seconds, reported, settings, moved, places, bool(self.protocol.traces))
 
     def _rounds(self, label: str) -> float:
-        """Those of a run, as far as its rounds before tuning tell: until the horizon."""
+        """Rounds of a run until the protocol's horizon, predicted from its rounds before tuning."""
         rounds, span = self.scenario.rounds.max, self.tuning.forecast.prices[label].span_s
         horizon = self.protocol.horizon_s
         return min(rounds, horizon / (span / rounds)) if horizon else rounds
 
     def _claim(self, out: Path, force: bool, exploratory: bool) -> None:
-        """The protocol comes first.  Raises BadScenario if OUT has another one, unless that is said to be all right."""
+        """Writes the protocol before anything else.  Raises BadScenario if OUT has another one and no option allows
+        that."""
         path = out / PROTOCOL
         said = dump(self.scenario.model_copy(update={"protocol": None}))
         held = [each.name for each in out.iterdir() if not each.name.endswith(".partial")]
@@ -161,7 +162,7 @@ class Studying:
         self.tuning.scenario = under(self.scenario, self.recorded)
 
     def _folders(self) -> Kinds:
-        """The folders that the study makes, and what they hold."""
+        """The folders of the study, and their kinds."""
         moved = _settings(self.protocol.sensitivity) if self.protocol.sensitivity else ()
         results = ["baseline", "reporting", *(f"sensitivity/{_folder(*setting)}" for _, setting, _ in moved)]
         return {"tuning": "search", **dict.fromkeys(results, "results"), "tables": "tables", "figures": "figures"}
@@ -169,7 +170,7 @@ class Studying:
     # --- what is played -------------------------------------------------------------------------------------------
 
     def run(self, out: Path) -> Answer:
-        """Everything, in the protocol's order."""
+        """Plays the whole study, in the protocol's order."""
         founds = self.tuning.run(out / "tuning")
         self.tuning.write(out / "tuning", founds)
         best = self._best(out / "baseline", founds)
@@ -184,14 +185,14 @@ class Studying:
         return self._answer(out, founds, best, goals, variants, runs)
 
     def _made(self, **changes: object) -> Scenario:
-        """The scenario of some of the study's runs; their records carry the protocol's digest."""
+        """The scenario of some of the study's runs, with these changes; their records carry the protocol's digest."""
         evaluate = self.scenario.evaluate.model_copy(update={"personalise_every": "never"})
         made = remade(self.scenario, **{"evaluate": evaluate, **changes}, study=None, protocol=self.recorded)
         vars(made)["source"] = None
         return made
 
     def _best(self, out: Path, founds: Founds) -> float:
-        """The best validation accuracy that the tuned baseline comes to under the seeds of the search, their mean."""
+        """The best validation accuracy of the tuned baseline, mean over the seeds of the search."""
         first = self.scenario.algorithms[0]
         entry = applied(first, founds[first.name].best()) if first.name in founds else first
         seeds, rounds, evaluate = self.tuning.tune.seeds, self._until(None), untested(self.scenario)
@@ -201,10 +202,10 @@ class Studying:
         return sum(tops) / len(tops)
 
     def _variants(self, founds: Founds) -> dict[str, dict[str, Configuration]]:
-        """The best configuration of each tuned algorithm on each of the links, under the label that plays it.
+        """The best configurations of each tuned algorithm on each link, by the label that plays them.
 
-        That for its own links is called as the algorithm; others that differ get a number.  Those that are compared
-        there alone have no others, and nulls have the baseline's training.
+        The one for the study's own links has the algorithm's label; others that differ get a number.  Algorithms that
+        are compared on the study's own links alone have no others, and nulls use the baseline's training.
         """
         found: dict[str, dict[str, Configuration]] = {}
         for label, of in founds.items():
@@ -229,7 +230,7 @@ class Studying:
         return self.trials.play(scenario, out, "all algorithms, with the seeds that are reported")
 
     def _until(self, stop: Stop | None) -> Rounds:
-        """Rounds until a target is reached, or the study's horizon."""
+        """Rounds until a target is reached, or until the study's horizon."""
         changes = {"targets": (), "stop_at": stop, "until_s": self.protocol.horizon_s}
         return self.scenario.rounds.model_copy(update=changes)
 
@@ -287,12 +288,12 @@ class Studying:
 
     @property
     def _told(self) -> list[str]:
-        """Whose warnings are told: those of links, and of algorithms, but that a penalty of 0 does nothing is known."""
+        """Labels whose warnings are shown: links, and all algorithms except nulls, whose penalty is 0 on purpose."""
         names = (each.name for each in self.scenario.algorithms)
         return ["links", *(name for name in names if name not in self.protocol.nulls)]
 
     def _sensitivity(self, out: Path, founds: Founds, goals: Sequence[Target]) -> list[Moved]:
-        """One factor at a time, with the settings that were tuned without it; to the first target."""
+        """Plays one changed factor at a time, with the settings tuned without the change; to the first target."""
         said = self.protocol.sensitivity
         if said is None:
             return []
@@ -310,7 +311,7 @@ class Studying:
         return found
 
     def _sensitive(self, said: Sensitivity, founds: Founds, goal: float) -> str:
-        """The scenario of which each setting changes something, as text."""
+        """The text of the scenario that each setting changes."""
         labels = dict.fromkeys([self.scenario.algorithms[0].name, *said.algorithms])
         entries = tuple(
             applied(entry, founds[entry.name].best()) if entry.name in founds else entry
@@ -322,11 +323,11 @@ class Studying:
 
 
 def _write(out: Path, answer: Answer) -> Mapping[str, Any]:
-    """Leaves tables, figures, study.md and study.json; what study.json says."""
+    """Writes tables, figures, study.md and study.json; returns the content of study.json."""
     from emulator.report.studied import pictures  # altair takes a second to import
 
     with uninterrupted():
-        for kind in ("tables", "figures"):  # what an earlier report had may be no part of this one
+        for kind in ("tables", "figures"):  # an earlier report may have had more files
             (out / kind).mkdir(exist_ok=True)
             remove(written(out / kind, kind))
         named = tables(answer)
@@ -348,7 +349,7 @@ def _folder(factor: str, name: str) -> str:
 
 
 def _settings(said: Sensitivity) -> Iterator[tuple[str, tuple[str, str], list[str]]]:
-    """Each setting: what it is called in progress and errors, its factor and name, its changes as PATH=VALUE."""
+    """Each setting: its name in progress and errors, its factor and name, and its changes as PATH=VALUE."""
     as_it_is = "as it is"
     yield f"study.sensitivity: {as_it_is}", (as_it_is, as_it_is), []
     for factor, settings in said.factors.items():

@@ -1,4 +1,5 @@
-"""`--train`: each setting is a run of its own in virtual time; what the ledger knows of it is not trained again."""
+"""`replay --train`: each setting is a run of its own in virtual time; updates that the ledger knows are not trained
+again."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ from scenarios.text.faults import placed
 class Trainer:
     """Plays the runs of a batch in other settings, over one pool and one ledger.
 
-    Raises BadScenario if the scenario cannot be played here.
+    Raises BadScenario if this computer cannot play the scenario.
     """
 
     def __init__(self, batch: Batch, playing: Playing) -> None:
@@ -51,13 +52,13 @@ class Trainer:
         self.conduct = Conduct.of(self.scenario)
         rounds, runs = self.conduct.rules.max, len(batch.scripts)
         self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=self.quiet)
-        self.tally: Tally | None = None  # None: there is no ledger
-        self.fault: Faulty | None = None  # an algorithm's own, the first
-        self.signal = 0  # that has stopped it
-        self.everything: asyncio.Future[list[Outcome]] | None = None  # all runs of a setting, once they have begun
+        self.tally: Tally | None = None  # None: no ledger
+        self.fault: Faulty | None = None  # the first error of an algorithm
+        self.signal = 0  # number of the signal that stopped the runs, or 0
+        self.everything: asyncio.Future[list[Outcome]] | None = None  # all runs of a setting, once started
 
     def play_all(self, orders: Sequence[Order]) -> Played:
-        """Plays them, setting after setting, and says so on stderr."""
+        """Plays the orders, setting by setting, with progress on stderr."""
         compile_replays(self.batch, orders)
         played = gathered(self._all(orders), orders, Console(quiet=True))
         trained = self.tally.sentence() if self.tally else "training: everything was computed, as there was no ledger"
@@ -70,7 +71,8 @@ class Trainer:
         return played
 
     def _all(self, orders: Sequence[Order]) -> Generator[ReplayResult, None, None]:
-        """The results in the order given.  Raises ChildProcessError if all must end: a worker was killed, say."""
+        """Yields the results in the order given.  Raises ChildProcessError if all must end, for example after a killed
+        worker."""
         with self.pool.open(self.scenario, self.lab) as pool:
             try:
                 runs = len(self.batch.scripts)
@@ -87,7 +89,7 @@ class Trainer:
             pool.broken_off = False
 
     def _setting(self, orders: Sequence[Order], pool: Executor) -> Generator[ReplayResult, None, None]:
-        """All runs of one setting, side by side."""
+        """Plays all runs of one setting concurrently, and yields their results."""
         setting = orders[0].condition.setting(self.batch.base)
         lab = replace(self.lab, **setting.parts)
         try:
@@ -105,7 +107,8 @@ class Trainer:
             raise Stopped(self.signal)
 
     async def _play(self, lab: Lab, orders: Sequence[Order], pool: Executor) -> list[Outcome]:
-        """A signal stops them now: a timeline that is not whole is taken away, so no round need be ended."""
+        """Plays the runs of one setting.  A signal stops them at once: incomplete timelines are removed, so no round is
+        completed."""
         tell = self.progress.tell
         runs = [(self.batch.scripts[order.run].run, order.folder) for order in orders]
         played = (run_virtual(lab, run, self.conduct, pool, folder, progress=tell) for run, folder in runs)
@@ -128,7 +131,7 @@ class Trainer:
     # --- what it will cost ----------------------------------------------------------------------------------------
 
     def _tell_before(self, pool: Executor, settings: int) -> None:
-        """Says how many device-rounds are trained, as the ledger does not have them."""
+        """Prints the number of device-rounds to be trained because the ledger does not have them."""
         self.tally = pool.tally
         new = [script.run for script in self.batch.scripts if not pool.knows(start, script.run)]  # how it begins
         if self.quiet or not new:
@@ -141,12 +144,12 @@ class Trainer:
         say(f"fedlapse: {whose}: about {rounds} device-rounds are trained{more}", err=True)
 
     def _device_rounds(self, run: int) -> int:
-        """Trainings of devices in a recorded run, those for `personalised` among them."""
+        """The number of device trainings in a recorded run, including those for `personalised`."""
         rounds, fleet = self.batch.scripts[run].rounds, len(sample(self.lab.fleet))
         return sum(len(each.asked) + fleet * (each.row.get("personalised") is not None) for each in rounds)
 
 
 def _title(orders: Sequence[Order], first: int, runs: int) -> str:
-    """`lte.csv (2 of 5)`; none for a single setting."""
+    """`lte.csv (2 of 5)`; "" for a single setting."""
     settings = len(orders) // runs
     return f"{orders[first].condition.name} ({first // runs + 1} of {settings})" if settings > 1 else ""

@@ -1,4 +1,4 @@
-"""Many scenarios, played one after the other for one command that prints none of them: `tune` and `study`."""
+"""Plays many scenarios one after the other for `tune` and `study`, which print none of them."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class Trials:
     """Plays scenarios into folders.  A folder that holds all runs of its scenario is not played again."""
 
     def __init__(self, playing: Playing) -> None:
-        """Raises BadScenario if --device or --workers cannot be had."""
+        """Raises BadScenario if --device or --workers is not possible here."""
         self.pool, self.quiet = playing.pool(), playing.quiet
-        self.tally = Tally()  # of all that were played
+        self.tally = Tally()  # over all scenarios played
 
     def play(self, scenario: Scenario, out: Path, title: str = "", hopeless: bool = False) -> Runs:
         """The rows of all runs of the scenario, by label and seed.
 
-        `hopeless`: algorithms that can never meet the deadline are played too, and fail.
-        Raises BadScenario if it cannot be played, Unfinished if it was stopped.
+        `hopeless`: also plays algorithms that can never meet the deadline, and which fail.  Raises BadScenario if the
+        scenario cannot be played, Unfinished if it was stopped.
         """
         scenario, lab = built(scenario, self.pool.places)
         if not hopeless:
@@ -72,19 +72,19 @@ class Trials:
 
     @cached_property
     def team(self) -> Pool:
-        """The workers, the same for all that is played; they end with this process, or when it is closed."""
+        """The pool of workers for all scenarios; they end with this process, or at `close`."""
         workers = self.pool.workers
         staying = Team(workers, self.pool.places) if isinstance(workers, int) and workers else workers
         return replace(self.pool, workers=staying)
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Stops the workers."""
         if "team" in vars(self) and isinstance(self.team.workers, Team):
             self.team.workers.close()
 
     def known(self, scenario: Scenario) -> tuple[Runs | None, int]:
-        """The rows of all runs, if the ledger knows all of them to their ends, else None; and how many device-rounds
-        it has.  Nothing is trained."""
+        """The rows of all runs, None unless the ledger knows all of them to their ends, and the number of device-rounds
+        that it knows.  Nothing is trained."""
         scenario, lab = built(scenario, self.pool.places)
         conduct, runs = Conduct.of(scenario), {}
         if self.pool.ledger is None:
@@ -123,7 +123,7 @@ class Trials:
 
 
 def _known(lab: Lab, run: Run, conduct: Conduct, pool: Executor) -> list[Row] | None:
-    """The rows of a run that the ledger knows to its end."""
+    """The rows of a run if the ledger knows it to its end; else None."""
     try:
         return at_once(run_virtual(lab, run, conduct, Knowing(pool), None)).rows
     except UnknownJob:
@@ -131,7 +131,7 @@ def _known(lab: Lab, run: Run, conduct: Conduct, pool: Executor) -> list[Row] | 
 
 
 def complete(out: Path, scenario: Scenario) -> bool:
-    """Returns True if the folder holds all runs of this very scenario, sealed."""
+    """True if the folder holds all runs of this very scenario, sealed."""
     try:
         same = (out / "scenario.yaml").read_text(encoding="utf-8") == dump(scenario)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Plays what the searches of a tuning ask for, and leaves what they found in OUT."""
+"""Plays the runs of a tuning's searches, and writes their findings to OUT."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Tuned:
     out: Path
     scenario: Scenario
     founds: results.Founds
-    plain: Mapping[str, object]  # as tune.json has it
-    tally: Tally | None  # None: there was no ledger
+    plain: Mapping[str, object]  # the content of tune.json
+    tally: Tally | None  # None: no ledger
 
 
 @dataclass(frozen=True)
@@ -68,25 +68,25 @@ class SearchCost:
     """The cost of a search."""
 
     scenario: Scenario
-    steps: Sequence[int]  # rounds after which the better half goes on
-    total: int  # device-rounds that are trained
+    steps: Sequence[int]  # rounds after which the better half continues
+    total: int  # device-rounds to train
     known: int  # device-rounds that the ledger has
-    exact: bool  # the total is no estimate
-    seconds: float  # for the rest on this computer
+    exact: bool  # True: the total is not an estimate
+    seconds: float  # for the other device-rounds on this computer
     workers: int
 
 
 class Tuning:
-    """The search of a scenario's settings.  Raises BadScenario if its `tune:` does not fit it."""
+    """The search for a scenario's settings.  Raises BadScenario if its `tune:` does not fit it."""
 
     def __init__(self, scenario: Scenario, playing: Playing, trials: Trials | None = None) -> None:
-        """`trials`: what plays, if there is something already."""
+        """`trials`: plays the runs; by default a new one."""
         check(scenario)
         self.scenario, self.playing = under(scenario, scenario.protocol or digest(scenario)), playing
         self.target = target_of(scenario)
         self.trials = trials or Trials(playing)
         self.names = Names({})
-        self.folders: dict[tuple[str, Configuration], Path] = {}  # where each was played last
+        self.folders: dict[tuple[str, Configuration], Path] = {}  # folder of each configuration's latest run
         self.steps = 0
         self.began = time.monotonic()
         self.done, self.due = 0, _due(scenario)  # configurations x rounds
@@ -94,7 +94,7 @@ class Tuning:
         self.links: Mapping[str, Condition] = {name: condition(name, of) for name, of in self.tune.links.items()}
 
     def into(self, out: Path | None = None, force: bool = False) -> Tuned:
-        """Plays the searches, and leaves what they found in OUT.  Raises Unfinished if they were stopped."""
+        """Plays the searches, and writes their findings to OUT.  Raises Unfinished if they were stopped."""
         out = folder(out, f"{self.scenario.name}-tune")
         with alone(out):
             mine = out / "asked.json"
@@ -120,7 +120,7 @@ class Tuning:
         return Tuned(out, self.scenario, founds, plain, self.trials.tally if self.trials.pool.ledger else None)
 
     def cost(self) -> SearchCost:
-        """Returns about how much would be trained, how much of it the ledger has, and how long the rest takes."""
+        """The approximate amount of training, the part that the ledger has, and the seconds for the rest."""
         known, all_known = self._known()
         total = known if all_known else max(self.due * self._each, known)
         seconds = self.seconds_each * _epochs(self.scenario) * (total - known)
@@ -130,12 +130,12 @@ class Tuning:
 
     @cached_property
     def forecast(self) -> Forecast:
-        """Returns the forecast of the scenario with the seeds of the search."""
+        """The forecast of the scenario with the seeds of the search."""
         return forecast_of(self._base(), self.trials.pool.processes, self.trials.pool.places)
 
     @property
     def seconds_each(self) -> float:
-        """Seconds that a device-round takes on this computer."""
+        """Seconds of a device-round on this computer."""
         base, forecast = self._base(), self.forecast
         return forecast.effort.seconds / (len(base.algorithms) * len(base.seeds) * forecast.rounds * forecast.asked)
 
@@ -150,7 +150,8 @@ class Tuning:
         return remade(self.scenario, seeds=self.tune.seeds, rounds=rounds, evaluate=untested(self.scenario))
 
     def _known(self) -> tuple[int, bool]:
-        """Device-rounds that the ledger has, up to the first step of which it does not have all; whether it has all."""
+        """Device-rounds that the ledger has, up to the first step that it does not have as a whole, and True if it has
+        all."""
         found = 0
 
         def play(asks: Asks, folder: Path) -> dict[str, dict[Configuration, Trial]]:
@@ -176,7 +177,7 @@ class Tuning:
         return found, True
 
     def _known_elsewhere(self, scenario: Scenario, where: Path, asks: Asks) -> dict[str, list[ReplayResult]]:
-        """The replays on other links of runs that the ledger knows: who is good there goes on as well."""
+        """Replays on other links of runs that the ledger knows; configurations that are good there continue, too."""
         aside = replace(self.playing, workers=0, executor=ExecutorName.processes, ray_address=None, quiet=True)
         try:
             Trials(aside).play(scenario, where, hopeless=True)
@@ -189,7 +190,7 @@ class Tuning:
         return searched(self.scenario, lambda asks: self._play(asks, out / "trials"))
 
     def write(self, out: Path, founds: results.Founds) -> Mapping[str, object]:
-        """Leaves tuned.yaml, tune.json and tune.html; what tune.json says."""
+        """Writes tuned.yaml, tune.json and tune.html; returns the content of tune.json."""
         from emulator.report.tuned import page  # altair takes a second to import
 
         found = results.as_json(self.scenario, founds)
@@ -199,7 +200,7 @@ class Tuning:
         return found
 
     def _play(self, asks: Asks, out: Path) -> dict[str, dict[Configuration, Trial]]:
-        """One step of all searches: those that ask for equally many rounds in one sitting."""
+        """Plays one step of all searches; configurations with the same number of rounds share a sitting."""
         found: dict[str, dict[Configuration, Trial]] = {}
         for rounds, some in by_rounds(asks):
             found |= self._sitting(some, rounds, out)
@@ -228,7 +229,7 @@ class Tuning:
         return made
 
     def _elsewhere(self, where: Path, asks: Asks) -> dict[str, list[ReplayResult]]:
-        """The runs of a step on the other links that the scenario names, of all that are compared there."""
+        """Replays of a step's runs on the scenario's other links, for all algorithms that are compared there."""
         own_links_only = self.scenario.study.own_links_only if self.scenario.study else ()
         away = [
             (label, each) for label, ask in asks.items() if label not in own_links_only for each in ask.configurations
@@ -245,7 +246,7 @@ class Tuning:
         return {name: list(played.results[n * runs : (n + 1) * runs]) for n, name in enumerate(self.links)}
 
     def _title(self, asks: Asks, rounds: int) -> str:
-        """`tune, coarse: 24 configurations after 15 rounds; ~4 min left`."""
+        """`tune, coarse: 24 configurations after 15 rounds; ~4 min left`"""
         tried = sum(len(ask.configurations) for ask in asks.values())
         phases = " and ".join(sorted({ask.phase for ask in asks.values()}))
         took = time.monotonic() - self.began
@@ -254,7 +255,7 @@ class Tuning:
 
 
 def under(scenario: Scenario, protocol: str) -> Scenario:
-    """The scenario, whose runs carry this digest."""
+    """The scenario with this protocol digest for the records of its runs."""
     made = scenario.model_copy(update={"protocol": protocol})
     vars(made)["source"] = scenario.source
     return made

@@ -1,1 +1,1 @@
-"""What every command says and hears: lines on the terminal, signals, one-line errors and exit codes."""
+"""The terminal side of every command: printed lines, signals, one-line errors and exit codes."""

@@ -1,4 +1,4 @@
-"""How a command ends where its input is wrong or a file cannot be written: with one line, and an exit code."""
+"""One-line errors and exit codes for bad input, and for files that cannot be written."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from emulator.terminal.lines import say
 FAILED, BAD_INPUT = 1, 2
 
 
-class Unfinished(Exception):  # noqa: N818  what happened, not what went wrong
-    """A command ends before its work is done; `code` is its exit code, and `lines` say why and how to go on."""
+class Unfinished(Exception):  # noqa: N818  an event, and not an error
+    """Ends a command before its work is done; `code` is the exit code, and `lines` give the reason and the way to
+    resume."""
 
     def __init__(self, exit_code: int, *lines: str) -> None:
         super().__init__(exit_code, *lines)
@@ -24,16 +25,17 @@ class Unfinished(Exception):  # noqa: N818  what happened, not what went wrong
 
 @contextmanager
 def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
-    """A bad scenario ends a command with exit code 2, and so does a file that cannot be read or written, and `also`.
+    """Turns errors into one line and an exit code: 2 for a bad scenario, for a file that cannot be read or written, and
+    for the types in `also`.
 
-    On a full disk, or if a worker process was killed, the exit code is 1: nothing is wrong with the input.  Of a bad
-    scenario each fault has a line.  Work that is not finished ends it with its own code and lines.
+    A full disk and a killed worker process give 1, because the input is not at fault.  A bad scenario gets a line for
+    each fault.  Unfinished has its own code and lines.
     """
-    from scenarios.text.faults import BadScenario  # a list of commands needs no pydantic and no YAML
+    from scenarios.text.faults import BadScenario  # a list of commands needs neither pydantic nor YAML
 
     try:
         yield
-    except BrokenPipeError:  # who reads has read enough: typer ends quietly
+    except BrokenPipeError:  # the reader has closed the pipe: typer ends quietly
         raise
     except BadScenario as error:
         say(f"fedlapse: {error}", err=True, tone="bad")

@@ -1,4 +1,4 @@
-"""Sentences on the terminal: broken between words, where the terminal itself would break them within."""
+"""Prints sentences on the terminal, wrapped between words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 Tone = Literal["plain", "answer", "won", "good", "bad", "warning"]
-STYLES: Mapping[Tone, Mapping[str, Any]] = {  # of the terminal; NO_COLOR switches colours off
+STYLES: Mapping[Tone, Mapping[str, Any]] = {  # NO_COLOR switches colours off
     "answer": {"bold": True},
     "won": {"bold": True, "fg": "green"},
     "good": {"fg": "green"},
@@ -28,9 +28,9 @@ GLUE = "\N{NO-BREAK SPACE}"
 
 
 def say(text: str, err: bool = False, tone: Tone = "plain") -> None:
-    """Prints text, each of its lines wrapped at the terminal's width; elsewhere, as in a file, a line stays one.
+    """Prints text; a terminal gets each line wrapped at its width, files and pipes get it unwrapped.
 
-    An answer stands out as a whole; of other tones the first word has the colour, such as the winner of an answer.
+    An answer is styled as a whole; other tones colour only the first word, such as the winner of an answer.
     """
     wide = for_terminal(text, err)
     typer.echo(_toned(wide, tone) if tone != "plain" and _coloured(err) else wide, err=err)
@@ -51,7 +51,8 @@ def _coloured(err: bool) -> bool:
 
 @contextmanager
 def busy(text: str, everywhere: bool = False) -> Iterator[None]:
-    """Says on a terminal's stderr what is being done, as long as it is; elsewhere nothing, or a line."""
+    """Shows a message on a terminal's stderr for as long as the block runs; elsewhere nothing, or with `everywhere` a
+    line."""
     if _width(err=True) is None:
         if everywhere:
             say(f"fedlapse: {text}", err=True)
@@ -67,7 +68,7 @@ def for_terminal(text: str, err: bool = False) -> str:
 
 
 def wrapped(line: str, width: int) -> str:
-    """One line, with line breaks; what follows the first is indented as the line is, and a little more."""
+    """One line, wrapped; further lines are indented a little more than the first."""
     inner = line[: len(line) - len(line.lstrip())] + "  "
     whole = COMMAND.sub(lambda found: found[0].replace(" ", GLUE), line)  # so that it can be copied
     filled = textwrap.fill(whole, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
@@ -75,7 +76,7 @@ def wrapped(line: str, width: int) -> str:
 
 
 def _width(err: bool) -> int | None:
-    """Columns of the terminal that is written to; None if it is none."""
+    """The width of the terminal that is written to, in columns; None if it is not a terminal."""
     stream = sys.stderr if err else sys.stdout
     try:
         return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None

@@ -1,4 +1,4 @@
-"""How much of a large file of others was read, on stderr, while it is."""
+"""Progress on stderr while a large foreign file is read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rich.status import Status
 
 from network.foreign_files import watched
 
-PATIENCE = 1.0  # s that a file may take unnoticed
+PATIENCE = 1.0  # s before a file's progress is shown
 
 
 @contextmanager
 def told_while_read(console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """`reading lte.csv, 40%` on a terminal's stderr from a file's second second on, gone at its end; nothing elsewhere.
+    """Shows `reading lte.csv, 40%` on a terminal's stderr once a file takes more than a second; nothing elsewhere.
 
-    It also decorates a function.
+    It also works as a decorator.
     """
     console = Console(stderr=True) if console is None else console
     if not console.is_terminal or console.is_dumb_terminal:
@@ -37,7 +37,7 @@ def told_while_read(console: Console | None = None, clock: Callable[[], float] =
 
 @dataclass
 class Reading:
-    """The file that is being read, if any, and since when, s."""
+    """The file being read, if any, and its start time, s."""
 
     console: Console
     clock: Callable[[], float]
@@ -46,7 +46,7 @@ class Reading:
     status: Status | None = None
 
     def hear(self, name: str, share: float) -> None:
-        """So much of the file was read; 1 is its end."""
+        """Takes the share of the file that has been read; 1 is its end."""
         if share >= 1:
             self.end()
             return
@@ -63,7 +63,7 @@ class Reading:
             self.status.update(text)
 
     def end(self) -> None:
-        """Nothing is being read."""
+        """Removes the progress line."""
         self.name = ""
         if self.status is not None:
             self.status.stop()

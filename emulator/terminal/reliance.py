@@ -1,4 +1,4 @@
-"""Tells on stderr, and by the exit code, that a command reads results that cannot be relied on."""
+"""Warns on stderr, and by the exit code, if a command reads results that cannot be relied on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MALFORMED = (LookupError, TypeError, AttributeError, ArithmeticError, AssertionE
 
 @contextmanager
 def soundness_told(folders: Sequence[Path]) -> Iterator[None]:
-    """Says what the seals of these folders tell, and ends as `told_in_one_line` does; with 1 if a folder is damaged.
+    """Prints what the seals of these folders show, and ends as `told_in_one_line` does; with 1 if a folder is damaged.
 
-    A record that is damaged, or has no seal, may hold anything, so that whatever goes wrong with it is its own fault.
+    A damaged or unsealed record may hold anything, so any error from reading it is attributed to the record.
     """
     found = {folder: soundness(folder) for folder in folders}
     for folder, each in found.items():

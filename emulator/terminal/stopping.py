@@ -1,4 +1,4 @@
-"""How a command is stopped from outside: Ctrl-C, SIGTERM and SIGHUP do the same, and set the exit code 128 + signal."""
+"""Stops a command from outside: Ctrl-C, SIGTERM and SIGHUP have the same effect, with exit code 128 + signal."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-AGAIN = 0.01  # s after which a signal that was lost, or came at a bad moment, is sent once more
-CLEANING = 0.25  # s in which a command that is stopped hears no second signal
+AGAIN = 0.01  # s until a signal that was lost or came at a bad moment is sent again
+CLEANING = 0.25  # s during which a stopped command ignores a second signal
 TAKING = ("__enter__", "__exit__")  # raised there, a lock would stay taken, and a pool's thread wait for it for ever
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal has come that ends a command; Python itself says so of Ctrl-C alone."""
+    """A signal that ends a command.  Python itself raises KeyboardInterrupt for Ctrl-C alone."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(number)  # nothing else: simpy raises a copy, which it makes from the arguments
+        super().__init__(number)  # no more arguments: simpy raises a copy, made from them
         self.number = number
 
 
 def listen() -> None:
-    """From now on each signal that ends a command raises Stopped in the main thread."""
+    """Makes each signal that ends a command raise Stopped in the main thread."""
     sys.unraisablehook = _not_raised
     for number in _wanted():
         signal.signal(number, _raise)
 
 
 def hear_no_more() -> None:
-    """The process is about to end: a second Ctrl-C would only break off its clean-up."""
+    """Ignores further signals because the process is ending: a second Ctrl-C would only interrupt the clean-up."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """Ends the process at such a signal, with a word, where a command does not say itself what was left."""
+    """Ends the process with a message at such a signal, for commands that do not report themselves what was kept."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -64,7 +64,7 @@ def ending() -> Iterator[None]:
 
 @contextmanager
 def loop_of_its_own() -> Iterator[AbstractEventLoop]:
-    """An event loop that no signal meets half made or half closed: Python would print a traceback of one."""
+    """A new event loop.  Signals wait while it is made or closed, because Python would print a traceback."""
     with ExitStack() as leave:
         with put_off():
             loop = asyncio.new_event_loop()
@@ -78,10 +78,10 @@ def _closed_whole(loop: AbstractEventLoop) -> None:
 
 
 def run_heard(loop: AbstractEventLoop, play: Coroutine[Any, Any, T], hear: Callable[[int], None]) -> T:
-    """Runs a coroutine to its end, and closes the loop.  Meanwhile signals do not end the command: `hear` is called in
-    the loop with their numbers.
+    """Runs a coroutine to its end, and closes the loop.  Signals do not end the command meanwhile: the loop calls
+    `hear` with their numbers.
 
-    Where this thread runs a loop already, as a notebook's does, another thread runs this one.
+    If this thread already runs a loop, as in a notebook, another thread runs this one.
     """
 
     def run() -> T:
@@ -106,9 +106,9 @@ def _loop_runs_here() -> bool:
 
 @contextmanager
 def heard_by(loop: AbstractEventLoop, hear: Callable[[int], None]) -> Iterator[None]:
-    """Meanwhile the loop calls `hear` with a signal's number.
+    """Makes the loop call `hear` with each signal's number.
 
-    What it had no time for is heard at the end: the loop's own signal handlers would lose that.
+    Signals that the loop had no time for are delivered at the end; asyncio's own signal handlers would lose them.
     """
     waiting = deque[int]()
 
@@ -131,8 +131,8 @@ def heard_by(loop: AbstractEventLoop, hear: Callable[[int], None]) -> Iterator[N
 
 @contextmanager
 def woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
-    """Meanwhile any signal wakes the loop, also one that reaches another thread, or comes just before it begins to
-    wait: a loop with a signal handler of its own, here for a signal that nobody sends, is woken by all."""
+    """Makes any signal wake the loop, even one that reaches another thread or comes just before the loop waits. asyncio
+    wakes for all signals once it has a handler for one; here it is for SIGURG, which is never sent."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -148,13 +148,13 @@ def woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """For what takes a moment, and must be written whole."""
+    """Delays signals while a file is written, which takes a moment."""
     with handled(signal.SIG_IGN):
         yield
 
 
 def code(number: int) -> int:
-    """The exit code of a command that a signal has ended, as shells give it: 130 for Ctrl-C, 143 for SIGTERM."""
+    """The exit code of a command that a signal ended, as in shells: 130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + number
 
 
@@ -163,12 +163,12 @@ def code_of(stop: KeyboardInterrupt) -> int:
 
 
 def _wanted() -> list[int]:
-    """Under `nohup` SIGHUP goes on being ignored."""
+    """The signals to handle; under `nohup`, SIGHUP stays ignored."""
     return [number for number in ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
 
 
 def _not_raised(found: sys.UnraisableHookArgs) -> None:
-    """A signal that came while Python cleared something away, where nothing can be raised, is sent once more."""
+    """Sends a signal again if it came where Python cannot raise, for example in a destructor."""
     global _raised
     if not isinstance(found.exc_value, Stopped):
         sys.__unraisablehook__(found)
@@ -183,11 +183,11 @@ def _send_again(number: int) -> None:
     again.start()
 
 
-_raised = -math.inf  # s, when a signal last raised Stopped
+_raised = -math.inf  # s; time of the last signal that raised Stopped
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    """A second one that comes at once (`timeout` sends two) must not break off the clean-up after the first."""
+    """Raises Stopped.  A second signal right after the first (`timeout` sends two) must not interrupt the clean-up."""
     global _raised
     if time.monotonic() < _raised + CLEANING:
         return
@@ -196,12 +196,12 @@ def _raise(number: int, frame: FrameType | None) -> None:
         return
     _raised = time.monotonic()
     _leave_the_terminal()
-    warnings.simplefilter("ignore", RuntimeWarning)  # that a coroutine was never awaited, where it is torn down
+    warnings.simplefilter("ignore", RuntimeWarning)  # about coroutines that were never awaited
     raise Stopped(number)
 
 
 def _leave_the_terminal() -> None:
-    """If it is gone, which SIGHUP says: what is printed from now on goes nowhere, and fails nobody."""
+    """Redirects output to nowhere if the terminal is gone, as after SIGHUP, so that printing does not fail."""
     for file in (1, 2):
         try:
             termios.tcgetattr(file)

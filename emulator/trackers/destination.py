@@ -42,14 +42,14 @@ class Destination:
 
     @cached_property
     def make(self) -> Make:
-        """The class, or a function that makes one.  Raises whatever its import raises."""
+        """The class, or a function that makes a tracker.  Raises any error of its import."""
         return cast(Make, resolve_name(self.path))
 
 
 def destination(said: str) -> Destination:
-    """The tracker and folder of one --track; makes the folder.
+    """The tracker and folder of one --track option; creates the folder.
 
-    Raises BadScenario for an unknown kind, a library that is not installed, or a folder that cannot be made.
+    Raises BadScenario for an unknown kind, a library that is not installed, or a folder that cannot be created.
     """
     kind, _, folder = said.partition(":")
     if kind not in KINDS:

@@ -10,7 +10,7 @@ from typing import Any
 from emulator.play.watcher import Status
 from emulator.trackers.tracker import Tracked
 
-# Set before the import: newer versions must be told to use files, and would report their use over the network.
+# Must be set before the import: newer versions need it for files, and would report their use over the network.
 os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
@@ -19,7 +19,7 @@ from mlflow.entities import Metric, Param
 
 ENDS = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
 LONGEST = 6000  # characters of a value
-MOST = 100  # settings that are taken at once
+MOST = 100  # settings per call
 SAME = "fedlapse.run"  # the tag with a run's identity
 
 
@@ -39,7 +39,7 @@ class MLflow:
         for known in self.client.search_runs([self.experiment], f"tags.`{SAME}` = '{same}'", max_results=1):
             self.run = known.info.run_id
             self.client.update_run(self.run, status="RUNNING")
-            # Of a round's metrics this one is written last.
+            # The last metric written for a round.
             steps = [each.step for each in self.client.get_metric_history(self.run, "virtual_seconds")]
             self.told = max(steps, default=-1)
             return

@@ -15,7 +15,7 @@ from torch.utils.tensorboard.summary import hparams
 from emulator.play.watcher import Status
 from emulator.trackers.tracker import METRICS, Tracked
 
-ENDS = {"finished": api_pb2.STATUS_SUCCESS, "failed": api_pb2.STATUS_FAILURE}  # interrupted: it is still running
+ENDS = {"finished": api_pb2.STATUS_SUCCESS, "failed": api_pb2.STATUS_FAILURE}  # an interrupted run counts as running
 
 
 class TensorBoard:
@@ -26,7 +26,7 @@ class TensorBoard:
 
     def log_hyperparams(self, params: Mapping[str, Any]) -> None:
         make: Any = hparams
-        for part in make(dict(params), dict.fromkeys(METRICS, 0))[:2]:  # the third would say that it has ended
+        for part in make(dict(params), dict.fromkeys(METRICS, 0))[:2]:  # the third part would end the session
             self._add(part)
         self.writer.flush()
 

@@ -16,7 +16,7 @@ from emulator.results.summary import joules
 from scenarios.builders.plugins import training_of
 from scenarios.schema.scenario import Scenario
 
-VALUES = ("accuracy", "validation", "loss", "personalised", "initial")  # those that a row has
+VALUES = ("accuracy", "validation", "loss", "personalised", "initial")  # as in a row
 METRICS = (*VALUES, "mb_up", "mb_down", "joules", "virtual_seconds")
 NOT_SETTINGS = {"name", "seeds", "training", "algorithms", "published", "tune", "study", "protocol", "small", "expect"}
 
@@ -31,7 +31,7 @@ class Tracker(Protocol):
         """Logs the settings, under dotted names.  Called once, first."""
 
     def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        """Logs those of METRICS that are known.  Called after each evaluated round; `step`: its number, from 0."""
+        """Logs the known METRICS.  Called after each evaluated round; `step`: the round's number, from 0."""
 
     def finalize(self, status: Status) -> None:
         """Logs the run's status.  Called once, last."""
@@ -85,7 +85,7 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 @dataclass
 class TrackedTotals:
-    """Adds up a run's bytes and joules, also over rounds without an evaluation."""
+    """Running totals of a run's bytes and joules, including rounds without an evaluation."""
 
     up: int = 0  # bytes
     down: int = 0

@@ -1,4 +1,4 @@
-"""The trackers of all runs of a command; they have a thread, so that no run waits for them."""
+"""Runs the trackers of all runs of a command in a thread, so that no run waits for them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Tracking:
         self, destinations: Sequence[Destination], scenario: Scenario, out: Path, warn: Callable[[str], None]
     ) -> None:
         self.scenario, self.out, self.warn = scenario, out, warn
-        self.meters: dict[Run, TrackedTotals] = {}  # of the runs that are under way
+        self.meters: dict[Run, TrackedTotals] = {}  # of runs in progress
         self.trackers: dict[tuple[Destination, Run], Tracker] = {}
-        self.destinations = list(destinations)  # those that can be written to
+        self.destinations = list(destinations)  # destinations without an error
         self.thread = ThreadPoolExecutor(1, "trackers")
 
     def __enter__(self) -> Tracking:
@@ -34,7 +34,7 @@ class Tracking:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends all runs under way as failed or interrupted, and waits until everything is logged."""
+        """Ends all runs in progress as failed or interrupted, and waits until everything is logged."""
         for run in list(self.meters):
             self.end(run, "failed" if kind and issubclass(kind, Exception) else "interrupted")
         self.thread.shutdown()
@@ -60,14 +60,14 @@ class Tracking:
 
     def _soon(self, run: Run, tell: Callable[[Destination, Run], None]) -> None:
         """Calls `tell` for all destinations, in their thread."""
-        if self.destinations:  # else there is nobody to tell, and no thread is started
+        if self.destinations:  # otherwise no thread is started
             self.thread.submit(self._each, run, tell)
 
     def _each(self, run: Run, tell: Callable[[Destination, Run], None]) -> None:
         for of in list(self.destinations):
             try:
                 tell(of, run)
-            except Exception as error:  # any error, of a library or a user's class: the runs go on
+            except Exception as error:  # an error of a library or of a user's class does not stop the runs
                 self.destinations.remove(of)
                 said = told(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 self.warn(

@@ -32,7 +32,7 @@ class WeightsAndBiases:
             group=self.tracked.scenario,
             name=self.tracked.run,
             id=self.tracked.identity(params)[:DIGITS],
-            reinit="create_new",  # others of this process are under way
+            reinit="create_new",  # this process has other runs in progress
             settings=wandb.Settings(
                 silent=True,
                 console="off",

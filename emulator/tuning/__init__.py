@@ -1,1 +1,1 @@
-"""The search for an algorithm's best settings: configurations, their scores, and who goes on."""
+"""The search for an algorithm's best settings: configurations, scores, and the selection of survivors."""

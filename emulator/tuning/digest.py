@@ -1,4 +1,4 @@
-"""The digest of a protocol, which stands in the records of all runs that belong to it."""
+"""The digest of a protocol, which is in the records of all its runs."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _rung(rung: Rung, number: Mapping[Configuration, int]) -> dict[str, Any]:
 def courses(founds: Founds) -> list[str]:
     """A line on each search: `cl: 4 configurations after 3 rounds, 2 after 6 (1, 4); then 2 more`.
 
-    In parentheses: who went on to so many rounds, by the numbers that tune.json and the folders of trials have.
+    The numbers in parentheses are those of the survivors, as in tune.json and in the trials' folders.
     """
     return [f"{label}: {_course(found)}" for label, found in founds.items()]
 
@@ -129,7 +129,7 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
 
 
 def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry, ...]:
-    """The algorithms with their best settings by this clock, or if it is unknown by the scenario's own links."""
+    """The algorithms with their best settings for this clock, or if it is unknown for the scenario's own links."""
     return tuple(
         applied(entry, found.best(clock if clock in found.clocks else OWN))
         if (found := founds.get(entry.name))

@@ -1,8 +1,8 @@
 """Scores of configurations: the restricted mean time to a validation accuracy over the search's seeds.  Pure functions.
 
-All have equally many rounds.  A run that does not get there in its rounds counts until the horizon, the latest end of
-any: that it might have done so with more rounds is not counted for it.  Among configurations with the same time, the
-higher validation accuracy at equal time is better.
+All have the same number of rounds.  A run that misses the target counts up to the horizon, the latest end of any run; a
+success in later rounds would not count.  Among configurations with the same time, the one with the higher validation
+accuracy at equal time is better.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ Row = Mapping[str, Any]
 class ScoreCurve:
     """Validation accuracy of one run, against one clock: seconds on some links, or rounds."""
 
-    times: tuple[float, ...]  # of the rounds in which it was evaluated
+    times: tuple[float, ...]  # of evaluated rounds
     values: tuple[float, ...]
-    reached: float | None  # when it got there; None: not in this run
-    end: float  # until when it was watched; inf for one that failed, which never gets there
-    rounds: tuple[int, ...] = ()  # those in which it was evaluated, from 0
+    reached: float | None  # time at which the target was reached; None: not in this run
+    end: float  # end of the observation; inf for a failed run, which never reaches the target
+    rounds: tuple[int, ...] = ()  # evaluated rounds, from 0
 
     def at(self, time: float) -> float:
-        """The accuracy at the last evaluation up to then; 0 if there is none."""
+        """The accuracy of the last evaluation up to this time; 0 if there is none."""
         number = bisect_right(self.times, time)
         return self.values[number - 1] if number else 0.0
 
 
 def curve(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
-    """The curve of a run by its own clock; `rounds`: how many it should have."""
+    """The curve of a run by its own clock; `rounds`: the number that it should have."""
     found = reached(rows, target)
     told = [row for row in rows if row[target.metric] is not None]
     whole = found is not None or len(rows) >= rounds
@@ -50,7 +50,7 @@ def curve(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
 
 
 def in_rounds(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
-    """The curve with rounds in place of seconds."""
+    """The curve over rounds instead of seconds."""
     counted = [{**row, "time_s": row["round"] + 1} for row in rows]
     return curve(counted, target, rounds)
 
@@ -77,7 +77,7 @@ class Score(NamedTuple):
 
 
 def scores(pool: Mapping[Thing, Sequence[ScoreCurve]]) -> dict[Thing, Score]:
-    """{what was tried: its score}, from the curves of its seeds; all scores have one horizon."""
+    """The scores by configuration, from the curves of its seeds; all scores have one horizon."""
     every = [each for curves in pool.values() for each in curves]
     horizon = max((each.end for each in every if each.end < inf), default=0.0)
     watched = min((each.end for each in every), default=0.0)
@@ -87,17 +87,17 @@ def scores(pool: Mapping[Thing, Sequence[ScoreCurve]]) -> dict[Thing, Score]:
 def _score(curves: Sequence[ScoreCurve], horizon: float, watched: float) -> Score:
     there = [each for each in curves if each.reached is not None]
     times = [horizon if each.reached is None else each.reached for each in curves]
-    # A run that ended as it got there is known until then only.
+    # A run that ended at the target is known only up to there.
     errors = [1 - each.at(watched) for each in curves]
     return Score(fsum(times) / len(times), fsum(errors) / len(errors), len(there), len(curves))
 
 
 @dataclass(frozen=True)
 class Survivors(Generic[Thing]):
-    """The configurations that go on, and how many of them only because of ties."""
+    """The configurations that continue, and how many of them only because of ties."""
 
     things: tuple[Thing, ...]
-    ties: int = 0  # beyond the better half, as they have the score of its last
+    ties: int = 0  # beyond the better half, with the same score as its last
 
 
 def better_half(found: Mapping[Thing, Score]) -> Survivors[Thing]:

@@ -1,9 +1,9 @@
 """Searches one algorithm's configurations: which to try for how many rounds, and which is the best.
 
-Coarse first: a sample of the grid through successive halving (Karnin et al. 2013; Jamieson and Talwalkar 2016), in
-which the better half goes on with twice as many rounds.  Then fine: neighbours of the best, until the budget is used.
-A clock is what times are measured by: the scenario's own links, others, or rounds; who is in the better half by any of
-them goes on.
+First coarse: a sample of the grid with successive halving (Karnin et al. 2013; Jamieson and Talwalkar 2016), in which
+the better half continues with twice as many rounds.  Then fine: neighbours of the best, until the budget is used.  A
+clock measures times: the scenario's own links, other links, or rounds; a configuration in the better half for any clock
+continues.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from emulator.tuning.scores import Score, ScoreCurve, better_half, scores
 from emulator.tuning.space import Configuration, Space, by_turns, training
 
-Trial = Mapping[str, Sequence[ScoreCurve]]  # by clock: of each seed
+Trial = Mapping[str, Sequence[ScoreCurve]]  # by clock: the curve of each seed
 Trials = Mapping[Configuration, Trial]
 OWN, ROUNDS = "own links", "rounds"
-FINE = 3  # a third of the budget is for neighbours of the best
+FINE = 3  # a third of the budget goes to neighbours of the best
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Rung:
-    """A completed step: the configurations compared after a number of rounds, and those that went on."""
+    """A completed step: the configurations compared after a number of rounds, and the survivors."""
 
     phase: str
     rounds: int
@@ -49,12 +49,12 @@ class SearchResult:
     space: Space
     rungs: list[Rung] = field(default_factory=list)
     tried: list[Configuration] = field(default_factory=list)
-    finals: dict[Configuration, Trial] = field(default_factory=dict)  # those that were played to the end
+    finals: dict[Configuration, Trial] = field(default_factory=dict)  # of configurations that were played to the end
     known: dict[tuple[Configuration, int], Trial] = field(default_factory=dict)  # by rounds
     played: int = 0  # configurations x rounds
 
     def best(self, clock: str = OWN) -> Configuration:
-        """The best configuration that was played to the end; the first of equal ones."""
+        """The best configuration that was played to the end; the first one of ties."""
         found = self.scores(clock)
         return min(found, key=lambda each: found[each].rank)
 
@@ -79,7 +79,7 @@ class SearchResult:
 
 
 def rungs(rounds: int, steps: int) -> list[int]:
-    """Rounds after which configurations are compared: each twice as many as before; the last are all."""
+    """Rounds after which configurations are compared, doubling at each step; the last are all rounds."""
     return list(dict.fromkeys(max(1, -(-rounds // 2 ** (steps - 1 - step))) for step in range(steps)))
 
 
@@ -91,15 +91,13 @@ def search(
     known: Sequence[Configuration] = (),
     sibling: Configuration | None = None,
 ) -> Generator[Ask, Trials, SearchResult]:
-    """Yields what is to be played, and gets what came of it; returns what was found.
+    """Yields requests of configurations to play, receives their trials, and returns the result of the search.
 
-    `known`: the baseline's best settings of training, on each of the links, which every other algorithm may try too.
-    Else the size of its grid would decide how well an algorithm is tuned: one with a penalty of next to 0 is the
-    baseline.
-    `sibling`: the best of an algorithm of the same kind.
-    It is played to the end, and so is one configuration with each of the known settings of training, if there are
-    several.  Else a step's noise would decide, and on fast links fewer epochs would be left out: they need more rounds
-    than a step has.
+    `known`: the baseline's best settings of training on each link, which every other algorithm may also try.  Otherwise
+    the size of its grid would determine how well an algorithm is tuned: with a penalty near 0 it equals the baseline.
+    `sibling`: the best configuration of an algorithm of the same kind.  It is played to the end, and so is one
+    configuration with each of several known settings of training.  Otherwise the noise of a step would decide, and on
+    fast links configurations with few epochs would drop out, because they need more rounds than a step has.
     """
     found = SearchResult(space)
     siblings = [sibling] if sibling is not None and space.valid(sibling) else []
@@ -118,8 +116,8 @@ def search(
 
 
 def _next(found: SearchResult) -> list[Configuration]:
-    """Neighbours of the best, on each of the links by turns; where they are all tried, more of the grid, and then
-    neighbours of the next best."""
+    """Neighbours of the best, for each link in turn; if all are tried, more of the grid, and then neighbours of the
+    next best."""
     score = found.scores()
     beside = by_turns(found.space.around(each, found.tried) for each in found.on_links)
     grid = [each for each in found.space.grid if each not in found.tried]
@@ -134,9 +132,9 @@ def _halving(
     phase: str,
     spared: Sequence[Configuration] = (),
 ) -> Generator[Ask, Trials, None]:
-    """Plays new configurations, and those that are spared to the end.
+    """Plays new configurations, and the spared ones to the end.
 
-    The best so far takes part, with what is known of it after as many rounds.
+    The best one so far takes part, with its trials after the same number of rounds.
     """
     rival = [found.best()] if found.finals else []
     found.tried += new
@@ -156,7 +154,7 @@ def _halving(
 
 
 def _kept(trials: Trials, spared: Sequence[Configuration]) -> tuple[list[Configuration], int]:
-    """The configurations that are spared or in the better half by any clock, and how many only because of ties."""
+    """The configurations that are spared or in the better half for any clock, and how many only because of ties."""
     kept: dict[Configuration, None] = dict.fromkeys(spared)
     ties = 0
     for clock in _clocks(trials):

@@ -15,26 +15,27 @@ from scenarios.schema.tuning import Choice, Tune
 Configuration = tuple[tuple[str, Choice], ...]  # (option, value) in the order of the grid
 Valid = Callable[[Configuration], bool]
 TRAINING = "training"
-FINER = 2.0  # around the best; steps of a grid that are no longer than this are not halved
+FINER = 2.0  # ratio between neighbours of a refined grid; smaller steps are not halved
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One option, and the values that the grid names for it, as given."""
+    """One option, and its values in the grid, as given."""
 
     option: str  # its path in the entry: strength, training.lr
     values: tuple[Choice, ...]
 
     @property
     def factor(self) -> float | None:
-        """The largest ratio of neighbours in the grid; None if there is one value, or one is not a positive number."""
+        """The largest ratio of neighbours in the grid; None for a single value, or if a value is not a positive
+        number."""
         if any(isinstance(value, (bool, str)) or not value > 0 for value in self.values):
             return None
         rising = sorted(float(value) for value in self.values)
         return max((high / low for low, high in pairwise(rising)), default=None)
 
     def beside(self, value: Choice) -> list[Choice]:
-        """The grid's next values above and below; beyond its edge, a whole step further.  For words, all others."""
+        """The grid's next values above and below; beyond its edge, one step further.  For words, all others."""
         factor = self.factor
         if factor is None or isinstance(value, (bool, str)):
             return [other for other in self.values if other != value]
@@ -61,20 +62,20 @@ class Space:
     label: str
     dimensions: tuple[Dimension, ...]
     valid: Valid = lambda _: True
-    grid_only: bool = False  # whether no value is tried that the grid does not name
+    grid_only: bool = False  # only values of the grid are tried
 
     @property
     def grid(self) -> list[Configuration]:
-        """All configurations of the scenario's grid that are valid."""
+        """All valid configurations of the scenario's grid."""
         names = [each.option for each in self.dimensions]
         found = (tuple(zip(names, values, strict=True)) for values in product(*(d.values for d in self.dimensions)))
         return [each for each in found if self.valid(each)]
 
     def coarse(self, count: int, rng: np.random.Generator, known: Sequence[Configuration] = ()) -> list[Configuration]:
-        """A sample of the grid, with each value of each option about equally often; the whole grid if it is no larger.
+        """A sample of the grid in which each value of each option occurs about equally often; at most the whole grid.
 
-        `known`: settings of training that are good for another algorithm.  The sample has each of them with each value
-        of the algorithm's own options; if these are too many, they take half of the sample.
+        `known`: settings of training that are good for another algorithm.  The sample combines each of them with each
+        value of the algorithm's own options; if these are too many, they take half of the sample.
         """
         anchored = by_turns(map(self._anchored, known))
         if len(anchored) > count:
@@ -89,7 +90,7 @@ class Space:
     def _anchored(self, known: Configuration) -> list[Configuration]:
         """Each combination of the algorithm's own options with these settings of training, the grid's middle first.
 
-        Nothing if the algorithm has no such settings.
+        Empty if the algorithm has no such settings.
         """
         given = dict(training(known))
         if not given.keys() <= {each.option for each in self.dimensions} or not given:
@@ -113,7 +114,7 @@ class Space:
         return [each for each in dict.fromkeys(rows) if self.valid(each)]
 
     def around(self, best: Configuration, tried: Collection[Configuration]) -> list[Configuration]:
-        """Neighbours with one option changed that were not tried: on the grid, or if none is left, nearer ones."""
+        """Untried neighbours with one changed option: on the grid, or if none is left, closer ones."""
         return self._changed(best, tried, Dimension.beside) or self._changed(best, tried, Dimension.near)
 
     def _changed(
@@ -129,7 +130,7 @@ class Space:
         return self.valid(new) and (not self.grid_only or new in self.grid)
 
     def edges(self, best: Configuration, tried: Collection[Configuration]) -> list[str]:
-        """Options whose best value is the largest or smallest that was tried, if larger or smaller ones exist."""
+        """Options whose best value is the largest or smallest one tried, if larger or smaller ones exist."""
         found = []
         for dimension, (name, value) in zip(self.dimensions, best, strict=True):
             if dimension.factor is None:
@@ -142,7 +143,7 @@ class Space:
         return found
 
     def further(self, option: str, tried: Collection[Configuration]) -> list[str]:
-        """The grid's values of an option, in words, that are larger or smaller than all that were tried."""
+        """The grid's values of an option, as text, that are larger or smaller than all values tried."""
         (values,) = (each.values for each in self.dimensions if each.option == option)
         seen = self.values(option, tried)
         return [_shown(value) for value in values if not min(seen) <= value <= max(seen)]

@@ -71,7 +71,7 @@ def fixed(scenario: Scenario) -> list[str]:
 
 
 def tuned_entries(scenario: Scenario) -> list[Entry]:
-    """The algorithms that are tuned."""
+    """The algorithms to tune."""
     return [entry for entry in scenario.algorithms if entry.name not in fixed(scenario)]
 
 
@@ -82,7 +82,7 @@ def spaces(scenario: Scenario) -> dict[str, Space]:
 
 
 def _valid(entry: Entry, scenario: Scenario) -> Valid:
-    """True if the algorithm accepts the configuration."""
+    """A test that is True if the algorithm accepts a configuration."""
 
     def valid(configuration: Configuration) -> bool:
         made = applied(entry, configuration)
@@ -92,10 +92,10 @@ def _valid(entry: Entry, scenario: Scenario) -> Valid:
 
 
 def searched(scenario: Scenario, play: Play) -> dict[str, SearchResult]:
-    """The results of the searches of all algorithms that are tuned.
+    """The results of the searches of all algorithms to tune.
 
     The baseline comes first, because the others may try its settings of training; then the first algorithm of each
-    family, whose best setting the rest of the family tries.
+    family, whose best configuration the rest of the family tries.
     """
     found: dict[str, SearchResult] = {}
     for labels in sittings(scenario):
@@ -170,12 +170,12 @@ def step(scenario: Scenario, asks: Asks, names: Names) -> Scenario:
 
 
 def untested(scenario: Scenario) -> Evaluate:
-    """The schedule of evaluations in a search, which never uses test examples."""
+    """The schedule of evaluations in a search, without test examples."""
     return scenario.evaluate.model_copy(update={"personalise_every": "never", "test": False})
 
 
 def remade(scenario: Scenario, **changes: object) -> Scenario:
-    """The scenario with these changes, checked anew, and without what only a search or a study reads."""
+    """The scenario with these changes, validated again, without its sections for searches and studies."""
     plain = scenario.model_copy(
         update={"tune": None, "study": None, **changes, "expect": (), "published": (), "small": {}}
     )
@@ -188,9 +188,9 @@ def trial(
     rounds: int,
     elsewhere: Mapping[str, Sequence[ReplayResult]],
 ) -> dict[str, tuple[ScoreCurve, ...]]:
-    """{clock: curves of a configuration}; `elsewhere`: its replays on other links, one for each seed.
+    """Curves of a configuration by clock; `elsewhere`: its replays on other links, one for each seed.
 
-    A clock is left out if one of its replays is not known.
+    A clock is left out if one of its replays is unknown.
     """
     own = {seed: curve(of, target, rounds) for seed, of in sorted(rows.items())}
     found = {OWN: tuple(own.values()), ROUNDS: tuple(in_rounds(rows[seed], target, rounds) for seed in own)}

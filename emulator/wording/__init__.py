@@ -1,1 +1,1 @@
-"""From numbers to sentences and tables; no program reads them again."""
+"""Sentences and tables made from numbers; no program reads them again."""

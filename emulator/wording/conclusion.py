@@ -1,4 +1,4 @@
-"""summary.json: everything that the record of ended runs adds up to."""
+"""The content of summary.json: numbers and sentences from the records of ended runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from emulator.wording.verdict import verdict
 def summed_up(
     found: Results, failures: Failures, links: Caveats, interrupted: bool = False, cut_short: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The summary of these results; `links` is what was assumed about links.
+    """The summary of these results.
 
-    `cut_short`: labels of which a record could not be written to its end.
+    `links`: assumptions about links.  `cut_short`: labels of runs whose record could not be written to its end.
     """
     early = list(dict.fromkeys([*failures, *cut_short]))
     reserved = [f"Some runs ended early ({', '.join(early)})."] if early else []
@@ -44,11 +44,11 @@ def cut_off(found: Results) -> str:
 
 
 def answered(summary: Mapping[str, Any]) -> list[str]:
-    """The lines of the verdict, after what must be known before; [] if the runs have not come to one."""
+    """The lines of the verdict, after its reservations; [] if interrupted runs led to no verdict."""
     return [*summary.get("reserved", ()), *summary.get("verdict", ())]
 
 
 def told(summary: Mapping[str, Any], out: Path) -> Iterator[str]:
-    """The lines after the verdict: why, and what to do next with the results in this folder."""
+    """The lines after the verdict: reasons, and next steps with the results in this folder."""
     yield from (f"  {line}" for line in summary.get("why", ()))
     yield from (str(hint).replace("OUT", shlex.quote(str(out))) for hint in summary.get("hints", ()))

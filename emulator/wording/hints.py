@@ -1,4 +1,4 @@
-"""What to do next with results: commands that can be copied, in which OUT stands for their folder.  Pure."""
+"""Next steps with results: commands that can be copied, in which OUT stands for the results' folder.  Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from scenarios.schema.scenario import Scenario
 
 @dataclass(frozen=True)
 class Plan:
-    """What hints depend on beside the results."""
+    """Facts about a scenario on which hints depend."""
 
-    replayed_exactly: bool = True  # on other links: no decision depends on time
-    tuned: bool = True  # it is known how some setting was chosen
+    replayed_exactly: bool = True  # replays on other links are exact, because no decision depends on time
+    tuned: bool = True  # the scenario says how some settings were chosen
 
     @classmethod
     def of(cls, scenario: Scenario) -> Plan:
@@ -31,7 +31,7 @@ USUAL = Plan()
 
 
 def hints(ranked: Ranking, seen: Seen, plan: Plan) -> Iterator[str]:
-    """After a ranking to a target that somebody reached."""
+    """Hints after a ranking to a target that at least one run reached."""
     if ranked.others and ranked.seeds < FEW:
         yield _again("More seeds give intervals", "'seeds=[1,2,3,4,5]'", " trains only the new ones")
     if any(each.later for each in ranked.found):
@@ -39,14 +39,14 @@ def hints(ranked: Ranking, seen: Seen, plan: Plan) -> Iterator[str]:
     if ranked.others and not plan.tuned:
         yield "Settings decide comparisons, and these are not known to be tuned: see `fedlapse tune --help`."
     there = [each.mine for each in ranked.others if each.mine.reached]
-    if there and plan.replayed_exactly:  # most depends on links where rounds differ most
+    if there and plan.replayed_exactly:  # links change the result most if the numbers of rounds differ most
         best = ranked.best
         other = max(there, key=lambda each: abs(log(length(each, seen) / length(best, seen))))
         yield f"Which of two is faster on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."
 
 
 def of_nobody(seen: Seen, target: Target) -> Iterator[str]:
-    """After a target that nobody reached, if somebody would at their pace."""
+    """A hint after a target that no run reached, if more rounds would reach it at the present pace."""
     known = [rounds_at_pace([run.rows for run in of.values()], target) for of in seen.values()]
     if needed := [rounds for rounds in known if rounds]:
         yield _again("More rounds", f"rounds.max={max(needed)}")
@@ -57,7 +57,7 @@ def _again(why: str, change: str, what: str = "") -> str:
 
 
 def _more(found: Sequence[Values], seen: Seen) -> int:
-    """Rounds of all runs after which the latest time that is known lies within the horizon, about."""
+    """The approximate number of rounds after which the latest known time would lie within the horizon."""
     times = (each.time for of in found for each in of.times.values() if each.time is not None)
     rounds = max(len(run.stamps) for of in seen.values() for run in of.values())
     return ceil(rounds * max(times) / found[0].tau)

@@ -12,7 +12,7 @@ Value = str | int | float | None
 
 
 def escaped(cell: str) -> str:
-    """Text that Markdown leaves as it is: no tags, no columns, no lines of its own."""
+    """The text of a cell, escaped so that Markdown shows it literally and in one line."""
     shown = " ".join(cell.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for sign in "\\`*_|":
         shown = shown.replace(sign, "\\" + sign)
@@ -36,7 +36,7 @@ def listed(lines: Sequence[str]) -> str:
 
 
 def csv_text(headings: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
-    """A file: numbers in full, nothing for what is not known, yes and no."""
+    """A CSV file: numbers in full, empty cells for unknown values, yes and no."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(headings)

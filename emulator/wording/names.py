@@ -1,4 +1,4 @@
-"""How a study's page and verdict call things: targets, counts, the parts of the algorithms."""
+"""Names in a study's page and verdict: of targets, counts, and the roles of algorithms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALLED = {
     "fisher": "Fisher",
     "fisher_theta": "Fisher × θ",
     "frame": "framing",
-}  # how kinds of a message, and phases, are shown
+}  # display names of message kinds and phases
 
 
 def goal(target: Target) -> str:
@@ -44,7 +44,7 @@ def share(number: int, of: int) -> str:
 
 
 def got_there(each: Comparison, where: str = "") -> str:
-    """` (7 and 10 of 10)`: the seeds of the two that got there; nothing where all did."""
+    """` (7 and 10 of 10)`: the seeds of the two algorithms that reached the target; "" if all did."""
     found = each.contrast
     if found is None or min(found.reached, found.base_reached) == found.seeds:
         return ""

@@ -1,4 +1,4 @@
-"""The figures of `check`, as a person reads them in a terminal of 80 columns or more."""
+"""The forecast of `check` as text for a terminal of at least 80 columns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS = 20  # devices in the heat-map
 
 
 def text(plan: Forecast) -> str:
-    """Returns the whole plan, without colours."""
+    """The whole forecast as text, without colours."""
     width = columns()
     parts: list[RenderableType] = [
         *_deadline(plan, width),
@@ -49,16 +49,16 @@ def text(plan: Forecast) -> str:
 
 
 def columns() -> int:
-    """The terminal's, within reason, as table.columns, which would import torch."""
+    """The terminal's width, from 80 to 140 columns.  A copy of table.columns, whose module imports torch."""
     return max(80, min(140, shutil.get_terminal_size((140, 24)).columns))
 
 
 def printed(parts: Iterable[RenderableType], width: int) -> str:
-    """Tables and plain text, one below the other."""
+    """Tables and plain text as one text, one below the other."""
     page = io.StringIO()
     console = Console(file=page, width=width, highlight=False, markup=False)
     for part in parts:
-        if isinstance(part, Table) and part.title:  # rich would break it where the table ends
+        if isinstance(part, Table) and part.title:  # rich would wrap the title at the table's width
             console.print(filled(str(part.title), width))
             part.title = None
         console.print(part, soft_wrap=isinstance(part, str))
@@ -67,7 +67,7 @@ def printed(parts: Iterable[RenderableType], width: int) -> str:
 
 
 def grid(title: str, *texts: str, numbers: Sequence[str] = ()) -> Table:
-    """A table without a frame: columns of text, then of numbers."""
+    """A table without a frame: text columns first, then numbers."""
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for number, heading in enumerate(texts):
         table.add_column(escape(heading), no_wrap=not number)
@@ -77,14 +77,14 @@ def grid(title: str, *texts: str, numbers: Sequence[str] = ()) -> Table:
 
 
 def filled(line: str, width: int, indent: str = "") -> str:
-    """Wrapped at the width; a number and its % stay on one line."""
+    """A line wrapped at the width; a number and its % stay on one line."""
     inner = indent + "  " * bool(indent)
     kept = line.replace(" %", "\N{NO-BREAK SPACE}%")
     return textwrap.fill(kept, width, initial_indent=indent, subsequent_indent=inner).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _deadline(plan: Forecast, width: int) -> Iterator[str]:
-    """On top: a deadline that keeps replies out decides everything below."""
+    """Warns of a deadline that keeps replies out.  It comes first because it affects all other figures."""
     for label, enough in plan.too_short.items():
         advice = f"; {enough:g} s would do" if enough is not None else ""
         cost = plan.prices[label]
@@ -107,7 +107,7 @@ def _opening(plan: Forecast) -> str:
 
 
 def _devices(plan: Forecast, width: int) -> list[Table]:
-    """What the devices are, and how long a round takes them; as two tables where ranges would be broken in one."""
+    """The devices and their seconds per round, as one table, or as two if one would break its ranges."""
     baseline = next(iter(plan.prices))
     varying = any(group.repeats is not None for group in plan.groups)
     seconds = f"seconds of a round of {baseline} for a device that is alone on its links"
@@ -118,7 +118,7 @@ def _devices(plan: Forecast, width: int) -> list[Table]:
     both = _rows(f"Devices, and the {seconds}{mean}", (*HARDWARE, *PARTS), names, what, long)
     if Console(width=1000).measure(both).maximum <= width:
         return [both]
-    again = [(name.partition("\n")[0],) for (name,) in names]  # when a group is online stands in the first
+    again = [(name.partition("\n")[0],) for (name,) in names]  # the first table already says when a group is online
     return [_rows(f"Devices{mean}", HARDWARE, names, what), _rows(f"The {seconds}", PARTS, again, long)]
 
 
@@ -146,12 +146,12 @@ def _hardware(group: FleetGroup) -> Sequence[str]:
 
 
 def _seconds(group: FleetGroup, baseline: str) -> Sequence[str]:
-    """Of a round of the baseline, by its parts."""
+    """Seconds of a round of the baseline: download, compute, upload, total."""
     return [_span(group.alone[baseline][part]) for part in ("down", "compute", "up", "seconds")]
 
 
 def _shared(plan: Forecast) -> Table:
-    """What each shared link carries in a round, beside how long that keeps it busy."""
+    """The traffic of each shared link in a round, and how long the link needs for it."""
     title = "Shared links: what they carry in a round, and how long that takes if nothing else limits it"
     table = grid(title, "link", "algorithm", numbers=("Mbit/s\ndown / up", "MB\ndown", "s", "MB\nup", "s"))
     for link in plan.shared:
@@ -184,7 +184,7 @@ def _percent(share: float) -> str:
 
 
 def _rounds(plan: Forecast) -> Table:
-    """Per algorithm, each part of a round: how long it is on the critical path, and what it moves or computes."""
+    """For each algorithm, the parts of a round: their seconds on the critical path, and their bytes or FLOPs."""
     title = "A round: seconds on the path of the device whose reply closes it, MB of all devices"
     table = grid(title, "algorithm", "part", "seconds", "MB", "of which")
     for heading in (2, 3):
@@ -209,7 +209,7 @@ def _rounds(plan: Forecast) -> Table:
 
 
 def _of_run(cost: Price, plan: Forecast) -> str:
-    """Why a run is not its rounds times the mean round: the rehearsed ones lasted what they lasted."""
+    """Splits a run into the rehearsed rounds, which took known times, and the others."""
     played = cost.rounds[1] + 1
     rest = plan.rounds - played
     if rest <= 0:
@@ -218,13 +218,13 @@ def _of_run(cost: Price, plan: Forecast) -> str:
 
 
 def _fates(cost: Price) -> str:
-    """How many of those asked are counted, and what becomes of the others."""
+    """How many of the asked devices count in a round, and the fates of the others."""
     others = [f"{getattr(cost, fate):.1f} {fate}" for fate in FATES if getattr(cost, fate)]
     return f"{cost.counted:.3g} of {cost.asked:.3g} asked count: {', '.join(others)}"
 
 
 def _parts(cost: Price) -> Iterator[tuple[str, float, Mapping[str, float], str]]:
-    """(part, seconds, bytes by kind, what it consists of); what is too short to be seen is left out."""
+    """(part, seconds, bytes by kind, contents) of a round; parts that would be shown as 0 are left out."""
     least = 0.005 * cost.seconds
     parts: list[tuple[str, Mapping[str, float], Mapping[str, float]]] = [
         ("set-up", {"": cost.setup_s}, {}),
@@ -242,7 +242,7 @@ def _parts(cost: Price) -> Iterator[tuple[str, float, Mapping[str, float], str]]
 
 
 def _kinds(parts: Mapping[str, float], unit: str) -> str:
-    """The parts that can be seen, with their sizes if there are several."""
+    """The kinds that would not be shown as 0, with their sizes if there are several."""
     total = sum(parts.values())
     seen = {kind: value for kind, value in parts.items() if value >= 0.005 * total and value > 0}
     if len(seen) < 2:
@@ -265,7 +265,8 @@ def _break_even(plan: Forecast, width: int) -> str:
 
 
 def _memory(plan: Forecast) -> Table:
-    """A row for each algorithm: with a column for each, long labels would be cut until they look alike."""
+    """A table of memory with a row for each algorithm: in column headings, long labels would be cut until they look
+    alike."""
     table = grid("Memory of a device that trains (without its runtime and its data)", "algorithm", "MB", "of which")
     table.columns[0].no_wrap, table.columns[1].justify = True, "right"
     for label, found in plan.memory.items():
@@ -291,7 +292,7 @@ def _host(plan: Forecast, width: int) -> str:
 
 
 def _alone(plan: Forecast) -> Iterator[str]:
-    """Why devices do not train in stacks, once for all algorithms with the same reason."""
+    """Reasons why devices do not train in stacks, with the algorithms for which they hold."""
     for why in dict.fromkeys(plan.alone.values()):
         labels = [label for label, its in plan.alone.items() if its == why]
         whose = "" if plan.alone.keys() == plan.prices.keys() == set(labels) else f" of {joined(labels)}"
@@ -299,7 +300,7 @@ def _alone(plan: Forecast) -> Iterator[str]:
 
 
 def _between(effort: Effort) -> str:
-    """The same by the quickest and by the slowest sample of this computer's speed, if they differ."""
+    """The range of this computer's time, from its fastest to its slowest measured speed; "" if they hardly differ."""
     host = effort.host
     if not host.samples or host.samples[-1] < 1.1 * host.samples[0]:
         return ""
@@ -320,9 +321,9 @@ def _keeps(effort: Effort) -> str:
 
 
 def heat_map(labels: Mapping[str, Sequence[int]], width: int, devices: int = 0) -> str:
-    """Who holds which classes: a row per device, a column per class, darker for more examples.
+    """A heat-map of training examples: a row per device, a column per class, darker for more examples.
 
-    `devices` is the size of the fleet, if `labels` has only a part of it.
+    `devices`: the size of the fleet, if `labels` covers only a part of it.
     """
     names = list(labels)
     step = max(1.0, len(names) / ROWS)
@@ -345,7 +346,7 @@ def _shade(count: int, most: int) -> str:
 
 
 def _legend(most: int) -> str:
-    """The largest number of examples that each shade stands for, if it stands for any."""
+    """The legend: the largest number of examples for each shade in use."""
     largest = [math.floor(most * k / 4) for k in range(len(SHADES))]
     return ", ".join(f"{SHADES[k]} up to {largest[k]}" for k in range(1, len(SHADES)) if largest[k] > largest[k - 1])
 
@@ -358,13 +359,13 @@ def _left_out(devices: int, classes: int) -> Iterator[str]:
 
 
 def _span(span: Span, unit: float = 1.0) -> str:
-    """`3.2`, or `0.22 to 0.35`; two ends that look alike are one value."""
+    """`3.2`, or `0.22 to 0.35`; one value if both ends look alike."""
     low, high = (short(value / unit, 2) for value in (span.low, span.high))
     return short(span.low / unit) if span.low == span.high else low if low == high else f"{low} to {high}"
 
 
 def short(value: float, digits: int = 3) -> str:
-    """As many digits as count, and all before the point up to a million."""
+    """The value with this number of significant digits; up to a million, all digits before the point."""
     if 10 ** (digits - 1) <= abs(float(f"{value:.{digits}g}")) < 1e6:
         return f"{value:.0f}"
     return f"{value:.{digits}g}" if abs(value) >= 0.001 or not value else f"{value:.1g}"

@@ -1,4 +1,5 @@
-"""Why an algorithm takes its time to a target: rounds x seconds a round, and what makes its rounds longer.  Pure."""
+"""Reasons for an algorithm's time to a target: rounds x seconds per round, and the parts that make rounds longer.
+Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from emulator.results.times import Values
 from emulator.results.units import duration, durations, joined, of_time
 from emulator.results.why import Pace, pace, until, why
 
-LEAST = 0.1  # of the difference of two rounds, that a part must make up to be named
-SMALL = 0.01  # of a round: what is less makes no round longer
-PARTS = 2  # that are named
-VISIBLE = 0.05  # of the unit in which parts are shown: what is less is rounded to 0.0
+LEAST = 0.1  # of the difference between two rounds: smaller parts are not named
+SMALL = 0.01  # of a round: smaller differences are ignored
+PARTS = 2  # number of parts that are named
+VISIBLE = 0.05  # of the display unit: smaller values would be shown as 0.0
 
 
 def reasons(ranked: Ranking, seen: Seen) -> Iterator[str]:
-    """A line for each algorithm, the best one first; the others' rounds are compared with its."""
+    """A line for each algorithm, starting with the best one, to which the others are compared."""
     best = ranked.best
     own = _pace(best, seen)
     played = f"{_rounds(best, seen):.3g} rounds of {duration(length(best, seen))} each{_within(best)}"
@@ -28,25 +29,25 @@ def reasons(ranked: Ranking, seen: Seen) -> Iterator[str]:
 
 
 def _spent(each: Values, seen: Seen) -> tuple[float, float]:
-    """Seconds and rounds up to the target or the horizon, of all seeds together."""
+    """Seconds and rounds up to the target or the horizon, summed over all seeds."""
     found = until(each, seen)
     seconds, rounds = (fsum(value or 0.0 for value in found[what].values()) for what in ("time_s", "rounds"))
     return seconds, rounds
 
 
 def _rounds(each: Values, seen: Seen) -> float:
-    """Mean over seeds, up to the target or the horizon."""
+    """Rounds up to the target or the horizon, mean over seeds."""
     return _spent(each, seen)[1] / len(each.times)
 
 
 def length(each: Values, seen: Seen) -> float:
-    """Seconds of a round up to the target or the horizon: all seconds over all rounds."""
+    """Seconds per round up to the target or the horizon: total seconds over total rounds."""
     seconds, rounds = _spent(each, seen)
     return seconds / rounds
 
 
 def _pace(each: Values, seen: Seen) -> Pace:
-    """What the rounds up to the target, or to the horizon, are made of."""
+    """The mean round of an algorithm, over the rounds up to the target or the horizon."""
     rounds = until(each, seen)["rounds"]
     return pace(
         each.label, {seed: run.first(max(1, ceil(rounds[seed] or 0))) for seed, run in seen[each.label].items()}
@@ -65,7 +66,7 @@ def _ratios(each: Comparison, seen: Seen) -> str:
 
 
 def _within(each: Values) -> str:
-    """The horizon, if it comes before some seed got there: rounds are counted up to there alone."""
+    """A note on the horizon if a seed had not reached the target by then, because rounds are counted only up to it."""
     cut = isfinite(each.tau) and each.reached < len(each.times)
     return f" within {duration(each.tau)}" if cut else ""
 
@@ -85,7 +86,7 @@ def _largest(own: Pace) -> str:
 
 
 def _named(own: Pace) -> dict[str, float]:
-    """Seconds by part, as `upload of fisher`: with F·θ, which travels with it."""
+    """Seconds by part, under names such as `upload of fisher`, which includes F·θ."""
     found: dict[str, float] = {}
     for name, seconds in own.seconds.items():
         phase, _, what = name.partition(" ")
@@ -95,7 +96,7 @@ def _named(own: Pace) -> dict[str, float]:
 
 
 def _parts(own: Pace, best: Pace) -> str:
-    """What makes the rounds longer or shorter: the parts that differ most."""
+    """The parts of a round that differ most from the best algorithm's; "" if the rounds take about equally long."""
     whole = own.total - best.total
     if not best.total or abs(whole) < SMALL * best.total:
         return ""

@@ -1,7 +1,7 @@
-"""A study's tables as CSV: every number of its page, and all that the figures show.  Pure.
+"""A study's tables as CSV: every number of its page and figures.  Pure.
 
-Seconds, bytes, joules and ratios are written in full.  An empty cell is not known, or there is no such thing: no time
-to a target that was not reached, no horizon where all runs got there.
+Seconds, bytes, joules and ratios are written in full.  A cell is empty if its value is unknown or does not exist: the
+time to a target that was not reached, or a horizon if all runs reached the target.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNKNOWN: Row = (None, None, None)
 
 @dataclass(frozen=True)
 class File:
-    """A table in full."""
+    """A CSV table with all values in full."""
 
     name: str
     headings: Sequence[str]
@@ -36,12 +36,12 @@ class File:
 
     @property
     def csv(self) -> str:
-        """Its text."""
+        """The file's text."""
         return csv_text(self.headings, self.rows)
 
 
 def tables(answer: Answer) -> dict[str, File]:
-    """By the name of the file; what a study has not asked for is left out."""
+    """The tables by file name; parts that the study does not have are left out."""
     made = (
         File("tuning.csv", TUNING, list(_tuning(answer))),
         File("times.csv", TIMES, [row for each in answer.values for row in _times(each)]),
@@ -74,7 +74,7 @@ def _tuning(answer: Answer) -> Iterator[Row]:
 
 
 def edges(answer: Answer, best: Best) -> list[str]:
-    """Options whose best value is the largest or smallest that was tried."""
+    """Options whose best value is the largest or smallest one tried."""
     found = answer.founds[best.label]
     return found.space.edges(best.configuration, found.tried)
 
@@ -125,7 +125,7 @@ REASONS = (
 
 
 def _reason(answer: Answer, each: Why) -> Row:
-    """The ratio of times is that of comparisons.csv."""
+    """A row of reasons; its ratio of times is the one in comparisons.csv."""
     split, compared = each.split, answer.compared(each.label, each.base, each.target)
     time = (compared.contrast if compared else None) or (split.time if split else None)
     parts = (time, split.rounds, split.pace) if split else (None, None, None)
@@ -167,7 +167,8 @@ def _place(each: Cell, axes: Iterable[str], labels: Sequence[str]) -> Row:
 
 
 def _counts(found: Contrast | None) -> Row:
-    """Seeds that got there: the contrast is the second's time over the first's."""
+    """Seeds that reached the target: the faster algorithm's, then the slower one's.  The contrast is the slower over
+    the faster."""
     return (found.base_reached, found.reached, found.seeds) if found else UNKNOWN
 
 
@@ -197,7 +198,7 @@ NULLS = ("algorithm", "seed", "rounds", "first that differs", "same")
 
 
 def _nulls(answer: Answer) -> Iterator[Row]:
-    """Rounds counted from 1."""
+    """Rows on the nulls; rounds count from 1."""
     for each in answer.nulls:
         differs = None if each.differs is None else each.differs + 1
         yield each.label, each.seed, each.rounds, differs, differs is None

@@ -21,7 +21,7 @@ Lines = Iterator[str]
 
 
 def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
-    """The page.  `figures`: the path of each picture, relative to the page, by its name."""
+    """The page.  `figures`: paths of the pictures, relative to the page, by name."""
     parts = [
         f"# {escaped(answer.scenario.name)}: which algorithm is fastest",
         listed(verdict(answer)),

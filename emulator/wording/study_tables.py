@@ -1,4 +1,4 @@
-"""The numbers of a study's page, rounded, in units that people read.  Pure."""
+"""The tables of a study's page, with rounded numbers in readable units.  Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REACHED = (
     "(a and b of n): seeds of the first and of the second that got there; the true ratio is then mostly further off. "
     f"≥, ≤: one of the two never got there. Too few: neither got there in {SOME} seeds."
 )
-LINKS = 8  # columns of a table; all are in comparisons.csv
+LINKS = 8  # columns of a table; comparisons.csv has all
 
 
 def _labels(answer: Answer) -> list[str]:
@@ -35,7 +35,7 @@ def _labels(answer: Answer) -> list[str]:
 
 
 def roles(answer: Answer) -> Table:
-    """Each algorithm's part in the study."""
+    """Each algorithm's role in the study."""
     rows = [(entry.name, role(answer.scenario, entry.name)) for entry in answer.scenario.algorithms]
     return Table("The part of each algorithm.", ("algorithm", "part"), rows, 2)
 
@@ -43,7 +43,7 @@ def roles(answer: Answer) -> Table:
 def times(answer: Answer) -> Table:
     """Restricted mean times to each target on the study's own links."""
     found = [[answer.value(label, target) for target in answer.targets] for label in _labels(answer)]
-    held = answer.main.hold > 1  # else a target is reached when it is first crossed
+    held = answer.main.hold > 1  # otherwise reaching a target and crossing it are the same
     unit = units.of_time(each.mean for row in found for each in row if each)
     rows = [
         (label, role(answer.scenario, label), *(_time(each, unit) for each in row + _crossed(answer, label, held)))
@@ -77,14 +77,14 @@ def _horizons(answer: Answer) -> str:
 
 
 def _of_rows(found: Sequence[Values]) -> str:
-    """Returns True if a row ends before the others' horizon."""
+    """A note for the caption if a row has an earlier horizon than the others; else ""."""
     common = {(each.link, each.target): each.tau for each in reversed(found)}  # the baseline's, which comes first
     differ = any(each.tau != common[each.link, each.target] for each in found)
     return "; of a row that ended before, its own end" if differ else ""
 
 
 def _time(each: Values | None, unit: units.Unit) -> str:
-    """A mean in which some were cut off is less than the true one."""
+    """A mean time with the seeds that reached the target; "≥" if some were cut off, because the true mean is larger."""
     if each is None:
         return NONE
     least = "≥ " if each.reached < len(each.times) else ""
@@ -107,7 +107,7 @@ def ratios(answer: Answer) -> Table:
 
 
 def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
-    """`everywhere`: whether all comparisons of a table have the same horizon, so that it need not be told."""
+    """A ratio with its details.  `everywhere`: all comparisons in the table have one horizon, so it is not repeated."""
     if each is None or each.contrast is None:
         return NONE
     found = each.contrast
@@ -121,7 +121,7 @@ def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
 
 
 def _bounded(found: Contrast) -> str:
-    """With its interval; if one side never got there, as a bound."""
+    """A ratio with its interval, or as a bound if one side never reached the target."""
     bound = "≥ " if not found.reached else "≤ " if not found.base_reached else ""
     return f"{bound}{figure(found.ratio)}" if bound else str(found)
 
@@ -148,7 +148,7 @@ def on_links(answer: Answer) -> Table:
 
 
 def _for_links(answer: Answer, links: Sequence[str]) -> str:
-    """On which of them settings were chosen for them."""
+    """Says on which of these links the settings were tuned."""
     tune = answer.scenario.tune
     known = [link for link in links if tune and link in tune.links]
     if known == list(links):
@@ -158,7 +158,7 @@ def _for_links(answer: Answer, links: Sequence[str]) -> str:
 
 
 def means(answer: Answer) -> Table:
-    """Restricted mean times to the main target on each link, each in its own unit."""
+    """Restricted mean times to the main target on each link; each link has its own unit."""
     all_ = list(dict.fromkeys(each.link for each in answer.values))
     links = all_[:LINKS] if len(all_) > 1 else []
     found = {link: [answer.value(label, answer.main, link) for label in _labels(answer)] for link in links}
@@ -208,7 +208,7 @@ def _both(answer: Answer, each: Why) -> str:
 
 
 def paces(answer: Answer) -> Table:
-    """What a round is made of."""
+    """The mean round of each algorithm: seconds, bytes and energy by part."""
     found = list(answer.paces)
     unit, size = (
         units.of_time(each.total for each in found),
@@ -241,7 +241,7 @@ def _family(amounts: Mapping[str, float], begin: str) -> float:
 
 
 def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
-    """Of how many places each algorithm is first."""
+    """The number and the share of places at which each algorithm is fastest."""
     found = winners(cells, [baseline] if cells else ())
     order = sorted(found, key=lambda name: (name in (UNDECIDED, UNKNOWN), -found[name]))
     rows = [(name, str(found[name]), f"{100 * found[name] / len(cells):.0f} %") for name in order]
@@ -250,7 +250,7 @@ def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
 
 
 def _lost(cells: Sequence[Cell]) -> str:
-    """Who is not known where, as a replay there is not exact."""
+    """Names the algorithms that are unknown at some places because replays there are not exact."""
     where = [each for each in cells if each.chosen.keys() - each.means.keys()]
     who = list(dict.fromkeys(label for each in where for label in each.chosen if label not in each.means))
     if not who:
@@ -279,7 +279,7 @@ def borders(answer: Answer) -> Table:
 
 
 def moved(answer: Answer) -> Table:
-    """The time over the baseline's in each setting of each factor."""
+    """The ratio of times to the baseline in each setting of each factor."""
     labels = list(dict.fromkeys(each.label for each in answer.moved))
     same = {label: unchanged(answer.moved, label) for label in labels}
     cells = {(each.factor, each.setting, each.label): _moved(each, same[each.label]) for each in answer.moved}
@@ -322,7 +322,7 @@ def tuned(answer: Answer) -> Table:
 
 
 def nulls(answer: Answer) -> Table:
-    """Returns the table that shows if algorithms without penalty learn exactly as the baseline does."""
+    """A table that shows if algorithms without a penalty learn exactly as the baseline does."""
     rows = []
     for label in dict.fromkeys(each.label for each in answer.nulls):
         mine = [each for each in answer.nulls if each.label == label]

@@ -1,4 +1,5 @@
-"""The verdict of a study in at most eleven lines: who is fastest, by how much, why, where, and what is not known."""
+"""The verdict of a study, in at most eleven lines: the fastest algorithm, the size of differences, reasons, and
+limits."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ CHANGED = "Exploratory: the protocol was changed after records were made"
 
 
 def verdict(answer: Answer) -> list[str]:
-    """Each line is a sentence or two.  Below 5 seeds there are values, and nothing is called significant."""
+    """The verdict's lines of one or two sentences.  Below 5 seeds they give values and call nothing significant."""
     parts = TESTED if enough_seeds(answer.scenario) else (_warning, _first, _ratios, _sensitivity)
     return [line for part in parts for line in part(answer)][:LINES]
 
 
 def short(answer: Answer) -> list[str]:
-    """The three lines of the answer, whether importance helps, and how much is not significant."""
+    """Three lines on the fastest algorithm, one on importance, and one on how much is not significant."""
     if not enough_seeds(answer.scenario):
         return verdict(answer)[:SHORT]
     lines = [line for part in (_warning, _first, _importance, _undecided) for line in part(answer)]
@@ -39,7 +40,7 @@ def short(answer: Answer) -> list[str]:
 
 
 def _warning(answer: Answer) -> Iterator[str]:
-    """What a reader must know before anything else, in one sentence."""
+    """A warning, if one is due, in one sentence that comes before the verdict."""
     differ = [] if answer.scenario.time_decides else [each.label for each in answer.nulls if each.differs is not None]
     wrong = list(dict.fromkeys(differ))
     said = [CHANGED] if answer.exploratory else []
@@ -53,7 +54,7 @@ def _warning(answer: Answer) -> Iterator[str]:
 
 
 def _first(answer: Answer) -> Iterator[str]:
-    """Three lines, as those of `compare`, on the algorithms that may win."""
+    """Three lines like those of `compare`, on the algorithms that may win."""
     found = ranking(answer.values, ranked(answer.scenario), answer.main)
     if found is None:
         yield f"No ranked algorithm reached {goal(answer.main)} on the study's own links."
@@ -62,7 +63,7 @@ def _first(answer: Answer) -> Iterator[str]:
 
 
 def _pairs(answer: Answer) -> Iterator[str]:
-    """The first pair with its reasons; of the others how long they take."""
+    """The first pair with its reasons, and the ratios of the other pairs."""
     pairs = protocol_of(answer.scenario).pairs
     yield from (f"{_pair(answer, *each)}." for each in pairs[:1])
     told: dict[str, list[str]] = {}
@@ -96,7 +97,7 @@ def _pair(answer: Answer, label: str, base: str) -> str:
 
 
 def _cut(answer: Answer, why: Why) -> str:
-    """Who did not get there in every seed, so that its rounds are counted up to the horizon."""
+    """Names the algorithms that missed the target in some seeds, so that rounds are counted up to the horizon."""
     both = (answer.value(label, answer.main) for label in (why.label, why.base))
     found = [each for each in both if each and each.reached < len(each.times)]
     if not found:
@@ -106,13 +107,13 @@ def _cut(answer: Answer, why: Why) -> str:
 
 
 def _ratio(each: Comparison) -> str:
-    """With its interval only if it is significant: the tables have the others'."""
+    """A ratio, with its interval only if it is significant; the tables have all intervals."""
     assert each.contrast is not None
     return figure(each.contrast.ratio) if each.faster is None else str(each.contrast)
 
 
 def _importance(answer: Answer) -> Iterator[str]:
-    """Algorithms over their own placebos: importance helps if these take longer."""
+    """Compares algorithms with their own placebos: importance helps if the placebos take longer."""
     imitated: dict[str, list[Comparison]] = {}
     for placebo, original in protocol_of(answer.scenario).placebos.items():
         found = answer.compared(placebo, original, answer.main)
@@ -157,14 +158,14 @@ def _places(answer: Answer, where: str, cells: Sequence[Cell], duels: Duels) -> 
 
 
 def _guessed(answer: Answer) -> str:
-    """How many of the recorded links have no uplink of their own."""
+    """A note on recorded links without an uplink, whose uplink is assumed; "" if there are none."""
     number = sum(each.place.get("uplink") == GUESSED for each in answer.traces)
     ratio = protocol_of(answer.scenario).up_ratio
     return f" ({number} with an uplink that is assumed to be {ratio:g} of the downlink)" if number else ""
 
 
 def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
-    """Who is first on how many of these places; `always`: named even where they are first on none."""
+    """How many of these places each algorithm wins; `always`: algorithms to name even if they win none."""
     counts = winners(cells, always)
     open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
     first = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
@@ -185,7 +186,7 @@ def _share(cells: Sequence[Cell], name: str) -> str:
 
 
 def _sensitivity(answer: Answer) -> Iterator[str]:
-    """Of each algorithm the factor that changes its ratio to the baseline most."""
+    """For each algorithm, the factor that changes its ratio to the baseline most."""
     said = []
     for label in dict.fromkeys(each.label for each in answer.moved):
         ranges = swings(answer.moved, label)

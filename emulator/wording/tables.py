@@ -1,4 +1,4 @@
-"""The tables of results, as rows of text: for the terminal, the page and Markdown."""
+"""The tables of results as rows of text, for the terminal, the page and Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from emulator.results.units import Choice, Unit
 
 Column = tuple[str, Sequence[str]]  # heading, cells
 
-DEVICES = 20  # of a fleet that a table shows
+DEVICES = 20  # devices of a fleet that a table shows
 DREW = "what the devices drew in the rounds in which they were asked"
 UNITS: Mapping[str, Choice] = {"time_s": units.of_time, "rounds": units.of_rounds, "bytes": units.of_bytes}
 METRICS = ("accuracy", "initial", "personalised")
@@ -36,13 +36,13 @@ UNREACHED = (
     "and after ~ the rounds that it would take at the pace of the last ones."
 )
 CUT = " ≥: other seeds did not get there in time, and count up to the second that the verdict names."
-FIGURES = Unit("", 1.0, 3)  # of accuracies, and of what rounds tell
+FIGURES = Unit("", 1.0, 3)  # of accuracies and other numbers of rounds
 
 
 def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Table:
-    """Time, rounds and bytes to each target, their ratios to the baseline, and joules where they are known.
+    """Time, rounds and bytes to each target, their ratios to the baseline, and known joules.
 
-    `without`: "joules", "rounds", "bytes", "ratios" of rounds and bytes.
+    `without`: columns to leave out: "joules", "rounds", "bytes", or "ratios" (of rounds and bytes).
     """
     entries = [
         (label, name, target) for label, said in summary["labels"].items() for name, target in said["targets"].items()
@@ -66,7 +66,7 @@ def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
 
 
 def _cut(target: Mapping[str, Any]) -> bool:
-    """Some seeds count up to the horizon only."""
+    """True if some seeds count only up to the horizon."""
     time = target["time_s"]
     if time["mean"] is None or target["reached"] < target["of"]:
         return time["mean"] is not None
@@ -74,7 +74,7 @@ def _cut(target: Mapping[str, Any]) -> bool:
 
 
 def _measure(measure: str, targets: Sequence[Mapping[str, Any]], baseline: str, ratios: bool) -> Iterator[Column]:
-    """The column of a measure, and that of its ratios to the baseline; times always have it."""
+    """The column of a measure, and the column of its ratios to the baseline, which times always have."""
     unit, cells = units.column([target[measure] for target in targets], UNITS[measure])
     heading = {"time_s": _heading("time", unit), "rounds": "rounds", "bytes": unit or "bytes"}[measure]
     yield heading, [_cell(measure, target, cell) for target, cell in zip(targets, cells, strict=True)]
@@ -83,7 +83,8 @@ def _measure(measure: str, targets: Sequence[Mapping[str, Any]], baseline: str, 
 
 
 def _cell(measure: str, target: Mapping[str, Any], shown: str) -> str:
-    """A target that no seed reached has the best value in place of its time, and the rounds that it would take."""
+    """A cell of a measure.  For a target that no seed reached: the best value in place of a time, or the rounds it
+    would take."""
     if target["time_s"]["low"] is not None:
         return f"≥ {shown}" if _cut(target) else shown
     best, rounds = target["best"], target["at_pace"]
@@ -93,14 +94,14 @@ def _cell(measure: str, target: Mapping[str, Any], shown: str) -> str:
 
 
 def _ratio(target: Mapping[str, Any], measure: str) -> str:
-    """`2.47× [2.17, 3.01]`, or without an interval where there is none."""
+    """`2.47× [2.17, 3.01]`, or without an interval if there is none."""
     ratio = target["ratio_to_baseline"][measure] if target["time_s"]["low"] is not None else None
     pairs = target.get("paired") if measure == "time_s" and ratio is not None else None
     return f"{units.ratio(ratio)} [{pairs['low']:.2f}, {pairs['high']:.2f}]" if pairs else units.ratio(ratio)
 
 
 def _with_energy(found: Table, entries: Iterable[Mapping[str, Any]]) -> Table:
-    """With a column of the joules of each entry, where any are known."""
+    """The table with a column of joules, if any are known."""
     spent = [entry.get("joules") for entry in entries]
     if not any(spent):
         return found
@@ -111,9 +112,9 @@ def _with_energy(found: Table, entries: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Table:
-    """What each algorithm had come to when its runs ended, and joules where they are known.
+    """Final values of each algorithm, and known joules.
 
-    `without`: "joules", "initial".
+    `without`: columns to leave out: "joules", "initial".
     """
     labels = summary["labels"]
     entries = list(labels.values())
@@ -142,7 +143,7 @@ def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
 
 
 def _rounds(said: Mapping[str, Any]) -> str:
-    """`10`, or `8 to 10` where runs differ."""
+    """`10`, or `8 to 10` if runs differ."""
     counts = sorted(said["rounds"].values())
     if not counts:
         return "0"
@@ -150,9 +151,9 @@ def _rounds(said: Mapping[str, Any]) -> str:
 
 
 def of_devices(summary: Mapping[str, Any]) -> Table:
-    """What single devices drew: those that drew most under any algorithm first, and last those of whom nobody knows.
+    """The energy of single devices, highest first; devices of unknown energy come last.
 
-    No rows if it is not known of any.
+    The table has no rows if no device's energy is known.
     """
     labels = summary["labels"]
     spent = {label: said.get("joules_of_devices") or {} for label, said in labels.items()}
@@ -176,12 +177,12 @@ def of_devices(summary: Mapping[str, Any]) -> Table:
 
 
 def unmetered(summary: Mapping[str, Any]) -> list[str]:
-    """A line on the groups of devices that were asked and whose joules are not known."""
+    """A line on the asked groups of devices whose energy is not known; [] if there are none."""
     return caveats.unmetered(summary.get("unmetered", ()))
 
 
 def numbers(summary: Mapping[str, Any]) -> Table:
-    """Drift, the penalty's share and what else the last rounds told."""
+    """Numbers of the last rounds, such as drift and the penalty's share."""
     labels = summary["labels"]
     told = {label: said["numbers"] for label, said in labels.items() if said.get("numbers")}
     names = sorted(set(chain.from_iterable(told.values())))
@@ -193,20 +194,20 @@ def numbers(summary: Mapping[str, Any]) -> Table:
 
 
 def _spreads(found: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """A cell for each of these names, – where nothing was found."""
+    """A cell for each of these names; – for a missing value."""
     return [
         units.spread(found[name], _figure(found[name].values())) if found.get(name) else units.NONE for name in names
     ]
 
 
 def _figure(values: Iterable[float | None]) -> Unit:
-    """Three digits after the point; of counts of 10 and more one."""
+    """A format with three digits after the point, or with one if a value is 10 or more."""
     largest = max((value for value in values if value is not None), default=0.0)
     return FIGURES if largest < 10 else replace(FIGURES, digits=1)
 
 
 def published(summary: Mapping[str, Any]) -> Table:
-    """What a paper states, beside what came out here."""
+    """Published numbers next to the numbers of these runs."""
     rows = []
     for one in summary.get("published") or ():
         unit = Unit("", 1.0, 0 if one["kind"] == "rounds" else 3)
@@ -218,26 +219,27 @@ def published(summary: Mapping[str, Any]) -> Table:
 
 
 def _percents(said: Mapping[str, Any], fates: Iterable[str]) -> list[str]:
-    """A cell for each of these fates: its share of the devices that were asked."""
+    """A cell for each of these fates: its percentage of the asked devices."""
     counts = said["device_rounds"]
     asked = max(1, counts["asked"])
     return [f"{100 * counts[fate] / asked:.3g} %" for fate in fates]
 
 
 def warnings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) of penalties that are not what they seem, of divergence, of links, and of the data."""
+    """(label, text) of each warning: about penalties, divergence, links and data."""
     found = [(label, each["text"]) for label, said in summary["labels"].items() for each in said["warnings"]]
     found += [("links", text) for text in caveats.warnings(summary.get("links", {}))]
     return [*found, *(("data", text) for text in summary.get("data", ()))]
 
 
 def failures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) of runs that ended early; the text names the run."""
+    """(label, text) of each run that ended early; the text names the run."""
     return [(label, text) for label, texts in summary.get("failures", {}).items() for text in texts]
 
 
 def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:
-    """Whether a column has something to tell: not all were counted, or some were late, lost or refused."""
+    """True if the fate's column is worth showing: some asked devices did not count, or some were late, lost or
+    refused."""
     rounds = [said["device_rounds"] for said in labels]
     return any(one[fate] != one["asked"] if fate == "counted" else one[fate] > 0 for one in rounds)
 

@@ -1,4 +1,4 @@
-"""Tables on the terminal, and those at the end of `compare`."""
+"""Tables on the terminal, in particular those at the end of `compare`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from emulator.wording import tables
 from emulator.wording.plan_text import columns, filled
 from scenarios.schema.scenario import Scenario
 
-WIDE = 120  # columns that all of the table takes
-UNTIL = ((), ("joules",))  # columns that are left out, as little as there is room for
+WIDE = 120  # columns that the full table needs
+UNTIL = ((), ("joules",))  # columns to leave out if there is too little room, fewest first
 NARROW = (("ratios",), ("ratios", "joules"), ("ratios", "joules", "rounds"), ("joules", "rounds", "bytes"))
 END = ((), ("joules",), ("joules", "initial"))
 
 
 def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
-    """Time, rounds and bytes to each target and at the end, per algorithm: the mean over seeds, and [low, high].
+    """Time, rounds and bytes to each target and at the end, per algorithm: mean over seeds and [low, high].
 
-    Joules too, where they are known and there is room.
+    Known joules are shown if there is room.
     """
     ordered = {**summary, "labels": {entry.name: summary["labels"][entry.name] for entry in scenario.algorithms}}
     size = f"{counted(scenario.devices, 'device')}, {counted(len(scenario.seeds), 'seed')}"
@@ -48,15 +48,16 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
 
 
 def settings_table(scenario: Scenario) -> str:
-    """With which settings each algorithm ran, and how they were chosen."""
+    """The settings of each algorithm, and how they were chosen."""
     shown = settings(scenario)
     return "\n" + printed([shown], shown.caption)
 
 
 def printed(shown: Sequence[Table], title: str = "") -> str:
-    """Below the title, the first of these tables that the terminal holds, with ranges beside means or else below them.
+    """A title and below it the first of these tables that fits the terminal, with ranges beside means or else below
+    them.
 
-    If it holds none, it is the last one.  A title of the table's own would be broken where the table ends.
+    If none fits, the last one.  The title is not the table's own, because rich would wrap it at the table's width.
     """
     text = io.StringIO()
     console = Console(file=text, width=columns(), markup=False, highlight=False)
@@ -78,7 +79,7 @@ def _grid(shown: Table) -> Grid:
     for number, heading in enumerate(shown.headings):
         grid.add_column(heading, justify="left" if number < shown.words else "right", no_wrap=not number)
     above = ""
-    for row in shown.rows:  # a label stands once
+    for row in shown.rows:  # a label is shown once
         grid.add_row("" if row[0] == above else row[0], *row[1:])
         above = row[0]
     return grid

@@ -1,4 +1,4 @@
-"""Sentences on a target that nobody reached: best values, values after equal time, how long it would take.  Pure."""
+"""Sentences on a target that no run reached: best values, values at equal time, and the time it would take.  Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from emulator.results.units import counted, durations
 
 
 def sentences(seen: Seen, target: Target) -> list[str]:
-    """How far each algorithm came, and where each was when the first run ended; means over seeds."""
+    """Each algorithm's best value, and its value when the first run ended; means over seeds."""
     ends = {label: [run.stamps[-1] for run in of.values()] for label, of in seen.items()}
     first = min(min(each) for each in ends.values())
     show = durations([*(sum(each) / len(each) for each in ends.values()), first])
@@ -51,7 +51,7 @@ def _pace(
 
 
 def _at(run: Observed, metric: str, time: float) -> float | None:
-    """The last value that was evaluated by then."""
+    """The last value evaluated by this time; None if there is none."""
     known = [
         row[metric] for row, end in zip(run.rows, run.stamps, strict=True) if end <= time and row[metric] is not None
     ]
@@ -68,5 +68,5 @@ def _value(value: float | None) -> str:
 
 
 def _ranked(values: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
-    """The highest value first; what was not evaluated last."""
+    """Labels and values, highest first; labels without a value come last."""
     return sorted(values.items(), key=lambda each: -inf if each[1] is None else each[1], reverse=True)

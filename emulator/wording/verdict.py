@@ -1,7 +1,7 @@
-"""What `compare` ends with: three lines on who is fastest, then why, and what to do next.  Pure.
+"""The verdict at the end of `compare`: three lines on the fastest algorithm, then reasons and next steps.  Pure.
 
-The same lines stand on the terminal, in report.html, in Markdown and in summary.json; a study begins with three like
-them.  What they claim, the statistics show (docs/design/statistics.md): `emulator/results/comparison.py`.
+The terminal, report.html, Markdown and summary.json show the same lines; a study begins with three like them.  They
+claim only what the statistics of `emulator/results/comparison.py` show (docs/design/statistics.md).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ NOBODY = "none"
 class Verdict:
     lines: Sequence[str]  # the answer
     why: Sequence[str] = field(default=())
-    hints: Sequence[str] = field(default=())  # what to do next; OUT stands for the folder of the results
+    hints: Sequence[str] = field(default=())  # next steps; OUT stands for the results' folder
 
 
 def verdict(runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], plan: Plan = USUAL) -> Verdict:
-    """On the hardest target that any run reached; if none was, how far each algorithm came.
+    """The verdict on the hardest target that any run reached; if none was, the progress of each algorithm.
 
-    `runs` are all rows, by label and seed.
+    `runs`: all rows, by label and seed.
     """
     seen = observed(runs)
     if not seen:
@@ -57,9 +57,10 @@ def verdict(runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], p
 
 
 def answer(ranked: Ranking, goal: str) -> list[str]:
-    """Three lines: the fastest, those not distinguishable from it, and those significantly slower, with ratios.
+    """Three lines: the fastest algorithm, those not distinguishable from it, and those significantly slower, with
+    ratios.
 
-    Nobody is called fastest or slower below 5 seeds.  Of a single algorithm there is one line, with its time.
+    Below 5 seeds none is called fastest or slower.  A single algorithm gets one line, with its time.
     """
     show = durations([each.mean for each in ranked.found])
     best, label = _time(ranked.best, show), ranked.best.label
@@ -80,7 +81,7 @@ def answer(ranked: Ranking, goal: str) -> list[str]:
 
 
 def _nobody_shown(ranked: Ranking, goal: str) -> str:
-    """That nobody is shown to be fastest, why not, and who has the least time."""
+    """Says that no algorithm is shown to be fastest, why not, and which one has the least time."""
     seeds = counted(ranked.seeds, "seed")
     if ranked.tested:
         why = f" ({seeds})"
@@ -98,21 +99,21 @@ def _named(found: Sequence[Comparison], show: Show) -> str:
 
 
 def over(each: Comparison) -> str:
-    """`1.05x [0.98, 1.12]`, without an interval where there is none."""
+    """`1.05x [0.98, 1.12]`, without an interval if there is none."""
     if each.contrast:
         return times(each.contrast)
     return "an unknown multiple" if each.ratio is None else f"{figure(each.ratio)}x"
 
 
 def _time(each: Values, show: Show) -> str:
-    """The mean time; where seeds were cut off at the horizon, the least that it can be."""
+    """The mean time; if seeds were cut off at the horizon, as a lower bound."""
     if each.reached == len(each.times):
         return show(each.mean)
     return f"at least {show(each.mean)}, {each.reached} of {counted(len(each.times), 'seed')} got there in time"
 
 
 def _horizon(ranked: Ranking) -> Iterator[str]:
-    """How far times are known of all, and who got there later."""
+    """A line on the horizon, if it is finite, and on the algorithms that reached the target after it."""
     tau = ranked.best.tau
     if isfinite(tau):
         late = [
@@ -125,7 +126,7 @@ def _horizon(ranked: Ranking) -> Iterator[str]:
 
 
 def _easier(ranked: Sequence[Ranking]) -> Iterator[str]:
-    """Differences that easier targets show, and the hardest does not; the hardest target comes first."""
+    """Lines on differences that are significant at easier targets only; `ranked` has the hardest target first."""
     shown: set[str] = set()
     for each in ranked:
         more = [slower for slower in each.slower if slower.label not in shown]

@@ -1,1 +1,1 @@
-"""Clocks: the virtual one, the real one, and what both offer."""
+"""Worlds: the virtual clock, the real clock, and their common interface."""

@@ -1,7 +1,7 @@
-"""The world as the conversation sees it: a clock, tasks, real computation, and channels.
+"""The interface of worlds for the conversation: a clock, tasks, real computation, and channels.
 
-Code written against this interface runs unchanged in virtual time and over real sockets.  It awaits nothing
-else: an `asyncio` primitive would stop the virtual clock.
+Code written against this interface runs unchanged in virtual time and over real sockets.  It awaits nothing else: an
+`asyncio` primitive would stop the virtual clock.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from emulator.messages.store import Ref, Store
 from network.wire import envelope
 
 Work = Coroutine[Any, Any, Any]
-Cancelled = CancelledError  # in virtual time too, so that one `except` serves both worlds
+Cancelled = CancelledError  # in virtual time, too, so that one `except` serves both worlds
 
 
-# Our exceptions take one string: SimPy builds them anew from `.args` when it passes them on.
+# Exceptions take one string, because SimPy rebuilds them from `.args` when it passes them on.
 class Late(Exception):  # noqa: N818  what happened, not what went wrong
     """The time that `within` allowed is over."""
 
 
 class Lost(Exception):  # noqa: N818
-    """One of the two ends has gone offline, and what was in flight is lost."""
+    """One end has gone offline, and its transfer is lost."""
 
 
 class Unread(Exception):  # noqa: N818
-    """The links have let a reply through, but the connection has ended before it was read."""
+    """The links delivered a reply, but the connection ended before the server read it."""
 
 
 class Message(Protocol):
@@ -41,18 +41,18 @@ class Message(Protocol):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes per kind and "frame"; together the length of `data`."""
+        """Bytes per kind and "frame"; their sum is the length of `data`."""
 
     def check(self, form: UploadForm) -> None:
-        """Raises Refused unless it is of this form, and holds finite values."""
+        """Raises RefusedMessage unless the message has this form and finite values."""
 
 
 class Parcel(NamedTuple):
     """One message on a channel: a small header and the encoded tensors."""
 
-    header: envelope.Header  # round, and counted (down) or examples (up)
+    header: envelope.Header  # round, and counted (download) or examples (upload)
     message: Message
-    sizes: Mapping[str, int]  # bytes per kind and "frame"; together the length of what is sent
+    sizes: Mapping[str, int]  # bytes per kind and "frame"; their sum is the length of the transfer
 
     @classmethod
     def of(cls, header: envelope.Header, message: Message) -> Parcel:
@@ -62,37 +62,37 @@ class Parcel(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """A real computation that has been handed in."""
+    """A submitted real computation."""
 
     future: Future[Any]
 
     def cancel(self) -> None:
-        """Drops the computation; its result is not used."""
+        """Drops the computation and its result."""
         self.future.cancel()
 
 
 class Signal(Protocol):
-    """Something that happens once."""
+    """An event that happens once."""
 
     def set(self, value: Any = None) -> None:
-        """Says that it has happened; a second call changes nothing."""
+        """Marks the event as happened; a second call changes nothing."""
 
     def fail(self, reason: Exception) -> None:
-        """Says that it will not happen: `wait` raises `reason`."""
+        """Marks the event as impossible: `wait` raises `reason`."""
 
     async def wait(self) -> Any:
-        """Returns the value once it has happened."""
+        """The event's value, once it has happened."""
 
 
 class Task(Protocol):
-    """Work that runs beside its starter.  If it raises, the world's run ends with that error."""
+    """Work that runs concurrently with its starter.  If it raises, the world's run ends with that error."""
 
     @property
     def ended(self) -> bool:
-        """True once it has returned, failed, or been cancelled to its end."""
+        """True once the work has returned, failed, or been cancelled to its end."""
 
     async def cancel(self) -> None:
-        """Stops it with `Cancelled` where it waits; returns when its clean-up has ended."""
+        """Stops the work with `Cancelled` where it waits; returns after its clean-up."""
 
 
 class World(Protocol):
@@ -102,42 +102,42 @@ class World(Protocol):
         """Seconds since the run began."""
 
     async def sleep(self, seconds: float) -> None:
-        """Returns `seconds` later."""
+        """Returns after `seconds`."""
 
     async def together(self, works: Iterable[Work]) -> list[Any]:
-        """Runs all of them; their results in the order given.  If one raises, the others are cancelled."""
+        """Runs all works; returns their results in the order given.  If one raises, the others are cancelled."""
 
     async def within(self, seconds: float, work: Work) -> Any:
         """The result of `work`; raises Late, after the work's clean-up, if it takes longer."""
 
     def start(self, work: Work, soon: bool = True) -> Task:
-        """Runs `work` beside the caller; unless it is to be `soon`, after all else that is due now."""
+        """Starts `work` concurrently; with `soon` False, after everything else that is due now."""
 
     def signal(self) -> Signal:
         """A new signal."""
 
     def call_at(self, time: float, action: Callable[[], None]) -> None:
-        """Calls `action` at `time`, or at once, after what is already due, if that has passed."""
+        """Calls `action` at `time`, or if that has passed now, after everything that is already due."""
 
     @property
     def store(self) -> Store:
         """The store of messages."""
 
     def still(self) -> bool:
-        """Returns True if nothing else is known to be due at this instant."""
+        """True if no other event is known to be due at this instant."""
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
-        """Hands in a real computation, which starts now."""
+        """Submits a real computation, which starts now."""
 
     async def work(self, seconds: float, ticket: Ticket) -> Any:
-        """Lets the modelled time pass, then collects the result."""
+        """Lets the modelled time pass, then returns the result."""
 
     async def uncharged(self, ticket: Ticket) -> Any:
-        """Collects the result of something that costs no time, such as an evaluation: the clock stands meanwhile."""
+        """The result of a computation that costs no time, such as an evaluation; the clock stands meanwhile."""
 
 
 class ServerEnd(Protocol):
-    """The server's end of the way to one device."""
+    """The server's end of the line to one device."""
 
     async def send(self, parcel: Parcel) -> None:
         """Returns when the last byte has arrived; raises Lost if the device goes off before."""
@@ -146,40 +146,40 @@ class ServerEnd(Protocol):
         """The next parcel from the device; raises Lost if the device goes off before."""
 
     async def stop(self) -> None:
-        """Tells the device to drop what it is doing; returns when it has."""
+        """Tells the device to drop its work; returns when it has."""
 
     async def rest(self) -> None:
         """Returns when the device has nothing more to do."""
 
     def settle(self) -> None:
-        """Receives what has reached the server by now, before the device goes offline at this instant."""
+        """Receives everything that has reached the server by now, before the device goes offline at this instant."""
 
     def lose(self, for_good: bool = True) -> None:
-        """The device goes offline at this instant: what is in flight is lost, and both ends learn of it.
+        """Takes the device offline at this instant: its transfer is lost, and both ends learn of it.
 
-        If it is not `for_good` and the scenario says so, the device's work goes on when it is back.
+        If it is not `for_good`, and the scenario says so, the device's work continues when it is back.
         """
 
     def back(self) -> None:
-        """The device is back: the work and the transfer that its absence interrupted go on."""
+        """Brings the device back: the work and the transfer that its absence interrupted continue."""
 
 
 class DeviceEnd(Protocol):
-    """The device's end."""
+    """The device's end of the line."""
 
     async def send(self, parcel: Parcel) -> None:
         """Returns when the last byte has arrived; raises Lost if this device goes off before."""
 
 
 class TellingEnd(DeviceEnd, Protocol):
-    """One that tells the device what has arrived (conversation/device.py)."""
+    """An end that tells the device of arrivals (conversation/device.py)."""
 
     def rests(self) -> None:
-        """The device says that it has nothing more to do."""
+        """The device calls it when it has nothing more to do."""
 
 
 class AskedEnd(DeviceEnd, Protocol):
-    """One that must be asked."""
+    """An end that the device asks for its next parcel."""
 
     async def receive(self, resting: bool) -> Parcel | None:
         """The next parcel; None tells the device to stop its work.  `resting`: it has no work now.

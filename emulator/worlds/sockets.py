@@ -1,7 +1,7 @@
 """The real world: asyncio's clock, real sockets on loopback, the pace of the modelled links.
 
-It can be no faster than real training.  A computation that takes longer than its modelled time is an
-overrun: counted, recorded, and told with the largest speed-up that this host can keep.
+It cannot be faster than real training.  A computation that takes longer than its modelled time is an overrun: it is
+counted, recorded, and reported with the largest speed-up that this host can keep.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from emulator.compute.executor import Executor
 from emulator.messages.store import Store
 from emulator.worlds.interface import Late, Ticket, Work
 
-PATIENCE = 0.5  # s of real time for clean-up at the end: it may wait for a device that is gone
-GRACE = 0.02  # s of real time: later than this is an overrun, sooner is the noise of two timers
+PATIENCE = 0.5  # s of real time for the final clean-up, which may wait for a device that is gone
+GRACE = 0.02  # s of real time: a longer delay is an overrun, a shorter one is timer noise
 
 
 class RealSignal:
-    """See interface.Signal."""
+    """A signal on asyncio; see interface.Signal."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -32,18 +32,18 @@ class RealSignal:
     def fail(self, reason: Exception) -> None:
         if not self.future.done():
             self.future.set_exception(reason)
-            self.future.exception()  # nobody need be waiting
+            self.future.exception()  # a waiting task is not required
 
     async def wait(self) -> Any:
-        return await asyncio.shield(self.future)  # one who stops waiting does not end it for others
+        return await asyncio.shield(self.future)  # a cancelled waiter does not cancel the signal for others
 
 
 class RealTask:
-    """See interface.Task."""
+    """A task on asyncio; see interface.Task."""
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
-        self.told = False  # to end: a second time would break off its clean-up
+        self.told = False  # told to end; a second time would interrupt its clean-up
 
     @property
     def ended(self) -> bool:
@@ -57,22 +57,22 @@ class RealTask:
 
 
 class SocketWorld:
-    """See interface.World.  `speedup` modelled seconds pass in one real second."""
+    """A world on asyncio; see interface.World.  `speedup` modelled seconds pass per real second."""
 
     def __init__(self, executor: Executor, speedup: float = 1.0) -> None:
         self.executor = executor
         self.speedup = speedup
         self.loop = asyncio.get_running_loop()
-        self.zero = self.loop.time()  # when the modelled clock showed 0
-        self.stood = 0.0  # since when the clock stands, if it does
-        self.standing = 0  # how many computations that cost no time are under way
+        self.zero = self.loop.time()  # loop time at which the modelled clock showed 0
+        self.stood = 0.0  # the time since which the clock stands, if it does
+        self.standing = 0  # number of current computations that cost no time
         self.calls: list[tuple[float, int, Callable[[], None]]] = []  # a heap: time, number, action
         self.called = 0
         self.alarm: asyncio.TimerHandle | None = None
         self.tasks: set[asyncio.Task[Any]] = set()
         self.failed: asyncio.Future[None] = self.loop.create_future()
         self.overruns: list[float] = []  # modelled seconds
-        self.keeps = float("inf")  # the largest speed-up that no job would have overrun
+        self.keeps = float("inf")  # the largest speed-up without an overrun of any job
 
     @property
     def store(self) -> Store:
@@ -92,7 +92,7 @@ class SocketWorld:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in tasks:
                 if task.done():
-                    task.result()  # raises what was raised
+                    task.result()  # raises the task's error
             return [task.result() for task in tasks]
         finally:
             await _cancel(tasks)
@@ -125,13 +125,13 @@ class SocketWorld:
         return False
 
     def _at(self, time: float) -> asyncio.Future[None]:
-        """Done at that time."""
+        """A future that is done at this time."""
         future: asyncio.Future[None] = self.loop.create_future()
         self.call_at(time, lambda: None if future.done() else future.set_result(None))
         return future
 
     def _set_alarm(self) -> None:
-        """One timer for all calls: the loop's own would forget their order, and that the clock may stand."""
+        """Sets one timer for all calls: the loop's own timers would not keep their order, nor stop with the clock."""
         if self.alarm:
             self.alarm.cancel()
             self.alarm = None
@@ -171,7 +171,7 @@ class SocketWorld:
             self._set_alarm()
 
     async def run(self, main: Work) -> Any:
-        """The result of `main`; whatever it started is cancelled when it ends."""
+        """The result of `main`; everything it started is cancelled when it ends."""
         self.zero = self.loop.time()
         task = asyncio.ensure_future(main)
         try:

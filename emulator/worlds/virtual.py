@@ -24,20 +24,20 @@ from emulator.worlds.interface import Cancelled, Late, Ticket, Work
 
 Value = TypeVar("Value")
 
-BREATH = 64  # steps between two looks at the event loop; a look costs some 10 us
+BREATH = 64  # steps between two turns of the event loop; a turn costs some 10 us
 
 
 @coroutine
 def _wait(event: Event) -> Generator[Event, Any, Any]:
-    """Awaits a SimPy event and returns its value.  A task that is cancelled here sees Cancelled, as under asyncio."""
+    """Awaits a SimPy event and returns its value.  A task cancelled here sees Cancelled, as under asyncio."""
     return (yield event)
 
 
 def _process(work: Work, living: dict[Work, None], begin: Event | None) -> Generator[Event, Any, Any]:
-    """The coroutine as a generator for SimPy: it sends what an event gave, and throws what it failed with.
+    """The coroutine as a generator for SimPy: sends it the values of events, and throws their errors.
 
-    It begins with the event `begin`, or at once.  To await what is not of this world raises TypeError there: SimPy
-    alone would say so far away.
+    It begins with the event `begin`, or immediately.  Awaiting anything else raises TypeError in the coroutine; SimPy
+    would report it far away from the cause.
     """
     value: Any = None
     error: BaseException | None
@@ -49,9 +49,9 @@ def _process(work: Work, living: dict[Work, None], begin: Event | None) -> Gener
                     value, error = (yield event), None
                 except simpy.Interrupt:
                     error = Cancelled("cancelled")
-                except GeneratorExit:  # nobody steps this clock any more
+                except GeneratorExit:  # this clock is no longer stepped
                     raise
-                except BaseException as failure:  # the event's; SimPy has made a copy of it for this process
+                except BaseException as failure:  # the event's error; SimPy has made a copy of it for this process
                     error = failure
             else:
                 error = TypeError(f"awaited {event!r} in virtual time; await only what the world offers")
@@ -65,11 +65,11 @@ def _process(work: Work, living: dict[Work, None], begin: Event | None) -> Gener
 
 
 def _abandon(work: Work) -> None:
-    """Closes a coroutine whose world has stopped.  Where its clean-up waits, for a time that will not come, it ends."""
+    """Closes a coroutine whose world has stopped.  If its clean-up waits for a later time, it is closed there."""
     while True:
         try:
             return work.close()
-        except (RuntimeError, Cancelled):  # "coroutine ignored GeneratorExit": it waits, so close it there
+        except (RuntimeError, Cancelled):  # "coroutine ignored GeneratorExit": it waits again, so it is closed there
             continue
 
 
@@ -78,7 +78,7 @@ def _tell(event: Event, _: Event) -> None:
 
 
 class VirtualSignal(Event):
-    """See interface.Signal."""
+    """A signal in virtual time; see interface.Signal."""
 
     def set(self, value: Any = None) -> None:
         if not self.triggered:
@@ -87,7 +87,7 @@ class VirtualSignal(Event):
     def fail(self, reason: Exception) -> None:  # type: ignore[override]  # SimPy's has another name for it
         if not self.triggered:
             super().fail(reason)
-            self.defused = True  # nobody need be waiting
+            self.defused = True  # a waiting process is not required
 
     async def wait(self) -> Any:
         return await _wait(self)
@@ -96,8 +96,8 @@ class VirtualSignal(Event):
 class TimedResult(Event):
     """The result of a computation.
 
-    It is due when the time that this is modelled to take is over, as virtual time follows the declared cost alone; the
-    clock then stands until it is here.  It comes after all that is due then.
+    It is due when the modelled time of the computation is over, because virtual time follows declared costs alone.  The
+    clock then stands until the result arrives.  It comes after everything else that is due at that time.
     """
 
     def __init__(self, env: simpy.Environment, ticket: Ticket) -> None:
@@ -105,25 +105,25 @@ class TimedResult(Event):
         self.future = ticket.future
 
     async def collect(self) -> None:
-        """Triggers the event with what comes of the computation, unless nobody waits for it any more."""
+        """Triggers the event with the computation's result or error, unless no process waits for it any more."""
         if not self.callbacks:
             return
-        if not self.future.done():  # the event loop is asked only when there is something to wait for
+        if not self.future.done():  # the event loop gets a turn only if there is something to wait for
             await _here(self.future)
         if self.future.cancelled():
-            self.fail(Cancelled("cancelled"))  # type: ignore[arg-type]  # as SimPy takes whatever can be raised
-        elif error := self.future.exception():  # a failed job fails the one who waits for it, not the loop
+            self.fail(Cancelled("cancelled"))  # type: ignore[arg-type]  # SimPy accepts any exception
+        elif error := self.future.exception():  # a failed job fails its waiting process, not the loop
             self.fail(error)  # type: ignore[arg-type]
         else:
             self.succeed(self.future.result())
-        self.defused = True  # the one who waits may be gone when it comes
+        self.defused = True  # the waiting process may have gone by then
 
 
 class VirtualTask:
-    """See interface.Task."""
+    """A task in virtual time; see interface.Task."""
 
     def __init__(self, process: Process) -> None:
-        self.process, self.told = process, False  # to end: a second time would break off its clean-up
+        self.process, self.told = process, False  # told to end; a second time would interrupt its clean-up
 
     @property
     def ended(self) -> bool:
@@ -142,14 +142,14 @@ class VirtualTask:
 
 
 class VirtualWorld:
-    """See interface.World.  Time passes only in `run`, from event to event."""
+    """A world in virtual time; see interface.World.  Time passes only in `run`, from event to event."""
 
     def __init__(self, executor: Executor) -> None:
         self.env = simpy.Environment(initial_time=0.0)
         self.executor = executor
         self.living: dict[Work, None] = {}  # begun and not ended, in order
-        self.due: list[TimedResult] = []  # whose modelled time is over since the last step
-        self.over = False  # time passes no more; what was left waiting is closed
+        self.due: list[TimedResult] = []  # results whose modelled time has ended since the last step
+        self.over = False  # time has stopped; waiting coroutines are closed
 
     @property
     def store(self) -> Store:
@@ -188,20 +188,20 @@ class VirtualWorld:
         raise Late(f"not done within {seconds} s")
 
     def _own(self, work: Work) -> VirtualTask:
-        """A task whose error is its starter's business, and nobody else's."""
+        """A task whose error only its starter handles."""
         task = self.start(work)
         task.process.defused = True
         return task
 
     async def _end(self, tasks: Iterable[VirtualTask]) -> None:
-        """Cancels all at one instant, then waits for the clean-up of each."""
+        """Cancels all tasks at one instant, then waits for the clean-up of each."""
         running = [task for task in tasks if not task.ended]
         for task in running:
             task.tell()
         for task in running:
             if task.ended:
                 continue
-            ended = self.env.event()  # not the process: its error, if its clean-up has one, is not ours
+            ended = self.env.event()  # not the process, whose error from its clean-up does not concern the waiter
             task.process.callbacks.append(partial(_tell, ended))
             await _wait(ended)
 
@@ -233,7 +233,7 @@ class VirtualWorld:
         return await self.work(0.0, ticket)
 
     async def run(self, main: Work) -> Any:
-        """Lets time pass until `main` has ended; its result.  A coroutine of the asyncio loop."""
+        """Lets time pass until `main` has ended; returns its result.  A coroutine of the asyncio loop."""
         if not inspect.iscoroutine(main):
             raise TypeError(f"run takes a coroutine, not {main!r}")
         task = self.start(main)
@@ -241,7 +241,7 @@ class VirtualWorld:
             await self._pass_until(task.process)
         finally:
             self.over = True
-            while self.living:  # here and in order: else the garbage collector does it, and complains
+            while self.living:  # in order and here, because the garbage collector would complain
                 _abandon(self.living.popitem()[0])
         if not task.process.ok:
             raise task.process.value  # type: ignore[misc]  # of a failed process it is the exception
@@ -255,24 +255,26 @@ class VirtualWorld:
                 if self.env.peek() == inf:
                     raise RuntimeError("the run waits for something that will never happen: no event is due")
                 self.env.step()
-                if self.due:  # its event comes after all else that is due now
+                if self.due:  # its event comes after everything else that is due now
                     await self.due.pop().collect()
             await asyncio.sleep(0)
 
 
 async def _here(future: Future[Any]) -> None:
-    """Returns when the future is done, whatever has come of it."""
+    """Returns when the future is done, with a result or an error."""
     here = asyncio.wrap_future(future)
     try:
         await asyncio.wait([here])
-    finally:  # nobody may look at it here any more; asyncio wants to see that somebody has
+    finally:  # reads the error, because asyncio warns of errors that are not read
         here.cancel() or here.cancelled() or here.exception()
 
 
 def at_once(work: Coroutine[Any, Any, Value]) -> Value:
-    """Runs what waits for nothing real: its executor's jobs are done when they are submitted.  Returns its result.
+    """Runs a coroutine that waits for nothing real because its executor's jobs are done on submission; returns its
+    result.
 
-    It needs no event loop: to start and close one takes longer than a short run, and fails if a signal comes meanwhile.
+    It needs no event loop: starting and closing one takes longer than a short run, and fails if a signal comes
+    meanwhile.
     """
     try:
         while work.send(None) is None:

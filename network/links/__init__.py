@@ -1,1 +1,1 @@
-"""A device's link: its rates over time, and TCP on it."""
+"""A device's link: its rates over time, and TCP over it."""

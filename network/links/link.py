@@ -14,17 +14,17 @@ from network.links.tcp import Connection, Passage, Tcp, Way, passage
 from network.links.trace import Direction, Floats, Trace, begun
 
 IDEAL = Tcp(model="ideal")
-WORST = 0.999  # a recorded loss is at most this: with 1 nothing would ever arrive
+WORST = 0.999  # a recorded loss is capped at this: with 1 nothing would ever arrive
 
 
 @dataclass(frozen=True)
 class Link:
     """A link seen from the device: a constant rate each way, or one that changes as a trace does.
 
-    `tcp` says what becomes of bytes on it, `via` behind which shared access point or cell it is.  A loss that a trace
-    has recorded wins over the link's, and so does a latency, also that of the other way's trace.  Raises ValueError if
-    a constant rate is not positive and finite, the latency or the buffer negative or not finite, or the loss no
-    probability below 1.
+    `tcp`: the transport; `via`: the shared access point or cell behind which the link is.  A loss or a latency recorded
+    in a trace takes precedence over the link's; so does a latency of the other direction's trace.  Raises ValueError if
+    a constant rate is not positive and finite, the latency or the buffer is negative or not finite, or the loss is not
+    a probability below 1.
     """
 
     up: float | Rate  # bytes/s, from the device to the server
@@ -33,7 +33,7 @@ class Link:
     loss: float = 0.0  # probability, of a segment
     tcp: Tcp = IDEAL
     via: str | None = None
-    buffer: float = 0.0  # bytes that may wait for it each way, where it is the server's: there flows share it
+    buffer: float = 0.0  # bytes that may wait each way, for the server's link: its flows share the buffer
 
     def __post_init__(self) -> None:
         for name, rate in (("up", self.up), ("down", self.down)):
@@ -75,15 +75,14 @@ class Link:
         return min((way.period for way in (self.down, self.up) if isinstance(way, Trace)), default=math.inf)
 
     def starting(self, share: float) -> Link:
-        """Returns this link with its traces replayed from a place in them, given as a share of their length from 0 to
-        1.
+        """Returns this link with its traces replayed from an offset, given as a share of their length from 0 to 1.
 
-        Both directions start at the same place if both last equally long: they were recorded together.
+        Both directions have the same offset if they are equally long, because they were recorded together.
         """
         return replace(self, up=begun(self.up, share), down=begun(self.down, share)) if self.varies else self
 
     def at(self, latency: float) -> Link:
-        """Returns this link with another one-way latency, s, in place of any that its traces have recorded."""
+        """Returns this link with another one-way latency, s, instead of any that its traces have recorded."""
         return replace(self, up=_unstamped(self.up), down=_unstamped(self.down), latency=latency)
 
     def passage(
@@ -98,8 +97,8 @@ class Link:
     ) -> Passage:
         """Returns the cost of sending `nbytes` bytes at time `t`.
 
-        `beyond` is the one-way latency of the server's own link, s, `shared` are the shared links, bytes/s, and `queue`
-        is what their buffers add to a round trip when they are full, s.
+        `beyond`: the one-way latency of the server's own link, s; `shared`: the rates of shared links, bytes/s;
+        `queue`: the seconds that their full buffers add to a round trip.
         """
         rate = self.rate(direction)
         way = self._way_at(direction, t, beyond, shared, queue)
@@ -111,7 +110,7 @@ class Link:
 
     @cached_property
     def _ways(self) -> dict[tuple[object, ...], Way]:
-        """The ways that were asked for; a trace has no more of them than pieces."""
+        """A cache of ways; a trace has at most as many as pieces."""
         return {}
 
     def _way_at(self, direction: Direction, t: float, beyond: float, shared: tuple[float, ...], queue: float) -> Way:
@@ -125,15 +124,15 @@ class Link:
         return self._ways[key]
 
     def at_best(self, direction: Direction, nbytes: int, beyond: float, connection: Connection) -> Passage:
-        """Returns the cost of `passage` at the lowest latency and loss that were recorded."""
+        """Returns the cost of `passage` at the lowest recorded latency and loss."""
         rate = self.rate(direction)
         latency = self._recorded(direction, lambda _, values: float(values.min()))
         loss = float(rate.loss.min()) if isinstance(rate, Trace) and rate.loss is not None else None
         return passage(self.tcp, self._way(rate, latency + beyond, loss), rate, direction, nbytes, 0.0, connection)
 
     def _recorded(self, direction: Direction, latency: Callable[[Trace, Floats], float]) -> float:
-        """Returns a latency of this direction's trace, else of the other direction's, as both take one path; else the
-        link's own."""
+        """Returns a latency of this direction's trace, or else of the other direction's, because both take one path, or
+        else the link's own."""
         for rate in (self.down, self.up) if direction == "down" else (self.up, self.down):
             if isinstance(rate, Trace) and rate.latency is not None:
                 return latency(rate, rate.latency)

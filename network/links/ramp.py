@@ -1,6 +1,6 @@
-"""Rates that bound another rate: TCP's slow start, and a factor.
+"""Rates that bound or scale another rate: TCP's slow start, and a factor.
 
-They ask the rate below them, so that a trace under a ramp is still integrated and never walked once the ramp is over.
+They query the underlying rate, so that a trace under a ramp is still integrated, and not walked once the ramp is over.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ class Ramp:
     """Slow start as a cap: the part of the rate `link` that a flow which begins at `begin` may use
     (docs/design/network.md §1).
 
-    In round trip i, from begin + i * rtt on, it is bounded by window * growth^i / rtt.  The ramp is over, and the flow
-    bounded by `link` alone for ever, with the first round trip whose bound `link` never exceeds, or whose window holds
-    all of the flow that full windows have left: TCP sends the last window in one burst.  On a constant link that
-    nobody shares it so ends where the closed sum of that section says, whatever its size.
+    In round trip i, from begin + i * rtt on, the rate is bounded by window * growth^i / rtt.  The ramp is over, and the
+    flow bounded by `link` alone, with the first round trip whose bound `link` never exceeds, or whose window holds the
+    rest of the flow: TCP sends the last window in one burst.  On a constant link without sharing it ends where the
+    closed sum of that section says, for any size.
 
-    The windows count in time, not in what was acknowledged: one that opens during an outage is too large after it.
-    `window` and `nbytes` are bytes of the same sort as those of `link`, here those on the wire.  Before `begin`
-    nothing flows.  Raises ValueError unless rtt and window are positive and finite, and growth in 1.1..4.
+    Windows grow with time, not with acknowledgements: one that opens during an outage is too large after it.  `window`
+    and `nbytes` count the same bytes as `link`, here those on the wire.  Before `begin` nothing flows.  Raises
+    ValueError unless rtt and window are positive and finite, and growth in 1.1..4.
     """
 
     link: Rate
     begin: float  # s
     rtt: float  # s
     window: float  # bytes in flight in the first round trip
-    growth: float = 2.0  # a segment more for each one acknowledged
+    growth: float = 2.0  # one segment more for each acknowledged one
     nbytes: float = math.inf  # of the flow
 
     caps: list[float] = field(init=False, compare=False)  # the bound of each round trip of the ramp, bytes/s
-    starts: list[float] = field(init=False, compare=False)  # when each begins, and when the last one is over, s
-    sent: list[float] = field(init=False, compare=False)  # the windows before each, and all of them, bytes
-    rises: bool = field(init=False, compare=False)  # never falls: in a round trip of the ramp the window alone counts
+    starts: list[float] = field(init=False, compare=False)  # start of each round trip, and end of the last one, s
+    sent: list[float] = field(init=False, compare=False)  # bytes sent before each, and in all
+    rises: bool = field(init=False, compare=False)  # never falls: in a round trip of the ramp only the window matters
 
     def __post_init__(self) -> None:
         if not 0 < self.rtt < math.inf:
@@ -128,23 +128,23 @@ class Ramp:
         return self if ceiling >= self.peak else replace(self, link=self.link.under(ceiling))
 
     def _next(self, t: float) -> float:
-        """Returns the next time at which the ramp or the link may change, before the ramp is over."""
+        """Returns the next possible change of the ramp or the link, s, before the ramp is over."""
         start = self.starts[bisect_right(self.starts, t)]
         return start if t < self.begin else min(self.link.change(t), start)
 
     def _sent_by(self, t: float) -> float:
-        """Returns the bytes since the ramp began, if it rises and `t` is not after its end."""
+        """Returns the bytes since the ramp began; requires that it rises and that `t` is not after its end."""
         number = min(bisect_right(self.starts, t), len(self.caps)) - 1
         return self.sent[number] + self.caps[number] * (t - self.starts[number]) if number >= 0 else 0.0
 
     def _pieces(self, begin: float, end: float) -> Iterator[Piece]:
-        """Yields the rates from `begin` until `end`, but no further than the end of the ramp."""
+        """Yields the rates from `begin` until `end`, at most up to the end of the ramp."""
         for cap, start, over in zip(self.caps, self.starts, self.starts[1:], strict=False):
             yield from _walk(self.link, max(begin, start), min(end, over), cap)
 
 
 def _walk(rate: Rate, begin: float, end: float, ceiling: float) -> Iterator[Piece]:
-    """Yields the pieces of a rate under a ceiling, from change to change."""
+    """Yields the pieces of a rate under a ceiling, from one change to the next."""
     t = begin
     while t < end:
         until = min(rate.change(t), end)

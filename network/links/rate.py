@@ -14,10 +14,10 @@ NEVER = np.zeros(0)
 
 
 class Rate(Protocol):
-    """Bytes/s as a function of time, constant in pieces; equal questions have equal answers.
+    """Bytes/s as a piecewise constant function of time; answers do not depend on earlier questions.
 
-    Times are seconds since the run began.  Everything that can bound a flow is one: a constant, a trace, a trace
-    under the ramp of slow start.
+    Times are seconds since the run began.  Every bound of a flow is a Rate: a constant, a trace, a trace under the ramp
+    of slow start.
     """
 
     @property
@@ -37,11 +37,10 @@ class Rate(Protocol):
         """Returns the time at which `nbytes` bytes that start at `begin` have been carried, s; inf if never."""
 
     def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
-        """Returns the next `count` instants after `t` at which the rate may change, s, and the rates from each on,
-        bytes/s.
+        """Returns the next `count` possible changes after `t`, s, and the rates from each on, bytes/s.
 
-        There are fewer only if it changes no more. The answers equal those of `change` and `at` one after the other,
-        for callers that share a link and must look at all of them.
+        There are fewer only if the rate stops changing.  The answers equal repeated calls of `change` and `at`, for
+        callers that share a link and need all of them.
         """
 
     def under(self, ceiling: float) -> Rate:

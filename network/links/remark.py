@@ -1,4 +1,4 @@
-"""A remark on a recording, whose numbers can be told together with those of others."""
+"""A remark on a recording, with numbers that can be combined with those of other recordings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class Remark(str):
-    """A sentence with shares in it: `form` has {} in their places."""
+    """A sentence with percentages: `form` has {} in their places."""
 
     __slots__ = ("form", "shares")
     form: str
@@ -20,7 +20,7 @@ class Remark(str):
 
 
 def together(remarks: Sequence[str]) -> str:
-    """Equal remarks but for their shares as one, with ranges: `41 to 45%`."""
+    """Remarks that differ only in their percentages as one, with ranges: `41 to 45%`."""
     shares = [each.shares for each in remarks if isinstance(each, Remark)]
     first = remarks[0]
     return first.form.format(*map(_range, zip(*shares, strict=True))) if isinstance(first, Remark) else first

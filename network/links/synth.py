@@ -1,9 +1,9 @@
-"""Seeded links that no file holds: a Markov-modulated rate with Gilbert-Elliott outages, by presets.
+"""Synthetic links from seeds: a Markov-modulated rate with Gilbert-Elliott outages, by presets.
 
-At each step the rate is `m[s] exp(sigma z - sigma^2 / 2)`, or 0 in an outage.  The state `s` is drawn anew from its
-weights after exponential times, so it dwells geometrically; `z` is a normal AR(1) process, so rates are lognormal
+At each step the rate is `m[s] exp(sigma z - sigma^2 / 2)`, or 0 in an outage.  The state `s` is redrawn from its
+weights after exponential times, so its dwell times are geometric; `z` is a normal AR(1) process, so rates are lognormal
 around their state's mean; the outage is a chain of two states (Gilbert 1960, Elliott 1963).  The three are independent,
-and moments and autocorrelation are closed forms.  How the presets were fitted, and how near they come: docs/traces.md.
+and moments and autocorrelation have closed forms. docs/traces.md describes the fit of the presets and its errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from network.links.trace import Direction, Floats, Trace
 Whole = npt.NDArray[np.intp]
 
 MOST = 20_000_000  # steps of a trace
-STEP = 1.0  # s: the samples that the presets were fitted to have one value a second
+STEP = 1.0  # s: the samples to which the presets were fitted have one value per second
 MBIT = 1e6 / 8  # bytes
 
 
@@ -35,16 +35,16 @@ class Preset:
     name: str
     rates: tuple[float, ...]  # the mean rate of each state of the downlink
     weights: tuple[float, ...]  # the share of time in each
-    dwell: float  # mean time until the state is drawn anew; it may come out the same
+    dwell: float  # mean time until the state is redrawn; it may stay the same
     sigma: float  # of the logarithm of the rate within a state
     noise: float  # time after which its autocorrelation is 1/e; 0 is white
     outage: float = 0.0  # mean length; 0 if there are none
     every: float = math.inf  # mean time between the end of one and the next
     up: float = 1.0  # uplink over downlink
-    together: float = 1.0  # how alike both directions are, 0 to 1; outages they always share
+    together: float = 1.0  # similarity of both directions, 0 to 1; they always share outages
     latency: float = 0.0  # one way
     stands_for: str = ""
-    sources: Mapping[str, str] = field(default_factory=dict)  # of each number, by its name in presets.csv
+    sources: Mapping[str, str] = field(default_factory=dict)  # source of each number, by its name in presets.csv
 
     def __post_init__(self) -> None:
         if not self.rates or len(self.rates) != len(self.weights) or not math.isclose(sum(self.weights), 1.0):
@@ -109,9 +109,8 @@ def synth(
     """Returns a capacity trace of a preset, the same for the same arguments; a shorter one is the start of a longer
     one.
 
-    Both directions of one seed are of one radio: they share outages, times at which the state changes, and as much of
-    the rest as the preset says.  Raises ValueError for a preset that is not known, or a duration or step that is not
-    positive and finite.
+    Both directions of one seed belong to one radio: they share outages, the times of state changes, and the rest as far
+    as the preset says.  Raises ValueError for an unknown preset, or a duration or step that is not positive and finite.
     """
     if isinstance(preset, str):
         preset = named(preset)
@@ -131,8 +130,8 @@ def synth(
 
 
 def chain(draws: Floats, kept: float) -> Whole:
-    """Returns for each step the step at which a chain was last drawn anew: each with probability 1 - kept, the first
-    surely."""
+    """Returns for each step the step of the chain's last redraw: each with probability 1 - kept, the first for
+    certain."""
     anew = draws >= kept
     anew[0] = True
     last: Whole = np.maximum.accumulate(np.where(anew, np.arange(len(draws)), 0))
@@ -158,8 +157,8 @@ def _noise(preset: Preset, n: int, step: float, rng: np.random.Generator) -> tup
 
 
 def _autoregressive(shocks: Floats, phi: float) -> Floats:
-    """Returns y[t] = phi y[t-1] + sqrt(1 - phi^2) shocks[t], by doubling the reach of the sum instead of a loop over
-    steps."""
+    """Returns y[t] = phi y[t-1] + sqrt(1 - phi^2) shocks[t], by doubling the length of partial sums instead of a
+    loop."""
     y = shocks * math.sqrt(1 - phi**2)
     y[0] = shocks[0]
     reach = 1

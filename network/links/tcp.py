@@ -33,7 +33,7 @@ Direction = Literal["down", "up"]
 DIRECTIONS: tuple[str, ...] = get_args(Direction)
 HEADERS = 52  # bytes a segment: IPv4 20, TCP 20, time stamps 12
 ETHERNET = 14  # bytes a segment: addresses and type
-MIN_RTO = 0.2  # s: Linux's TCP_RTO_MIN, which bounds the variance, so that a steady path has an RTO of RTT + 0.2
+MIN_RTO = 0.2  # s: Linux's TCP_RTO_MIN, a lower bound of the variance, so that a steady path has an RTO of RTT + 0.2
 RTTS = (1e-3, 1e3)  # s: shares go as 1/RTT; no path through two kernels and a queue is shorter, and none is longer
 GAMMA = 4194304  # bytes: SimGrid's network/TCP-gamma, the largest window
 
@@ -45,7 +45,7 @@ class Simgrid:
     latency: float  # factor
     rate: float  # factor
     weight_s: float  # bytes; a flow's penalty is the sum over links of latency + S/bandwidth
-    cross: float  # part of a flow that its acknowledgements take of the same link
+    cross: float  # share of a flow that its acknowledgements take of the same link
 
     @property
     def part(self) -> float:
@@ -60,8 +60,8 @@ SIMGRID = {"lv08": Simgrid(13.01, 0.97, 20537, 0.05), "cm02": Simgrid(1, 1, 0, 0
 class Tcp:
     """The transport on a link; each effect can be switched off.
 
-    `ideal` is one-way latency, then size at the link's rate.  `lv08` and `cm02` are SimGrid's, for parity; they and
-    `ideal` read no other setting.  Raises ValueError for what TCP cannot do.
+    `ideal` is one-way latency, then size at the link's rate.  `lv08` and `cm02` are SimGrid's models, for comparison;
+    these three ignore all other settings.  Raises ValueError for impossible settings.
     """
 
     model: Model = "tcp"
@@ -69,12 +69,12 @@ class Tcp:
     mss: int = 1448  # bytes of payload a segment: 1500 less HEADERS
     initial_window: int = 10  # segments
     growth: float = 2.0  # of the window in each round trip of slow start
-    # bytes a receiver admits: half of tcp_rmem's maximum of 6 MiB, as tcp_adv_win_scale 1 leaves the other half to the
-    # kernel's overhead (ip-sysctl, Linux to 6.15; 32 MiB since, where the sender's tcp_wmem of 4 MiB binds first).
+    # bytes a receiver admits: half of tcp_rmem's maximum of 6 MiB, because tcp_adv_win_scale 1 leaves the other half to
+    # the kernel's overhead (ip-sysctl, Linux to 6.15; 32 MiB since, where the sender's tcp_wmem of 4 MiB binds first).
     window: int = 3 * 2**20
     tls: int = 1  # round trips: TLS 1.3 1, TLS 1.2 2, resumed with early data or no TLS 0
     keep_alive: bool = True  # the connection stays open between request and reply, and between rounds
-    idle_reset: bool = True  # a sender that was silent for longer than the RTO starts slow start anew
+    idle_reset: bool = True  # a sender silent for longer than the RTO restarts slow start
     ethernet: bool = False  # the link's rate counts Ethernet's headers too
     windows: bool = False  # full links are network/windows', with queues and drops; else they are shared fairly at once
 
@@ -126,36 +126,37 @@ class Tcp:
         return max(reno, 1.054 * (way.rtt / way.loss) ** 0.75) if self.congestion == "cubic" else reno
 
     def weight(self, way: Way) -> float:
-        """Returns the flow's weight on shared links: 1/(RTT + queue), as congestion windows are alike; bbr 1.
+        """Returns the flow's weight on shared links: 1/(RTT + queue), because congestion windows are alike; 1 for bbr.
 
-        The queue is in nothing else: delays and windows are as if it were empty.  Weights compare only among flows of
-        one model and congestion control.
+        Only weights include the queue: delays and windows assume an empty one.  Weights compare only among flows of one
+        model and congestion control.
         """
         return 1.0 if self.congestion == "bbr" else 1 / min(max(way.rtt + way.queue, RTTS[0]), RTTS[1])
 
     @staticmethod
     def timeout(way: Way) -> float:
-        """Returns the retransmission timeout, s: Linux's for a path whose round trip is steady.
+        """Returns the retransmission timeout, s: Linux's for a path with a steady round trip.
 
-        After a silence that long RFC 5681 starts anew.  Linux halves the window for each RTO of silence (RFC 2861),
-        which comes to the same for a device that trains for seconds.
+        After a silence that long RFC 5681 restarts slow start.  Linux halves the window for each RTO of silence (RFC
+        2861), which amounts to the same for a device that trains for seconds.
         """
         return way.rtt + MIN_RTO
 
 
 @dataclass(frozen=True)
 class Way:
-    """The way between server and device at some instant.
+    """The path between server and device at some instant.
 
-    `achieved`: the link's rate was measured as throughput, so it contains slow start, headers and bounds already.
-    Raises ValueError if the round trip or the queue is negative or not finite, or the loss no probability below 1.
+    `achieved`: the link's rate was measured as throughput, so it already contains slow start, headers and bounds.
+    Raises ValueError if the round trip or the queue is negative or not finite, or the loss is not a probability below
+    1.
     """
 
     rtt: float  # s, there and back
     loss: float = 0.0  # probability, of a segment
-    queue: float = 0.0  # s, that the bottleneck's buffer adds to a round trip while it is full; only weights count it
+    queue: float = 0.0  # s that the bottleneck's full buffer adds to a round trip; only weights use it
     achieved: bool = False
-    shared: tuple[float, ...] = ()  # bytes/s of each shared link on it, which only SimGrid's shares depend on
+    shared: tuple[float, ...] = ()  # rates of shared links on the path, bytes/s, used by SimGrid's shares alone
 
     def __post_init__(self) -> None:
         for name in ("rtt", "queue"):
@@ -169,17 +170,17 @@ class Sender(NamedTuple):
     """The state that one end of a connection keeps."""
 
     window: float  # segments it may have in flight
-    last: float  # s, when its last byte arrived
+    last: float  # s; arrival of its last byte
     threshold: float = math.inf  # segments, at which slow start ends
 
 
 class Sending(NamedTuple):
-    """The state of a flow's sender when its first segment may go, for network/windows."""
+    """The state of a flow's sender before its first segment, for network/windows."""
 
     tcp: Tcp
     way: Way
     sender: Sender
-    trips: int  # round trips through the queues before, of handshakes
+    trips: int  # earlier round trips through the queues, for handshakes
 
     @property
     def limit(self) -> int:
@@ -188,15 +189,15 @@ class Sending(NamedTuple):
 
 
 class Connection(NamedTuple):
-    """An open connection between two flights. None is a connection that was never opened, or was cut."""
+    """An open connection between two flights.  None means that it was never opened, or was cut."""
 
-    asked: float  # s, since or from when a request of the device waits at the server
+    asked: float  # s; time from which a request of the device waits at the server
     down: Sender  # the server
     up: Sender  # the device
 
 
 class Climb(NamedTuple):
-    """Slow start that begins with `window` segments."""
+    """Slow start from a window of `window` segments."""
 
     window: float
     rtt: float
@@ -217,27 +218,26 @@ class Passage(NamedTuple):
 
     delay: float  # s, before its first byte may flow
     wire: int  # bytes that flow
-    weight: float  # where links are shared
+    weight: float  # on shared links
     link: Rate  # the device's own link, under its ceilings
     climb: Climb | None = None  # slow start, if there is any
-    opened: Connection | None = None  # what it flies on, if that is kept
+    opened: Connection | None = None  # the connection in use, if it is kept
     direction: Direction = "down"
     rtt: float = 0.0  # s
     sending: Sending | None = None  # of TCP
 
     def cap(self, begin: float) -> Rate:
-        """Returns the upper bound of the flow's rate if its bytes start at `begin`, s; usually when the delay is
-        over."""
+        """Returns the upper bound of the flow's rate if its bytes start at `begin`, s, usually the end of the delay."""
         if self.climb is None:
             return self.link
         ramp = self.climb.ramp(self.link, begin, self.wire)
         return ramp if ramp.caps else self.link
 
     def after(self, landed: float, left: Sender | None = None) -> Connection | None:
-        """Returns the connection when the last byte has arrived at `landed`, s; None if it is closed then.
+        """Returns the connection after the last byte has arrived at `landed`, s; None if it is then closed.
 
-        `left` is what is known of its sender, where that is more than slow start says.  A flight that is cut leaves
-        none: a device that goes offline loses its connection.
+        `left`: the sender's state, if more is known than slow start tells.  A flight that is cut leaves no connection:
+        a device that goes offline loses it.
         """
         if self.opened is None:
             return None
@@ -263,7 +263,7 @@ def passage(
 ) -> Passage:
     """Returns the cost of sending `nbytes` of payload at time `t` over the device's own `link`, bytes/s.
 
-    A ceiling that binds is applied to `link` here; who has a long trace and a steady way passes
+    A binding ceiling is applied to `link` here; callers with a long trace and a steady path can pass
     `trace.under(tcp.ceiling(way))`, made once.  Raises ValueError if nbytes is negative or the direction unknown.
     """
     if nbytes < 0:
@@ -286,7 +286,7 @@ def _tcp(
     kept = opened if tcp.keep_alive else None
     sender: Sender = getattr(opened, direction)
     trips = 0 if connection else 1 + tcp.tls
-    if way.achieved:  # what was measured has slow start inside: the window is what the link holds
+    if way.achieved:  # the measured rate includes slow start: the window is what the link holds
         held = max(tcp.initial_window, min(tcp.window / tcp.mss, link.at(t + delay) * way.rtt / tcp.segment))
         sending = Sending(tcp, way, Sender(held, t, held), trips)
         return Passage(delay, nbytes, tcp.weight(way), link, None, kept, direction, way.rtt, sending)
@@ -299,13 +299,14 @@ def _tcp(
 
 
 def _restarted(sender: Sender, window: int) -> Sender:
-    """Returns the sender after a silence: slow start up to three quarters of the window before (`tcp_cwnd_restart`)."""
+    """Returns the sender after a silence: slow start up to three quarters of the earlier window
+    (`tcp_cwnd_restart`)."""
     known = sender.threshold < math.inf
     return Sender(window, sender.last, max(sender.threshold, 0.75 * sender.window) if known else math.inf)
 
 
 def _delay(tcp: Tcp, way: Way, direction: Direction, t: float, connection: Connection | None) -> float:
-    """Returns the time until the first byte is at its receiver, s, by the table at the top."""
+    """Returns the time until the first byte reaches its receiver, s, by the table at the top."""
     if connection is not None:
         poll = max(0.0, connection.asked - t) if direction == "down" else 0.0
         return poll + way.rtt / 2
@@ -315,8 +316,8 @@ def _delay(tcp: Tcp, way: Way, direction: Direction, t: float, connection: Conne
 def _simgrid(model: Simgrid, way: Way, link: Rate, nbytes: int) -> Passage:
     """Returns SimGrid's flow over a link that both directions share: latency first, then bytes (network_cm02.cpp).
 
-    The window's bound and the penalty read the latency as it is, without the factor; a flow without latency has
-    penalty 1.  Shared links on the way count as those of `way`, and `Tcp.part` of their capacity is what is shared.
+    The window's bound and the penalty use the latency without the factor; a flow without latency has penalty 1.  Shared
+    links on the path are those of `way`, and `Tcp.part` of their capacity is shared.
     """
     latency = way.rtt / 2
     rate = Scaled(link, model.part)

@@ -1,4 +1,4 @@
-"""A recorded rate that is replayed: constant between its samples, and repeated for ever."""
+"""A recorded rate that is replayed: constant between its samples, and repeated forever."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ Direction = Literal["down", "up"]  # seen from the device
 Kind = Literal["capacity", "achieved"]
 """What the bottleneck could carry, or the goodput of a download (TCP's start and headers are inside already)."""
 
-SHORTEST = 1e-6  # s: a period much below the spacing of floats at 1e6 s could not be told apart
+SHORTEST = 1e-6  # s: a period far below the spacing of floats at 1e6 s could not be resolved
 MOST = sys.float_info.max
 ROUNDING = 2.0**-50  # four times the spacing of floats at 1
-MANY = 100_000  # pieces: beyond, a tuple of them takes too much memory
-KEPT = 2_000_000  # pieces of derived traces that are remembered: some 300 MB
+MANY = 100_000  # pieces: with more, tuples would take too much memory
+KEPT = 2_000_000  # cached pieces of derived traces: some 300 MB
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """A rate that is constant in pieces and repeats with its period; times count from the start of a period.
+    """A piecewise constant rate that repeats with its period; times count from the start of a period.
 
-    Neighbouring pieces of equal rate are one.  Every question is a bisection in plain sequences, which answer a scalar
-    faster than numpy does.
+    Neighbouring pieces of equal rate are merged.  Every query is a bisection in plain sequences, which is faster for a
+    scalar than numpy.
     """
 
     edges: Sequence[float]  # s, n + 1 of them: 0, ..., the period
     rates: Sequence[float]  # bytes/s, n of them
-    prefix: Sequence[float]  # bytes carried by each edge; the last is what a period carries
-    changes: Sequence[float]  # the edges at which the rate differs from what was before, also across the seam
+    prefix: Sequence[float]  # bytes carried up to each edge; the last is the total of a period
+    changes: Sequence[float]  # edges at which the rate changes, also across the seam of periods
     peak: float
-    arrays: tuple[Floats, Floats]  # the first two again, for what is made of them
+    arrays: tuple[Floats, Floats]  # edges and rates again, for derived traces
 
     @classmethod
     def of(cls, edges: Floats, rates: Floats) -> Steps:
         kept = np.flatnonzero(np.r_[True, rates[1:] != rates[:-1]])
         edges, rates = np.append(edges[kept], edges[-1]), rates[kept]
-        # longdouble: a day of 1 ms pieces must not gather the rounding of each
+        # longdouble: a day of 1 ms pieces must not accumulate the rounding of each
         prefix = np.cumsum(np.diff(edges) * rates, dtype=np.longdouble).astype(np.float64)
         starts = edges[:-1] if rates[0] != rates[-1] else edges[1:-1]
         return cls(
@@ -68,7 +68,7 @@ class Steps:
         return self.prefix[-1]
 
     def at(self, t: float) -> float:
-        # An instant that `change` gave may lie a rounding before its edge: it counts as the edge.
+        # An instant from `change` may lie a rounding before its edge: it counts as the edge.
         u = t % self.edges[-1] + 4 * math.ulp(t)
         piece = bisect_right(self.edges, u) - 1
         return self.rates[piece if piece < len(self.rates) else 0]
@@ -102,14 +102,14 @@ class Steps:
         turns = target / self.total
         if math.isinf(turns):
             return math.inf
-        # What fills a piece exactly ends with it, and not after the outage that follows: so much may be rounding.
+        # Bytes that fill a piece exactly end with it, and not after the outage that follows: the slack is rounding.
         slack = min(ROUNDING * (target + self.peak * (abs(begin) + turns * self.period)), 1e-9 * nbytes)
         whole = max(0.0, -((slack - target) / self.total // 1.0) - 1.0)
         left = min(max(target - whole * self.total, 0.0), self.total)
         piece = bisect_left(self.prefix, max(left - slack, math.ulp(0.0))) - 1
         u = self.edges[piece] + (left - self.prefix[piece]) / self.rates[piece]
         turn += whole
-        # No later than the next edge, and the next period: rounding must not make fewer bytes take longer.
+        # At most the next edge, and the next period: rounding must not make fewer bytes take longer.
         period = self.edges[-1]
         return min(turn * period + min(u, self.edges[piece + 1]), (turn + 1) * period)
 
@@ -123,10 +123,10 @@ class Steps:
 class Trace:
     """A recorded rate, replayed from `offset` and repeated with its period: a Rate.
 
-    `edges` are n + 1 instants in s, the first 0 and the last the period; `rates` the n rates between them in bytes/s.
-    `latency` (s, one way) and `loss` (a fraction of packets), if the file has them, hold between the same edges.
-    `remark` is what must be known of the file before it is believed, as part of a sentence.
-    The arrays are copied and read-only.  Raises ValueError unless edges increase and all is finite and not negative.
+    `edges`: n + 1 instants in s, the first 0 and the last the period; `rates`: the n rates between them in bytes/s.
+    `latency` (s, one way) and `loss` (a fraction of packets), if the file has them, use the same edges.  `remark`: a
+    warning about the file, as part of a sentence.  The arrays are copied and read-only.  Raises ValueError unless edges
+    increase and all values are finite and not negative.
     """
 
     edges: Floats
@@ -193,8 +193,8 @@ class Trace:
         return self._steps.at(t + self.offset)
 
     def change(self, t: float) -> float:
-        """Returns the first instant after `t` at which the rate changes, s: equal samples are one; inf if it never
-        does."""
+        """Returns the first instant after `t` at which the rate changes, s; equal neighbouring samples are no change;
+        inf if it never does."""
         return self._steps.change(t + self.offset) - self.offset
 
     def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
@@ -207,14 +207,14 @@ class Trace:
         if u >= period:
             turn, u = turn + 1, u - period
         first = bisect_right(steps.changes, u)
-        if first + count <= n:  # before it starts over: the same without divisions
+        if first + count <= n:  # before the end of the period: the same without divisions
             here = slice(first, first + count)
             return turn * period + edges[-1 - n : -1][here] - self.offset, rates[len(rates) - n :][here]
         turns, places = np.divmod(first + np.arange(count if n else 0), max(n, 1))
         return (turn + turns) * period + edges[-1 - n : -1][places] - self.offset, rates[len(rates) - n :][places]
 
     def carried(self, begin: float, end: float) -> float:
-        """Returns the bytes between two instants: whole periods and the prefix integral, without a cost per sample."""
+        """Returns the bytes between two instants: whole periods plus the prefix integral, without a cost per sample."""
         return self._steps.carried(begin + self.offset, end + self.offset)
 
     def finish(self, begin: float, nbytes: float) -> float:
@@ -228,7 +228,7 @@ class Trace:
         return max(begin, self._steps.finish(begin + self.offset, nbytes) - self.offset)
 
     def loops(self, begin: float, end: float) -> int:
-        """Returns how often the replay starts over between two times."""
+        """Returns the number of times that the replay restarts between two instants."""
         return int((end + self.offset) // self.period - (begin + self.offset) // self.period)
 
     def latency_at(self, t: float) -> float | None:
@@ -263,14 +263,13 @@ class Trace:
 
     @cached_property
     def without_latency(self) -> Trace:
-        """This trace without latencies; made once, since a thousand devices may replay it."""
+        """This trace without latencies; cached, because a thousand devices may replay it."""
         return self if self.latency is None else self._but(latency=None)
 
     def until(self, end: float) -> Trace:
-        """Returns the file's samples before `end`, s, from its start and repeated from there; all of them if it is
-        shorter.
+        """Returns the file's samples before `end`, s, as a trace from its start; all of them if it is shorter.
 
-        Raises ValueError unless that leaves SHORTEST at least.
+        Raises ValueError unless the result lasts at least SHORTEST.
         """
         if end >= self.period:
             return self.starting(0.0)
@@ -300,14 +299,15 @@ class Trace:
 
 
 def _plain(values: Floats) -> Sequence[float]:
-    """Returns the values in a tuple, which is searched fastest; many of them in an array, a quarter as large."""
+    """Returns the values as a tuple, which is searched fastest; if they are many, as an array, which is a quarter as
+    large."""
     return tuple(values.tolist()) if len(values) <= MANY else array("d", values.tobytes())
 
 
 class Remembered:
-    """A function of a trace and a number, with its last results: a thousand devices may replay one file.
+    """Caches a function of a trace and a number: a thousand devices may replay one file.
 
-    Bounded by their pieces and not by their count, for a trace may be of any size.
+    The limit is on the pieces and not on the count of results, because a trace may be of any size.
     """
 
     def __init__(self, make: Callable[[Trace, float], Trace]) -> None:
@@ -321,7 +321,7 @@ class Remembered:
         if held is None:
             held = trace._steps, self._make(trace, number)
             self._pieces += len(held[1].rates)
-        self._kept[key] = held  # the last to go
+        self._kept[key] = held  # the most recent one
         while self._pieces > KEPT and len(self._kept) > 1:
             self._pieces -= len(self._kept.pop(next(iter(self._kept)))[1].rates)
         made = held[1]

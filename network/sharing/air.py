@@ -1,13 +1,13 @@
-"""Rates with equal airtime on each air, below links of bytes of one direction or both, for many instants at once.
+"""Rates with equal airtime on each air, below links of bytes of one direction or both, for many instants together.
 
-The level of an air is the time that each of its flows may have, that of a link of bytes their rate per weight.  If one
-knew which link holds each flow, if any does, all levels would follow from linear equations.  From the levels before the
-last event one mostly does, and whether it was right is seen from the rates.
+The level of an air is the time of each of its flows, the level of a link of bytes the rate per weight.  If the link
+that bounds each flow were known, all levels would follow from linear equations.  The levels before the last event
+usually tell these links, and the resulting rates show if they were right.
 
-Else: with more time on air flows take more of the links of bytes; these leave less to flows on other air, or to faster
-ones on the same, who then need less time, so that levels there rise: none ever falls as another rises.  From levels of
-air that are too low, one round after the other so leads up to the right ones, and no link is ever above its capacity.
-As all is linear in pieces, the equations from the right piece are the last step.
+Otherwise: with more time on air, flows take more of the links of bytes; these leave less to flows on other air, or to
+faster ones on the same, which then need less time, so levels there rise: no level ever falls as another rises.  So from
+levels of air that are too low, successive rounds lead up to the right ones, and no link ever exceeds its capacity.
+Since everything is piecewise linear, the equations of the right piece are the last step.
 """
 
 from __future__ import annotations
@@ -21,25 +21,24 @@ from network.sharing.level import Floats, FlowLayout, Places, Pools, fill
 from network.sharing.linear import Bools, solved, totals
 
 BOLD = 8  # steps from levels of another instant
-STEPS = 200  # from levels that are too low; a few are usual
-NEAR = 2.0**-42  # levels, or what is used and what there is, that differ by no more, relatively, are one
+STEPS = 200  # steps from levels that are too low; a few are usual
+NEAR = 2.0**-42  # relative difference up to which levels, or use and capacity, count as equal
 
 
 def on_air(
     caps: Floats, weights: Floats, radios: Floats, laid: FlowLayout, capacities: Floats, guess: Floats | None
 ) -> tuple[Floats, Floats]:
-    """Returns the rates of all flows, (instants, columns) like caps and radios, and the levels, (instants, links +
-    1).
+    """Returns the rates of all flows, (instants, columns) like caps and radios, and the levels, (instants, links + 1).
 
-    `capacities` of the links are (instants, links), in bytes/s, or of airtime s/s.  The guess is the levels at another
-    instant or before a change, of this shape; its last row counts.
+    `capacities` of the links are (instants, links), in bytes/s, or for airtime s/s.  `guess`: levels at another instant
+    or before a change, of this shape; only its last row is used.
     """
     cost = np.repeat(laid.there[None], len(caps), axis=0)
     cost[:, -1] = np.divide(cost[:, -1], radios, out=np.zeros_like(radios), where=radios > 0)
     air = Air(np.minimum(caps, radios), weights, radios, laid, capacities, cost)
     if all(each.airtime for each in laid.pools):
         return air.alone()
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # what comes of a wrong guess is looked at
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # the results of a wrong guess are checked
         found = None if guess is None else air.from_near(np.repeat(guess[-1:], len(caps), axis=0))
         return found or air.from_below()
 
@@ -48,7 +47,7 @@ def on_air(
 class Air:
     """The flows at each instant: their bounds, and the links that they share.
 
-    Levels are (instants, links + 1); of links that hold nobody they are MOST.
+    Levels are (instants, links + 1); a link that bounds no flow has MOST.
     """
 
     bounds: Floats  # (instants, columns) bytes/s
@@ -56,7 +55,7 @@ class Air:
     radios: Floats  # (instants, columns) bytes/s
     laid: FlowLayout
     capacities: Floats  # (instants, links)
-    cost: Floats  # (instants, places, columns) of each link on a flow's way for each byte/s; 0 where there is no link
+    cost: Floats  # (instants, places, columns) use of each link on a flow's way per byte/s; 0 without a link
 
     def held(self, levels: Floats) -> tuple[Floats, Places]:
         """Returns all rates, and the places of the links that hold flows below their bounds; -1 for flows that no link
@@ -76,7 +75,7 @@ class Air:
     # --- from levels that are near --------------------------------------------------------------------------
 
     def from_near(self, levels: Floats) -> tuple[Floats, Floats] | None:
-        """Returns the rates and levels, from levels that are mostly near; None if they are not found so."""
+        """Returns the rates and levels, starting from nearby levels; None if this does not find them."""
         _, by = self.held(levels)
         for _ in range(BOLD):
             levels = self.solved(by)
@@ -91,7 +90,7 @@ class Air:
         return None
 
     def _fill(self, levels: Floats, rates: Floats, over: Bools) -> None:
-        """Lowers the levels of links that are above their capacity."""
+        """Lowers the levels of links that exceed their capacity."""
         for each in self.laid.pools:
             if over[:, each.links].any():
                 level = self._level(each, rates)
@@ -105,7 +104,7 @@ class Air:
         for _ in range(STEPS):
             wires = self.wires(self.held(levels)[0])
             higher = self.times(self.held(wires)[0])
-            over = (higher < levels * (1 - NEAR)).any(axis=1, keepdims=True)  # it was another piece
+            over = (higher < levels * (1 - NEAR)).any(axis=1, keepdims=True)  # the solution belongs to another piece
             if not over.any() and (higher <= levels * (1 + NEAR)).all():
                 break
             lowest = np.where(over, lowest, higher)

@@ -1,12 +1,12 @@
 """A full link and the flows that it bounds: a water level, and a clock that runs as fast as the level.
 
-Each flow is bounded by a cap of its own (its device's link); what the full link cannot give to all is divided by
-weight: flows whose cap lies below the level times their weight run at their cap, all others at the level.  A capped
-flow ends at a time that is known; a flow at the level ends when the level's integral V has grown by its bytes over
-its weight, so a change of the level reschedules nobody.
+Each flow is bounded by a cap of its own (its device's link); the rest of the full link's capacity is divided by weight:
+flows whose cap is below the level times their weight run at their cap, all others at the level.  A capped flow ends at
+a known time; a flow at the level ends when the level's integral V has grown by its bytes over its weight, so a change
+of the level reschedules no flow.
 
-Of the links below it, those that are full bound flows of their own, and take their capacity of this one; those that
-are not full carry flows of this one, and know what these take of them at any level.
+Full links below it bound flows of their own, and take their capacity from this link; links below it that are not full
+carry flows of this link, and know the use of these flows at any level.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import TypeVar
 from network.links.rate import Constant
 from network.sharing.flow import UNIT, Flow, LinkState, whole
 
-Due = tuple[float, int, Flow]  # when it ends on its clock and its number, both negative
-Rank = tuple[float, int, Flow]  # cap/weight and number; both negative where the highest is wanted
-Mark = tuple[float, int, "Bottleneck"]  # a level and its number; the level negative where the highest is wanted
+Due = tuple[float, int, Flow]  # its end on its clock and its number, both negative
+Rank = tuple[float, int, Flow]  # cap/weight and number; both negative where the highest comes first
+Mark = tuple[float, int, "Bottleneck"]  # a level and its number; the level negative where the highest comes first
 Item = TypeVar("Item", Flow, "Bottleneck")
 
 
 class Bottleneck:
     """A link of a hierarchy (hierarchy.py), in one direction; it bounds flows while it is `full`.
 
-    `reserved` and `weight` sum up what the flows under it that belong to one full link, itself or one above, take of it
-    at a level: caps of those that run at their cap, and capacities of full links below; and weights of all others.
-    These sums are exact, so that rates depend neither on the past nor on the order of opening; when a flow ends does so
-    in its last bits, as its bytes are brought up to date when it crosses the border.
+    `reserved` and `weight` are sums over the flows under it that belong to one full link, itself or one above: caps of
+    those that run at their cap plus capacities of full links below; and weights of all others.  These sums are exact,
+    so that rates depend neither on the past nor on the order of opening.  The end of a flow does depend on the past in
+    its last bits, because its bytes are updated when it changes its group.
     """
 
     def __init__(self, link: LinkState, number: int, t: float) -> None:
@@ -42,26 +42,26 @@ class Bottleneck:
         self.over: Bottleneck | None = None  # the next full link above; the root has none
         self.full = False
         self.total = whole(link.capacity.peak)  # its capacity now, whole
-        self.asleep = not isinstance(link.capacity, Constant)  # it varies, and nobody has asked for it yet
+        self.asleep = not isinstance(link.capacity, Constant)  # it varies, and its value has not been needed yet
         self.reserved = self.weight = 0  # whole
         self.clear(t)
 
     def clear(self, t: float) -> None:
         """Starts to bound flows at `t`; there are none yet."""
         self.level: list[Due] = []  # sorted, the next to end last; due in V
-        self.volume = 0.0  # V: bytes per weight that a flow at the level had carried when the sharing last changed
-        self.changed = t  # when that was; V grows from there, so that looking often rounds nothing away
+        self.volume = 0.0  # V: bytes per weight of a flow at the level, up to the last change of the sharing
+        self.changed = t  # time of that change; V grows from there, so that frequent looks do not accumulate rounding
         self.room = 0.0  # bytes/s that all flows at the level share
         self.shares = 0.0  # their weights
-        self.due = math.inf  # when the first of them ends
+        self.due = math.inf  # time at which the first of them ends
         self.height = math.inf  # the level
         self.capped = 0  # flows that run at their cap
-        self._highest: list[Rank] = []  # a heap of the capped flows, with some that are out of date
-        self._lowest: list[Rank] = []  # the same of the flows at the level
-        self._filling: list[Mark] = []  # the same of links below, by the level that would fill them
-        self._levels: list[Mark] = []  # the same of full links below, by their levels
-        self.stirred: dict[Bottleneck, None] = {}  # links below that are not full, of which the sums have changed
-        self.filled_at = math.nan  # by which level it would be full, as it stands among those of the link over it
+        self._highest: list[Rank] = []  # a heap of the capped flows, some entries outdated
+        self._lowest: list[Rank] = []  # a heap of the flows at the level, some entries outdated
+        self._filling: list[Mark] = []  # a heap of links below, by the level that would fill them
+        self._levels: list[Mark] = []  # a heap of full links below, by their levels
+        self.stirred: dict[Bottleneck, None] = {}  # links below that are not full, whose sums have changed
+        self.filled_at = math.nan  # the level that would fill it, as entered at the link over it
 
     # --- time -----------------------------------------------------------------------------------------------
 
@@ -72,14 +72,14 @@ class Bottleneck:
         return self.volume + (t - self.changed) * self.room / self.shares
 
     def settle(self, t: float) -> None:
-        """Fixes V before any change of the sharing: it grows at another rate from now on."""
+        """Fixes V before a change of the sharing: it grows at another rate from now on."""
         if self.changed != t:
             self.volume, self.changed = self.volume_at(t), t
 
     def solved(self) -> None:
         """Computes the level, and when the next flow ends, from sums that are final."""
         if not self.level:
-            self.volume = 0.0  # keeps it small, hence exact
+            self.volume = 0.0  # keeps V small, hence exact
             self.due = self.height = math.inf
             return
         self.room, self.shares = (self.total - self.reserved) / UNIT, self.weight / UNIT
@@ -110,7 +110,7 @@ class Bottleneck:
         del self.level[bisect_left(self.level, (-flow.due, -flow.number))]
 
     def order(self, flow: Flow) -> None:
-        """Notes the flow's place in its group by its present cap."""
+        """Notes the flow's place in its group by its current cap."""
         ratio, number = flow.rank
         if flow.capped:
             self._highest = _pushed(self._highest, (-ratio, -number, flow), self.capped, self._stands)
@@ -122,7 +122,7 @@ class Bottleneck:
         return _top(self._highest if capped else self._lowest, self._stands)
 
     def fits(self, flow: Flow, counted: int) -> bool:
-        """Returns true if the flow's cap is at most its share of what the flows before it leave; `counted` if it is
+        """Returns true if the flow's cap is at most its share of what the flows before it leave; `counted`: it is
         capped now."""
         rest = self.weight + counted * flow.heft
         return flow.wide * rest <= (self.total - self.reserved + counted * flow.wide) * flow.heft
@@ -183,7 +183,7 @@ def _ratio(room: int, weight: int) -> float:
 
 
 def _top(heap: list[tuple[float, int, Item]], stands: Callable[[tuple[float, int, Item]], bool]) -> Item | None:
-    """Returns the item of the first entry that is up to date; drops those before it."""
+    """Returns the item of the first current entry; drops outdated entries before it."""
     while heap:
         if stands(heap[0]):
             return heap[0][2]
@@ -197,7 +197,7 @@ def _pushed(
     valid: int,
     stands: Callable[[tuple[float, int, Item]], bool],
 ) -> list[tuple[float, int, Item]]:
-    """Returns the heap with this entry; drops outdated entries if they are most of it."""
+    """Returns the heap with this entry; drops outdated entries if they are the majority."""
     heappush(heap, entry)
     if len(heap) > 2 * valid + 64:
         heap = list({each[1]: each for each in heap if stands(each)}.values())

@@ -11,17 +11,17 @@ from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate, mean
 from network.links.trace import Direction, begun, scaled
 
-UNIT = 2**64  # floats times this are whole, from 2**-11 on: sums of them are exact, whatever their order
-ROUNDING = 2**-46  # of a flow's bytes: what sums of floats may leave of them
-MOST = 2.0**100  # bytes/s; stands for inf where rates are summed
+UNIT = 2**64  # floats from 2**-11 on times this are whole: sums of them are exact, in any order
+ROUNDING = 2**-46  # of a flow's bytes: possible rest after sums of floats
+MOST = 2.0**100  # bytes/s; replaces inf where rates are summed
 SCALE = float(UNIT)
-WEIGHTS = (1e-3, 1e9)  # the least and the most: so they are whole, too
+WEIGHTS = (1e-3, 1e9)  # smallest and largest, so that they are whole, too
 NUMBER = (int, float)
 
 
 def whole(value: float) -> int:
-    """Returns the value in units of 2**-64, exact for normal rates and weights; Python divides such numbers exactly,
-    too."""
+    """Returns the value in units of 2**-64, exact for normal rates and weights; Python also divides such numbers
+    exactly."""
     return int((value if value < MOST else MOST) * SCALE)
 
 
@@ -30,8 +30,8 @@ def as_rate(value: float | Rate) -> Rate:
 
 
 def next_change(rate: Rate, t: float) -> float:
-    """Returns the next time at which the rate changes, s; later than `t` even if rounding of large times would hide
-    it."""
+    """Returns the next time at which the rate changes, s; always later than `t`, even where floats would round it to
+    `t`."""
     change = rate.change(t)
     return change if change > t else math.nextafter(t, math.inf)
 
@@ -39,9 +39,9 @@ def next_change(rate: Rate, t: float) -> float:
 class SharedLink(NamedTuple):
     """A link that flows share on their way to the root: an access point, a cell, a backhaul.
 
-    `capacity` is in bytes/s, or of `airtime` the seconds of sending in each second: of these a flow uses its rate
-    over the rate of its own radio, and equal weights get equal airtime.  `parent` names the next link towards the
-    root; None is the root itself.  Up to `buffer` bytes may wait for it.
+    `capacity` is in bytes/s, or for `airtime` seconds of sending per second: a flow uses its rate over the rate of its
+    own radio, and equal weights get equal airtime.  `parent` names the next link towards the root; None is the root
+    itself.  Up to `buffer` bytes may wait for it.
     """
 
     capacity: float | Rate
@@ -53,7 +53,7 @@ class SharedLink(NamedTuple):
     def queue(self) -> float:
         """The time that its full buffer adds to a round trip, s: buffer/C of docs/design/network.md §1; 0 for airtime.
 
-        C of a recording is its mean: a flow has one weight for all its time, and a peak is often a spike of a
+        C of a recording is its mean: a flow has one weight for its whole life, and a peak is often a spike of a
         millisecond, in which no queue would drain.
         """
         return min(self.buffer / mean(self.capacity), MOST) if self.buffer and not self.airtime else 0.0
@@ -67,35 +67,35 @@ class SharedLink(NamedTuple):
         return self._replace(capacity=scaled(self.capacity, part))
 
 
-Topology = Mapping[Direction, Mapping[str, SharedLink]]  # all shared links but the root, by name, each way
+Topology = Mapping[Direction, Mapping[str, SharedLink]]  # all shared links except the root, by name, for each direction
 
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """A flow between its opening and its end; fields after `home` belong to the engine that carries it."""
+    """A flow from its opening to its end; fields after `home` belong to the engine that carries it."""
 
     name: Hashable
     number: int  # order of opening
     nbytes: float  # in all
     cap: Rate  # bytes/s
     weight: float
-    radio: Rate | None  # bytes/s if it had all the airtime; None: its cap
+    radio: Rate | None  # bytes/s with all the airtime; None: its cap
     route: tuple[LinkState, ...]  # from the device to the root
-    left: float  # bytes, when its clock showed `since`
+    left: float  # bytes, when its clock was at `since`
     home: Sharing | None = None  # None until it has joined one
-    heft: int = field(init=False)  # its weight, whole
+    heft: int = field(init=False)  # its weight as a whole number
     varies: bool = field(init=False)
     rises: bool = field(init=False)  # its cap may change, but never falls
-    most: int = field(init=False)  # bytes/s that it could ever use, whole
+    most: int = field(init=False)  # upper bound of its rate, bytes/s, as a whole number
 
     bottleneck: Any = field(init=False, default=None)  # the full link that would bound it: a Bottleneck, or None
     since: float = field(init=False)
-    due: float = field(init=False)  # what its clock will show when it ends
+    due: float = field(init=False)  # its clock at its end
     capped: bool = field(init=False)  # runs at its cap; its clock is the time
-    rate: float = field(init=False)  # bytes/s: its cap now
-    rank: tuple[float, int] = field(init=False)  # its cap now over its weight, and its number
-    change: float = field(init=False)  # when its cap changes, s
-    wide: int = field(init=False)  # its cap now, whole
+    rate: float = field(init=False)  # bytes/s: its current cap
+    rank: tuple[float, int] = field(init=False)  # its current cap over its weight, and its number
+    change: float = field(init=False)  # next change of its cap, s
+    wide: int = field(init=False)  # its current cap as a whole number
 
     def __post_init__(self) -> None:
         self.heft = UNIT if self.weight == 1 else whole(self.weight)
@@ -108,16 +108,18 @@ class Flow:
         return self.rest(self.left - self.cap.carried(self.since, t), self.varies)
 
     def rest(self, left: float, varies: bool) -> float:
-        """Returns the bytes left; 0 if they are only rounding and the rate varies, as an outage could keep them."""
+        """Returns the bytes left; 0 if they are only rounding and the rate varies, because an outage could keep
+        them."""
         return 0.0 if varies and left <= self.nbytes * ROUNDING else left
 
     @property
     def above(self) -> tuple[LinkState, ...]:
-        """The links above the flow's device; of airtime shared by both directions, those of the other direction too."""
+        """The links above the flow's device; for airtime that both directions share, also those of the other
+        direction."""
         return self.route[0].above
 
     def airtime(self) -> int:
-        """Returns the most airtime that the flow could ever use, as a whole number."""
+        """Returns an upper bound of the flow's airtime, as a whole number."""
         if self.radio is None:
             return UNIT
         constant = isinstance(self.radio, Constant) and self.radio.peak > 0
@@ -133,12 +135,12 @@ class LinkState:
     parent: LinkState | None
     airtime: bool = False
     flows: dict[int, Flow] = field(default_factory=dict)  # by number
-    load: int = 0  # the most that they could use of it, whole
+    load: int = 0  # upper bound of their total use, as a whole number
     bound: bool = False  # may be saturated
-    sharing: Sharing | None = None  # shares it and all links below, if it is bound and nothing above is
-    above: tuple[LinkState, ...] = ()  # it and all links over it, up to the root
-    below: list[LinkState] = field(default_factory=list)  # it and all under it, the furthest from the root first
-    twin: LinkState | None = None  # the same in the other direction, where both meet on air
+    sharing: Sharing | None = None  # the engine of this link and all below, if it is bound and no link above is
+    above: tuple[LinkState, ...] = ()  # it and all links above it, up to the root
+    below: list[LinkState] = field(default_factory=list)  # it and all links below it, the furthest from the root first
+    twin: LinkState | None = None  # the same link in the other direction, if both directions share the air
 
     def add(self, flow: Flow) -> None:
         self.flows[flow.number] = flow
@@ -154,31 +156,31 @@ class LinkState:
         if not isinstance(self.capacity, Constant):
             return bool(self.flows)
         if self.airtime and len(self.flows) > 1:
-            return True  # they have one weight, here and above: only `Tree` knows that
+            return True  # their weights are equal here and above, which only `Tree` handles
         return self.capacity.peak < math.inf and self.load > whole(room * self.capacity.peak)
 
 
 class Sharing(Protocol):
-    """An engine: it carries flows whose rates depend on one another, and on no other flow.
+    """An engine carries flows whose rates depend on one another, and on no other flow.
 
-    Each call gives the time, which never goes back.  The caller asks `due` before it lets time pass, and calls
-    `step` at that time, so that no end and no change is missed.
+    Each call gives the time, which never goes back.  The caller reads `due` before it lets time pass, and calls `step`
+    at that time, so that no end and no change is missed.
     """
 
     def enter(self, flow: Flow, t: float) -> None:
-        """The flow starts, or continues, with flow.left bytes."""
+        """Adds a flow that starts, or continues, with flow.left bytes."""
 
     def leave(self, flow: Flow, t: float) -> None:
-        """The flow leaves this engine; flow.left is brought up to date."""
+        """Removes a flow, and updates flow.left."""
 
     def left(self, flow: Flow, t: float) -> float:
-        """Returns the bytes of the flow that are left at `t`; nothing may be due before then."""
+        """Returns the bytes of the flow that are left at `t`, before which nothing may be due."""
 
     def rates(self, t: float) -> dict[Flow, float]:
-        """Returns the rate of each flow just after `t`, bytes/s; nothing may be due before then."""
+        """Returns the rate of each flow just after `t`, bytes/s; nothing may be due before `t`."""
 
     def due(self) -> float:
         """Returns the time at which a flow ends or an input of the rates changes, s; inf if never."""
 
     def step(self, t: float) -> list[Flow]:
-        """Carries out what is due at `t`; returns the flows that have ended."""
+        """Handles everything due at `t`; returns the flows that have ended."""

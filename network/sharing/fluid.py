@@ -1,11 +1,11 @@
 """Flows on shared links, weighted max-min fair: a state machine without a clock.
 
 The links are a tree: device, access point or cell, backhaul, server (docs/design/network.md §3).  Flows are grouped by
-the uppermost link on their way that they could saturate, and each group is carried by the engine that fits it:
-`alone` where there is no such link, `hierarchy` where there is one, with all links below it, and `tree` for airtime.
+the uppermost link on their way that they could saturate, and each group is carried by a suitable engine: `alone` if
+there is no such link, `hierarchy` if there is one, with all links below it, and `tree` for airtime.
 
-Where flows of both directions meet on air, so do the groups: the links of one direction then lie directly above those
-of the other, in one tree, though a flow uses those of its own direction alone.
+Where flows of both directions share the air, their groups are merged: the links of one direction are then directly
+above those of the other, in one tree, though a flow uses only those of its own direction.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from network.sharing.hierarchy import Hierarchy
 from network.sharing.link_tree import Routes, doubled, find_ways, links_of, routes_of
 from network.sharing.tree import Tree
 
-SLACK = 0.5  # of a link's capacity: below it the flows go on alone.  Above, they would only come back.
+SLACK = 0.5  # of a link's capacity, below which its flows run alone; above, they would only return
 
 
 Back = tuple[float | Rate, Mapping[str, SharedLink]]  # the root and the links below it, in the other direction
 
 
 class Fluid:
-    """Shared links, in one direction; `capacity` is the root's, in bytes/s, inf if it bounds nobody.
+    """Shared links, in one direction; `capacity` is the root's, in bytes/s, inf for no bound.
 
-    `shared` names the links below the root.  `back` is the other direction, with links of the same names and parents;
-    those of airtime carry both on one air.  The caller says what time it is, in s, and must not go back.  A flow's
+    `shared`: the links below the root, by name.  `back`: the other direction, with links of the same names and parents;
+    airtime links carry both directions on one air.  The caller gives the time, in s, which must not go back.  A flow's
     name is free again when `advance` has reported its end or `close` has removed it.  Raises ValueError for a capacity
-    that is not positive, for links that are no tree or of airtime with links below them, and for directions that do
-    not match.
+    that is not positive, for links that are not a tree or airtime links with links below them, and for directions that
+    do not match.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Fluid:
     ) -> None:
         forth = links_of(capacity, shared or {})
         self._root = forth[None]
-        self._routes: dict[bool, Routes] = {False: routes_of(forth)}  # of flows, by whether they go back
+        self._routes: dict[bool, Routes] = {False: routes_of(forth)}  # by True for flows that go back
         self._links = list(forth.values())
         if back is not None:
             self._routes[True], others = doubled(forth, links_of(*back))
@@ -54,7 +54,7 @@ class Fluid:
         self._now = 0.0
         self._opened = 0
         self._flows: dict[Hashable, Flow] = {}
-        self._varying = 0  # flows whose cap is no constant
+        self._varying = 0  # flows whose cap is not constant
         self._on_air = any(link.airtime for link in self._links)
         self._alone = AloneEngine()
         self._agenda = Agenda()
@@ -79,10 +79,10 @@ class Fluid:
     ) -> None:
         """Starts a flow of `nbytes` that never runs faster than `cap`, in bytes/s.
 
-        `via` names the shared link that its device is at; None is the root.  `radio` is what it would carry with all
-        the airtime of that link, in bytes/s; None says that `cap` is.  With `back` it goes in the other direction.
-        Raises ValueError if t is before now, the name is in use, via or that direction unknown, nbytes not finite and
-        at least 0, cap or radio not finite and positive, or weight not from 1e-3 to 1e9.
+        `via`: the shared link of its device; None is the root.  `radio`: its rate with all the airtime of that link, in
+        bytes/s; None means `cap`.  With `back` it goes in the other direction.  Raises ValueError if t is before now,
+        the name is in use, via or that direction unknown, nbytes not finite and at least 0, cap or radio not finite and
+        positive, or weight not from 1e-3 to 1e9.
         """
         if not 0 <= nbytes < math.inf:
             raise ValueError(f"flow {flow!r} has {nbytes} bytes; it must be finite and at least 0")
@@ -128,10 +128,10 @@ class Fluid:
         return found
 
     def next_finish(self) -> float:
-        """Returns the next time to call `advance` if nothing else happens, in s: a flow or a rate may end or change
+        """Returns the next time to call `advance` if nothing else happens, in s: a flow may end or a rate may change
         then.
 
-        Never before `now`; inf if nothing will happen. `advance` then reports the flows that have ended, if any.
+        Never before `now`; inf if nothing will happen.  `advance` then reports the flows that have ended, if any.
         """
         return self._now if self._ended else max(self._now, self._agenda.first()[0])
 
@@ -146,8 +146,8 @@ class Fluid:
         return ended
 
     def reach(self, t: float) -> None:
-        """Lets time pass until `t`; `advance` then reports the flows that have ended on the way. Several changes at one
-        instant are one solve."""
+        """Lets time pass until `t`; `advance` then reports the flows that have ended meanwhile.  Several changes at one
+        instant are solved together."""
         self._forward(t)
         if t > self._now:
             self._move(t)
@@ -170,7 +170,7 @@ class Fluid:
         return then
 
     def _move(self, t: float) -> None:
-        """Carries out what is due in (now, t], in order, and then goes to `t`."""
+        """Handles everything due in (now, t], in order, and then moves to `t`."""
         done: list[Sharing] = []  # of which nothing else is due by then; who follows at `t` shall cost no solve more
         while True:
             due, sharing = self._agenda.first(done)
@@ -211,7 +211,7 @@ class Fluid:
             self._enter(flow)
 
     def _filled_by(self, flow: Flow) -> list[LinkState]:
-        """Returns the links on the flow's way that may be full from now on and that no engine knows."""
+        """Returns the links on the flow's way that may be full from now on and that no engine knows yet."""
         found = []
         for link in reversed(flow.route):
             if link.bound and not self._on_air:
@@ -243,7 +243,7 @@ class Fluid:
             flow.home.leave(flow, self._now)
 
     def _unload(self, flows: Sequence[Flow]) -> None:
-        """Takes flows that have left their engine from their links."""
+        """Removes flows that have left their engine from their links."""
         for flow in flows:
             self._varying -= flow.varies
             for link in flow.route:
@@ -254,14 +254,14 @@ class Fluid:
                     self._regroup(link)
 
     def _crowded(self, link: LinkState, room: float = 1.0) -> bool:
-        """Returns true if the link's flows could saturate it. For a star of constants always true: it costs no
+        """Returns true if the link's flows could saturate it.  Always true for a star of constants, where it costs no
         event."""
         if link is self._root and self._star and self._varying == 0:
             return bool(link.flows) or room < 1
         return link.crowded(room)
 
     def _regroup(self, top: LinkState) -> None:
-        """Finds out anew which links are bound, from this one down, and which flows share them."""
+        """Determines again which links are bound, from this one down, and which flows share them."""
         there = top.flows if top.twin is None else top.flows | top.twin.flows
         flows = sorted(there.values(), key=lambda flow: flow.number)
         for flow in flows:
@@ -284,29 +284,29 @@ class Fluid:
         sharing.enter(flow, self._now)
 
     def _sharing(self, top: LinkState) -> Sharing:
-        """Returns the engine of this link and of all below; a new one if nobody was there."""
+        """Returns the engine of this link and of all below; a new one if there was none."""
         if top.sharing is None:
             top.sharing = self._engine(top)
             self._agenda.add(top.sharing)
         return top.sharing
 
     def _engine(self, top: LinkState) -> Sharing:
-        """Returns an engine that fits the links which are bound, from this one down."""
+        """Returns an engine that fits the bound links from this one down."""
         if top.airtime or (self._on_air and sum([link.bound for link in top.below]) > 1):
             return Tree(top.below, self._now)
         return Hierarchy([top] if self._on_air else top.below, self._now)
 
 
 class Agenda:
-    """The engines in use, ordered by when each has something to do."""
+    """The engines in use, ordered by their due times."""
 
     def __init__(self) -> None:
-        self.sharings: dict[Sharing, float] = {}  # when each is due, as it stands in the heap
+        self.sharings: dict[Sharing, float] = {}  # due time of each, as in the heap
         self._numbers: dict[Sharing, int] = {}
         self._count = 0
-        self._heap: list[tuple[float, int, Sharing]] = []  # with some that are out of date
-        self._stirred: dict[Sharing, None] = {}  # of which it may have changed
-        self._first: tuple[float, Sharing] | None = None  # as it was last found; None: something has changed
+        self._heap: list[tuple[float, int, Sharing]] = []  # some entries outdated
+        self._stirred: dict[Sharing, None] = {}  # engines whose due time may have changed
+        self._first: tuple[float, Sharing] | None = None  # as last found; None: something has changed
 
     def add(self, sharing: Sharing) -> None:
         self._count += 1
@@ -324,8 +324,8 @@ class Agenda:
             self._stirred[sharing], self._first = None, None
 
     def first(self, but: Collection[Sharing] = ()) -> tuple[float, Sharing]:
-        """Returns the time at which the first engine is due, and that engine; of several the oldest. `but`: those not
-        to ask yet."""
+        """Returns the time at which the first engine is due, and that engine; the oldest of ties.  `but`: engines to
+        skip."""
         if self._first is not None and not but:
             return self._first
         self._ask(but)
@@ -334,13 +334,13 @@ class Agenda:
         return due, sharing
 
     def _ask(self, but: Collection[Sharing]) -> None:
-        """Asks the engines that may have changed when they are due; puts the first of all at the top of the heap."""
+        """Reads the due times of engines that may have changed; puts the first of all at the top of the heap."""
         for sharing in self._stirred:
             if sharing in but:
                 self.sharings[sharing] = math.nan
             elif (due := sharing.due()) != self.sharings[sharing]:
                 self.sharings[sharing] = due
-                of_its_own = self._heap and self._heap[0][2] is sharing  # what stands first is out of date
+                of_its_own = self._heap and self._heap[0][2] is sharing  # the top entry is outdated
                 (heapreplace if of_its_own else heappush)(self._heap, (due, self._numbers[sharing], sharing))
         self._stirred.clear()
         for sharing in but:

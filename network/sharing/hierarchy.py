@@ -1,9 +1,9 @@
-"""Flows on a tree of links, weighted max-min fair, an event at a time.
+"""Flows on a tree of links, weighted max-min fair, one event at a time.
 
 Each flow that is not bounded by its cap is bounded by one link on its way, its bottleneck: a full link, where no flow
 has a higher level (rate over weight).  So of two full links on a way, the upper one has the higher level.  An event
-changes the sums of the links on one way.  From there flows go to their cap or to the level, and links become full or
-cease to be, until all is as it must be; what none of that touches is not looked at.
+changes the sums of the links on one way.  From there flows move to their cap or to the level, and links become full or
+not full, until all conditions hold; other parts of the tree are not examined.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from network.sharing.flow import Flow, LinkState, next_change, whole
 
 
 class Hierarchy:
-    """An engine for links of bytes that form a tree, in one direction; a single link, too.
+    """An engine for links of bytes that form a tree, in one direction, or for a single link.
 
-    It ends, as each step towards it raises the level of one full link and lowers at most those of links below that
-    become full by it.  A flow at a level whose cap only rises, as in slow start, is not looked at before the level
-    could reach the cap that was seen last.
+    The solution ends, because each step raises the level of one full link and lowers at most the levels of links below
+    it that it fills.  A flow at a level whose cap only rises, as in slow start, is not examined before the level could
+    reach its last known cap.
     """
 
     def __init__(self, links: Sequence[LinkState], t: float) -> None:
@@ -36,12 +36,12 @@ class Hierarchy:
             node.over = nodes[links[-1]]
         self._root = nodes[links[-1]]
         self._root.full, self._root.over = True, None
-        self._ways: dict[LinkState, tuple[Bottleneck, ...]] = {}  # by the link that a device is at
+        self._ways: dict[LinkState, tuple[Bottleneck, ...]] = {}  # by the link of a device
         self._capped: list[Due] = []  # flows at their caps, sorted, the next to end last; due in time
-        self._ends: list[tuple[float, int, Bottleneck]] = []  # of flows at levels; a heap, with some out of date
-        self._changes: list[tuple[float, int, Flow]] = []  # of caps; the same
-        self._turns: list[tuple[float, int, Bottleneck]] = []  # of capacities of links that have flows; a heap
-        self._dirty: dict[Bottleneck, None] = {}  # full links of which the sums have changed
+        self._ends: list[tuple[float, int, Bottleneck]] = []  # of flows at levels; a heap, some entries outdated
+        self._changes: list[tuple[float, int, Flow]] = []  # of caps; a heap, some entries outdated
+        self._turns: list[tuple[float, int, Bottleneck]] = []  # of capacities of links with flows; a heap
+        self._dirty: dict[Bottleneck, None] = {}  # full links whose sums have changed
         self._due = math.inf
         self._solved = True
 
@@ -55,7 +55,7 @@ class Hierarchy:
         node.settle(t)
         self._look(flow)
         first = node.first(capped=False)
-        self._join(flow, node, first is None or flow.rank < first.rank)  # a guess, which _solve puts right
+        self._join(flow, node, first is None or flow.rank < first.rank)  # a guess, which _solve corrects
 
     def leave(self, flow: Flow, t: float) -> None:
         self._now = t
@@ -89,7 +89,7 @@ class Hierarchy:
         ended: list[Flow] = []
         while self._level_end() <= t:
             node = heappop(self._ends)[2]
-            # V is known exactly, so that flows of equal bytes end together; when the next one ends is not known yet
+            # V is known exactly, so that flows of equal bytes end together; the next end is not known yet
             node.volume, node.changed, node.due = -node.level[-1][0], t, math.inf
             ended += self._done(node.ended())
         while self._capped and -self._capped[-1][0] <= t:
@@ -116,7 +116,7 @@ class Hierarchy:
         changes = self._changes
         while changes:
             change, _, flow = changes[0]
-            # of a flow at the level no rise matters
+            # for a flow at the level rises do not matter
             if flow.change == change and flow.home is self and (flow.capped or not flow.rises):
                 return change
             heappop(changes)
@@ -133,10 +133,10 @@ class Hierarchy:
         return flows
 
     def _resize(self, node: Bottleneck) -> Sequence[Flow]:
-        """Takes over the link's new capacity; ends flows that it would keep only because of rounding."""
+        """Applies the link's new capacity; ends flows whose remaining bytes are only rounding."""
         ended: Sequence[Flow] = ()
         if not node.link.flows:
-            node.asleep = True  # nobody need know its capacity
+            node.asleep = True  # its capacity is not needed
             return ended
         if node.full:
             node.settle(self._now)
@@ -149,7 +149,7 @@ class Hierarchy:
         return ended
 
     def _recapacitate(self, node: Bottleneck) -> None:
-        """Reads the link's present capacity, and when that changes."""
+        """Reads the link's current capacity, and its next change."""
         before, node.total, node.asleep = node.total, whole(node.link.capacity.at(self._now)), False
         turn = next_change(node.link.capacity, self._now)
         if turn < math.inf:
@@ -163,7 +163,7 @@ class Hierarchy:
     # --- sharing --------------------------------------------------------------------------------------------
 
     def _solve(self) -> None:
-        """Moves flows and links to where they must be; a link after all that are below it."""
+        """Moves flows and links to where they belong; a link after all links below it."""
         dirty = self._dirty
         while dirty:
             node = min(dirty, key=_number) if len(dirty) > 1 else next(iter(dirty))
@@ -173,7 +173,7 @@ class Hierarchy:
 
     def _balance(self, node: Bottleneck) -> None:
         node.settle(self._now)
-        if node.level or node.below or node.reserved > node.total:  # else all run at their caps, and may
+        if node.level or node.below or node.reserved > node.total:  # otherwise all run at their caps, and fit
             while self._improved(node):
                 pass
             self._dirty.pop(node, None)
@@ -186,10 +186,9 @@ class Hierarchy:
                 self._dirty[node.over] = None
 
     def _improved(self, node: Bottleneck) -> bool:
-        """Moves the first thing that is out of place at a full link; returns false if nothing is. Each move raises its
-        level."""
+        """Makes the first necessary move at a full link, which raises its level; returns false if there is none."""
         if (flow := node.first(capped=False)) and node.fits(flow, 0):
-            if flow.change <= self._now:  # nobody looked while it rose
+            if flow.change <= self._now:  # not examined while it rose
                 self._look(flow)
                 node.order(flow)
             else:
@@ -205,7 +204,7 @@ class Hierarchy:
         return True
 
     def _fill(self, link: Bottleneck, over: Bottleneck) -> None:
-        """Makes the link full: from now on it bounds the flows that come through it, in place of the one over it."""
+        """Makes the link full: from now on it bounds the flows through it, instead of the one over it."""
         over.settle(self._now)
         link.clear(self._now)
         link.full = True
@@ -214,7 +213,7 @@ class Hierarchy:
         self._dirty[link] = None
 
     def _empty(self, link: Bottleneck) -> None:
-        """Makes the link not full: its flows are bounded by the one over it."""
+        """Makes the link not full: the one over it bounds its flows."""
         over = link.over
         assert over is not None
         over.settle(self._now)
@@ -252,10 +251,10 @@ class Hierarchy:
         flow.left = left
         self._join(flow, node, capped)
         if capped and flow.rises and flow.change < math.inf:
-            heappush(self._changes, (flow.change, flow.number, flow))  # it may have been passed over since
+            heappush(self._changes, (flow.change, flow.number, flow))  # its entry may have been skipped meanwhile
 
     def _join(self, flow: Flow, node: Bottleneck, capped: bool) -> None:
-        """Puts the flow in its group; its clock starts now."""
+        """Puts the flow into its group; its clock starts now."""
         flow.bottleneck, flow.capped = node, capped
         if capped:
             flow.since = self._now
@@ -312,7 +311,7 @@ class Hierarchy:
     # --- caps -----------------------------------------------------------------------------------------------
 
     def _look(self, flow: Flow) -> None:
-        """Reads the flow's present cap, and when that changes."""
+        """Reads the flow's current cap, and its next change."""
         if flow.varies:
             flow.rate = flow.cap.at(self._now)
             flow.change, flow.wide = next_change(flow.cap, self._now), whole(flow.rate)
@@ -323,7 +322,7 @@ class Hierarchy:
             heappush(self._changes, (flow.change, flow.number, flow))
 
     def _recap(self, flow: Flow) -> None:
-        """Takes over a change of the flow's cap."""
+        """Applies a change of the flow's cap."""
         node: Bottleneck = flow.bottleneck
         before = flow.wide
         node.settle(self._now)

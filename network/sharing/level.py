@@ -1,8 +1,8 @@
-"""Water levels of shared links, for many instants at once: weighted max-min.
+"""Water levels of shared links, for many instants together: weighted max-min.
 
 Links of bytes form one tree for each direction.  One pass from the devices to the root solves a tree: the level of a
-link is found as if no link above it were full, and above it its flows count as bounded by that level.  The rate of a
-flow is then the smaller of its cap and its weight times the lowest level on its way.
+link is found as if no link above it were full, and above it its flows are bounded by that level.  The rate of a flow is
+then the smaller of its cap and its weight times the lowest level on its way.
 
 Links of airtime are below all others, and need more than one pass (air.py).
 """
@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-FEW = 100  # instants times flows that are worked out one by one
+FEW = 100  # instants times flows up to which plain Python is used
 
 
 @dataclass(frozen=True)
 class Pools:
-    """Shared links at one place of their ways, no two with a flow in common, and about as many flows on each.
+    """Shared links at one place of their ways, no two with a flow in common, and with similar numbers of flows.
 
-    All flows of a link of airtime must have one weight: each gets the same airtime, or less if it needs less.
+    All flows of an airtime link must have one weight: each gets the same airtime, or less if it needs less.
     """
 
     links: Places  # (links,) their numbers
-    flows: Places  # (links, flows) columns, filled up with column 0, which has no flow
+    flows: Places  # (links, flows) columns, padded with column 0, which has no flow
     airtime: bool
     place: int
 
@@ -40,15 +40,15 @@ class Pools:
 class FlowLayout:
     """The flows on each link, by the columns of flows and the numbers of links.
 
-    The place of a link is how many are above it; air comes last, as if all others were above it. An empty place holds
-    the number of no link, one more than the last.
+    The place of a link is the number of links above it; air comes last, as if all others were above it.  An empty place
+    holds the number after the last link.
     """
 
     pools: tuple[Pools, ...]  # from the devices to the roots
     ways: Places  # (places, columns): the links that a flow uses
-    over: Places  # (links + 1, places): those above a link, also of the other direction
-    links: tuple[Places, ...]  # those at each place
-    places: Places  # (links + 1,): where each is
+    over: Places  # (links + 1, places): the links above a link, also of the other direction
+    links: tuple[Places, ...]  # the links at each place
+    places: Places  # (links + 1,): the place of each link
 
     @cached_property
     def numbers(self) -> Places:
@@ -59,8 +59,8 @@ class FlowLayout:
         """For the links at each place (links, places above, 1 + places above): the entries of linear.py's sums that
         they change.
 
-        That is, of the row of each link above the fixed part and the entries of the links above; those of links below
-        it are in their columns.
+        These are, in the row of each link above, the fixed part and the entries of the links above; entries of links
+        below are in their columns.
         """
         places, found = len(self.ways), list[Places]()
         for place, links in enumerate(self.links):
@@ -79,7 +79,7 @@ class FlowLayout:
 def layout(
     columns: Sequence[Sequence[int]], above: Sequence[Sequence[int]], airtime: Sequence[bool], width: int
 ) -> FlowLayout:
-    """Returns the layout of `width` columns, of which the first has no flow, from those on each link and the links
+    """Returns the layout of `width` columns, the first without a flow, from the columns on each link and the links
     above it."""
     none = len(columns)
     air = 1 + max((len(over) for over, time in zip(above, airtime, strict=True) if not time), default=-1)
@@ -123,7 +123,7 @@ def on_wires(caps: Floats, weights: Floats, pools: Sequence[Pools], capacities: 
 def _shares_at(
     bounds: list[float], weights: list[float], pools: Sequence[Pools], capacities: list[float]
 ) -> list[float]:
-    """Returns the rates at one instant, in place; on ten numbers a list is ten times as fast as an array."""
+    """Returns the rates at one instant, in place; for ten numbers a list is ten times as fast as an array."""
     for each in pools:
         for link, columns in zip(each.links.tolist(), each.flows.tolist(), strict=True):
             _lower(bounds, weights, columns, capacities[link])
@@ -150,8 +150,8 @@ def fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats |
     """Returns the level at which sum(min(bound, weight * level)) over each link's flows is its capacity, (instants,
     links).
 
-    inf where all bounds fit; None if they do on all links at every instant.  Bounds are (instants, links, flows),
-    weights (links, flows), all 1 if there are none.
+    inf where all bounds fit; None if they fit on all links at every instant.  Bounds are (instants, links, flows),
+    weights (links, flows), None for all 1.
     """
     full = bounds.sum(axis=2) > capacities
     if not full.any():
@@ -163,8 +163,8 @@ def fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats |
 
 
 def _fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats:
-    """Returns the level of links that do not fit: set by the first flow, by bound/weight, that wants more than its
-    share."""
+    """Returns the level of links whose bounds do not fit: determined by the first flow, by bound/weight, that wants
+    more than its share."""
     if weights is None or weights.min() == weights.max():
         each = 1.0 if weights is None else weights[0, 0]
         ordered = np.sort(bounds, axis=1)
@@ -176,7 +176,7 @@ def _fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats:
     before = np.zeros_like(ordered)
     ordered[:, :-1].cumsum(axis=1, out=before[:, 1:])
     beyond = ratio * rest > capacities[:, None] - before
-    beyond[:, -1] = True  # by their sum; here it could be lost in rounding
+    beyond[:, -1] = True  # by their sum, in which it could be lost to rounding here
     first = (np.arange(len(bounds)), beyond.argmax(axis=1))
     found: Floats = np.maximum(capacities - before[first], 0.0) / np.broadcast_to(rest, ratio.shape)[first]
     return found

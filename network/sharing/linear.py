@@ -1,8 +1,8 @@
-"""The levels of links in a tree if it is known which link holds each flow: linear equations.
+"""The levels of links in a tree if the link that bounds each flow is known: linear equations.
 
-What a flow uses of the links on its way grows with the level of the link that holds it, and is fixed if none does.
-Each link that holds flows is full: that is its row of the equations, and its level their column.  A link's flows are
-held by links below or above it, so that row and column have entries there only.
+A flow's use of the links on its way grows with the level of the link that bounds it, and is fixed if none does.  Each
+link that bounds flows is full: this is its row of the equations, and its level their column.  A link's flows are
+bounded by links below or above it, so rows and columns have entries only there.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Bools = NDArray[np.bool_]
 
 
 def solved(laid: FlowLayout, by: Places, used: Floats, capacities: Floats) -> Floats:
-    """Returns the levels, (instants, links + 1); MOST for links that hold nobody.
+    """Returns the levels, (instants, links + 1); MOST for links that bound no flow.
 
-    by: the place of the link that holds each flow, (instants, columns), -1 if none does.  used: of the links on its
-    way, (instants, places, columns), at a level of 1 or, if no link holds it, in all.
+    by: the place of the link that bounds each flow, (instants, columns), -1 if none does. used: its use of the links on
+    its way, (instants, places, columns), at a level of 1 or, if no link bounds it, in all.
 
-    Gauss's elimination from the devices to the roots, in plain steps: LAPACK's results would depend on the machine,
-    and with them when flows end.
+    Gauss's elimination from the devices to the roots, in plain steps: LAPACK's results would depend on the machine, and
+    with them the ends of flows.
     """
     sums = _sums(laid, by, used)
     sums[:, :-1, 0] -= capacities
     holds = sums[:, laid.numbers, 1 + laid.places] > 0
-    sums[:, laid.numbers, 1 + laid.places] += ~holds  # of a link that holds nobody no level matters
+    sums[:, laid.numbers, 1 + laid.places] += ~holds  # the level of a link that bounds no flow does not matter
     rows = [_eliminated(sums, laid, place) for place in reversed(range(len(laid.ways)))]
     levels = np.zeros(holds.shape)
     for place, (links, row) in enumerate(zip(laid.links, reversed(rows), strict=True)):
@@ -42,8 +42,8 @@ def solved(laid: FlowLayout, by: Places, used: Floats, capacities: Floats) -> Fl
 def _sums(laid: FlowLayout, by: Places, used: Floats) -> Floats:
     """Returns the entries of the equations, (instants, links + 1, 1 + 2 * places).
 
-    Of each link first what is fixed of its row; then its row, by the places of the links above it, and its own; then
-    its column, by the places of the links above it, whose rows these are.
+    For each link: the fixed part of its row; then its row, by the places of the links above it, and its own; then its
+    column, by the places of the links above it, whose rows these are.
     """
     places, columns = laid.ways.shape
     size, place = 1 + 2 * places, np.arange(places)[:, None]
@@ -53,7 +53,7 @@ def _sums(laid: FlowLayout, by: Places, used: Floats) -> Floats:
 
 
 def _eliminated(sums: Floats, laid: FlowLayout, place: int) -> Floats:
-    """Takes the levels of the links at a place out of the rows of those above them; returns their own rows."""
+    """Eliminates the levels of the links at a place from the rows of those above them; returns their own rows."""
     row: Floats = sums[:, laid.links[place]]
     if place:
         column = row[:, :, 1 + len(laid.ways) :][:, :, :place]
@@ -64,7 +64,7 @@ def _eliminated(sums: Floats, laid: FlowLayout, place: int) -> Floats:
 
 
 def totals(keys: Places, values: Floats, shape: tuple[int, ...]) -> Floats:
-    """Returns sums of the values with each key, (instants, *shape); keys may be the same at each instant."""
+    """Returns sums of the values with each key, (instants, *shape); keys are the same at each instant."""
     size, instants = math.prod(shape), len(values)
     if instants > 1:
         keys = keys.reshape(-1, values[0].size) + size * np.arange(instants)[:, None]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from network.links.rate import Rate
 from network.sharing.flow import NUMBER, LinkState, SharedLink, as_rate
 
-Routes = dict[str | None, tuple[LinkState, ...]]  # by the name of the link that a device is at, from there to the root
+Routes = dict[str | None, tuple[LinkState, ...]]  # by the name of a device's link, from there to the root
 
 
 def links_of(capacity: float | Rate, shared: Mapping[str, SharedLink]) -> dict[str | None, LinkState]:
@@ -79,7 +79,8 @@ def _place(link: LinkState) -> tuple[str | None, bool]:
 
 
 def find_ways(links: Collection[LinkState]) -> None:
-    """Notes for each link of a tree what is above and below it: to search at each change would cost the whole tree."""
+    """Stores for each link of a tree the links above and below it, because a search at each change would cost the whole
+    tree."""
     for link in links:
         link.above = tuple(_upwards(link))
     for link in sorted(links, key=lambda link: len(link.above), reverse=True):

@@ -12,12 +12,12 @@ from network.links.rate import Constant, Rate
 from network.sharing.flow import MOST
 from network.sharing.level import Floats
 
-FEW = 4  # changes of one rate to look ahead, at least
-MANY = 16  # to ask it for at once, at least
+FEW = 4  # smallest number of changes of one rate to look ahead
+MANY = 16  # smallest number of changes to request together
 
 
 class Ahead:
-    """A rate's values for a while ahead; the rate is asked once for each of its changes."""
+    """A rate's values for a while ahead; each change of the rate is requested once."""
 
     def __init__(self, rate: Rate, t: float) -> None:
         self._rate = rate
@@ -25,11 +25,11 @@ class Ahead:
         self.constant = isinstance(rate, Constant)  # from its last known change on
 
     def look(self, t: float, count: int) -> float:
-        """Forgets values before `t` and asks for the next `count` changes; returns the time up to which they are
+        """Forgets values before `t` and requests the next `count` changes; returns the time up to which values are
         known."""
         past = int(self.times.searchsorted(t, side="right")) - 1
         if past == len(self.times) - 1 and not self.constant:
-            self.times, self.values = self._now(t)  # it was of no interest for a while
+            self.times, self.values = self._now(t)  # it was not needed for a while
         elif past > 0:
             self.times, self.values = self.times[past:], self.values[past:]
         missing = count + 1 - len(self.times)
@@ -56,7 +56,7 @@ class Course:
     rates: Floats  # (instants, flows) bytes/s
     carried: Floats  # (instants + 1, flows) bytes since now
     ends: Floats  # (flows,) s; inf if not before the horizon
-    free: bool  # all run at their bounds, and would without the others
+    free: bool  # all run at their bounds, also without the others
 
     @property
     def due(self) -> float:
@@ -77,10 +77,10 @@ class Course:
 
 
 def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
-    """Returns about `instants` changes from `t` on, `t` included, then a horizon: all rates are known up to it."""
+    """Returns about `instants` changes from `t` on, `t` included, then a horizon, up to which all rates are known."""
     if not aheads:
         return np.array([t, math.inf])
-    count = max(FEW, 2 * instants // len(aheads))  # of each; one may change more often than another
+    count = max(FEW, 2 * instants // len(aheads))  # of each; some may change more often than others
     horizon = min([ahead.look(t, count) for ahead in aheads])
     times = np.concatenate([ahead.times[1:] for ahead in aheads])
     times = times[(times > t) & (times < horizon)]
@@ -90,7 +90,7 @@ def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
 
 
 def spread(row: Floats, varying: Mapping[int, Ahead], starts: Floats) -> Floats:
-    """Returns the values of `row` at each start, (starts, row); columns that vary take their values from `varying`."""
+    """Returns the values of `row` at each start, (starts, row); varying columns take their values from `varying`."""
     found = np.repeat(row[None, :], len(starts), axis=0)
     if varying:
         found[:, list(varying)] = _values(list(varying.values()), starts)
@@ -115,15 +115,14 @@ def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
 
 
 def course(edges: Floats, rates: Floats, left: Floats, rounding: Floats, free: bool) -> Course:
-    """Returns the course that follows from the rates between edges, (edges - 1, flows) bytes/s, and each flow's bytes
-    left.
+    """Returns the course for given rates between edges, (edges - 1, flows) bytes/s, and each flow's bytes left.
 
-    `rounding`: bytes of each flow that may be but rounding; an outage must not keep them.
+    `rounding`: bytes of each flow that may be mere rounding; an outage must not keep them.
     """
     spans = np.diff(edges)[:, None]
     carried = np.zeros((len(edges), rates.shape[1]))
-    np.multiply(rates, np.minimum(spans, MOST), out=carried[1:])  # 0 bytes/s for ever are 0 bytes
-    if len(rates) > 1:  # of one row it would take as long as all the rest
+    np.multiply(rates, np.minimum(spans, MOST), out=carried[1:])  # 0 bytes/s forever are 0 bytes
+    if len(rates) > 1:  # for one row it would take as long as all the rest
         np.cumsum(carried, axis=0, out=carried)
     ends = np.full(rates.shape[1], np.inf)
     enough = left - rounding

@@ -14,7 +14,7 @@ from network.sharing.flow import SharedLink, Topology, as_rate
 class Route(NamedTuple):
     """The queue and the bandwidths of the shared links on the way of a device, in one direction."""
 
-    queue: float  # s, that full buffers add to a round trip: the longest, as one link of a way is its bottleneck
+    queue: float  # s that full buffers add to a round trip: the longest, because one link of a way is its bottleneck
     bandwidths: tuple[float, ...] = ()  # bytes/s of each, where the server's link is SimGrid's: shares depend on them
 
 

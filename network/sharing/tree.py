@@ -1,6 +1,6 @@
 """Flows on a tree of shared links whose caps and capacities may vary.
 
-Every cap and capacity is known in advance, so all rates from now to a horizon are computed at once, and their changes
+Every cap and capacity is known in advance, so all rates from now to a horizon are computed together, and their changes
 are not events.  They become invalid when a flow starts, leaves or ends.
 """
 
@@ -17,16 +17,16 @@ from network.sharing.flow import MOST, ROUNDING, Flow, LinkState
 from network.sharing.level import Floats, FlowLayout, layout, on_wires
 from network.sharing.lookahead import Ahead, Course, course, edges_of, spread
 
-FEW = 8  # instants to work out at once, at least where there are so many
-CELLS = 2**18  # instants times flows to work out at once, at most
-ULPS = 4 * 2**-52  # ends so near each other, relative to the time, are one end
+FEW = 8  # smallest number of instants to compute together
+CELLS = 2**18  # largest number of instants times flows to compute together
+ULPS = 4 * 2**-52  # relative difference of times up to which ends are simultaneous
 
 
 class Tree:
     """An engine for a link that may be saturated and those below it; both directions if they share airtime.
 
     Each flow has a column of the arrays.  A column without a flow has cap 0, and is reused by a flow on the same way;
-    the first never has one.
+    the first column is always empty.
     """
 
     def __init__(self, links: Sequence[LinkState], t: float) -> None:
@@ -38,15 +38,15 @@ class Tree:
         for link in links:
             self._capacities = _with(self._capacities, self._widening, len(self._capacities), link.capacity, t)
         self._inside: dict[LinkState, list[int]] = {link: [] for link in links}  # columns
-        self._layout: FlowLayout | None = None  # the same
+        self._layout: FlowLayout | None = None  # the layout of these columns
         self._free: dict[tuple[LinkState, ...], list[int]] = {}  # by the route of a flow
         self._column: dict[Flow, int] = {}
         self._flow: dict[int, Flow] = {}
         self._left, self._nbytes, self._weights = np.array([math.inf]), np.zeros(1), np.ones(1)
-        self._caps, self._moving = np.zeros(1), dict[int, Ahead]()  # now, and of those that vary
+        self._caps, self._moving = np.zeros(1), dict[int, Ahead]()  # current values, and those that vary
         self._radios, self._tuning = np.zeros(1), dict[int, Ahead]()  # the same; nan is as the cap
-        self._unfair: dict[LinkState, None] = {}  # air of which the flows have come or gone
-        self._levels: Floats | None = None  # of the air, when it was last looked at
+        self._unfair: dict[LinkState, None] = {}  # air whose flows have changed
+        self._levels: Floats | None = None  # of the air, at the last computation
         self._course: Course | None = None
         self._depth = FEW
 
@@ -119,12 +119,12 @@ class Tree:
         self._unfair.update(dict.fromkeys(link for link in flow.route if link.airtime))
 
     def _part(self, t: float) -> None:
-        """Prepares for a flow to go: rates known ahead stay valid as long as nobody waits for the flow's share."""
+        """Prepares for the end of a flow: rates known ahead stay valid if no other flow waits for its share."""
         if self._course is None or not self._course.free or t >= self._course.edges[-1]:
             self._settle(t)
 
     def _settle(self, t: float) -> None:
-        """Brings all flows to `t`; the next look ahead is twice as far as this one was of use."""
+        """Updates all flows to `t`; the next computation looks twice as far ahead as this one was used."""
         if self._course is not None:
             self._left -= self._course.carried_by(t)
             self._left[self._left <= self._nbytes * ROUNDING] = 0.0  # as Flow.rest does
@@ -160,10 +160,10 @@ class Tree:
         return course(edges, rates, self._left, self._nbytes * ROUNDING, free=bool((rates == bounds).all()))
 
     def _be_fair(self) -> None:
-        """Gives flows on one air their mean weight, on links above too, which Pools needs.
+        """Gives flows on one air their mean weight, also on links above, as Pools requires.
 
-        A radio's scheduler knows no round trips.  Those of devices at one access point are much alike,
-        as they share all of the way but its air; together they weigh what they would.
+        A radio's scheduler does not know round trips.  Those of devices at one access point are similar, because they
+        share the whole way except the air; their total weight is unchanged.
         """
         for link in self._unfair:
             if link in self._inside and link.flows:

@@ -1,1 +1,1 @@
-"""Recordings of links in others' files: one reader for each format, recognition, and two writers."""
+"""Recordings of links in foreign files: a reader for each format, recognition, and two writers."""

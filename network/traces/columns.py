@@ -78,7 +78,7 @@ def _body(source: TraceText, names: Sequence[str], first: int) -> tuple[Floats, 
         table = table[:0]
     times, *values = (array("d", column.tobytes()) for column in table.T)
     columns = dict(zip(names[1:], values, strict=True))
-    del table, values  # of large files two copies are much
+    del table, values  # two copies of a large file would take much memory
     ended = False
     for line, row in source.rows(first + len(times)):
         cells = [cell.strip() for cell in row.split(",")]

@@ -61,8 +61,8 @@ def _capacity(name: str, client: str, entry: object) -> Capacity:
 
 
 def _columns(source: TraceText) -> tuple[Capacity, ...]:
-    """Returns the clients of `,1,2,...` with the rows `computation,...` and `communication,...`; further rows are not
-    ours."""
+    """Returns the clients of `,1,2,...` with the rows `computation,...` and `communication,...`; other rows are
+    ignored."""
     names = "", *ROWS
     rows = {head: (line, row) for line, row in source.rows() if (head := row.partition(",")[0]) in names}
     found = [(rows[name][0], rows[name][1].split(",")[1:]) if name in rows else None for name in names]

@@ -15,7 +15,7 @@ COLUMNS = ("down_u", "down_sigma", "up_u", "up_sigma")
 
 @dataclass(frozen=True)
 class Speeds:
-    """One user's mean and standard deviation each way, bytes/s; a speed is drawn anew for each transfer."""
+    """One user's mean and standard deviation each way, bytes/s; each transfer draws a speed."""
 
     user: str
     down: float
@@ -30,7 +30,7 @@ class Speeds:
 
 def _positive(rng: np.random.Generator, mean: float, sigma: float) -> float:
     speed = -math.inf
-    while speed <= 0:  # the mean is positive, so every other draw is, at worst
+    while speed <= 0:  # the mean is positive, so at least every other draw is
         speed = float(rng.normal(mean, sigma))
     return speed
 

@@ -15,21 +15,20 @@ from network.traces.trace_text import DIGITS, LONGEST, PACKET, PIECES, SPARE, Tr
 Ints = npt.NDArray[np.int64]
 
 MOST = 40_000_000  # lines of a file that is written: 60 GB of packets
-SLACK = 0.5  # bytes: what a packet may lack and count as whole, far above rounding and far below a packet
+SLACK = 0.5  # bytes by which a packet may be short and still count as whole; far above rounding and far below a packet
 
 
 def read(source: TraceText, direction: Direction) -> Trace:
-    """Returns the trace of one integer of ms a line, each an opportunity of 1500 bytes; it loops with its last
-    stamp.
+    """Returns the trace of one integer in ms per line, each an opportunity of 1500 bytes; it loops at its last stamp.
 
-    Fluid: n lines at stamp k are 1500 n bytes, evenly over (k-1, k] ms.  A line at 0 belongs to the millisecond that
-    ends at 0, which in a loop is the last one; so a period carries 1500 bytes a line, whatever the stamps.
-    Raises BadFile.  TraceText: docs/design/network.md §4.
+    As a fluid, n lines at stamp k are 1500 n bytes, evenly over (k-1, k] ms.  A line at 0 belongs to the millisecond
+    that ends at 0, which in a loop is the last one; so a period carries 1500 bytes per line, whatever the stamps.
+    Raises BadFile.  Format: docs/design/network.md §4.
     """
     at, lines = _counted(source)
     if at[0] == 0:
         at, lines[-1], lines = at[1:], lines[-1] + lines[0], lines[1:]
-    moments = len(at) + int(np.count_nonzero(np.diff(at, prepend=0) > 1))  # pauses are some, too
+    moments = len(at) + int(np.count_nonzero(np.diff(at, prepend=0) > 1))  # pauses are moments, too
     if moments > PIECES:
         raise source.bad(None, f"has {moments} different moments; at most {PIECES} are replayed: cut it in parts")
     points = np.unique(np.concatenate([[0], at - 1, at]))
@@ -39,11 +38,11 @@ def read(source: TraceText, direction: Direction) -> Trace:
 
 
 def _counted(source: TraceText) -> tuple[Ints, Ints]:
-    """Returns the different stamps, and how many lines each has.
+    """Returns the different stamps, and the number of lines of each.
 
-    Raises BadFile unless they are whole, sorted, and the last is positive, and as soon as they are far too many.
+    Raises BadFile unless they are whole, sorted, and the last is positive, and as soon as there are far too many.
     """
-    stamps, counts = array("q"), array("q")  # of neighbours that are equal, all but some are one
+    stamps, counts = array("q"), array("q")  # in most files all but a few neighbours differ by one
     (start, _), seen = source.start(), 0
     for block in source.blocks(start, "", 1, DIGITS):
         some = block[:, 0]
@@ -93,10 +92,10 @@ def _stamp(source: TraceText, line: int, row: str, last: int) -> int:
 def written(trace: Trace) -> str:
     """Returns the trace's samples (from the start of the file, not from the offset) as a Mahimahi file.
 
-    A line stands where the bytes carried so far fill another packet, so the remainder is carried on and a period's
-    bytes differ by less than 1500.  The last line stands at the end of the period, as it sets it.  The format knows
-    no kind, so a reader takes the file for a capacity.  Raises ValueError if a period carries nothing or more
-    than a file can hold.
+    A line marks the time at which the bytes so far fill another packet, so the remainder is carried on and a period's
+    bytes differ by less than 1500.  The last line is at the end of the period, which it defines.  The format has no
+    kind, so a reader takes the file for a capacity.  Raises ValueError if a period carries nothing or more than a file
+    can hold.
     """
     prefix = np.concatenate([[0.0], np.cumsum(np.diff(trace.edges) * trace.rates, dtype=np.longdouble)]).astype(float)
     lines = max(1, round(prefix[-1] / PACKET))

@@ -1,4 +1,4 @@
-"""Files with a time and a rate a line: Pensieve's form of HSDPA and FCC logs, SIGCOMM'21's 4G and 5G runs, Oboe's
+"""Files with a time and a rate per line: Pensieve's form of HSDPA and FCC logs, SIGCOMM'21's 4G and 5G runs, Oboe's
 sessions."""
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from network.links.trace import Floats, Trace
 from network.traces.trace_text import FASTEST, LONGEST, TraceText
 
-FAST = 20e9 / 8  # bytes/s: no device has a faster link, so that a rate above it is in another unit
-APART = 20.0  # mean time between two lines: chunks of video are some thousand ms apart, and no log has so many seconds
-SLOW = 100.0  # kbit/s that a session of Oboe reaches; constant rates in Mbit/s would come in pairs, too
+FAST = 20e9 / 8  # bytes/s: faster than any device's link, so that a larger rate must be in another unit
+APART = 20.0  # mean step: chunks of video are some thousand ms apart, and no log has so many seconds between lines
+SLOW = 100.0  # kbit/s that a session of Oboe exceeds; constant rates in Mbit/s would come in pairs, too
 OTHER = re.compile(
     r"\b(ms|msecs?|milliseconds?|us|µs|microseconds?|[kKGT]?bits?|[kKGT]?bps|[kKMGT]?B(?:ps|/s)|bytes?)\b"
 )
@@ -24,28 +24,29 @@ WRITE = "write a csv with the header time_s,down_mbit_s, or name the format pens
 
 @dataclass(frozen=True)
 class Pairs:
-    """Times in the file's unit and rates in its other, as the file has them."""
+    """Times and rates in the file's units."""
 
     times: Floats
     rates: Floats
 
 
 def read(source: TraceText) -> Trace:
-    """`t_s Mbit/s`: value i holds on (t[i-1], t[i]], and the first holds nothing (Mao et al., SIGCOMM'17, load_trace).
+    """Reads `t_s Mbit/s`: value i holds on (t[i-1], t[i]], and the first value is ignored (Mao et al., SIGCOMM'17,
+    load_trace).
 
-    The replay starts at the first time and loops after the last.  A time that repeats holds nothing; one that goes back
-    raises BadFile.  SIGCOMM'21 (Narayanan et al.) has the same shape at 1 Hz.  All are goodput of downloads.
+    The replay starts at the first time and loops after the last.  A repeated time holds nothing; a decreasing one
+    raises BadFile.  SIGCOMM'21 (Narayanan et al.) has the same format at 1 Hz.  All are goodput of downloads.
     """
     pairs = rows_of(source, 1.0, 1e6 / 8)
     return trace_of(source, pairs, 1.0, 1e6 / 8)
 
 
 def read_oboe(source: TraceText) -> Trace:
-    """`t_ms kbit/s` in pairs of lines: a chunk was downloaded from the one to the other (Akhtar et al., SIGCOMM'18).
+    """Reads `t_ms kbit/s` in pairs of lines, the start and the end of a chunk's download (Akhtar et al., SIGCOMM'18).
 
-    The pause before a chunk has that chunk's rate.  Its authors propose a straight line between both chunks instead:
-    on our samples the mean rate would differ by less than 0.1 %, and a rate would not be constant in pieces.
-    Raises BadFile.
+    The pause before a chunk has that chunk's rate.  Its authors propose a straight line between both chunks instead: on
+    our samples the mean rate would differ by less than 0.1 %, and rates would not be piecewise constant.  Raises
+    BadFile.
     """
     pairs = rows_of(source, 1e-3, 1e3 / 8)
     if not paired(pairs):
@@ -54,7 +55,8 @@ def read_oboe(source: TraceText) -> Trace:
 
 
 def rows_of(source: TraceText, second: float, rate: float) -> Pairs:
-    """The two columns; `second` and `rate` are the units in s and bytes/s, for the bounds.  Raises BadFile."""
+    """The two columns; `second` and `rate` are their units in s and bytes/s, which determine the bounds.  Raises
+    BadFile."""
     source.check_length()
     start, row = source.start()
     table = source.table(start, "\t" if "\t" in row else " ", 2)
@@ -62,7 +64,7 @@ def rows_of(source: TraceText, second: float, rate: float) -> Pairs:
     if not ((table >= 0).all() and (table <= tops).all() and (np.diff(table[:, 0]) >= 0).all()):
         table = table[:0]
     times, rates = (array("d", column.tobytes()) for column in table.T)
-    del table  # of large files two copies are much
+    del table  # two copies of a large file would take much memory
     last = times[-1] if times else -1.0
     for line, row in source.rows(start + len(times)):
         cells = row.split()
@@ -78,7 +80,7 @@ def rows_of(source: TraceText, second: float, rate: float) -> Pairs:
 
 
 def trace_of(source: TraceText, pairs: Pairs, second: float, rate: float) -> Trace:
-    """Value i on (t[i-1], t[i]].  Raises BadFile if no time passes."""
+    """The trace with value i on (t[i-1], t[i]].  Raises BadFile if no time passes."""
     lasting = np.flatnonzero(np.diff(pairs.times) > 0)
     if not len(lasting):
         raise source.bad(None, "all its times are equal; it needs two lines with different times")
@@ -88,7 +90,7 @@ def trace_of(source: TraceText, pairs: Pairs, second: float, rate: float) -> Tra
 
 
 def _remark(most: float, rate: float) -> str:
-    """That rates are probably in another unit than the format's."""
+    """A remark if the rates are probably in another unit than the format's; "" otherwise."""
     if most <= FAST:
         return ""
     unit, others = ("kbit/s", "bit/s") if rate < 1e6 / 8 else ("Mbit/s", "kbit/s or bit/s")
@@ -105,7 +107,8 @@ def paired(pairs: Pairs) -> bool:
 
 
 def sort_of(source: TraceText) -> Sequence[str]:
-    """Returns which of `pensieve`, `sigcomm21`, `oboe` two columns can be; several if their numbers do not tell."""
+    """Returns the formats that two columns can be, of `pensieve`, `sigcomm21`, `oboe`; several if the numbers do not
+    tell."""
     pairs = rows_of(source, 1e-3, 1e3 / 8)
     steps = np.diff(pairs.times)
     in_ms = bool(len(steps)) and bool(steps.mean() > APART or pairs.times[-1] > LONGEST)
@@ -123,7 +126,7 @@ def sort_of(source: TraceText) -> Sequence[str]:
 
 
 def _check_comments(source: TraceText) -> None:
-    """Raises BadFile for one above the columns that names another unit than s and Mbit/s."""
+    """Raises BadFile for a comment above the columns that names another unit than s and Mbit/s."""
     start, _ = source.start()
     for line, row in source.rows():
         if line >= start:

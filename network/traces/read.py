@@ -22,17 +22,17 @@ TABLE = (
 
 @dataclass(frozen=True)
 class FormatFacts:
-    """The facts about a format that are known before a file of it is read."""
+    """The facts about a format that are known before a file is read."""
 
-    kind: Kind | None  # None: the file says it
+    kind: Kind | None  # None: stated in the file
     down_only: bool
-    read: Callable[[TraceText], Trace | tuple[Trace, ...]] | None  # None: it needs a direction
+    read: Callable[[TraceText], Trace | tuple[Trace, ...]] | None  # None: the reader needs a direction
 
 
 FORMATS = {
     "csv": FormatFacts(None, False, columns.read),
     "mahimahi": FormatFacts("capacity", False, None),
-    "pensieve": FormatFacts("achieved", True, pensieve.read),  # HSDPA and FCC as well
+    "pensieve": FormatFacts("achieved", True, pensieve.read),  # also HSDPA and FCC
     "sigcomm21": FormatFacts("achieved", True, pensieve.read),
     "oboe": FormatFacts("achieved", True, pensieve.read_oboe),
     "ucc": FormatFacts("achieved", True, ucc.read),
@@ -56,16 +56,16 @@ def recognise(path: str | Path) -> str:
         if _is_table(data):
             return _of_table(name, data)
         source = TraceText.of(name, data)
-        del data  # of a large file a copy less
+        del data  # saves one copy of a large file
         return _of_text(source)
 
 
 def read(path: str | Path, format: str | None = None, direction: Direction | None = None) -> tuple[Trace, ...]:
-    """Returns the traces of a file, down before up; with `direction` the one that way.
+    """Returns the traces of a file, down before up; with `direction` only that one.
 
-    A Mahimahi file tells its direction by its suffix `.down` or `.up`, or it must be named; a path without suffix
-    beside which both stand is the pair.  Raises BadFile: for a damaged file, an unknown format, and for a log of
-    downloads (HSDPA, FCC, Oboe, UCC, SIGCOMM'21) that is asked for `up`: it says nothing about an uplink.
+    The direction of a Mahimahi file is its suffix `.down` or `.up`, or must be named; a path without suffix stands for
+    both files if both exist.  Raises BadFile for a damaged file, for an unknown format, and if `up` is requested of a
+    log of downloads (HSDPA, FCC, Oboe, UCC, SIGCOMM'21), which has no uplink.
     """
     found = Path(path)
     if direction not in (None, "down", "up"):
@@ -88,7 +88,7 @@ def _one(name: str, data: bytes, format: str | None, direction: Direction | None
         raise bad(name, None, f"there is no format {shown(format)}; known are {', '.join([*FORMATS, *DEVICES])}")
     if format not in DEVICES:
         source = TraceText.of(name, data)
-        del data  # of a large file a copy less
+        del data  # saves one copy of a large file
         format = format or _of_text(source)
     if format in DEVICES:
         raise bad(name, None, f"is {format}, which describes devices, not a link; {DEVICES[format]}")
@@ -102,13 +102,13 @@ def _one(name: str, data: bytes, format: str | None, direction: Direction | None
 
 
 def _pair(path: Path) -> tuple[Path, Path] | None:
-    """Returns the two files of a Mahimahi pair, from the part of their name that they share."""
+    """Returns the two files of a Mahimahi pair, from the common part of their names; None if it is not a pair."""
     if not path.name:  # `.` or `/`
         return None
     halves = path.with_name(path.name + ".down"), path.with_name(path.name + ".up")
     try:
         return halves if not path.exists() and all(half.is_file() for half in halves) else None
-    except OSError:  # a name too long for the file system: reading it says so
+    except OSError:  # a name too long for the file system: reading it reports the error
         return None
 
 
@@ -151,7 +151,7 @@ def _of_text(source: TraceText) -> str:
 
 
 def _hint(row: str) -> str:
-    """Returns a suggestion of what was probably meant, or all there is."""
+    """Returns a suggestion of the intended name, or all names."""
     if re.match(r"(\"\"|'')?,", row):
         return "; leave the index out, the column without a name (pandas: index=False), and " + TABLE
     if re.search(r"[,;\t]|^\S+( +\S+){1,2}$", row):

@@ -1,4 +1,4 @@
-"""Recordings in a file, in a pair of Mahimahi files, or in a folder of which each trace is one."""
+"""Recordings in a file, in a pair of Mahimahi files, or in a folder with one trace per file."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ LINKS: Mapping[Direction, str] = {"down": "a downlink", "up": "an uplink"}
 class Recording:
     """The recording of one link: one direction or both."""
 
-    path: Path  # of a pair what its files share
+    path: Path  # for a pair, the common part of the names
     traces: Traces
 
 
 @dataclass(frozen=True)
 class Passed:
-    """A file of a folder that is not replayed."""
+    """A file of a folder that is skipped."""
 
     path: Path
     why: str
-    damaged: BadFile | None = None  # of a trace: what reading it says
+    damaged: BadFile | None = None  # for a damaged trace: the error from reading it
 
     def __str__(self) -> str:
         return f"{self.path} ({self.why})"
@@ -36,14 +36,14 @@ class Passed:
 
 @dataclass(frozen=True)
 class Gathered:
-    """The recordings of a file or folder, and the files that were passed over."""
+    """The recordings of a file or folder, and the skipped files."""
 
     recordings: tuple[Recording, ...]
     passed: tuple[Passed, ...] = ()
 
 
 def find(said: str, root: str | None) -> Path:
-    """Returns the path of a file, a folder or a pair: from here, or in the folder `root`.
+    """Returns the path of a file, a folder or a pair: from the working directory, or in the folder `root`.
 
     Raises BadFile for a name that no file can have.
     """
@@ -52,7 +52,7 @@ def find(said: str, root: str | None) -> Path:
         if here.is_absolute() or not root or there(here):
             return here
         return Path(root) / here if there(Path(root) / here) else here
-    except (OSError, RuntimeError) as error:  # a name too long, or of a user who is not known
+    except (OSError, RuntimeError) as error:  # a name too long, or of an unknown user
         raise bad(said, None, getattr(error, "strerror", None) or str(error)) from None
 
 
@@ -64,15 +64,15 @@ def there(path: Path) -> bool:
 def gather(place: Path, way: Direction, format: str | None = None) -> Gathered:
     """Returns the recordings of that direction, each with its other direction if there is one.
 
-    Of a folder, what is no trace that way is passed over; two files NAME.down and NAME.up are one recording.
-    Raises BadFile: for a file that is damaged, carries nothing, or goes the other way; for one of a folder whose
-    format must be named; and for a folder in which nothing is left.
+    In a folder, files that are not a trace of this direction are skipped; two files NAME.down and NAME.up are one
+    recording.  Raises BadFile for a file that is damaged, carries nothing, or has the other direction only; for a file
+    in a folder whose format must be named; and for a folder without any recording.
     """
     try:
         if not place.is_dir():
             traces = _traces(place, way, format)
             if way not in traces:
-                read(place, format, way)  # says why not
+                read(place, format, way)  # raises the reason
             return Gathered((Recording(place, _carrying(traces, way)),))
         return _gathered(place, way, format)
     except OSError as error:
@@ -90,13 +90,13 @@ def _gathered(place: Path, way: Direction, format: str | None) -> Gathered:
 
 
 def summed(passed: tuple[Passed, ...], most: int = 3) -> str:
-    """Returns a summary in words: the first files, and how many more."""
+    """Returns a summary in words: the first files, and the number of others."""
     more = f" and {len(passed) - most} more" if len(passed) > most else ""
     return ", ".join(f"{each.path.name} ({each.why})" for each in passed[:most]) + more
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Yields the folder's files, in order of name; a pair once, by the part of the name that it shares."""
+    """Yields the folder's files in order of name; a pair once, by the common part of its name."""
     files = {file for file in folder.iterdir() if file.is_file() and file.name[0] != "."}
     found: dict[Path, None] = {}
     for file in sorted(files):
@@ -127,8 +127,7 @@ def _member(path: Path, way: Direction, format: str | None) -> Recording | Passe
 
 
 def _traces(path: Path, way: Direction, format: str | None) -> Traces:
-    """Returns the traces of a file or pair; a Mahimahi file that does not tell its direction goes the way that is
-    wanted."""
+    """Returns the traces of a file or pair; a Mahimahi file without a direction gets the requested one."""
     try:
         traces = read(path, format)
     except BadFile as error:
@@ -139,7 +138,8 @@ def _traces(path: Path, way: Direction, format: str | None) -> Traces:
 
 
 def _carrying(traces: Traces, way: Direction) -> Traces:
-    """Returns the traces without a column of zeros for the other direction. Raises BadFile for one for this."""
+    """Returns the traces, without the other direction if that carries nothing.  Raises BadFile if the requested
+    direction carries nothing."""
     if not traces[way].mean > 0:
         raise bad(traces[way].name, None, f"carries no bytes {way}; no transfer would ever end")
     return {direction: trace for direction, trace in traces.items() if trace.mean > 0}

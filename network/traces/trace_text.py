@@ -11,20 +11,20 @@ import numpy as np
 from network.foreign_files import OFTEN, BadFile, Lack, bad, decoded, shown, tell
 from network.links.trace import Direction, Floats, Kind, Trace
 
-PIECES = 5_000_000  # of a trace with a time and a rate; fewer where there are more columns
-SPARE = 1_000  # lines beyond that: headers, comments, blanks
+PIECES = 5_000_000  # of a trace with a time and a rate; fewer with more columns
+SPARE = 1_000  # further lines: headers, comments, blanks
 LONGEST = 1e10  # s, three centuries
 FASTEST = 1e9 * 1e6 / 8  # bytes/s: 1e9 Mbit/s
 PACKET = 1500  # bytes of one of Mahimahi's opportunities
 WIDEST = 10_000_000  # characters of a line
-BLOCK = 2**20  # characters of a text that are read at once
-DIGITS = dict.fromkeys(map(ord, "0123456789"))  # to take out of a text: what is left are separators
+BLOCK = 2**20  # characters of a text that are read at the same time
+DIGITS = dict.fromkeys(map(ord, "0123456789"))  # for removal from a text, which leaves the separators
 NUMBERS = DIGITS | dict.fromkeys(map(ord, ".eE+-"))
 
 
 @dataclass
 class TraceText:
-    """A text, and its name in errors; once its trace is made the text is dropped."""
+    """The text of a file with the file's name for errors; making its trace drops the text."""
 
     name: str
     text: str
@@ -39,14 +39,14 @@ class TraceText:
         return cls(name, text)
 
     def start(self) -> tuple[int, str]:
-        """Returns the first line that is no comment, stripped, with its number; (1, "") if there is none."""
+        """Returns the first line that is not a comment, stripped, with its number; (1, "") if there is none."""
         return next(((line, row) for line, row in self.rows() if not row.startswith("#")), (1, ""))
 
     def rows(self, first: int = 1) -> Iterator[tuple[int, str]]:
-        """Yields lines that are not blank, stripped, with their numbers, from the line `first` on; the first of all is
-        1.
+        """Yields non-blank lines, stripped, with their numbers, from the line `first` on; the first line has number 1.
 
-        They are made one by one: a file may have millions.  Raises BadFile for one of more than WIDEST characters.
+        They are made one by one, because a file may have millions.  Raises BadFile for a line of more than WIDEST
+        characters.
         """
         number, start, text = first - 1, self._begin(first), self.text
         while start < len(text):
@@ -66,8 +66,8 @@ class TraceText:
     ) -> Iterator[Floats]:
         """Yields the numbers of the lines from `first` on, some hundred thousand at a time, (lines, columns).
 
-        They end with the last line but one, or before the block in which anything else occurs, be it a blank or an
-        empty cell: `rows` finds out what it is. This takes a fifth of the time.
+        The blocks end with the last line but one, or before a block with anything else, such as a blank or an empty
+        cell, which `rows` then handles.  This takes a fifth of the time of `rows`.
         """
         start, stop = self._begin(first), self.text.rstrip("\n").rfind("\n") + 1
         while start < stop:
@@ -91,7 +91,8 @@ class TraceText:
         return at
 
     def check_length(self, columns: int = 2) -> None:
-        """Raises BadFile if it has far more lines of so many columns than are replayed, which would take much memory.
+        """Raises BadFile if the text has far more lines of this many columns than can be replayed, which would take
+        much memory.
 
         The time is a column, too.
         """
@@ -117,7 +118,7 @@ class TraceText:
         """Returns the Trace that the file holds. Raises BadFile, also for more than PIECES rates."""
         if len(rates) > PIECES:
             raise self.bad(None, f"has {len(rates)} different moments; at most {PIECES} are replayed: cut it in parts")
-        self.text = ""  # of a large file it is much of the memory, and all was read
+        self.text = ""  # all was read, and a large file takes much memory
         try:
             return Trace(edges, rates, direction, kind, self.name, latency, loss, remark=remark)
         except ValueError as error:
@@ -126,7 +127,7 @@ class TraceText:
     def number(self, line: int, cell: str, what: str, largest: float = math.inf) -> float:
         """Returns a cell as a finite number that is at least 0 and at most `largest`. Raises BadFile."""
         try:
-            value = float(cell) if "_" not in cell else math.nan  # Python reads 1_0 as 10; no file means that
+            value = float(cell) if "_" not in cell else math.nan  # Python reads 1_0 as 10, which no file means
         except ValueError:
             value = math.nan
         if not 0 <= value < math.inf:
@@ -137,7 +138,7 @@ class TraceText:
 
 
 def _numbers(text: str, separator: str, columns: int, numbers: Mapping[int, None]) -> Floats | None:
-    """Returns lines of as many numbers each; None if they are anything else."""
+    """Returns lines with equally many numbers each; None if they contain anything else."""
     lines = text.count("\n") + 1
     if text.translate(numbers) != "\n".join([separator * (columns - 1)] * lines):
         return None

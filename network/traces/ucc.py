@@ -1,4 +1,4 @@
-"""The 5G logs of UCC in Cork: CSV of a phone that downloads, about a row a second (Raca et al., MMSys'20)."""
+"""UCC's 5G logs from Cork: CSV of a phone that downloads, about a row per second (Raca et al., MMSys'20)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from network.traces.trace_text import FASTEST, TraceText
 
 NEEDED = ("Timestamp", "DL_bitrate", "State")  # UL_bitrate is the traffic of acknowledgements, never a capacity
 STAMP = "%Y.%m.%d_%H.%M.%S"
-AROUND = (-1, 5)  # rows around a ping in which the download ends and begins anew (docs/traces.md)
-COLUMNS = 3  # that are kept: the time, the rate and the latency
-PAUSE = 5.0  # s: the logger stood still; rows are about 1 s apart, the samples' stamps at most 3
+AROUND = (-1, 5)  # rows around a ping in which the download ends and restarts (docs/traces.md)
+COLUMNS = 3  # columns that are kept: time, rate and latency
+PAUSE = 5.0  # s: the logger paused; rows are about 1 s apart, the samples' stamps at most 3
 
 
 def read(source: TraceText) -> Trace:
-    """Returns the trace of DL_bitrate (kbit/s) of the rows in State D, one after another; rows in State I are pauses of
-    the app and cut out.
+    """Returns the trace of DL_bitrate (kbit/s) over the rows in State D, one after another; rows in State I are pauses
+    of the app and left out.
 
-    The logger writes about once a second but stamps whole seconds, so stamps that repeat are followed by some that are
-    skipped: every row therefore lasts the same, the seconds of the file (pauses of the logger left out) over its rows.
-    PINGAVG is a round trip in ms: half of it is the latency, held until the next ping; before the first, the first's.
-    PINGLOSS is of five pings, too coarse for a rate of loss, and is not read. Raises BadFile.
+    The logger writes about once a second but stamps whole seconds, so stamps repeat and are then skipped.  Therefore
+    every row lasts equally long: the seconds of the file (without pauses of the logger) over its rows.  PINGAVG is a
+    round trip in ms: half of it is the latency until the next ping; rows before the first ping have the first ping's.
+    PINGLOSS covers five pings, too few for a rate of loss, and is not read.  Raises BadFile.
     """
     source.check_length(COLUMNS)
     start, header = source.start()
@@ -38,7 +38,7 @@ def read(source: TraceText) -> Trace:
     stamp, rate, state = (names.index(name) for name in NEEDED)
     ping = names.index("PINGAVG") if "PINGAVG" in names else None
     times, rates, pings, held = array("d"), array("d"), array("d"), float("nan")
-    pinged = array("q")  # the numbers of the rates next to a ping
+    pinged = array("q")  # indices of the rates next to a ping
     for line, row in source.rows(start + 1):
         cells = row.split(",")
         if len(cells) != len(names):
@@ -66,7 +66,7 @@ def _second(source: TraceText, line: int, cell: str, before: array[float]) -> fl
 
 
 def _remark(rates: Floats, pinged: npt.NDArray[np.intp]) -> str:
-    """Returns a remark on the pings, for which the logger ends its download and begins it anew, with what that cost."""
+    """Returns a remark on the pings, for which the logger ends and restarts its download, with their cost."""
     near = np.zeros(len(rates), dtype=bool)
     for away in range(*AROUND):
         rows = pinged + away

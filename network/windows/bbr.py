@@ -1,4 +1,4 @@
-"""BBR v1, as Linux has it (tcp_bbr.c)."""
+"""BBR v1, as in Linux (tcp_bbr.c)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from network.windows.state import DRAIN, OPEN, PROBE_BW, PROBE_RTT, ROUNDS, STAR
 HIGH = 2885 / 1000 + 1 / 1000  # 2/ln(2)
 LOW = 1 / HIGH
 CYCLE = 8  # phases of PROBE_BW: faster, slower, and six at the bandwidth
-MARGIN = 0.99  # of the bandwidth, that is paced
-FULL, FULL_ROUNDS = 1.25, 3  # the pipe is full when bandwidth has grown by less for so many rounds
+MARGIN = 0.99  # paced share of the bandwidth
+FULL, FULL_ROUNDS = 1.25, 3  # the pipe is full when bandwidth has grown by less than FULL for FULL_ROUNDS rounds
 LEAST_WINDOW = 4
-LEAST_LASTS = 10.0  # s, after which the shortest round trip is looked for anew
-PROBE = 0.2  # s, that this takes
-EXTRA_ROUNDS, EXTRA_MOST = 5, 0.1  # windows of aggregation, rounds; s of bandwidth that it may add
-POLICED_LOSS = 50 / 256  # lost of delivered segments, by which it takes the path for a policed one
-POLICED_ALIKE = 1 / 8  # two samples of that bandwidth differ by so much at most
-POLICED_ROUNDS, POLICED_LASTS = 4, 48  # of a sample, at least; for which it then goes by it
+LEAST_LASTS = 10.0  # s, after which the shortest round trip is measured again
+PROBE = 0.2  # s of that measurement
+EXTRA_ROUNDS, EXTRA_MOST = 5, 0.1  # windows of aggregation, in rounds; s of bandwidth that it may add
+POLICED_LOSS = 50 / 256  # lost over delivered segments, from which the path counts as policed
+POLICED_ALIKE = 1 / 8  # largest difference of two samples of that bandwidth
+POLICED_ROUNDS, POLICED_LASTS = 4, 48  # rounds of a sample, at least; rounds for which its bandwidth is then used
 INITIAL = 10.0  # segments
 
 
@@ -36,7 +36,7 @@ def begin(f: Any, t: float) -> None:
 
 @compiled
 def target(f: Any, gain: float) -> float:
-    """Returns the window for so many times the bandwidth (`bbr_inflight`, with room for a sender's and receiver's
+    """Returns the window for `gain` times the bandwidth (`bbr_inflight`, with room for a sender's and receiver's
     bursts)."""
     if f.bandwidth <= 0:
         return INITIAL
@@ -48,7 +48,7 @@ def target(f: Any, gain: float) -> float:
 
 @compiled
 def burst(f: Any) -> float:
-    """Returns the segments that are handed over at once: those paced in a millisecond, at least 2 (1 below 1.2
+    """Returns the segments that are handed over together: those paced in a millisecond, at least 2 (1 below 1.2
     Mbit/s)."""
     least = 1.0 if f.rate * 1448 < 1.2e6 / 8 else 2.0
     return max(least, math.floor(f.rate / 1024))
@@ -97,7 +97,7 @@ def _sampled(f: Any, x: Any, lost: int, t: float) -> bool:
 
 @compiled
 def _police(f: Any, limited: int, lost: int, fresh: bool, t: float) -> None:
-    """Detects losses that come from a policer, whose bandwidth it then goes by (`bbr_lt_bw_sampling`)."""
+    """Detects losses that come from a policer, and then uses the policer's bandwidth (`bbr_lt_bw_sampling`)."""
     f.sample_rounds += fresh
     if f.policed:
         if f.mode == PROBE_BW and fresh and f.sample_rounds >= POLICED_LASTS:
@@ -138,7 +138,7 @@ def _forget(f: Any, t: float) -> None:
 
 @compiled
 def _aggregation(f: Any, acked: int, t: float) -> None:
-    """Notes segments that acknowledgements brought beyond the bandwidth (`bbr_update_ack_aggregation`)."""
+    """Notes acknowledged segments beyond the bandwidth (`bbr_update_ack_aggregation`)."""
     if f.rounds - f.extra_round >= EXTRA_ROUNDS:
         f.extra_round, f.extra[1], f.extra[0] = f.rounds, f.extra[0], 0.0
     expected = f.bandwidth * (t - f.burst_start)

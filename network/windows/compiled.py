@@ -1,8 +1,8 @@
-"""Compilation by numba, in one place, as numba has no types and takes a while to import.
+"""Compilation by numba, in one place because numba has no types and takes a while to import.
 
-The machine code is kept on the disk, in a folder of its own for each copy of these sources and each kind of processor.
-numba itself looks at the file that a function stands in, its path and its time (and would go on with old code of
-another that it calls), and at the processor: with what differs in any of these it compiles again.
+The machine code is kept on disk, in a separate folder for each copy of these sources and each kind of processor. numba
+itself checks the path and the time of a function's file (but not of other functions that it calls), and the processor:
+if one of these differs, it compiles again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _folder() -> Path | None:
         for other in place.parent.iterdir():
             if other.stat().st_mtime < time.time() - UNUSED:
                 shutil.rmtree(other, ignore_errors=True)
-    except (OSError, RuntimeError):  # a full disk, or nobody's home
+    except (OSError, RuntimeError):  # a full disk, or no home folder
         return None
     return place if os.access(place, os.W_OK) else None
 
@@ -56,7 +56,7 @@ HERE = _folder()
 
 
 def ready() -> bool:
-    """Returns true if all machine code is on the disk; it takes 10 to 20 s to make."""
+    """Returns true if all machine code is on disk; making it takes 10 to 20 s."""
     if HERE is None:
         return False
     try:
@@ -67,7 +67,7 @@ def ready() -> bool:
 
 
 def complete() -> None:
-    """Notes that all machine code is on the disk."""
+    """Notes that all machine code is on disk."""
     if HERE is not None:
         with suppress(OSError):  # a full disk: then it is compiled again
             (HERE / COMPLETE).write_text(json.dumps(_sizes(HERE)), encoding="utf-8")
@@ -79,13 +79,13 @@ def _sizes(place: Path) -> dict[str, int]:
 
 
 def compiled(function: Compiled) -> Compiled:
-    """Returns the function as machine code. Nothing is fused or reordered; only powers are the C library's.
+    """Returns the function as machine code.  Nothing is fused or reordered; only powers come from the C library.
 
-    It makes no arrays and keeps none, so references are not counted: that took five sixths of the time of a step. Calls
-    are inlined: each would pass the arrays of a CrowdState as seventy arguments, which took half of the rest.
+    It makes no arrays and keeps none, so references are not counted, which took five sixths of the time of a step.
+    Calls are inlined: each would pass the arrays of a CrowdState as seventy arguments, which took half of the rest.
     """
     options: Any = {"_nrt": False, "forceinline": True}
-    settings: Any = numba.config  # where to keep it is read as the function is looked at
+    settings: Any = numba.config  # numba reads the cache folder when it sees the function
     before, settings.CACHE_DIR = settings.CACHE_DIR, str(HERE)
     try:
         made: Compiled = numba.njit(function, cache=HERE is not None, error_model="numpy", **options)

@@ -1,4 +1,4 @@
-"""Flows that share full links, from now to the next end: the compiled state, and a copy of it to go back to."""
+"""Flows that share full links, from now to the next end: the compiled state, and a copy of it for going back."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from network.windows.state import BBR, CUBIC, FLOW, HOPS, RENO, CrowdState, empt
 
 BLANK = np.zeros((), FLOW)
 CONGESTION: dict[Congestion, int] = {"reno": RENO, "cubic": CUBIC, "bbr": BBR}
-FLOWS, SEGMENTS = 4, 4096  # room to begin with, powers of 2
-DEEP, LEAST_BUFFER = 4.0, 1e5  # of a device's own queue: so many times what its link holds in a round trip; bytes
-LATE = 5e-4  # s that an acknowledgement may be late, at most: more would break the trains that HyStart looks for
-AHEAD = (5e-4, 60.0)  # s to look ahead, at least and at most
-# Of how far is looked: at most SHORT times what has passed when somebody comes, and LONG times as far if nobody ends.
+FLOWS, SEGMENTS = 4, 4096  # initial room, powers of 2
+DEEP, LEAST_BUFFER = 4.0, 1e5  # a device's own queue: times the bytes in flight on its link; bytes
+LATE = 5e-4  # s; largest delay of an acknowledgement: more would break the trains that HyStart detects
+AHEAD = (5e-4, 60.0)  # s to look ahead: smallest, largest
+# Limits of looking ahead: at most SHORT times the time that had passed when a flow came, and LONG times further if no
+# flow ends.
 SHORT, LONG = 8, 4
 
 
@@ -54,25 +55,25 @@ class Crowd:
     """Flows on queues. The caller gives the time, in s, and must not go back."""
 
     def __init__(self, queues: Sequence[Queue], chance: Hashable = 0) -> None:
-        """Starts without flows; random losses and delays follow from `chance` and the flows' names."""
+        """Starts without flows; random losses and delays are drawn from `chance` and the flows' names."""
         self._queues, self._chance = queues, chance
         self._own: dict[int, Rate] = {}  # the link of a flow's device, by place
         self._state, self._saved = (empty(FLOWS, SEGMENTS, len(queues) + FLOWS) for _ in range(2))
-        self._traces: dict[int, tuple[Steps, int]] = {}  # by id, and where it begins among the edges
+        self._traces: dict[int, tuple[Steps, int]] = {}  # by id, and its first index among the edges
         self._filled = 0  # edges that are used
         for queue in queues:
             self._describe(queue.number, queue.capacity, queue.buffer, shared=True)
         self._places: dict[Hashable, int] = {}
         self._names: dict[int, Hashable] = {}
-        self._free = list(range(FLOWS))  # places, a heap: the first is taken, whatever happened before
-        self._sizes: dict[int, tuple[float, float]] = {}  # by place: bytes on the wire, and those that flew before
+        self._free = list(range(FLOWS))  # free places, a heap: the smallest is taken, whatever happened before
+        self._sizes: dict[int, tuple[float, float]] = {}  # by place: bytes on the wire, and those sent before
         self._now = 0.0
-        self._due: float | None = None  # up to which the state was run ahead; None: it is as of now
+        self._due: float | None = None  # time up to which the state was run ahead; None: it is current
         self._ending = -1  # the place of the flow that ends then
         self._depth = 0.2
 
     def due(self) -> float:
-        """Returns the time at which a flow ends, or at which to look again, s; inf if there is none."""
+        """Returns the time at which a flow ends, or of the next look, s; inf if there is no flow."""
         if not self._places:
             return math.inf
         if self._due is None:
@@ -82,16 +83,16 @@ class Crowd:
         return self._due
 
     def move(self, t: float) -> None:
-        """Goes to `t`, before which no flow ends."""
+        """Advances to `t`, before which no flow ends."""
         while self._places and t > self._now and self.due() <= t and self._ending < 0:
-            self.end()  # nothing has ended: it was only as far as was looked ahead
+            self.end()  # no flow has ended: it was only the end of looking ahead
         if self._places and (t > self._now or self._due is not None) and t < self.due():
             self._depth = max(AHEAD[0], min(self._depth, SHORT * (t - self._now)))
             step.run(self._state, self._saved, True, t)
         self._now, self._due = t, None
 
     def end(self) -> tuple[Hashable, Sender] | None:
-        """Carries out what is due now; returns the flow that has ended, if one has, and its sender's state."""
+        """Handles what is due now; returns the flow that has ended, if one has, and its sender's state."""
         assert self._due is not None
         self._now, self._due, place = self._due, None, self._ending
         if place < 0:
@@ -102,7 +103,7 @@ class Crowd:
         return self._remove(place), left
 
     def open(self, t: float, new: Newcomer, grown: Sender | None = None) -> None:
-        """Starts a flow; with `grown` one that was alone until now, and has that window in flight."""
+        """Starts a flow; `grown`: for one that was alone until now, its sender, whose window is in flight."""
         self.move(t)
         flying = int(grown.window) if grown else 0
         place = self._room(min(new.sending.limit, math.ceil(new.nbytes / new.sending.tcp.segment)) + flying)
@@ -115,14 +116,14 @@ class Crowd:
             step.go_on(self._state, place, t)
 
     def carried(self, t: float, name: Hashable) -> float:
-        """Returns the bytes on the wire that have arrived by `t`, which must be before what is due."""
+        """Returns the bytes on the wire that have arrived by `t`, which must be before the due time."""
         self.move(t)
         place = self._places[name]
         nbytes, before = self._sizes[place]
         return min(max(0.0, step.arrived(self._state, place, t) - before), nbytes)
 
     def close(self, t: float, name: Hashable) -> None:
-        """Removes a flow at `t`, which must be before what is due."""
+        """Removes a flow at `t`, which must be before the due time."""
         self.move(t)
         self._remove(self._places[name])
 
@@ -136,7 +137,7 @@ class Crowd:
         return name
 
     def _room(self, segments: int) -> int:
-        """Returns a free place, for so many segments at once; doubles the places if there was none."""
+        """Returns a free place with room for this many segments; doubles the places if there was none."""
         flows, window = self._state.board.shape
         more, wider = flows if self._free else 2 * flows, window
         while wider <= segments:
@@ -144,7 +145,7 @@ class Crowd:
         if (more, wider) != (flows, window):
             old, links = self._state, len(self._queues) + more
             self._state, self._saved = (_grown(old, more, wider, links) for _ in range(2))
-            self._free += range(flows, more)  # a heap still: all that were in it are less
+            self._free += range(flows, more)  # still a heap: all earlier entries are smaller
         return heappop(self._free)
 
     def _describe_flow(self, place: int, new: Newcomer, grown: Sender | None) -> None:
@@ -181,7 +182,7 @@ class Crowd:
         }
         rows = self._state.flows
         rows[place] = BLANK
-        rows[[*given]][place] = (*given.values(),)  # all at once: by name each of them takes as long as all
+        rows[[*given]][place] = (*given.values(),)  # all together: assigning each by name takes as long as all
 
     def _describe(self, number: int, capacity: Rate, buffer: float, shared: bool) -> None:
         if isinstance(capacity, Trace):
@@ -190,15 +191,15 @@ class Crowd:
         else:
             assert isinstance(capacity, Constant)
             rate, trace = capacity.peak, (0, 0, 0, 0.0)
-        self._state.links[number] = (rate, buffer, 0.0, shared, *trace)  # as LINK has them
+        self._state.links[number] = (rate, buffer, 0.0, shared, *trace)  # in the order of LINK
 
     def _edges(self, steps: Steps) -> int:
-        """Returns the index of the first edge of a trace among all edges; they are added once."""
+        """Returns the index of the first edge of a trace among all edges; a trace is added once."""
         if id(steps) not in self._traces:
             count = len(steps.edges)
             if self._filled + count > len(self._state.edges):
                 self._make_room_for_traces(count)
-        if id(steps) not in self._traces:  # nor among those for which room was made
+        if id(steps) not in self._traces:  # and not added while making room
             self._write(steps)
         return self._traces[id(steps)][1]
 
@@ -210,7 +211,7 @@ class Crowd:
         self._traces[id(steps)], self._filled = (steps, first), after
 
     def _make_room_for_traces(self, count: int) -> None:
-        """Keeps the traces that are in use, with as much room again."""
+        """Keeps the traces in use, with as much room again."""
         rates = [queue.capacity for queue in self._queues] + list(self._own.values())
         used = {id(rate._steps): rate._steps for rate in rates if isinstance(rate, Trace)}
         size = 2 * (sum(len(steps.edges) for steps in used.values()) + count)
@@ -234,7 +235,7 @@ class Crowd:
 
 
 def _grown(old: CrowdState, flows: int, window: int, links: int) -> CrowdState:
-    """Returns the state with more room. A segment keeps its number, and so gets another place if the window is
+    """Returns the state with more room.  A segment keeps its number, and so gets another place if the window is
     wider."""
     new = empty(flows, window, links)._replace(edges=old.edges, rates=old.rates, prefix=old.prefix)
     count, narrow = old.board.shape

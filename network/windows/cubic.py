@@ -1,4 +1,4 @@
-"""CUBIC with HyStart, and Reno, as Linux has them (tcp_cubic.c, RFC 9438; RFC 5681)."""
+"""CUBIC with HyStart, and Reno, as in Linux (tcp_cubic.c, RFC 9438; RFC 5681)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from network.windows.state import CUBIC
 
 BETA, RENO_BETA = 717 / 1024, 0.5
 C = 0.4  # segments/s^3
-FRIENDLY = (8 * (1024 + 717) / 3 / (1024 - 717)) / 8  # windows acknowledged for each segment that Reno's window grows
-LOW_WINDOW = 16  # segments: HyStart looks at none smaller
-SAMPLES = 8  # round trips of a round that it takes the shortest of
+FRIENDLY = (8 * (1024 + 717) / 3 / (1024 - 717)) / 8  # acknowledged windows per segment of growth of Reno's window
+LOW_WINDOW = 16  # segments: HyStart ignores smaller windows
+SAMPLES = 8  # measured round trips per round, of which the shortest counts
 TRAIN = 2e-3  # s between acknowledgements of one train
-DELAY = (4e-3, 16e-3)  # s: the queue that it takes for one is at least, and at most
+DELAY = (4e-3, 16e-3)  # s: bounds of the delay that counts as a queue
 
 
 @compiled
@@ -26,7 +26,7 @@ def begin(f: Any, t: float) -> None:
 
 @compiled
 def grow(f: Any, acked: int, t: float) -> None:
-    """Grows the window after so many segments were acknowledged."""
+    """Grows the window after this many acknowledged segments."""
     left = float(acked)
     if f.cwnd < f.ssthresh:
         grown = min(f.cwnd + left, f.ssthresh)
@@ -38,7 +38,7 @@ def grow(f: Any, acked: int, t: float) -> None:
 
 @compiled
 def _pace(f: Any, acked: float, t: float) -> float:
-    """Returns how many acknowledgements let the window grow by a segment: `bictcp_update`."""
+    """Returns the number of acknowledgements per segment of growth: `bictcp_update`."""
     if math.isnan(f.epoch):
         f.epoch, f.acks, f.friendly = t, 0.0, f.cwnd
         f.k = math.pow((f.w_max - f.cwnd) / C, 1 / 3) if f.w_max > f.cwnd else 0.0
@@ -68,7 +68,7 @@ def reduced(f: Any) -> float:
 
 @compiled
 def hystart(f: Any, delay: float, t: float) -> None:
-    """Ends slow start if a round's acknowledgements come for half a round trip, or late (`hystart_update`)."""
+    """Ends slow start if a round's acknowledgements arrive over half a round trip, or late (`hystart_update`)."""
     if f.una > f.round_end:
         _round(f, t)
     if f.cwnd < LOW_WINDOW:

@@ -1,4 +1,4 @@
-"""Transmissions on their way: through the links, to the receiver, and as acknowledgements back."""
+"""Moves transmissions through the links, to the receiver, and back as acknowledgements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from network.windows.queue import ACK, admitted, passed
 from network.windows.state import BBR, DEAD, LAST, MERGED, RECEIVED, STARTUP, CrowdState
 
 LEFT, RIGHT, LEFT_AGAIN, TOP = np.uint64(13), np.uint64(7), np.uint64(17), np.uint64(11)
-DELAYED = 0.04  # s, that an acknowledgement of one segment waits for a second one (TCP_DELACK_MIN)
+DELAYED = 0.04  # s that an acknowledgement of one segment waits for a second one (TCP_DELACK_MIN)
 
 
 @compiled
 def depart(s: CrowdState, i: int, seq: int, count: int, again: int, t: float) -> None:
-    """Sends segments, one after the other, as one transmission."""
+    """Sends consecutive segments as one transmission."""
     f = s.flows[i]
     x = s.sent[i, f.sent & LAST]
     if f.sent == f.judged and f.pipe == 0:
@@ -34,7 +34,7 @@ def depart(s: CrowdState, i: int, seq: int, count: int, again: int, t: float) ->
 
 @compiled
 def travel(s: CrowdState, i: int, number: int, t: float) -> None:
-    """Moves a transmission from the stage that it has reached at `t` to the next one at which it meets other flows."""
+    """Moves a transmission from the stage that it has reached at `t` to the next one where it meets other flows."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     while x.stage < f.forth:
@@ -53,7 +53,7 @@ def travel(s: CrowdState, i: int, number: int, t: float) -> None:
             return
     if x.stage == f.forth:
         t = _receive(s, i, number, t) + f.beyond
-    else:  # it has come to a link as an acknowledgement
+    else:  # it has reached a link as an acknowledgement
         link = s.links[f.path[x.stage - 1]]
         if admitted(s, link, t, 1, ACK, ACK) == 0:
             x.stage = MERGED
@@ -75,7 +75,7 @@ def _bytes(f: Any, x: Any) -> float:
 
 @compiled
 def _spared(f: Any, count: int) -> int:
-    """Returns how many of the segments come before the first that is lost by chance."""
+    """Returns the number of segments before the first random loss."""
     for number in range(count):
         if drawn(f) < f.loss:
             return number
@@ -84,7 +84,7 @@ def _spared(f: Any, count: int) -> int:
 
 @compiled
 def drawn(f: Any) -> float:
-    """Returns the next number from 0 to below 1 of the flow's own generator (xorshift64)."""
+    """Returns the next number in [0, 1) of the flow's own generator (xorshift64)."""
     f.dice ^= f.dice << LEFT
     f.dice ^= f.dice >> RIGHT
     f.dice ^= f.dice << LEFT_AGAIN
@@ -113,8 +113,8 @@ def _receive(s: CrowdState, i: int, number: int, t: float) -> float:
 
 @compiled
 def _acknowledged(s: CrowdState, i: int, number: int, t: float) -> float:
-    """Returns the time at which the receiver acknowledges what came at `t`: at once, or with a second segment, or after
-    DELAYED."""
+    """Returns the time at which the receiver acknowledges segments that came at `t`: immediately, or with a second
+    segment, or after DELAYED."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     if f.held >= 0:
@@ -126,7 +126,7 @@ def _acknowledged(s: CrowdState, i: int, number: int, t: float) -> float:
             f.pending = 0
         f.held = -1
     f.pending += x.got
-    # Linux's receivers acknowledge each segment of a slow start, and of what follows each second one: so count the
+    # Linux's receivers acknowledge each segment of a slow start, and later every second one: this matches the counts of
     # segments and acknowledgements of transfers at 8 to 100 Mbit/s and 20 to 60 ms, with cubic, reno and bbr.
     climbing = f.mode == STARTUP if f.congestion == BBR else f.cwnd < f.ssthresh
     if climbing or f.quick > 0 or f.pending >= 2 or f.received < f.highest or f.got == f.total:

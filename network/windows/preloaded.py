@@ -1,4 +1,4 @@
-"""Loads the machine code when it is imported: half a second that processes forked afterwards are spared."""
+"""Loads the machine code on import: processes forked later are spared half a second."""
 
 from __future__ import annotations
 

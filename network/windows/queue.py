@@ -13,8 +13,8 @@ ACK = 52.0  # bytes of an acknowledgement
 
 @compiled
 def admitted(s: CrowdState, link: Any, t: float, count: int, segment: float, nbytes: float) -> int:
-    """Returns how many of so many segments, `nbytes` in all, find room in the queue at `t`; an idle link always takes
-    one."""
+    """Returns the number of `count` segments, `nbytes` in all, that fit into the queue at `t`; an idle link always
+    takes one."""
     held = waiting(s, link, t)
     room = link.buffer - held
     if held <= 0:
@@ -38,7 +38,7 @@ def waiting(s: CrowdState, link: Any, t: float) -> float:
 
 @compiled
 def passed(s: CrowdState, link: Any, t: float, nbytes: float) -> float:
-    """Returns the time at which so many bytes that come at `t` have gone through."""
+    """Returns the time at which `nbytes` bytes that come at `t` have passed the link."""
     begin = max(link.free, t)
     link.free = begin + nbytes / link.rate if not math.isnan(link.rate) else finish(s, link, begin, nbytes)
     return link.free
@@ -58,7 +58,7 @@ def carried(s: CrowdState, link: Any, t: float) -> float:
 
 @compiled
 def finish(s: CrowdState, link: Any, begin: float, nbytes: float) -> float:
-    """Returns the time at which a trace has carried so many bytes from `begin` on; inf if it never carries any."""
+    """Returns the time at which a trace has carried `nbytes` bytes from `begin` on; inf if it never carries any."""
     first, n = link.first, link.pieces
     period, total = s.edges[first + n], s.prefix[first + n]
     if total <= 0.0:
@@ -70,16 +70,16 @@ def finish(s: CrowdState, link: Any, begin: float, nbytes: float) -> float:
         turns, left = turns - 1.0, total
     piece = _piece(s.prefix, link, left)
     while s.prefix[piece] >= left and piece > first:
-        piece -= 1  # what fills a piece exactly ends with it, and not after the outage that follows
+        piece -= 1  # bytes that fill a piece exactly end with it, and not after the outage that follows
     u = s.edges[piece] + (left - s.prefix[piece]) / s.rates[piece]
     return max(begin, turns * period + min(u, s.edges[piece + 1]) - link.offset)
 
 
 @compiled
 def _piece(values: Any, link: Any, value: float) -> int:
-    """Returns the last piece of a link's trace whose value, which never falls, is at most this one; else the first.
+    """Returns the last piece of a link's trace whose value is at most `value`, or else the first; `values` never fall.
 
-    It is sought in steps that double, from where the last one was found.
+    The search doubles its steps, starting at the piece found last.
     """
     low, high = link.first, link.first + link.pieces - 1
     near, step = low + link.near, 1

@@ -10,14 +10,14 @@ from network.windows.compiled import compiled
 from network.windows.path import depart
 from network.windows.state import BBR, CUBIC, DEAD, LAST, LOSS, LOST, OPEN, RECOVERY, RING, SACKED, CrowdState
 
-DUPLICATES = 3  # segments that overtake another until it is taken for lost
+DUPLICATES = 3  # segments that must overtake another before it counts as lost
 LEAST_TIMEOUT = 0.2  # s: TCP_RTO_MIN
-PARTS = 32  # a large window is sent in about so many transmissions
+PARTS = 32  # a large window is sent in about this many transmissions
 
 
 @compiled
 def acknowledged(s: CrowdState, i: int, number: int, t: float) -> None:
-    """Takes in the acknowledgement of a transmission, and with it those of all before."""
+    """Handles the acknowledgement of a transmission, and of all transmissions before it."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     before, una = f.state, f.una
@@ -45,7 +45,7 @@ def acknowledged(s: CrowdState, i: int, number: int, t: float) -> None:
 
 @compiled
 def _delivered(s: CrowdState, i: int, number: int) -> int:
-    """Marks segments that have arrived; returns how many of them are news to the sender."""
+    """Marks segments that have arrived; returns the number that are new to the sender."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     count = 0
@@ -67,7 +67,7 @@ def _delivered(s: CrowdState, i: int, number: int) -> int:
 
 @compiled
 def _judge(s: CrowdState, i: int, number: int) -> int:
-    """Marks segments as lost that enough others have overtaken (RFC 8985); returns how many."""
+    """Marks segments as lost that enough others have overtaken (RFC 8985); returns their number."""
     f = s.flows[i]
     last = s.sent[i, number & LAST]
     count = 0
@@ -84,7 +84,7 @@ def _judge(s: CrowdState, i: int, number: int) -> int:
 
 @compiled
 def _lose(s: CrowdState, i: int, number: int) -> int:
-    """Marks the segments of a transmission that did not arrive as lost; returns how many."""
+    """Marks the segments of a transmission that did not arrive as lost; returns their number."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     x = s.sent[i, number & LAST]
@@ -115,7 +115,7 @@ def _advance(s: CrowdState, i: int) -> None:
 
 @compiled
 def _time(f: Any, delay: float) -> None:
-    """Updates the estimates of the round trip by a measured one (RFC 6298)."""
+    """Updates the round-trip estimates with a measured delay (RFC 6298)."""
     f.least, f.delay = min(f.least, delay), min(f.delay, delay)
     if f.srtt == 0.0:
         f.srtt, f.rttvar = delay, delay / 2
@@ -126,7 +126,7 @@ def _time(f: Any, delay: float) -> None:
 
 @compiled
 def _change_state(f: Any, lost: int) -> None:
-    """Enters a recovery when something was lost, and leaves it when all that was in flight then is acknowledged."""
+    """Enters a recovery after a loss, and leaves it when everything that was then in flight is acknowledged."""
     if f.state != OPEN and f.una >= f.high:
         if f.congestion != BBR:
             f.cwnd = min(f.cwnd, f.ssthresh) if f.state == LOSS else f.ssthresh
@@ -142,7 +142,7 @@ def _change_state(f: Any, lost: int) -> None:
 
 @compiled
 def _grow(f: Any, x: Any, acked: int, lost: int, advanced: bool, t: float) -> None:
-    """The window of CUBIC or Reno."""
+    """Grows the window of CUBIC or Reno."""
     if f.state == RECOVERY:
         _reduce(f, acked, lost, advanced)
         return
@@ -154,7 +154,7 @@ def _grow(f: Any, x: Any, acked: int, lost: int, advanced: bool, t: float) -> No
 
 @compiled
 def _reduce(f: Any, acked: int, lost: int, advanced: bool) -> None:
-    """Proportional rate reduction (RFC 6937, `tcp_cwnd_reduction`)."""
+    """Reduces the window in proportion to delivered segments (RFC 6937, `tcp_cwnd_reduction`)."""
     if acked <= 0 and lost <= 0:
         return
     f.prr_delivered += acked
@@ -198,13 +198,13 @@ def may_send(f: Any) -> bool:
 
 @compiled
 def has_room(f: Any) -> bool:
-    """Returns true if another transmission could be remembered."""
+    """Returns true if there is room for another transmission."""
     return bool(f.sent - min(f.judged, f.heard) < RING - 1)
 
 
 @compiled
 def _send(s: CrowdState, i: int, most: int, t: float) -> int:
-    """Sends one transmission of at most so many segments; returns how many."""
+    """Sends one transmission of at most `most` segments; returns their number."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     again = 0
@@ -237,7 +237,7 @@ def _send(s: CrowdState, i: int, most: int, t: float) -> int:
 
 @compiled
 def _fresh(s: CrowdState, i: int, count: int) -> None:
-    """Clears the marks of the next segments: a state that was gone back to may know of another future."""
+    """Clears the marks of the next segments: after going back, the state may hold marks of another future."""
     f, board = s.flows[i], s.board[i]
     for seq in range(f.next, f.next + count):
         board[seq & (len(board) - 1)] = 0
@@ -246,7 +246,7 @@ def _fresh(s: CrowdState, i: int, count: int) -> None:
 
 @compiled
 def arm(f: Any, t: float) -> None:
-    """Sets the timer anew: a probe of the tail (RFC 8985), or the retransmission timeout."""
+    """Resets the timer: a probe of the tail (RFC 8985), or the retransmission timeout."""
     if f.una >= f.total or (f.pipe == 0 and f.lost == 0):
         f.timer = math.inf
         return
@@ -254,13 +254,13 @@ def arm(f: Any, t: float) -> None:
     if f.state == OPEN and f.sacked == 0 and not f.probed:
         timeout = min(timeout, 2 * f.srtt + (LEAST_TIMEOUT if f.pipe <= 1 else 2e-3))
     if f.state == OPEN and f.sacked > 0 and f.judged < f.heard - 1:
-        timeout = min(timeout, f.least / 4)  # then what was overtaken by a few segments is lost, too (RFC 8985)
+        timeout = min(timeout, f.least / 4)  # then segments overtaken by a few others are lost, too (RFC 8985)
     f.timer = t + timeout
 
 
 @compiled
 def expired(s: CrowdState, i: int, t: float) -> None:
-    """Acts on the timer, which has run out."""
+    """Handles an expired timer."""
     f = s.flows[i]
     if f.state == OPEN and f.sacked > 0 and f.judged < f.heard:
         lost = _overdue(s, i)
@@ -285,7 +285,7 @@ def expired(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def _overdue(s: CrowdState, i: int) -> int:
-    """Marks segments as lost that fewer than DUPLICATES have overtaken; returns how many."""
+    """Marks segments as lost that fewer than DUPLICATES have overtaken; returns their number."""
     f = s.flows[i]
     count = 0
     while f.judged < f.heard - 1:
@@ -297,7 +297,7 @@ def _overdue(s: CrowdState, i: int) -> int:
 
 @compiled
 def _probe(s: CrowdState, i: int, t: float) -> None:
-    """Sends one segment, a new one if there is any, to hear of the tail (RFC 8985, section 7)."""
+    """Sends one segment, a new one if possible, to learn about the tail (RFC 8985, section 7)."""
     f = s.flows[i]
     if f.next < f.total and f.next - f.una < f.limit:
         _fresh(s, i, 1)
@@ -308,7 +308,7 @@ def _probe(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def _give_up(s: CrowdState, i: int, t: float) -> None:
-    """Handles the retransmission timeout: all that is in flight counts as lost."""
+    """Handles the retransmission timeout: everything in flight counts as lost."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     if f.state == OPEN or f.congestion == BBR:
@@ -331,5 +331,5 @@ def _give_up(s: CrowdState, i: int, t: float) -> None:
     f.backoff = min(f.backoff + 1, 8)
     f.pace = min(f.pace, t)
     while f.heard < f.sent and s.sent[i, f.heard & LAST].stage == DEAD:
-        f.heard += 1  # nothing will be heard of them, and their places are needed
+        f.heard += 1  # no acknowledgement of them will come, and their places are needed
     send(s, i, t)

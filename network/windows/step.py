@@ -13,10 +13,10 @@ from network.windows.state import BBR, DEAD, LAST, RECEIVED, RING, CrowdState
 
 @compiled
 def run(s: CrowdState, kept: CrowdState, anew: bool, until: float) -> int:
-    """Lets time pass to the first end of a flow, and returns its place; -1: none ends before `until`.
+    """Advances to the first end of a flow, and returns its place; -1 if none ends before `until`.
 
-    `anew`: it begins from what is in `kept`; else it keeps there what it begins from.  Both in one call, as a call from
-    Python looks at each array of each state.
+    `anew`: starts from the state in `kept`; otherwise saves the starting state there.  Both in one call, because a call
+    from Python examines each array of each state.
     """
     if anew:
         _copy(kept, s, s)
@@ -90,7 +90,7 @@ def queueing(s: CrowdState, i: int, t: float) -> float:
 
 @compiled
 def stop(s: CrowdState, i: int) -> None:
-    """Ends a flow; its segments in queues still take their time."""
+    """Ends a flow; its segments still in queues take their time."""
     touch(s, i)
     s.flows[i].alive = 0
     _note(s, i, math.inf)
@@ -112,7 +112,7 @@ def arrived(s: CrowdState, i: int, t: float) -> float:
 
 @compiled
 def _earliest(s: CrowdState) -> int:
-    """Returns the first of the flows that have the earliest event."""
+    """Returns the first flow with the earliest event."""
     places = len(s.first) // 2
     place = 1
     while place < places:
@@ -147,8 +147,7 @@ def look(s: CrowdState, i: int) -> None:
 
 @compiled
 def _due(s: CrowdState, i: int, stage: int) -> float:
-    """Returns the time at which the next transmission arrives at a stage; inf if none is on its way from the stage
-    before."""
+    """Returns the time at which the next transmission arrives at a stage; inf if none is on its way there."""
     f = s.flows[i]
     while f.arriving[stage] < f.sent:
         x = s.sent[i, f.arriving[stage] & LAST]
@@ -162,7 +161,7 @@ def _due(s: CrowdState, i: int, stage: int) -> float:
 
 @compiled
 def _step(s: CrowdState, i: int, t: float) -> None:
-    """Carries out the flow's event at `t`: an arrival, its timer, or the time to send."""
+    """Handles the flow's event at `t`: an arrival, its timer, or the time to send."""
     touch(s, i)
     f = s.flows[i]
     sender = f.forth + f.back + 1
@@ -194,7 +193,7 @@ def touch(s: CrowdState, i: int) -> None:
 
 @compiled
 def _copy(s: CrowdState, to: CrowdState, changed: CrowdState) -> None:
-    """Copies all that was touched in `changed` since the last copy; both are alike then."""
+    """Copies all rows marked in `changed` since the last copy; the two states are then equal."""
     for number in range(len(s.links)):
         to.links[number] = s.links[number]
     for number in range(len(s.first)):
@@ -208,7 +207,7 @@ def _copy(s: CrowdState, to: CrowdState, changed: CrowdState) -> None:
 
 @compiled
 def _copy_flow(s: CrowdState, to: CrowdState, i: int) -> None:
-    """Copies the rows of one flow, as far as anybody may still read them."""
+    """Copies the rows of one flow that may still be read."""
     to.flows[i] = s.flows[i]
     if not s.flows[i].alive:
         return

@@ -1,9 +1,9 @@
-"""Shared links as TCP meets them: flows that crowd a link step from acknowledgement to acknowledgement.
+"""Shared links with TCP's dynamics: flows on a crowded link advance from acknowledgement to acknowledgement.
 
-Flows that no shared link on their way is too slow for are bounded by their own device's link alone, and carried in
-closed form by the fluid model.  When a link becomes full, those on it join the crowd, with the windows that they have
-by then, and stay there until they end.  BBR's flows, and those with losses, are there from the start: their windows
-have no closed form.
+Flows whose shared links are all fast enough are bounded by their own device's link alone, and the fluid model carries
+them in closed form.  When a link becomes full, the flows on it join the crowd, with the windows that they have by then,
+and stay there until they end.  BBR's flows, and those with losses, are there from the start, because their windows have
+no closed form.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from network.sharing.flow import SharedLink, as_rate, whole
 from network.sharing.fluid import Back, Fluid
 from network.windows.crowd import Crowd, Newcomer, Queue
 
-# What fits into a queue of which nothing is known: the bytes of 100 ms, a common round trip (Villamizar and Song,
-# "High performance TCP in ANSNET", 1994: a bandwidth-delay product), and some packets at least.
+# Default size of a queue: the bytes of 100 ms, a common round trip (Villamizar and Song, "High performance TCP in
+# ANSNET", 1994: a bandwidth-delay product), and at least some packets.
 BUFFER, LEAST_BUFFER = 0.1, 64e3  # s; bytes
 
 
 @dataclass(eq=False)
 class Meeting:
-    """A shared link in one direction, and the flows on it with the most that each could carry, whole."""
+    """A shared link in one direction, and its flows with an upper bound of each one's rate, as whole numbers."""
 
     queue: Queue
     loads: dict[Hashable, int] = field(default_factory=dict)
-    load: int = 0  # their sum, which does not depend on their order
-    lone: dict[Hashable, None] = field(default_factory=dict)  # those that the fluid model carries
+    load: int = 0  # their sum, independent of the order
+    lone: dict[Hashable, None] = field(default_factory=dict)  # flows that the fluid model carries
 
     def add(self, flow: Hashable, most: float) -> None:
-        """Adds a flow that could carry `most`, bytes/s."""
+        """Adds a flow with a rate of at most `most`, bytes/s."""
         self.loads[flow] = whole(most)
         self.load += self.loads[flow]
 
@@ -45,14 +45,14 @@ class Meeting:
 
     @property
     def full(self) -> bool:
-        """True if its flows could carry more than it; also for any capacity that varies."""
+        """True if its flows could exceed its capacity; also for any capacity that varies."""
         capacity = self.queue.capacity
         return not isinstance(capacity, Constant) or self.load > whole(capacity.peak)
 
 
 @dataclass(frozen=True)
 class Lone:
-    """A flow that the fluid model carries, by itself."""
+    """A flow that the fluid model carries alone."""
 
     new: Newcomer
     cap: Rate
@@ -61,13 +61,13 @@ class Lone:
 class Windows:
     """Shared links in both directions: a Fluid of `down`, with `up` as its way back.
 
-    `down` and `up` are each the root's capacity and the shared links below it, with their buffers.  Airtime is not for
-    windows: raises ValueError for it.
+    `down` and `up` are each the root's capacity and the shared links below it, with their buffers.  Raises ValueError
+    for airtime links, which windows cannot model.
     """
 
     def __init__(self, down: Back, up: Back, buffers: tuple[float, float] = (0.0, 0.0), chance: Hashable = 0) -> None:
-        """Takes the `buffers` before the root, bytes, down and up. Losses, and the delay of acknowledgements within the
-        time of a segment, follow from `chance` and the flows' names."""
+        """Takes the `buffers` before the root, bytes, down and up.  Losses, and delays of acknowledgements within the
+        time of a segment, are drawn from `chance` and the flows' names."""
         self._fluids = {False: Fluid(*down), True: Fluid(*up)}
         self._meetings: dict[bool, dict[str | None, Meeting]] = {}
         self._routes: dict[bool, dict[str | None, tuple[Meeting, ...]]] = {}
@@ -81,10 +81,10 @@ class Windows:
         self._lone: dict[Hashable, Lone] = {}
         self._ways: dict[Hashable, tuple[Meeting, ...]] = {}
         self._left: dict[Hashable, Sender] = {}
-        self._before: dict[Hashable, float] = {}  # bytes that a flow of the crowd had carried when it was alone
+        self._before: dict[Hashable, float] = {}  # bytes that a flow of the crowd had carried while it was alone
         self._now = 0.0
-        # When the fluids are due next, down and up; None: somebody has come or gone.  Time passes in one of them only
-        # where something happens in it, or somebody looks.
+        # Next due times of the fluids, down and up; None: a flow has come or gone. Time advances in a fluid only when
+        # something happens in it, or its state is read.
         self._dues: tuple[float, float] | None = None
 
     @property
@@ -147,7 +147,7 @@ class Windows:
         self._reach(t)
         if flow in self._lone:
             fluid = self._fluids[self._lone[flow].new.up]
-            fluid.reach(t)  # else it would be copied, to look ahead
+            fluid.reach(t)  # otherwise the fluid would be copied to look ahead
             return fluid.carried(t, flow)
         return self._before.get(flow, 0.0) + self._crowd.carried(t, flow)
 
@@ -169,7 +169,7 @@ class Windows:
         return ended
 
     def left_with(self, flow: Hashable) -> Sender | None:
-        """Returns the sender's state of a flow that has ended; None if it was alone. Can be asked once."""
+        """Returns the sender's state of a flow that has ended; None if it was alone.  Can be called once."""
         return self._left.pop(flow, None)
 
     # --- time -----------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Windows:
         return (*self._dues, self._crowd.due())
 
     def _fluid(self, back: bool) -> Fluid:
-        """Returns a fluid in which a flow comes or goes now: when it is due next is forgotten."""
+        """Returns a fluid in which a flow comes or goes now, and forgets the due times."""
         self._dues = None
         return self._fluids[back]
 
@@ -212,7 +212,7 @@ class Windows:
     # --- who meets whom -------------------------------------------------------------------------------------
 
     def _gather(self, t: float, way: tuple[Meeting, ...]) -> None:
-        """Moves flows that were alone on a link that is full now into the crowd."""
+        """Moves flows that were alone on a link that is now full into the crowd."""
         for meeting in way:
             if meeting.full:
                 for flow in list(meeting.lone):
@@ -233,7 +233,7 @@ class Windows:
             meeting.drop(flow)
 
     def _path(self, back: bool, via: str | None) -> tuple[tuple[Queue, ...], tuple[Queue, ...]]:
-        """Returns the queues of a flow from its sender on, and those that its acknowledgements pass."""
+        """Returns the queues of a flow from its sender on, and those of its acknowledgements."""
         way, homeward = self._routes[back][via], self._routes[not back].get(via, ())
         up = tuple(meeting.queue for meeting in (way if back else homeward))
         down = tuple(meeting.queue for meeting in reversed(homeward if back else way))
@@ -262,7 +262,7 @@ def _meetings(links: Mapping[str | None, SharedLink], queues: list[Queue]) -> di
 
 
 def _grown(lone: Lone, t: float) -> Sender:
-    """Returns the window of a flow that was alone: the one that slow start has reached, or else what its link holds."""
+    """Returns the window of a flow that was alone: the one that slow start has reached, or what its link holds."""
     sending, tcp = lone.new.sending, lone.new.sending.tcp
     held = max(1.0, lone.cap.at(t) * max(sending.way.rtt, RTTS[0]) / tcp.segment)
     climbing = isinstance(lone.cap, Ramp) and t < lone.cap.end

@@ -1,13 +1,13 @@
 """Encodings of one kind's floats in fewer bytes, and back.
 
-An encoding (`float32`, `float16`, `bfloat16`, `int8`, `int8-sqrt`, `sparse`, `top-0.01`) says how a sender
-writes a kind; a coding is what one tensor was written in, and stands where a plain tensor's dtype stands, so
-that whoever reads needs no agreement.  Arrays of float32 and float64 are encoded, and all but sparse ones decode
-to float32; whatever else a kind holds, as BatchNorm's counts, travels as it is.  No tensor has more bytes than it
-would have as float32: one whose scale or indices would make it longer is written as that.
+An encoding (`float32`, `float16`, `bfloat16`, `int8`, `int8-sqrt`, `sparse`, `top-0.01`) is a sender's way to write a
+kind.  A coding is the form of one tensor; it takes the place of a plain tensor's dtype, so that the reader needs no
+agreement with the sender.  Arrays of float32 and float64 are encoded, and all but sparse ones decode to float32; other
+arrays of a kind, such as BatchNorm's counts, are sent unchanged.  No tensor takes more bytes than as float32: if its
+scale or indices would make it longer, it is written as float32.
 
-What is not finite stays so, for payload.check to refuse: float16 and bfloat16 keep NaN and infinity and round
-what they cannot hold to infinity, sparse and top keep them, int8 and int8-sqrt decode to NaN throughout.
+Non-finite values stay non-finite, so that payload.check refuses them: float16 and bfloat16 keep NaN and infinity and
+round values out of their range to infinity, sparse and top keep them, int8 and int8-sqrt decode to NaN throughout.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
 Coded = tuple[str, bytes | memoryview]  # coding, data
-Draws = Callable[[str], np.random.Generator]  # a tensor's name -> what its rounding draws from
+Draws = Callable[[str], np.random.Generator]  # a tensor's name -> the generator of its rounding
 
 INDEX = np.dtype("<u4")
-LARGEST = 127  # steps of an int8 to each side; -128 is never written
-SCALED = 2  # values of a tensor that has a scale: 4 + n bytes are no more than 4 n
-NAN_16, NAN_B16 = 0x7E00, 0x7FC0  # the one NaN that is written, in binary16 and in bfloat16
-NAN = np.array(0x7FC00000, "<u4").tobytes()  # the scale of a tensor that holds a value that is not finite
+LARGEST = 127  # steps of an int8 in each direction; -128 is never written
+SCALED = 2  # smallest number of values of a tensor with a scale: 4 + n bytes are no more than 4 n
+NAN_16, NAN_B16 = 0x7E00, 0x7FC0  # the only NaN that is written, in binary16 and in bfloat16
+NAN = np.array(0x7FC00000, "<u4").tobytes()  # the scale of a tensor with a non-finite value
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A sender's way to write a kind: `code` takes its float32 and float64 arrays, in the order of their names."""
+    """A sender's way to write a kind: `code` encodes its float32 and float64 arrays, in the order of their names."""
 
     name: str
-    lossy: bool  # whether float32 values may change
+    lossy: bool  # float32 values may change
     code: Callable[[Mapping[str, Array], Draws], dict[str, Coded]]
 
 
 @dataclass(frozen=True)
 class Coding:
-    """The form of one tensor's data, if they are not the values themselves."""
+    """The form of one tensor's data if they are not plain values."""
 
-    dtype: np.dtype[Any]  # of what it decodes to
+    dtype: np.dtype[Any]  # of the decoded values
     fault: Callable[[bytes, int], str | None]  # of these data for n values: why they are not what we would write
     fill: Callable[[bytes, Array], None]  # writes the values, (n,), from data without fault
 
@@ -60,7 +60,7 @@ def parse(name: str) -> Encoder:
         return ENCODINGS[name]
     share = re.fullmatch(r"top-([01](?:\.\d{1,12})?)", str(name))
     if share and 0 < Fraction(share[1]) <= 1:
-        fraction = Fraction(share[1])  # exact: 7 % of 100 are 7, which they are not in binary
+        fraction = Fraction(share[1])  # exact: 7 % of 100 are 7, but not in binary
         return Encoder(name, True, lambda arrays, _: _top(arrays, fraction))
     near = get_close_matches(str(name), [*ENCODINGS, "top-0.01"], n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
@@ -76,8 +76,7 @@ def encodable(array: Array) -> bool:
 
 
 def draws(seed: int, kind: str) -> Draws:
-    """Returns, for each tensor of the kind, a generator of its own, so that no tensor's rounding depends on the
-    others."""
+    """Returns a generator for each tensor of the kind, so that no tensor's rounding depends on the others."""
 
     def of(name: str) -> np.random.Generator:
         words = hashlib.sha256(repr((seed, kind, name)).encode()).digest()
@@ -90,12 +89,12 @@ def draws(seed: int, kind: str) -> Draws:
 
 
 def _each(code: Callable[[Array, np.random.Generator], Coded]) -> Callable[[Mapping[str, Array], Draws], Any]:
-    """Returns an encoding that treats each tensor by itself."""
+    """Returns an encoding that writes each tensor independently."""
     return lambda arrays, drawn: {name: code(array, drawn(name)) for name, array in arrays.items()}
 
 
 def _singles(array: Array) -> Floats:
-    """Returns float32 values (n,), in row order; values that float32 cannot hold become infinite."""
+    """Returns float32 values (n,), in row order; values out of range become infinite."""
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False).reshape(-1)
 
@@ -113,7 +112,7 @@ def _binary16(array: Array, _: np.random.Generator) -> Coded:
 
 
 def _bfloat16(array: Array, _: np.random.Generator) -> Coded:
-    """Writes the upper half of each float32, rounded to the nearest and to even when two are as near."""
+    """Writes the upper half of each float32, rounded to the nearest, and to even in a tie."""
     values = _singles(array)
     bits = values.view(np.uint32)
     upper = (bits + (0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
@@ -122,7 +121,7 @@ def _bfloat16(array: Array, _: np.random.Generator) -> Coded:
 
 
 def _int8(array: Array, rng: np.random.Generator) -> Coded:
-    """Writes steps of max|x| / 127, up or down by chance so that the mean is x."""
+    """Writes multiples of max|x| / 127, rounded up or down at random so that the mean is x."""
     values = _singles(array)
     if len(values) < SCALED:
         return _float32(array, rng)
@@ -132,7 +131,8 @@ def _int8(array: Array, rng: np.random.Generator) -> Coded:
 
 
 def _int8_sqrt(array: Array, rng: np.random.Generator) -> Coded:
-    """Writes steps of sqrt(max|x|) / 127 on the scale of sqrt|x|, by chance so that the mean is x and not its root."""
+    """Writes multiples of sqrt(max|x|) / 127 on the scale of sqrt|x|, rounded at random so that the mean is x, not its
+    root."""
     values = _singles(array)
     if len(values) < SCALED:
         return _float32(array, rng)
@@ -147,7 +147,7 @@ def _in_steps(sizes: Floats) -> tuple[Floats, bytes]:
     if not np.isfinite(largest):
         return np.zeros_like(sizes), NAN
     scale = np.float32(largest / LARGEST)
-    if LARGEST * float(scale) < float(largest):  # up, so that none needs more than 127 steps
+    if LARGEST * float(scale) < float(largest):  # rounded up, so that no value needs more than 127 steps
         scale = np.nextafter(scale, np.float32(np.inf))
     return sizes / (scale if scale else np.float32(1)), scale.astype("<f4").tobytes()
 
@@ -158,7 +158,7 @@ def _rounded(values: Floats, low: Floats, chance: Floats, rng: np.random.Generat
 
 
 def _top(arrays: Mapping[str, Array], fraction: Fraction) -> dict[str, Coded]:
-    """Writes the ⌈F n⌉ values of largest magnitude among all n of the kind, the first in order if several are equal."""
+    """Writes the ⌈F n⌉ values of largest magnitude among all n of the kind, the first ones of ties."""
     values = {name: _singles(array) for name, array in arrays.items()}
     kept = _largest([np.abs(part).view(np.uint32) for part in values.values()], fraction)
     return {name: _kept(part, at) for (name, part), at in zip(values.items(), kept, strict=True)}
@@ -180,7 +180,7 @@ def _largest(sizes: list[NDArray[np.uint32]], fraction: Fraction) -> list[NDArra
     if k == 0:
         return [np.empty(0, np.intp) for _ in sizes]
     least = np.partition(together, len(together) - k)[len(together) - k]
-    spare = k - int(np.count_nonzero(together > least))  # places for values that equal the least
+    spare = k - int(np.count_nonzero(together > least))  # places for values that equal the smallest kept one
     kept = []
     for part in sizes:
         equal = np.flatnonzero(part == least)[:spare]
@@ -194,8 +194,7 @@ def _indexed(coding: str, values: Array, at: NDArray[np.intp]) -> Coded:
 
 
 def _sparse(array: Array, _: np.random.Generator) -> Coded:
-    """Writes only the values whose bits are not all zero, so that -0.0 comes back too, in the shortest of three
-    forms."""
+    """Writes only the values whose bits are not all zero, so that -0.0 is kept, in the shortest of three forms."""
     values = array.reshape(-1)
     there = values.view(f"u{values.itemsize}") != 0
     form = _form(values.size, int(np.count_nonzero(there)), values.itemsize)
@@ -208,7 +207,7 @@ def _sparse(array: Array, _: np.random.Generator) -> Coded:
 
 
 def _form(n: int, k: int, itemsize: int) -> str:
-    """Returns the shortest form of n values of which k are not zero."""
+    """Returns the shortest form of n values, k of which are not zero."""
     sizes = {
         "dense": n * itemsize,
         "sparse": k * (INDEX.itemsize + itemsize),
@@ -272,7 +271,8 @@ def _fill_int8_sqrt(data: bytes, out: Array) -> None:
 
 
 def _index_fault(dtype: np.dtype[Any], exact: bool) -> Callable[[bytes, int], str | None]:
-    """`exact`: no zeros among the values, and no other form is shorter; otherwise, float32 is not."""
+    """Returns a check of sparse data.  `exact`: values must not be zero, and no other form may be shorter; otherwise
+    float32 must not be shorter."""
 
     def fault(data: bytes, n: int) -> str | None:
         k, rest = divmod(len(data), INDEX.itemsize + dtype.itemsize)

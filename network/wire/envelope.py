@@ -13,25 +13,27 @@ Header = Mapping[str, int | str | None]
 def pack(header: Header, body: bytes | memoryview) -> bytes:
     """Returns an envelope: 4 bytes with the header's length (big-endian), the header, the body.
 
-    Raises Refused for a header that `unpack` would not accept.
+    Raises RefusedMessage for a header that `unpack` would not accept.
     """
     return b"".join((*_packed_header(header), body))
 
 
 def envelope_bytes(header: Header) -> int:
-    """Returns how many bytes `pack` adds to the body."""
+    """Returns the number of bytes that `pack` adds to the body."""
     return _length(*header, *header.values())
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _length(*said: int | str | None) -> int:
-    """Returns the length of the header with these names and then these values: most devices of a round get the same."""
+    """Returns the length of a header with these names and then these values; cached, because most devices of a round
+    get the same."""
     half = len(said) // 2
     return sum(map(len, _packed_header(dict(zip(said[:half], said[half:], strict=True)))))  # type: ignore[arg-type]
 
 
 def unpack(data: bytes) -> tuple[dict[str, int | str | None], bytes]:
-    """Returns the header and the body of an envelope. Raises Refused, and nothing else, if it is not an envelope."""
+    """Returns the header and the body of an envelope.  Raises RefusedMessage, and nothing else, if it is not an
+    envelope."""
     length = int.from_bytes(data[:4], "big")
     if not length <= min(LARGEST_HEADER, len(data) - 4):
         raise RefusedMessage(f"a header of {length} bytes; the envelope has {len(data)}, the limit is {LARGEST_HEADER}")

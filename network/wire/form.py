@@ -1,4 +1,4 @@
-"""The one form of a message on the wire, with its limits; everything else is Refused."""
+"""The only form of a message on the wire, with its limits; everything else is refused."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import msgpack
 
 KEYS = ["data", "dtype", "shape"]  # of an entry
-FRAME = "frame"  # what `sizes` calls the bytes that are not tensors; no kind may take the name
+FRAME = "frame"  # the key in `sizes` for bytes that are not tensors; no kind may have this name
 LONGEST_NAME = 256  # bytes of UTF-8
 MOST_ENTRIES = 4096  # kinds, or tensors of a kind: DenseNet-201 has about 1200
 MOST_DIMENSIONS = 64  # numpy's own limit
 LARGEST_HEADER = 4096  # bytes
-SMALL = (1 << 16) - 1  # bytes that are copied rather than made a piece of their own; longer ones begin with BIN_32
-BIN_32 = b"\xc6"  # msgpack: bytes whose length has 32 bits
+SMALL = (1 << 16) - 1  # bytes that are copied rather than made a separate piece; longer ones begin with BIN_32
+BIN_32 = b"\xc6"  # msgpack: bytes with a length of 32 bits
 
 Buffer = bytes | bytearray | memoryview
 
 
-class RefusedMessage(ValueError):  # noqa: N818  what happened, not what went wrong
+class RefusedMessage(ValueError):  # noqa: N818  an event, and not an error
     """The message is not one that fedlapse would send; the reason is one sentence."""
 
 
@@ -35,7 +35,7 @@ def packed(tree: object) -> bytes:
 
 
 def in_pieces(tree: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Buffer]:
-    """Returns `packed` of kind -> name -> entry, in pieces: large data are not copied."""
+    """Returns `packed` of kind -> name -> entry, in pieces, so that large data are not copied."""
     found: list[Buffer] = []
     packer = msgpack.Packer(use_bin_type=True, autoreset=False)
     try:
@@ -52,7 +52,8 @@ def in_pieces(tree: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Buffe
 
 
 def _pack(entry: Mapping[str, Any], packer: msgpack.Packer, found: list[Buffer]) -> None:
-    """Writes the entry into the packer; if its data are large, what is packed so far and they become pieces."""
+    """Writes the entry into the packer; large data become a piece of their own, after a piece with everything packed so
+    far."""
     data = entry["data"]
     if len(data) <= SMALL:
         packer.pack(entry)
@@ -67,7 +68,7 @@ def _pack(entry: Mapping[str, Any], packer: msgpack.Packer, found: list[Buffer])
 
 
 def parsed(data: bytes) -> Any:
-    """Returns the one msgpack object that is `data`, in the form that `packed` gives it."""
+    """Returns the single msgpack object in `data`, in the form that `packed` gives it."""
     try:
         tree = msgpack.unpackb(  # a new one each time: an Unpacker must not be used after an error
             data,
@@ -97,8 +98,8 @@ def _no_extension(code: int, _: bytes) -> object:
 
 
 def _ordered(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """Returns a map whose names rise strictly: none twice, and only one way to write it."""
-    if [name for name, _ in pairs] == KEYS:  # most are entries
+    """Returns a map whose names rise strictly, so that no name is repeated and there is only one way to write it."""
+    if [name for name, _ in pairs] == KEYS:  # most maps are entries
         return dict(pairs)
     last = None
     for name, _ in pairs:
@@ -128,18 +129,17 @@ def in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[tu
 
 
 def quoted(name: str) -> str:
-    """Returns `name` for a line of text: printable ASCII, and short."""
+    """Returns `name` for an error: printable ASCII, and short."""
     return ascii(name if len(name) <= 40 else name[:40] + "...")
 
 
 def unpacked(data: memoryview) -> Any:
-    """Returns the object that `packed` wrote, its bytes as views into `data`: nothing is copied, and nothing is
-    checked."""
+    """Returns the object that `packed` wrote, with bytes as views into `data`: nothing is copied or checked."""
     return _read(data, 0)[0]
 
 
 def _read(data: memoryview, at: int) -> tuple[Any, int]:
-    """Returns the object that begins at `at`, and where it ends (the msgpack specification's table of first bytes)."""
+    """Returns the object that begins at `at`, and its end (the msgpack specification's table of first bytes)."""
     first, at = data[at], at + 1
     if first < 0x80:
         return first, at
@@ -181,7 +181,7 @@ def _read_int(_: memoryview, at: int, value: int) -> tuple[int, int]:
     return value, at
 
 
-# First byte -> how the rest is read, and the width of the length, or of the number itself.
+# First byte -> the kind of the rest, and the width of the length, or of the number itself.
 _FAMILIES = {
     0xC4: (_read_bytes, 1),
     0xC5: (_read_bytes, 2),

@@ -1,9 +1,8 @@
-"""Tensors as bytes, and back: the bytes that are charged for are those that are really sent.
+"""Tensors as bytes, and back: the charged bytes are the ones really sent.
 
-A message is a msgpack map, kind -> name -> {data, dtype, shape}, with sorted keys and shortest forms, so that
-equal messages are equal bytes.  Whatever decodes is in that one form; everything else is Refused.  Kinds may be
-encoded in fewer bytes (encoding.py); a tensor's dtype then names its coding.
-No type name on the wire ever becomes a class (docs/design/network.md §5).
+A message is a msgpack map, kind -> name -> {data, dtype, shape}, with sorted keys and shortest forms, so that equal
+messages are equal bytes.  Everything in another form is refused.  Kinds may be encoded in fewer bytes (encoding.py); a
+tensor's dtype then names its coding.  No type name on the wire ever becomes a class (docs/design/network.md §5).
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from network.wire.form import (
 )
 
 Arrays = dict[str, NDArray[Any]]  # parameter name -> array
-Message = dict[str, Arrays]  # kind -> arrays, as {"weights": ..., "importance": ...}
+Message = dict[str, Arrays]  # kind -> arrays, such as {"weights": ..., "importance": ...}
 Shape = tuple[str, tuple[int, ...]]  # dtype name, shape
 Shapes = Mapping[str, Mapping[str, Shape]]  # kind -> name -> its dtype and shape
-Entry = dict[str, Any]  # what an array is on the wire
+Entry = dict[str, Any]  # an array on the wire
 
-DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wire
+DTYPES: dict[str, np.dtype[Any]] = {  # the closed list of dtypes, and their form on the wire
     "float32": np.dtype("<f4"),
     "float64": np.dtype("<f8"),
     "float16": np.dtype("<f2"),
@@ -52,11 +51,11 @@ DTYPES: dict[str, np.dtype[Any]] = {  # the closed list, and its form on the wir
 }
 DECODED = DTYPES | {name: coding.dtype for name, coding in CODINGS.items()}  # dtypes of the values
 NATIVE = {name: dtype.newbyteorder("=") for name, dtype in DECODED.items()}
-NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy makes a name anew whenever it is asked for one
+NAMES = {dtype: name for name, dtype in DTYPES.items()}  # numpy computes a dtype's name on each access
 ALL_CORES: int = blake3.AUTO
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 EMPTY: Mapping[str, Any] = MappingProxyType({})
-ROOM = 2**32  # bytes of a decoded message, unless its reader says otherwise: sparse data unfold to any size
+ROOM = 2**32  # bytes of a decoded message by default: sparse data can decode to any size
 MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 
 
@@ -64,14 +63,14 @@ class View:
     """An encoded message, parsed once: its kinds and arrays, and a check of their shapes."""
 
     def __init__(self, tree: Mapping[str, Mapping[str, Entry]], data: Buffer | None = None) -> None:
-        """Takes the parsed message; `data` are its bytes, if they are at hand."""
+        """Takes the parsed message; `data`: its bytes, if available."""
         self.tree = tree
         if data is not None:
             self.pieces = [data]
 
     @cached_property
     def pieces(self) -> Sequence[Buffer]:
-        """The message's bytes, in pieces that come one after the other."""
+        """The message's bytes, as consecutive pieces."""
         return in_pieces(self.tree)
 
     @property
@@ -85,26 +84,26 @@ class View:
         return sum(map(len, self.pieces))
 
     def row(self, k: int) -> View:
-        """Returns the message with row `k` of each tensor, none of which is encoded; nothing is copied."""
+        """Returns the message with row `k` of each tensor; requires that none is encoded.  Nothing is copied."""
         return View(
             {kind: {name: _row(entry, k) for name, entry in entries.items()} for kind, entries in self.tree.items()}
         )
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Bytes per kind, with scales and indices; and under "frame" the bytes that names, shapes and lengths add."""
+        """Bytes per kind, with scales and indices; "frame" has the bytes of names, shapes and lengths."""
         kinds = {kind: sum([len(entry["data"]) for entry in entries.values()]) for kind, entries in self.tree.items()}
         return {**kinds, FRAME: self.nbytes - sum(kinds.values())}
 
     def check(self, shapes: Shapes, constants: Mapping[str, NDArray[Any]] = EMPTY) -> None:
-        """Raises Refused unless kinds, names, dtypes and shapes are these and every float is finite, or as in the
-        constant of its name; copies no array that is not encoded."""
+        """Raises RefusedMessage unless kinds, names, dtypes and shapes are these and every float is finite, or equal to
+        the constant of its name.  Copies only encoded arrays."""
         self.fits(room_of(shapes))
         check(self._arrays(_seen), shapes, constants)
 
     def arrays(self, room: int = ROOM) -> Message:
-        """Returns the message, with a copy of each array (see `decode`). Raises Refused if it needs more bytes than
-        `room`."""
+        """Returns the message, with a copy of each array (see `decode`).  Raises RefusedMessage if it needs more than
+        `room` bytes."""
         self.fits(room)
         return self._arrays(_array)
 
@@ -113,7 +112,7 @@ class View:
         return _array(self.tree[kind][name], kind, name)
 
     def in_place(self, kind: str, name: str) -> NDArray[Any] | None:
-        """Returns one array where it lies in the message, at any address; None if it is encoded."""
+        """Returns one array as a view of the message, at any address; None if it is encoded."""
         entry = self.tree[kind][name]
         return None if entry["dtype"] in CODINGS else _seen(entry, kind, name)
 
@@ -124,23 +123,23 @@ class View:
         }
 
     def fits(self, room: int) -> None:
-        """Raises Refused if its arrays need more bytes than `room`."""
+        """Raises RefusedMessage if the arrays need more than `room` bytes."""
         needed = sum(_room(entry) for entries in self.tree.values() for entry in entries.values())
         if needed > room:
             raise RefusedMessage(f"a message that needs {needed} bytes when decoded; at most {room} are accepted")
 
 
 def view(data: bytes, limit: int | None = None) -> View:
-    """Returns the message in `data`, from any sender. Raises Refused, and nothing else, for whatever `encode` would not
-    have written, and for more than `limit` bytes."""
+    """Returns the message in `data`, from any sender.  Raises RefusedMessage, and nothing else, for bytes that `encode`
+    would not have written, and for more than `limit` bytes."""
     found = View(_entries(data, limit), data)
     found.fits(ROOM)
     return found
 
 
 def trusted(data: Buffer) -> View:
-    """Returns a message that this program has written, or has viewed before: nothing is checked again, and nothing is
-    copied before an array is asked for."""
+    """Returns a message that this program has written or already checked.  Nothing is checked again, and arrays are
+    copied only on access."""
     return View(unpacked(memoryview(data)), data)
 
 
@@ -149,10 +148,9 @@ def encode(
 ) -> bytes:
     """Returns the message as bytes; equal messages and seeds give equal bytes, whatever the order of their keys.
 
-    `encodings` says how kinds are encoded, as {"fisher": "sparse"}; kinds that the message lacks may be among
-    them.  The seed is for roundings by chance.
-    Raises ValueError for an encoding that does not exist; Refused for a dtype that is not in DTYPES, and for
-    names that `decode` would not accept.
+    `encodings`: the encodings of kinds, such as {"fisher": "sparse"}; it may name kinds that the message lacks.  The
+    seed is for random rounding.  Raises ValueError for an unknown encoding; RefusedMessage for a dtype that is not in
+    DTYPES, and for names that `decode` would not accept.
     """
     return encoded(message, encodings, seed).data
 
@@ -163,8 +161,8 @@ def encoded(
     seed: int = 0,
     plain: Collection[str] = (),
 ) -> View:
-    """Returns the message that `encode` returns, not yet joined: its large pieces are the arrays, so use it before they
-    change. Arrays of the names in `plain` travel as they are."""
+    """Returns the message of `encode` before joining: its large pieces are the arrays, so use it before they change.
+    Arrays whose names are in `plain` are sent unchanged."""
     how = encodings or {}
     tree = {
         kind: _coded(kind, dict(in_order(arrays)), how.get(kind), seed, plain)
@@ -176,10 +174,9 @@ def encoded(
 def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
     """Returns the message in `data`, of at most `limit` bytes, and at most `room` once it is decoded.
 
-    Each array is a copy of its own, aligned and writable: a view into the buffer, at an unaligned offset,
-    gives other bits in matrix products.  Floats may be NaN; `check` says whether they are finite.  What was
-    encoded with loss is float32, whatever it was before.
-    Raises Refused, and nothing else, for whatever `encode` would not have written.
+    Each array is a copy of its own, aligned and writable, because a view at an unaligned offset gives other bits in
+    matrix products.  Floats may be NaN; `check` tells if they are finite.  Arrays with a lossy encoding are float32,
+    whatever they were before.  Raises RefusedMessage, and nothing else, for bytes that `encode` would not have written.
     """
     return view(data, limit).arrays(room)
 
@@ -187,15 +184,15 @@ def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
 def decoded(
     kind: str, arrays: Mapping[str, NDArray[Any]], encoding: str | None, seed: int = 0, room: int = ROOM
 ) -> Arrays:
-    """Returns the arrays that arrive at the other end when these travel as this kind, in a message with this seed."""
+    """Returns the arrays as received after encoding as this kind, in a message with this seed."""
     return decode(encode({kind: arrays}, {kind: encoding} if encoding else None, seed), room=room)[kind]
 
 
 def sizes(
     message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
 ) -> dict[str, int]:
-    """Returns bytes per kind, with scales and indices; and under "frame" the bytes that names, shapes and lengths add
-    when encoded."""
+    """Returns the encoded bytes per kind, with scales and indices; "frame" has the bytes of names, shapes and
+    lengths."""
     return trusted(encode(message, encodings, seed)).sizes
 
 
@@ -207,8 +204,8 @@ def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dic
 
 
 def check(message: Message, manifest: Shapes, constants: Mapping[str, NDArray[Any]] = EMPTY) -> None:
-    """Raises Refused unless kinds, names, dtypes and shapes are the manifest's and every float is finite, or as in the
-    constant of its name."""
+    """Raises RefusedMessage unless kinds, names, dtypes and shapes are the manifest's and every float is finite, or
+    equal to the constant of its name."""
     _same_names(None, message, manifest)
     for kind, arrays in message.items():
         _same_names(kind, arrays, manifest[kind])
@@ -222,7 +219,7 @@ def check(message: Message, manifest: Shapes, constants: Mapping[str, NDArray[An
 
 
 def finite(array: NDArray[Any], constant: NDArray[Any] | None = None) -> bool:
-    """Returns true if no value is infinite or NaN, except where the constant has the same."""
+    """Returns true if all values are finite, except where the constant has the same value."""
     sound = np.isfinite(array)
     if constant is None or sound.all():
         return bool(sound.all())
@@ -230,15 +227,15 @@ def finite(array: NDArray[Any], constant: NDArray[Any] | None = None) -> bool:
 
 
 def room_of(manifest: Shapes) -> int:
-    """Returns twice the bytes of such a message once it is decoded, so that `check` can name the fault of one that is a
-    little too large."""
+    """Returns twice the bytes of such a message after decoding, so that `check` can name the fault of a slightly larger
+    one."""
     arrays = [array for kind in manifest.values() for array in kind.values()]
     return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 
 
 def digest(*pieces: Buffer, threads: int = 1) -> str:
-    """Returns BLAKE3 of all of them, 256 bits in hex: a quarter of SHA-256's time or less, and each upload is digested.
-    `threads`: ALL_CORES if no other process wants them."""
+    """Returns BLAKE3 of the concatenated pieces, 256 bits in hex.  It takes at most a quarter of SHA-256's time, and
+    each upload is digested.  `threads`: ALL_CORES if no other process needs them."""
     hasher = blake3(max_threads=threads)
     for piece in pieces:
         hasher.update(piece)
@@ -284,10 +281,10 @@ def _entry(coded: Coded, shape: tuple[int, ...]) -> Entry:
 
 
 def _entries(data: bytes, limit: int | None) -> dict[str, dict[str, Entry]]:
-    """Returns kind -> name -> entry, each with the three right keys."""
+    """Returns kind -> name -> entry, each with the three required keys."""
     if limit is not None and len(data) > limit:
         raise RefusedMessage(f"a message of {len(data)} bytes; at most {limit} are accepted")
-    if data == NOTHING:  # what most devices keep: it is looked at in each round
+    if data == NOTHING:  # the usual memory of a device, read in each round
         return {}
     tree = parsed(data)
     if type(tree) is not dict:
@@ -328,7 +325,7 @@ def _length_fault(data: bytes, dtype: str, shape: list[int]) -> str | None:
     coding = CODINGS.get(dtype)
     if reason := coding.fault(data, n) if coding else _plain_fault(data, n, dtype):
         return reason
-    product = n or math.prod(size for size in shape if size)  # numpy limits it for empty arrays too
+    product = n or math.prod(size for size in shape if size)  # numpy limits it for empty arrays, too
     too_large = product * DECODED[dtype].itemsize > sys.maxsize
     return "has a dimension that is too large" if too_large else None
 
@@ -352,7 +349,7 @@ def _plain_fault(data: bytes, n: int, dtype: str) -> str | None:
 
 
 def _seen(entry: Entry, kind: str, name: str) -> NDArray[Any]:
-    """Returns the entry's array, to be read only: a view of the message unless it is encoded."""
+    """Returns the entry's array, only to be read: a view of the message unless it is encoded."""
     if entry["dtype"] in CODINGS:
         return _array(entry, kind, name)
     return np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"])
@@ -378,8 +375,8 @@ def _array(entry: Entry, kind: str, name: str) -> NDArray[Any]:
 
 
 def _same_names(kind: str | None, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
-    """Raises Refused unless the names are the same: of the message if `kind` is None, else of the arrays of this
-    kind."""
+    """Raises RefusedMessage unless the names are the same; `kind`: of these arrays, None for the kinds of the
+    message."""
     if found.keys() == wanted.keys():
         return
     name = min(found.keys() ^ wanted.keys())

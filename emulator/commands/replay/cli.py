@@ -23,14 +23,14 @@ SEVERAL = ("--down", "--up")
 
 
 class Several(TyperCommand):
-    """A command some of whose options take all words up to the next option."""
+    """A command with options that take all words up to the next option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, list(_repeated(args)))
 
 
 def _repeated(args: Sequence[str]) -> Iterator[str]:
-    """`--down a b` as `--down a --down b`."""
+    """Yields the arguments with repeated options: `--down a b` becomes `--down a --down b`."""
     current = ""
     for number, word in enumerate(args):
         if word.startswith("-"):

@@ -20,7 +20,7 @@ from emulator.sessions.replay_runs import ReplayChoice, Replaying
 from emulator.terminal.lines import say
 from emulator.terminal.reliance import soundness_told
 
-REASONS = 3  # for which cells are not exact, that are told
+REASONS = 3  # reasons for inexact cells that are printed
 DOUBTS: dict[str, Callable[[MapCell], bool]] = {
     "tie": lambda cell: cell.tie,
     "the seeds disagree": lambda cell: not cell.agree and not cell.tie,
@@ -97,14 +97,14 @@ def _text(found: Drawn) -> Iterator[str]:
 
 
 def _wins(label: str, won: Sequence[MapCell]) -> str:
-    """In how many cells an algorithm is first, and by how much at most."""
+    """The number of cells that an algorithm wins, and its largest lead."""
     ratios = [each.ratio for each in won if each.ratio is not None]
     most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
     return f"  {label} in {len(won)}{most}"
 
 
 def _assumed(cells: Sequence[MapCell], source: Source) -> Iterator[str]:
-    """Returns a line on what --anyway has assumed, or would assume."""
+    """Yields a line on the assumptions of --anyway."""
 
     if any(each.assumed for each in cells):
         yield f"    assumed: {ASSUMPTION}"

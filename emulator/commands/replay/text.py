@@ -1,4 +1,5 @@
-"""What `replay` prints: a table for each target, what was assumed, and where replays stop being exact."""
+"""The printed result of `replay`: a table for each target, assumptions, and the points at which replays stop being
+exact."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ from emulator.terminal.lines import for_terminal
 from emulator.wording.terminal import printed
 from emulator.wording.verdict import answer, over
 
-TOLD = 6  # lines of a kind; more are summed up
-NOT_SHOWN = "none shown"  # to be fastest, by five seeds or more
-NAMED = 3  # settings of which a line is true
+TOLD = 6  # lines of a kind; further ones are counted
+NOT_SHOWN = "none shown"  # with five or more seeds, no algorithm is shown to be fastest
+NAMED = 3  # settings that a line names
 
 
 def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: Path) -> str:
@@ -36,7 +37,7 @@ def text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], out: 
 
 
 def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
-    """Mean times of all settings, the record's first; the fastest is named where there are several algorithms."""
+    """Mean times in all settings, the record's first; with several algorithms, the fastest is named."""
     unit, own = units.of_rows([_means(each, target) for each in findings], units.of_time)
     turned, several = flips(findings, target), len(batch.labels) > 1
     tested = len(findings[0].times[target][batch.labels[0]].seeds) >= FEW
@@ -53,7 +54,7 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
 
 
 def _means(each: Finding, target: str) -> list[float]:
-    """Returns the mean times, in s, of the algorithms that get there."""
+    """The mean times of the algorithms that reach the target, s."""
     means = [times.spread["mean"] for times in each.times[target].values() if times.known]
     return [mean for mean in means if mean is not None]
 
@@ -65,7 +66,7 @@ def _missed(record: Finding) -> Iterator[str]:
 
 
 def _orders(batch: Batch, findings: Sequence[Finding], target: str) -> str:
-    """The verdict on the record, as `compare` has it; then ratios in a few other settings, and where orders change."""
+    """The record's verdict as in `compare`, ratios in a few other settings, and the settings with another order."""
     called = f"the end of {batch.every}" if target == ALL else target
     if (ranked := findings[0].ranking(target)) is None:
         return f"To {called}, the record does not say in which order the algorithms come."
@@ -111,7 +112,7 @@ def _like_others(lacking: int, pieces: int) -> str:
 
 
 def _settings_of(findings: Sequence[Finding]) -> dict[str, list[str]]:
-    """The names of the settings in which each thing is assumed."""
+    """The names of the settings that make each assumption."""
     found: dict[str, list[str]] = {}
     for each in findings:
         for assumption in each.assumptions:
@@ -125,7 +126,7 @@ def _some_of(names: Sequence[str]) -> str:
 
 
 def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
-    """Yields lines on where replays stop being exact, where they end, and what --anyway does or did."""
+    """Yields lines on where replays stop being exact, where they end, and on the effect of --anyway."""
     said = [f"{each.name}: {parting}" for each in findings for parting in each.partings]
     said += [f"{each.name}: {failure}" for each in findings for failure in each.failures]
     yield from said[:TOLD]
@@ -137,7 +138,7 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
 
 
 def _guessed(findings: Sequence[Finding]) -> Iterator[str]:
-    """Returns the meaning of the sign before a time, if a time has one."""
+    """Yields the meaning of the sign for assumed times, if a time has it."""
     shown = (times for each in findings for target in goals(findings[0]) for times in each.times[target].values())
     if any(times.known and times.assumed for times in shown):
         yield f"{GUESS} assumed: {ASSUMPTION}"

@@ -56,7 +56,7 @@ def study(
         playing.have_workers_ready()
     with told_in_one_line():
         scenario = scenario_of(what, small=small, default=None)
-        from emulator.sessions.studying import Studying  # torch, once the scenario is right
+        from emulator.sessions.studying import Studying  # imports torch, once the scenario is valid
 
         with placed(scenario.source), told_in_one_line(ValueError):
             studying = Studying(scenario, playing)

@@ -1,4 +1,4 @@
-"""What a trace is like: `fedlapse trace info`."""
+"""Facts about traces: `fedlapse trace info`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from emulator.wording.plan_text import columns, filled, grid, printed
 from network.links.trace import Floats, Trace
 
 MBIT = 1e6 / 8  # bytes
-OUT = 10e3 / 8  # bytes/s: below it a link carries nothing that is of use
+OUT = 10e3 / 8  # bytes/s; a slower link counts as an outage
 STEP = 1.0  # s
-MOST = 200_000  # steps: of a longer trace they are longer
+MOST = 200_000  # steps; a longer trace has longer steps
 SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -33,17 +33,17 @@ class TraceFacts:
     quantiles: tuple[float, ...]  # at SHARES
     least: float
     most: float
-    outages: tuple[float, ...]  # how long each was
+    outages: tuple[float, ...]  # s, of each outage
 
     @property
     def out(self) -> float:
-        """The share of steps below 10 kbit/s; what the period has over whole steps is in none of them."""
+        """The share of whole steps below 10 kbit/s; a remainder of the period counts as online."""
         period = self.trace.period
         return sum(self.outages) / min(max(1, int(period / self.step + 1e-9)) * self.step, period)
 
     @property
     def plain(self) -> dict[str, Any]:
-        """For --format json: units are in the names."""
+        """The facts for --format json, with units in the names."""
         trace = self.trace
         quantiles = {f"p{100 * q:.0f}_mbit_s": value / MBIT for q, value in zip(SHARES, self.quantiles, strict=True)}
         return {
@@ -67,7 +67,7 @@ class TraceFacts:
 
 
 def means(trace: Trace, step: float) -> Floats:
-    """The mean rate of each whole step of a period; of the whole period if it is shorter."""
+    """The mean rate of each whole step of a period, bytes/s; of the whole period if it is shorter than a step."""
     edges: Floats = np.arange(int(trace.period / step + 1e-9) + 1, dtype=np.float64) * step
     if len(edges) < 2:
         edges = np.array([0.0, trace.period])
@@ -75,7 +75,7 @@ def means(trace: Trace, step: float) -> Floats:
 
 
 def between(trace: Trace, edges: Floats) -> Floats:
-    """The mean rate between neighbouring instants of one period."""
+    """The mean rates between neighbouring instants of one period, bytes/s."""
     prefix = np.concatenate([[0.0], np.cumsum(np.diff(trace.edges) * trace.rates)])
     found: Floats = np.diff(np.interp(edges, trace.edges, prefix)) / np.diff(edges)
     return found
@@ -92,12 +92,12 @@ def facts(path: Path, format: str, trace: Trace) -> TraceFacts:
 
 
 def _capped(runs: Sequence[float], period: float) -> tuple[float, ...]:
-    """An outage cannot be longer than a trace that is shorter than a step."""
+    """The outages, s, none longer than the period: a trace may be shorter than one step."""
     return tuple(min(run, period) for run in runs)
 
 
 def sparkline(trace: Trace, width: int) -> str:
-    """The rate over a period, from 0 to the largest of its columns."""
+    """The rate over a period, as characters from 0 to the largest value."""
     rates = between(trace, np.linspace(0.0, trace.period, width + 1))
     top = rates.max() or 1.0
     heights = np.clip(len(BARS) * rates / top + 1e-9, 0, len(BARS) - 1).astype(int)

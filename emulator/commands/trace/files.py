@@ -1,4 +1,4 @@
-"""Trace files of the `trace` commands: read, written, and what a format cannot hold."""
+"""Reads and writes trace files for the `trace` commands, and lists what a format cannot hold."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ STDOUT = Path("-")
 SUFFIXES = {".csv": "csv", ".down": "mahimahi", ".up": "mahimahi"}
 PICTURES = (".png", ".svg")
 TARGETS = ("csv", "mahimahi")
-LEFT_OUT = {  # by the reader of a format
+LEFT_OUT = {  # by input format
     "ucc": "rows in State I (pauses of the app), UL_bitrate (acknowledgements) and the radio's columns were not read",
     "oboe": "the pauses between chunks have the rate of the chunk that follows",
 }
 
 
 def check_picture(path: Path | None) -> None:
-    """Raises ValueError unless the name is a picture's: a trace must not be written over by mistake."""
+    """Raises ValueError unless the name is a picture's, so that a trace is not overwritten by mistake."""
     if path is not None and path.suffix not in PICTURES:
         raise ValueError(f"--plot {path}: a picture's name ends in {' or '.join(PICTURES)}")
 
 
 @told_while_read()
 def format_of(path: Path) -> str:
-    """Raises BadFile."""
+    """The file's format.  Raises BadFile."""
     return recognise(path)
 
 
 @told_while_read()
 def traces_of(path: Path, format: str | None, way: str | None) -> tuple[Trace, ...]:
-    """Raises BadFile."""
+    """The traces in a file.  Raises BadFile."""
     return read(path, format, cast("Direction | None", way and str(way)))
 
 
 def target(out: Path, to: str | None) -> str:
-    """The format to write.  Raises ValueError unless it is said, by name or suffix."""
+    """The format to write, from the option or the suffix.  Raises ValueError if neither names one."""
     if to is not None and to not in TARGETS:
         raise ValueError(f"--to {to}: there is no writer for it; there are {' and '.join(TARGETS)}")
     found = to or SUFFIXES.get(out.suffix)
@@ -54,15 +54,16 @@ def target(out: Path, to: str | None) -> str:
 
 
 def fitting(traces: Sequence[Trace], to: str) -> Sequence[Trace]:
-    """As one CSV can hold them: both ways as long as the shorter, for they are replayed with one period."""
+    """The traces as one file of this format can hold them: a CSV file replays both directions with one period, the
+    shorter."""
     shortest = min(trace.period for trace in traces)
     return traces if to != "csv" else [trace.until(shortest) for trace in traces]
 
 
 def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str = "") -> None:
-    """Writes them, and says what was written; `-` is the standard output.
+    """Writes the traces, and prints the names of the files; `-` is the standard output.
 
-    Raises ValueError, also if a file is there already.
+    Raises ValueError for impossible options, and if a file exists already.
     """
     if out == STDOUT and to == "mahimahi" and len(traces) > 1:
         raise ValueError("a Mahimahi file has one direction, and there are two; say --direction")
@@ -86,7 +87,7 @@ def _csv(traces: Sequence[Trace], out: Path, comment: str) -> dict[Path, str]:
 
 
 def _mahimahi(traces: Sequence[Trace], out: Path) -> dict[Path, str]:
-    """A file each way: OUT.down and OUT.up, unless OUT says it."""
+    """The text of one file for each direction: OUT.down and OUT.up, unless OUT names a direction."""
     if out.suffix in (".down", ".up"):
         ways = [trace.direction for trace in traces]
         said = out.suffix[1:]
@@ -104,7 +105,7 @@ def _mahimahi(traces: Sequence[Trace], out: Path) -> dict[Path, str]:
 
 
 def lost(traces: Sequence[Trace], format: str, to: str) -> list[str]:
-    """What the file that was read said and the written one does not."""
+    """Facts of the traces that the written format cannot hold, as phrases."""
     said = [LEFT_OUT[format]] if format in LEFT_OUT else []
     if to == "csv":
         return [*said, *_cut(traces)]

@@ -50,7 +50,7 @@ def _rate(one: TraceFacts, colour: str) -> Any:
 
 
 def durations(every: Sequence[Transfers], title: str) -> Any:
-    """On the left from each start, on the right the share of starts that took at most so long."""
+    """Two panels: seconds from each start, and the share of starts that took at most so long."""
     names = [one.trace.direction for one in every]
     colours = alt.Color(
         "way:N",
@@ -88,7 +88,7 @@ def _points(every: Sequence[Transfers]) -> Iterator[tuple[str, float, float]]:
 
 
 def _shares(every: Sequence[Transfers]) -> Iterator[tuple[str, float, float]]:
-    """Of all starts: where some never end, the curve stays below 1."""
+    """Points of the share of starts that ended within a time; the curve stays below 1 if some never end."""
     for one in every:
         for number, taken in enumerate(sorted(one.ended), start=1):
             yield one.trace.direction, taken, number / len(one.taken)

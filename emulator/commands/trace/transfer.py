@@ -1,4 +1,4 @@
-"""How long a payload takes from each start of a trace: `fedlapse trace transfer`."""
+"""Seconds of a payload from each start over a trace: `fedlapse trace transfer`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LARGEST = 1e15  # bytes: 1 PB takes three months at 1 Gbit/s
 
 @dataclass(frozen=True)
 class Transfers:
-    """One payload over one trace, from many starts; s and bytes."""
+    """Transfers of one payload over one trace, from many starts, in s and bytes."""
 
     trace: Trace
     nbytes: int
     starts: tuple[float, ...]
-    taken: tuple[float, ...]  # inf: it never ends
-    looped: int  # how many ran over the end of the trace and on from its start
+    taken: tuple[float, ...]  # s; inf: it never ends
+    looped: int  # transfers that passed the end of the trace and continued at its start
 
     @property
     def ended(self) -> list[float]:
@@ -34,11 +34,11 @@ class Transfers:
 
     @property
     def by_mean(self) -> float:
-        """Returns the seconds by bytes over the mean rate."""
+        """The payload's size over the mean rate, s."""
         return self.nbytes / self.trace.mean if self.trace.mean else math.inf
 
     def quantile(self, q: float) -> float:
-        """Returns a quantile of the transfers that end, in s; nan if none does."""
+        """A quantile of the durations of transfers that end, s; nan if none ends."""
         return float(np.quantile(self.ended, q)) if self.ended else math.nan
 
     @property
@@ -47,7 +47,7 @@ class Transfers:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """For --format json."""
+        """The transfers for --format json."""
         named = {"min": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
         return {
             "direction": self.trace.direction,
@@ -71,10 +71,9 @@ def _number(value: float) -> float | None:
 
 
 def transfers(trace: Trace, nbytes: int, every: float, tcp: Tcp, latency: float | None) -> Transfers:
-    """From 0, `every`, 2 `every`, ... up to the trace's end; each over a connection of its own.
+    """Transfers from 0, `every`, 2 `every`, ... up to the trace's end, each over a connection of its own.
 
-    Without a latency (s, one way) it is the trace's own at the start, or 0.  Raises ValueError for too many starts, and
-    for more bytes than anybody sends.
+    `latency`: s, one way; None: the trace's own at the start, or 0.  Raises ValueError for too many starts or bytes.
     """
     if nbytes > LARGEST:
         raise ValueError(f"--bytes is {nbytes / 1e9:.3g} GB; a payload has {LARGEST / 1e9:,.0f} GB at most")
@@ -115,7 +114,7 @@ def text(every: Sequence[Transfers], title: str, notes: Sequence[str]) -> str:
 
 
 def _unit(every: Sequence[Transfers]) -> units.Unit:
-    """ms where half of all starts take less than a tenth of a second: in hundredths they would look alike."""
+    """The unit: ms if half of all starts take less than a tenth of a second, because in s they would look alike."""
     ended = [one for one in every if one.ended]
     if ended and max(one.quantile(0.5) for one in ended) < 0.1:
         return units.Unit("ms", 1e-3, 1)

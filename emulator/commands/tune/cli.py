@@ -53,7 +53,7 @@ def tune(
         playing.have_workers_ready()
     with told_in_one_line():
         scenario = scenario_of(what, rounds=rounds, small=small, default=None)
-        from emulator.sessions.tuning import Tuning  # torch, once the scenario is right
+        from emulator.sessions.tuning import Tuning  # imports torch, once the scenario is valid
 
         with placed(scenario.source), told_in_one_line(ValueError):
             tuning = Tuning(scenario, playing)
@@ -76,6 +76,6 @@ def tell_cost(cost: SearchCost) -> None:
     from emulator.commands.tune.text import text_of_plan
 
     typer.echo(text_of_plan(cost.scenario, ", ".join(map(str, cost.steps))))
-    much = f"{cost.total}" if cost.exact else f"about {cost.total}"  # if no two tie and all clocks agree
+    much = f"{cost.total}" if cost.exact else f"about {cost.total}"  # exact if no two tie and all clocks agree
     say(f"{much} device-rounds are trained, and {cost.known} of them are in the ledger")
     say(f"the rest takes {about(cost.seconds)} on this computer, with {cost.workers} workers")

@@ -1,4 +1,4 @@
-"""What `fedlapse tune` prints."""
+"""The printed result of `fedlapse tune`."""
 
 from __future__ import annotations
 

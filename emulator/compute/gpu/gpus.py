@@ -1,4 +1,4 @@
-"""Which GPUs a command may use, and how torch is set for them."""
+"""The GPUs that a command may use, and torch's settings for them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from emulator.lab.lab import CPU
 from scenarios.text.faults import BadScenario
 
 AUTO = "auto"
-WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # cuBLAS gives the same bits again only with a fixed one; read when CUDA starts
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # cuBLAS repeats its bits only with a fixed workspace; read when CUDA starts
 
 
 def found(said: str) -> tuple[str, ...]:
-    """Returns the places of `--device said`: ("cpu",), or GPUs of one model, as ("cuda:0", "cuda:1").
+    """The places of `--device said`: ("cpu",), or GPUs of one model, such as ("cuda:0", "cuda:1").
 
-    Raises BadScenario for what is no such list, and for GPUs that are not here.
+    Raises BadScenario for an invalid list, and for GPUs that do not exist here.
     """
     if said == CPU:
         return (CPU,)
@@ -43,13 +43,13 @@ def _check_these(said: str, places: tuple[str, ...]) -> None:
         if int(each[5:]) >= count:
             raise BadScenario(f"--device {said}: there is no {each}; this computer has cuda:0 to cuda:{count - 1}")
     models = {model(each): each for each in reversed(places)}
-    if len(models) > 1:  # a run would depend on which worker does what
+    if len(models) > 1:  # results would depend on the assignment of jobs to workers
         told = " and ".join(f"{place} is {name}" for name, place in reversed(models.items()))
         raise BadScenario(f"--device {said}: {told}; results of two models differ, so name GPUs of one")
 
 
 def _installed() -> str:
-    """Returns the torch build that is installed, in words, for an error message."""
+    """A description of the installed torch build, for an error message."""
     import torch
 
     if torch.version.cuda is None:
@@ -58,14 +58,14 @@ def _installed() -> str:
 
 
 def model(place: str) -> str:
-    """The GPU's model, as the driver names it."""
+    """The GPU's model name from the driver."""
     import torch
 
     return torch.cuda.get_device_name(place)
 
 
 def use(place: str) -> None:
-    """Makes this process compute there, in full float32 and with the same bits each time; on the CPU nothing is set."""
+    """Makes this process compute on this device, in full float32 and with repeatable bits; does nothing for the CPU."""
     if place == CPU:
         return
     import torch
@@ -73,5 +73,5 @@ def use(place: str) -> None:
     os.environ.setdefault(WORKSPACE, ":4096:8")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = False  # it chooses algorithms by their times
+    torch.backends.cudnn.benchmark = False  # it would choose algorithms by measured times
     torch.cuda.set_device(place)

@@ -1,4 +1,4 @@
-"""Messages that stay in the memory of the one GPU of this process, beside those in files (see messages/flat.py)."""
+"""A store that keeps messages in the memory of this process's only GPU, and others in files (see messages/flat.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from network.wire.form import Buffer
 
 
 class Residents(Files):
-    """The store of a process that trains on one GPU by itself."""
+    """The store of a process that trains on one GPU itself."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__(folders)
@@ -26,7 +26,7 @@ class Residents(Files):
         return super().put(*pieces, digest=digest or payload.digest(*pieces, threads=payload.ALL_CORES))
 
     def keep(self, ref: Ref, message: FlatMessage) -> Ref:
-        """See messages.flat.Keeping, also for the others."""
+        """Keeps a message on the GPU; see messages.flat.Keeping."""
         self.hold(ref, lambda: self._tensors.setdefault(ref.digest, message))
         return ref
 
@@ -34,8 +34,8 @@ class Residents(Files):
         return self._tensors.get(ref.digest)
 
     def make_room(self) -> None:
-        """Moves them all to the memory of the CPU."""
-        with self._lock:  # another thread may let go of one
+        """Moves all messages to CPU memory."""
+        with self._lock:  # another thread may release one
             for digest, message in self._tensors.items():
                 self._tensors[digest] = on_cpu(message)
 

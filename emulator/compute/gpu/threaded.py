@@ -1,4 +1,4 @@
-"""The executor of a process that trains on one GPU by itself."""
+"""The executor of a process that trains on one GPU itself."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from emulator.compute.gpu.residents import Residents
 from emulator.lab.gpu import full, make_room
 from emulator.lab.lab import Lab
 
-PATIENCE = 0.02  # s, for a job's own Python, which is 1 to 10 ms
+PATIENCE = 0.02  # s for a job's Python code, which takes 1 to 10 ms
 
 
 class Threaded(Executor):
-    """Runs jobs one after the other on a GPU, in a thread of this process: the clock goes on while the GPU works.
+    """Runs jobs one after another on a GPU, in a thread of this process: the virtual clock advances while the GPU
+    works.
 
     Uploads stay on the GPU.
     """
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
-        """Other messages lie where those of Processes do."""
+        """Messages that do not stay on the GPU are stored as by Processes."""
         self.lab = lab
         with ExitStack() as unless_made:
             self.scratch = entered(unless_made)
@@ -43,12 +44,12 @@ class Threaded(Executor):
         self.leave.close()
 
     def stop(self) -> None:
-        """Ends after the job that runs, which takes a round's training at most: a thread cannot be killed."""
+        """Ends after the running job, at most a round's training: a thread cannot be killed."""
         self.thread.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Whoever gives work to a thread that had none waits until the GPU has it, or until it is done: else both take
-        Python from each other, and the GPU waits for both."""
+        """Submits a job.  If the thread was idle, waits until the GPU has the work or the job is done: otherwise both
+        threads compete for Python, and the GPU waits for both."""
         last = self.last()
         if idle := last is None or last.done():
             HANDED_OVER.clear()
@@ -66,7 +67,7 @@ class Threaded(Executor):
                 except Exception as error:
                     if not full(error):
                         raise
-                make_room(self.store)  # of uploads that stay, and of graphs
+                make_room(self.store)  # by moving kept uploads and dropping graphs
                 return job(self.lab, self.store, *args)
         finally:
             HANDED_OVER.set()
