@@ -141,11 +141,11 @@ class Tuning:
 
     @property
     def _each(self) -> int:
-        """Device-rounds of one configuration in one round: seeds x devices asked."""
+        """Device-rounds of one configuration in one round: seeds x asked devices."""
         return len(self.tune.seeds) * (self.scenario.rounds.ask or self.scenario.needed)
 
     def _base(self) -> Scenario:
-        """The scenario as it is, with the seeds of the search."""
+        """The unchanged scenario with the seeds of the search."""
         rounds = self.scenario.rounds.model_copy(update={"targets": (), "stop_at": None})
         return remade(self.scenario, seeds=self.tune.seeds, rounds=rounds, evaluate=untested(self.scenario))
 
@@ -262,13 +262,13 @@ def under(scenario: Scenario, protocol: str) -> Scenario:
 
 
 def _epochs(scenario: Scenario) -> float:
-    """The mean of the epochs that the grid names, over the scenario's own."""
+    """The mean of the grid's epochs over the scenario's epochs."""
     said = [float(value) for value in tune_of(scenario).grid.get("training.epochs", ())]
     return sum(said) / len(said) / scenario.training.epochs if said else 1.0
 
 
 def _due(scenario: Scenario) -> int:
-    """Configurations x rounds of all searches, as sittings play them anew: about half of all, and what is replayed."""
+    """Configurations x rounds of all searches, as played from the start: about half of all, and the replayed ones."""
     rounds, budget = steps_of(scenario), tune_of(scenario).budget
     tried = sum(budget if space.dimensions else 1 for space in spaces(scenario).values())
     left, total = float(tried), 0.0

@@ -49,7 +49,7 @@ def bests(founds: Founds) -> Iterator[Best]:
 
 
 def as_json(scenario: Scenario, founds: Founds) -> dict[str, Any]:
-    """tune.json."""
+    """The content of tune.json."""
     tune = tune_of(scenario)
     return {
         "scenario": scenario.name,

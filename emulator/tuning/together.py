@@ -56,7 +56,7 @@ def tune_of(scenario: Scenario) -> Tune:
 
 
 def target_of(scenario: Scenario) -> Target:
-    """The validation accuracy to which the time of a configuration is measured.  Raises ValueError if none is named."""
+    """The validation accuracy that defines a configuration's time.  Raises ValueError if none is named."""
     if aim := tune_of(scenario).target:
         return Target(METRIC, aim.value, aim.hold)
     if not scenario.rounds.targets:
@@ -65,7 +65,7 @@ def target_of(scenario: Scenario) -> Target:
 
 
 def fixed(scenario: Scenario) -> list[str]:
-    """Labels of algorithms that are not tuned: fixed ones, and those of a study that follow its baseline."""
+    """Labels of algorithms that are not tuned: fixed ones, and those of a study that use its baseline's settings."""
     nulls = scenario.study.nulls if scenario.study else ()
     return [entry.name for entry in scenario.algorithms if entry.name in (*tune_of(scenario).fixed, *nulls)]
 
@@ -76,7 +76,7 @@ def tuned_entries(scenario: Scenario) -> list[Entry]:
 
 
 def spaces(scenario: Scenario) -> dict[str, Space]:
-    """The space of each algorithm that is tuned."""
+    """The space of each algorithm to tune."""
     tune = tune_of(scenario)
     return {entry.name: space_of(entry, tune, _valid(entry, scenario)) for entry in tuned_entries(scenario)}
 
@@ -156,7 +156,7 @@ class Names:
 
 
 def step(scenario: Scenario, asks: Asks, names: Names) -> Scenario:
-    """The scenario that plays the requests of one step, all of which ask for the same number of rounds."""
+    """The scenario that plays the requests of one step, all with the same number of rounds."""
     base = {entry.name: entry for entry in scenario.algorithms}
     entries = tuple(
         applied(base[label], each, names.of(label, each)) for label, ask in asks.items() for each in ask.configurations

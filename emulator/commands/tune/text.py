@@ -11,7 +11,7 @@ from scenarios.schema.scenario import Scenario
 
 
 def text(scenario: Scenario, founds: results.Founds) -> str:
-    """The best settings of each algorithm by each clock, how each search went, and what is to be said of them."""
+    """The best settings of each algorithm for each clock, and remarks on the searches."""
     tune = tune_of(scenario)
     seeds = ", ".join(map(str, tune.seeds))
     title = (
