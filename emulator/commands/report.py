@@ -91,7 +91,7 @@ def _made(results: Sequence[Results], format: ReportFormat) -> str:
         return page(results)
     if format is ReportFormat.markdown:
         return markdown(results)
-    from emulator.report.plain import plain  # imports altair
+    from emulator.report.page import plain  # imports altair
 
     return plain(results)
 
@@ -119,7 +119,7 @@ def _write(path: Path, text: str, force: bool, what: str = "report") -> None:
 
 
 def _draw(results: Sequence[Results], folder: Path) -> None:
-    from emulator.report.pictures import pictures  # imports altair
+    from emulator.report.page import pictures  # imports altair
 
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []
