@@ -19,14 +19,13 @@ from emulator.lab.links import LinksAtOffsets, places
 from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
 from emulator.record.host import FOLDERS
-from emulator.record.record import read_lines
+from emulator.record.record import object_of, read_lines
 from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
 from emulator.results.ended import ended
 from emulator.results.results import Row, results_of
 from emulator.results.soundness import LOST, has_lost_seal
-from network.foreign_files import unique
 from scenarios.builders import wiring
 from scenarios.builders.assumed import assumptions
 from scenarios.load import recorded
@@ -223,13 +222,7 @@ def _is_dealt(of: object) -> bool:
 
 def _object(path: Path) -> dict[str, Any]:
     """Reads a JSON object.  Raises ValueError for anything else."""
-    try:
-        content = json.loads(path.read_bytes().decode(), object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} must hold a JSON object")
-    return content
+    return object_of(path.read_bytes(), str(path), repeated_keys=False)
 
 
 def _near(change: Change) -> bool:

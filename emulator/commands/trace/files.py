@@ -67,7 +67,8 @@ def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str 
     """
     if out == STDOUT and to == "mahimahi" and len(traces) > 1:
         raise ValueError("a Mahimahi file has one direction, and there are two; say --direction")
-    texts = _csv(traces, out, comment) if to == "csv" else _mahimahi(traces, out)
+    above = f"# {comment}\n" if comment else ""
+    texts = {out: above + columns.written(traces)} if to == "csv" else _mahimahi(traces, out)
     if out == STDOUT:
         typer.echo(texts[out], nl=False)
     else:
@@ -80,10 +81,6 @@ def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str 
         for path, text in texts.items():
             replace_file(path, text)
             typer.echo(f"wrote {path}")
-
-
-def _csv(traces: Sequence[Trace], out: Path, comment: str) -> dict[Path, str]:
-    return {out: (f"# {comment}\n" if comment else "") + columns.written(traces)}
 
 
 def _mahimahi(traces: Sequence[Trace], out: Path) -> dict[Path, str]:
