@@ -56,18 +56,14 @@ def _speeds(path: Path, mflop: float | None) -> Iterator[tuple[str, tuple[float,
         if data[:1] in (b"\x80", b",") or b'"computation"' in data[:10_000]:
             yield from _of_capacities(path, data, mflop)
         else:
-            yield from _of_scores(path)
+            anchors = {score: profiles()[name].flops_per_s for name, (score, _) in ANCHORS.items()}
+            for phone, score in scores(path).items():
+                source = f"assumed: AI-Benchmark's {score:g} between FLASH's phones"
+                yield _name(phone), (speed_of(score, anchors), source)
     except OSError as error:
         raise BadScenario(f"cannot read {path}: {error.strerror}") from None
     except (BadFile, ValueError) as error:
         raise error if isinstance(error, BadScenario) else BadScenario(str(error)) from None
-
-
-def _of_scores(path: Path) -> Iterator[tuple[str, tuple[float, str]]]:
-    anchors = {score: profiles()[name].flops_per_s for name, (score, _) in ANCHORS.items()}
-    for phone, score in scores(path).items():
-        source = f"assumed: AI-Benchmark's {score:g} between FLASH's phones"
-        yield _name(phone), (speed_of(score, anchors), source)
 
 
 def _of_capacities(path: Path, data: bytes, mflop: float | None) -> Iterator[tuple[str, tuple[float, str]]]:

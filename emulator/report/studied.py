@@ -99,8 +99,7 @@ def _forest(found: Sequence[Comparison], labels: Sequence[str], goals: Sequence[
         **at, x=alt.X("ratio:Q"), stroke=alt.Stroke("target:N", scale=scale, legend=None), fill=fill
     )
     height = (STEP * len(goals) + 8) * len(labels)
-    made: Any = alt.layer(rule(1.0), lines, points).properties(width=WIDTH, height=height)
-    return made
+    return alt.layer(rule(1.0), lines, points).properties(width=WIDTH, height=height)
 
 
 def times(answer: Answer) -> Figure | None:
@@ -214,8 +213,7 @@ def _panel(answer: Answer, label: str, found: Sequence[Swing], ends: Sequence[fl
     base = unchanged(answer.moved, label)
     if base and base.ratio:
         layers.insert(1, rule(base.ratio, dashed=True))
-    made: Any = alt.LayerChart(layer=layers).properties(width=TORNADO, height=TORNADO_BAR * len(found), title=label)
-    return made
+    return alt.LayerChart(layer=layers).properties(width=TORNADO, height=TORNADO_BAR * len(found), title=label)
 
 
 def _ends(here: alt.Chart, y: Any, at: str, text: str, align: Any, dx: int) -> list[Any]:

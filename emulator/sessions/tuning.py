@@ -203,20 +203,17 @@ class Tuning:
         """Plays one step of all searches; configurations with the same number of rounds share a sitting."""
         found: dict[str, dict[Configuration, Trial]] = {}
         for rounds, some in by_rounds(asks):
-            found |= self._sitting(some, rounds, out)
+            self.steps += 1
+            scenario = step(self.scenario, some, self.names)
+            where = out / f"{self.steps:02}-{rounds}-rounds"
+            out.mkdir(parents=True, exist_ok=True)
+            note(out.parent, {f"{out.name}/{where.name}": "results"})
+            runs = self.trials.play(scenario, where, self._title(some, rounds), hopeless=True)
+            self.folders |= {(label, each): where for label, ask in some.items() for each in ask.configurations}
+            elsewhere = self._elsewhere(where, some)
+            self.done += sum(len(ask.configurations) for ask in some.values()) * rounds
+            found |= {label: dict(self._trials(label, some, rounds, runs, elsewhere)) for label in some}
         return found
-
-    def _sitting(self, asks: Asks, rounds: int, out: Path) -> dict[str, dict[Configuration, Trial]]:
-        self.steps += 1
-        scenario = step(self.scenario, asks, self.names)
-        where = out / f"{self.steps:02}-{rounds}-rounds"
-        out.mkdir(parents=True, exist_ok=True)
-        note(out.parent, {f"{out.name}/{where.name}": "results"})
-        runs = self.trials.play(scenario, where, self._title(asks, rounds), hopeless=True)
-        self.folders |= {(label, each): where for label, ask in asks.items() for each in ask.configurations}
-        elsewhere = self._elsewhere(where, asks)
-        self.done += sum(len(ask.configurations) for ask in asks.values()) * rounds
-        return {label: dict(self._trials(label, asks, rounds, runs, elsewhere)) for label in asks}
 
     def _trials(
         self, label: str, asks: Asks, rounds: int, runs: Runs, elsewhere: Mapping[str, Sequence[ReplayResult]]

@@ -11,7 +11,6 @@ import typer
 
 from emulator.commands.options import Format, FormatOption
 from emulator.record.folders import home
-from emulator.replay.batch import Source
 from emulator.replay.findings import ASSUMPTION
 from emulator.replay.grid import MapCell
 from emulator.results.units import counted
@@ -92,7 +91,11 @@ def _text(found: Drawn) -> Iterator[str]:
         yield f"    in {count}: {reason}"
     if len(reasons) > REASONS:
         yield f"    and {counted(len(reasons) - REASONS, 'other reason')} in map.json"
-    yield from _assumed(cells, batch.source)
+    if any(each.assumed for each in cells):
+        yield f"    assumed: {ASSUMPTION}"
+    if any(each.why for each in cells) and not (batch.source.anyway or batch.source.train):
+        yield "    --train goes on, and trains what differs"
+        yield f"    --anyway goes on: {ASSUMPTION}"
     yield f"map: {found.out / 'map.html'}"
 
 
@@ -101,13 +104,3 @@ def _wins(label: str, won: Sequence[MapCell]) -> str:
     ratios = [each.ratio for each in won if each.ratio is not None]
     most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
     return f"  {label} in {len(won)}{most}"
-
-
-def _assumed(cells: Sequence[MapCell], source: Source) -> Iterator[str]:
-    """Yields a line on the assumptions of --anyway."""
-
-    if any(each.assumed for each in cells):
-        yield f"    assumed: {ASSUMPTION}"
-    if any(each.why for each in cells) and not (source.anyway or source.train):
-        yield "    --train goes on, and trains what differs"
-        yield f"    --anyway goes on: {ASSUMPTION}"
