@@ -1,5 +1,5 @@
-"""Importance from agents (Kim et al. 2020): devices report which weights matter to them, and the server averages by
-it."""
+"""Importance from agents (Kim et al. 2020): devices report how important each weight is to them, and the server
+averages accordingly."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ class AgentImportance(FedAvg):
     coordinate, weighted by each device's importance F^k (Kim et al. 2020).
 
     F^k is the Fisher diagonal of a device's examples at its trained model (Kim et al. 2020, Eq. 1; per example, mean,
-    in eval mode); the device returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4), with the F_t that it received. The server
-    sends F_{t+1}, the mean of these, and aggregates with their normalised values F̄^k (Eq. 2). Down and up 2 |θ|; down
-    |θ| until a reply has been counted. Devices keep nothing; the server must see each upload, so secure aggregation is
-    impossible. If neither `ewc` nor `weighted` is on, the algorithm is FedAvg, bytes included.
+    in eval mode); the device returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4), with the F_t that it received.  The
+    server sends F_{t+1}, the mean of these, and aggregates with their normalised values F̄^k (Eq. 2).  Bytes: 2 |θ|
+    down and up; |θ| down until a reply has been counted.  Devices keep nothing.  The server needs each single upload,
+    so secure aggregation is impossible.  If neither `ewc` nor `weighted` is on, the algorithm is FedAvg, bytes
+    included.
 
-    Where the paper is open (docs/design/algorithms.md §9): F̄ is F divided by its sum over the layer, then in each
-    coordinate by the sum over the devices, so that Σ_k F̄^k = 1 without a further 1/m; buffers, and coordinates in
-    which all F are 0, are averaged by examples. F̄ comes from F after Eq. 4 (`ema`), or from F^k, and the server
-    applies Eq. 4 (`raw`). There is no F_0: round 1 has no penalty and skips Eq. 4. With RWalk (§4.2) F + s takes the
-    place of F (§7 there). Negative F, which a lossy encoding may produce, counts as 0. Raises ValueError if a field is
-    out of its range.
+    Choices that the paper leaves open (docs/design/algorithms.md §9): F̄ is F divided by its sum over the layer, then
+    in each coordinate by the sum over the devices, so that Σ_k F̄^k = 1 without a further 1/m; buffers, and coordinates
+    in which all F are 0, are averaged by examples.  F̄ comes from F after Eq. 4 (`ema`), or from F^k, and the server
+    applies Eq. 4 (`raw`).  There is no F_0: round 1 has no penalty and skips Eq. 4.  With RWalk (§4.2) F + s replaces F
+    (§7 there).  Negative F, which a lossy encoding may produce, counts as 0.  Raises ValueError if a field is out of
+    its range.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "fisher")
@@ -78,32 +79,32 @@ class AgentImportance(FedAvg):
 
     @property
     def sums_only(self) -> bool:
-        """Sums suffice unless the server normalises each device's importance by itself."""
+        """True unless the server normalises each device's importance separately."""
         return not self.weighted
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """Sends importance as its coordinates that are not 0 if there is a threshold."""
+        """Encodes importance as sparse if there is a threshold."""
         return {"fisher": "sparse"} if self.threshold else {}
 
     @property
-    def _up(self) -> bool:  # whether F goes up: somebody uses it
+    def _up(self) -> bool:  # F is uploaded, because it is used
         return self.ewc or self.weighted
 
     @property
-    def _walks(self) -> bool:  # whether paths are watched: their scores go up
+    def _walks(self) -> bool:  # paths are recorded, because their scores are uploaded
         return self._up and self.importance == "rwalk"
 
     @property
-    def _down(self) -> bool:  # whether F goes down: devices pull by it, or mix it into theirs
+    def _down(self) -> bool:  # F is downloaded, for the devices' penalty or their moving mean
         return self.ewc or (self.weighted and self.weigh_by == "ema")
 
     def download_form(self, server: Party) -> Message:
-        """The model, and F_t if devices use it."""
+        """Returns the model, and F_t if devices use it."""
         return forms(self.downloads if self._down else ("weights",), server.model)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
-        """The model, and F^k if devices or the server use it."""
+        """Returns the model, and F^k if devices or the server use it."""
         return forms(self.uploads if self._up else ("weights",), model)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
@@ -112,7 +113,8 @@ class AgentImportance(FedAvg):
         return Request({"weights": state["weights"]} | more)
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
-        """A spring to the broadcast model in each coordinate, as stiff as it is important to the devices (Eq. 3)."""
+        """Returns a spring to the broadcast model, as stiff in each coordinate as it is important to the devices (Eq.
+        3)."""
         held = self.ewc and self.strength and "fisher" in download
         return Quadratic(download["weights"], self.strength / 2, fisher.positive(download["fisher"])) if held else None
 
@@ -135,7 +137,7 @@ class AgentImportance(FedAvg):
         return replace(reply, upload=reply.upload | {"fisher": sent}, numbers={**reply.numbers, **share, **left})
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """The models averaged by importance (Eq. 2), and the mean importance."""
+        """Returns the models averaged by importance (Eq. 2), and the mean importance."""
         if not self._up:
             return super().combine(state, replies, server)
         seen = fisher.received(replies)
@@ -144,23 +146,23 @@ class AgentImportance(FedAvg):
         return {"weights": weights, "fisher": fisher.mixed(old, plain_mean(seen, "fisher"), self.gamma)}
 
     def penalty_traffic(self, load: Load) -> float:
-        """Returns floats per parameter: parameter, anchor, gradient and F, once there is an F, and those of the
+        """Returns floats per parameter: parameter, anchor, gradient and F, once there is an F, plus those of the
         walk."""
         pulled = PULL if self.ewc and self.strength and "fisher" in load.kinds else 0.0
         return pulled + (agentimportance_walk.traffic(self.window) if self._walks else 0.0)
 
     def device_work(self, load: Load) -> Work:
-        """Training, then one gradient of each example."""
+        """Returns the work of training, and of one gradient for each example."""
         each = estimation("fisher", "sq", load.examples, load.parameters)
         return super().device_work(load) + (each if self._up else ())
 
     def device_floats(self, load: Load) -> float:
-        """Returns the floats that rwalk keeps of the path during training, or its scores and the estimate of F after
-        it: the larger of both."""
+        """Returns the larger of two amounts of floats: those that rwalk keeps of the path during training, or its
+        scores plus the estimate of F afterwards."""
         most = max(agentimportance_walk.HELD, agentimportance_walk.SCORE + HELD) if self._walks else HELD
         return most * load.parameters if self._up else 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """Returns floats per parameter: F of each reply is read, twice if the mean is weighted by it (the layers' sums
-        come first); the mean of F is written."""
+        """Returns floats per parameter: F of each reply is read, twice if the mean is weighted by it (first for the
+        layers' sums); the mean of F is written."""
         return (2 if self.weighted else 1) * load.replies + 1.0 if self._up else 0.0

@@ -1,4 +1,5 @@
-"""Path scores of the Riemannian walk (Chaudhry et al. 2018): how much each weight has lowered the loss."""
+"""Path scores of the Riemannian walk (Chaudhry et al. 2018): the amount by which each weight's moves lowered the
+loss."""
 
 from __future__ import annotations
 
@@ -9,15 +10,16 @@ from torch import Tensor
 
 from algorithms.algorithm import Tensors
 
-RECENT = 0.9  # α: how much of the running Fisher comes from the latest gradient (Chaudhry et al. 2018, Eq. 6)
+RECENT = 0.9  # α: weight of the latest gradient in the running Fisher (Chaudhry et al. 2018, Eq. 6)
 
-# Floats that a Walk holds for each parameter: last and first place of the window, gradient, Fisher, gain, score.
+# Floats that a Walk holds for each parameter: last and first position of the window, gradient, Fisher, gain, score.
 HELD = 6.0
-SCORE = 1.0  # of them what it leaves
-# Floats that it moves for each parameter.  In a step: move (3), gain (4), place (2), g² (2), Fisher (3), gradient (2).
+SCORE = 1.0  # floats that remain at its end
+# Floats that it moves for each parameter. In a step: move (3), gain (4), position (2), g² (2), Fisher (3), gradient
+# (2).
 STEP = 16.0
-# At a window's end: move (3), its square (2), times Fisher (3), times ½ (2), plus ξ (2), quotient (3), relu (2),
-# score (3), gain (1), place (2).
+# At a window's end: move (3), its square (2), times Fisher (3), times ½ (2), plus ξ (2), quotient (3), relu (2), score
+# (3), gain (1), position (2).
 CLOSE = 23.0
 
 
@@ -26,8 +28,8 @@ class Path:
     """The path of one parameter in the window, and its gain so far; all tensors have the parameter's shape."""
 
     place: Tensor  # θ_i
-    start: Tensor  # θ where the window began
-    slope: Tensor  # gradient of the loss in θ_i, without penalties
+    start: Tensor  # θ at the beginning of the window
+    slope: Tensor  # gradient of the loss at θ_i, without penalties
     fisher: Tensor  # F_run: a moving mean of squared batch gradients
     gain: Tensor  # Δℓ of the window
     score: Tensor  # s
@@ -35,12 +37,12 @@ class Path:
 
 
 class Walk:
-    """Watches local training and scores how much each weight's moves lowered the loss, relative to their length.
+    """Records local training and scores how much each weight's moves lowered the loss, relative to their length.
 
-    Each step adds -g (θ_{i+1} - θ_i) to Δℓ, g the gradient of the batch's loss without any penalty.  After
-    every `window` steps (Δt), and after the last, s += relu(Δℓ / (½ F_run Δθ² + ξ)), with Δθ the window's
-    move and ξ = `damping`; then Δℓ starts anew (Chaudhry et al. 2018, Eq. 7 and 8).  F_run is
-    the moving mean (1 - α) F_run + α g², α = 0.9; the first g² is taken as it is.
+    Each step adds -g (θ_{i+1} - θ_i) to Δℓ, where g is the gradient of the batch's loss without any penalty.  After
+    every `window` steps (Δt), and after the last step, s += relu(Δℓ / (½ F_run Δθ² + ξ)), where Δθ is the window's move
+    and ξ = `damping`; then Δℓ restarts at 0 (Chaudhry et al. 2018, Eq. 7 and 8).  F_run is the moving mean (1 - α)
+    F_run + α g² with α = 0.9, initialised with the first g².
     """
 
     def __init__(self, window: int, damping: float) -> None:
@@ -49,7 +51,7 @@ class Walk:
 
     @torch.no_grad()
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
-        """Notes the place and gradient at the start of a step, which also ends the step before it."""
+        """Records the position and gradient at the start of a step, which is also the end of the previous step."""
         if name not in self.paths:
             place, slope = parameter.detach().clone(), grad.clone()
             zeros = (torch.zeros_like(place), torch.zeros_like(place))
@@ -62,8 +64,8 @@ class Walk:
 
     @torch.no_grad()
     def scores(self, weights: Tensors) -> Tensors:
-        """Returns the score s of each parameter after training that ended at `weights`. Call it once: it empties the
-        walk."""
+        """Returns the score s of each parameter after training that ended at `weights`.  Call it once, because it
+        empties the walk."""
         for name, path in self.paths.items():
             self._arrive(path, weights[name])
             if path.steps % self.window:
@@ -87,5 +89,5 @@ class Walk:
 
 
 def traffic(window: int) -> float:
-    """Returns the floats that a Walk moves for each parameter in a step, on average over a window."""
+    """Returns the floats that a Walk moves for each parameter per step, on average over a window."""
     return STEP + CLOSE / window

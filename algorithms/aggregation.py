@@ -14,36 +14,36 @@ from torch import Tensor
 from algorithms.algorithm import Reply, Tensors
 from algorithms.training.transfers import elsewhere, fetched
 
-BLOCK = 1 << 17  # coordinates: their mean and one upload, 2 MB in float64, stay in the caches of two cores
+BLOCK = 1 << 17  # coordinates: their mean and one upload, 2 MB in float64, fit into the caches of two cores
 THREADS = 2
-ROWS = 8  # uploads that are widened at a time
+ROWS = 8  # uploads that are converted to float64 together
 
 
 class TensorRow(Protocol):
-    """Tensors by name that lie in one tensor, on any device; their mean is computed there, with the same bits."""
+    """Tensors by name in one row tensor, on any device; their mean is computed there, with the same bits."""
 
     @property
     def row(self) -> Tensor: ...  # (parameters,)
 
     def apart(self, row: Tensor) -> Tensors:
-        """Returns the tensors by name that make up another row (parameters,)."""
+        """Returns the tensors by name of another row (parameters,)."""
 
 
 def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensors:
-    """Mean of the uploads of this kind, each counted `examples` times (McMahan et al. 2017, Alg. 1, line 8).
+    """Mean of the uploads of this kind, weighted by `examples` (McMahan et al. 2017, Alg. 1, line 8).
 
-    Means are taken in float64 and in the order of the names, so the order of arrival leaves no trace.
+    Means are computed in float64 and in the order of the names, so that they do not depend on the order of arrival.
     Integer buffers, such as BatchNorm's count of batches, take the largest value (docs/design/algorithms.md §15).
-    Raises ValueError if no reply counts an example.
+    Raises ValueError if all replies have 0 examples.
     """
     counted = _counted(replies)
     return _means(counted, kind, [reply.examples for reply in counted])
 
 
 def plain_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
-    """Mean of the uploads of this kind, each device counted once; summed as in `weighted_mean`.
+    """Mean of the uploads of this kind, with equal weights; summed as in `weighted_mean`.
 
-    Raises ValueError if no reply counts an example.
+    Raises ValueError if all replies have 0 examples.
     """
     counted = _counted(replies)
     return _means(counted, kind, [1] * len(counted))
@@ -52,11 +52,11 @@ def plain_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
 def importance_weighted_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
     """Returns the mean of the uploaded weights in which each device's coordinate is weighted by its importance.
 
-    θ = Σ_k F̄^k ⊙ θ^k, where F̄ is the importance uploaded as `kind`, divided by its sum over the layer (a
-    parameter tensor) in each device, then in each coordinate by the sum over the devices, so that Σ_k F̄^k = 1
-    (Kim et al. 2020, Eq. 2; docs/design/algorithms.md §9, readings 19 and 23).  Negative importance counts as 0.
-    Coordinates that matter to no device, and weights that have no importance, such as buffers, are counted by examples.
-    Raises ValueError if no reply counts an example.
+    θ = Σ_k F̄^k ⊙ θ^k, where F̄ is the importance uploaded as `kind`, divided by its sum over the layer (a parameter
+    tensor) in each device, then in each coordinate by the sum over the devices, so that Σ_k F̄^k = 1 (Kim et al. 2020,
+    Eq. 2; docs/design/algorithms.md §9).  Negative importance counts as 0.  Coordinates without importance on any
+    device, and weights without importance, such as buffers, are averaged by examples.  Raises ValueError if all replies
+    have 0 examples.
     """
     counted = _counted(replies)
     means = weighted_mean(replies)
@@ -82,15 +82,15 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
 
 
 def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
-    """Returns the means of the uploads of this kind, each counted `times` times; splitting into blocks changes no
-    bit."""
+    """Returns the means of the uploads of this kind, weighted by `times`; splitting into blocks does not change the
+    result."""
     uploads = [reply.upload[kind] for reply in counted]
     if all(hasattr(upload, "apart") for upload in uploads):  # isinstance of a Protocol takes 10 us
         rows = [cast(TensorRow, upload).row for upload in uploads]
         mean = _mean((row.to(rows[0].device) for row in rows), times)  # some may have been moved to the CPU
         return cast(TensorRow, uploads[0]).apart(fetched(mean))
     values = [_in_place(uploads[0], name) for name in uploads[0]]
-    if sum(BLOCK if value is None else value.numel() for value in values) < BLOCK:  # to start threads takes longer
+    if sum(BLOCK if value is None else value.numel() for value in values) < BLOCK:  # starting threads takes longer
         return {name: _mean((_either(tensors, name) for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:
         parts = {name: [threads.submit(_mean, block, times) for block in _blocks(uploads, name)] for name in uploads[0]}
@@ -111,7 +111,7 @@ def _joined(parts: Sequence[Tensor], tensors: Tensors, name: str) -> Tensor:
 
 
 def _in_place(tensors: Tensors, name: str) -> Tensor | None:
-    # Read where it lies in its message: only for arithmetic by coordinate, as a product's bits depend on the address.
+    # A view of the message: only for elementwise arithmetic, because a product's bits depend on the address.
     look: Callable[[str], Tensor | None] | None = getattr(tensors, "in_place", None)
     return tensors[name] if look is None else look(name)
 
@@ -123,12 +123,12 @@ def _either(tensors: Tensors, name: str) -> Tensor:
 
 
 def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
-    """Returns the mean in the first value's dtype, holding a few values at a time; of integers, the maximum."""
+    """Returns the mean in the first value's dtype, holding a few values at a time; the maximum for integers."""
     others = iter(values)
     first = next(others)
     if not first.is_floating_point():
         return reduce(torch.maximum, others, first.clone())
-    # A running mean: unlike a sum that is divided at the end, it returns equal tensors as they are.
+    # A running mean: unlike a sum divided at the end, it returns equal tensors unchanged.
     mean = torch.zeros(first.shape, dtype=torch.float64, device=first.device)
     for value, n, total in zip(_widened(chain([first], others), first), times, accumulate(times), strict=True):
         mean.lerp_(value, n / total)
@@ -138,7 +138,7 @@ def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
 
 
 def _widened(values: Iterable[Tensor], like: Tensor) -> Iterator[Tensor]:
-    """Yields the values in float64, each valid until the next one. Small ones, and those on a GPU, are converted
+    """Yields the values in float64, each valid until the next one.  Small ones, and values on a GPU, are converted
     together."""
     at_once = ROWS if elsewhere(like.device) else min(ROWS, BLOCK // max(1, like.numel()))
     if at_once <= 1:
@@ -151,7 +151,7 @@ def _widened(values: Iterable[Tensor], like: Tensor) -> Iterator[Tensor]:
 
 
 def _layer_shares(importance: Tensor) -> Tensor:
-    """Returns the importance in float64, scaled to the sum 1; all 0 if nothing in the layer matters."""
+    """Returns the importance in float64, scaled to the sum 1; all 0 if the layer has no importance."""
     positive = importance.double().clamp(min=0)
     whole = positive.sum()
     return positive / whole if whole > 0 else positive

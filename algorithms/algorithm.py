@@ -1,7 +1,7 @@
 """The interface of an algorithm, and the data that it works on.
 
-An algorithm is pure: tensors and numbers in, tensors and numbers out.  It never learns what time it is,
-which world it runs in, or how its messages travel.
+An algorithm is pure: tensors and numbers in, tensors and numbers out.  It does not know the time, the world in which it
+runs, or the transport of its messages.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from fnmatch import fnmatchcase
 from math import cos, pi
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, get_args
 
-if TYPE_CHECKING:  # a replay reads these types and computes nothing: it must not wait for torch
+if TYPE_CHECKING:  # a replay reads these types and computes nothing, so it need not import torch
     from numpy import ndarray
     from torch import Tensor, nn
 
     from algorithms.cohort import CohortRule
 
 Tensors = dict[str, "Tensor"]  # parameter name -> tensor
-Message = dict[str, Tensors]  # kind -> tensors, as {"weights": ..., "importance": ...}
+Message = dict[str, Tensors]  # kind -> tensors, such as {"weights": ..., "importance": ...}
 Loss = Callable[["Tensor", "Tensor"], "Tensor"]  # (outputs, y) -> loss of each example, (n,)
 Precision = Literal["float32", "tf32", "bf16"]
-Send = Callable[[str, Tensors], Tensors]  # (kind, tensors) -> what the other side decodes of them
+Send = Callable[[str, Tensors], Tensors]  # (kind, tensors) -> the tensors that the receiver decodes
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ class Training:
     """Local training: plain SGD, a fresh optimiser each round (docs/design/algorithms.md §1)."""
 
     epochs: int = 5  # passes over the device's examples in a round (E)
-    batch: int = 10  # examples a step (B); the last batch of an epoch may be shorter
-    lr: float = 0.05  # of round 0
+    batch: int = 10  # examples per step (B); the last batch of an epoch may be shorter
+    lr: float = 0.05  # learning rate of round 0
     lr_decay: float = 1.0  # lr of round t is lr * lr_decay**t, t counted globally
     lr_schedule: Literal["exponential", "cosine"] = "exponential"  # by lr_decay; or half a cosine from lr to lr_end
-    lr_end: float = 0.0  # of the cosine, from round lr_rounds on
-    lr_rounds: int = 0  # that the cosine takes
+    lr_end: float = 0.0  # last learning rate of the cosine schedule, from round lr_rounds on
+    lr_rounds: int = 0  # length of the cosine in rounds
     momentum: float = 0.0
     weight_decay: float = 0.0
-    precision: Precision = "float32"  # of products in a step (algorithms/training/precision.py)
-    per_cycle: int = 0  # rounds on one time slice of the data, before the next one comes; 0: the data stay as they are
+    precision: Precision = "float32"  # precision of products in a step (algorithms/training/precision.py)
+    per_cycle: int = 0  # rounds per time slice of the data; 0: the data do not change
 
     def __post_init__(self) -> None:
         if self.lr_schedule not in ("exponential", "cosine"):
@@ -50,7 +50,7 @@ class Training:
             raise ValueError(f"precision is {self.precision!r}; it must be 'float32', 'tf32' or 'bf16'")
 
     def cycle(self, round: int) -> int:
-        """The time slice whose data are trained on in global round `round`; both count from 0."""
+        """The time slice of the training data in global round `round`; both count from 0."""
         return round // self.per_cycle if self.per_cycle else 0
 
     def rate(self, round: int) -> float:
@@ -63,10 +63,10 @@ class Training:
 
 
 def matches(name: str, globs: str) -> bool:
-    """Returns true if the parameter's name matches one of the globs (separated by spaces) and none that begins with a
-    !.
+    """Returns true if the parameter's name matches one of the globs (separated by spaces) and none of those that begin
+    with !.
 
-    So "* !fc2.*" names all but the last layer.
+    So "* !fc2.*" matches all but the last layer.
     """
     listed = globs.split()
     if any(fnmatchcase(name, glob[1:]) for glob in listed if glob[0] == "!"):
@@ -75,29 +75,29 @@ def matches(name: str, globs: str) -> bool:
 
 
 def unharmed(kind: str, tensors: Tensors) -> Tensors:  # noqa: ARG001
-    """Returns the tensors unchanged, which is what the other side decodes if nothing is lost."""
+    """Returns the tensors unchanged: the receiver decodes them exactly."""
     return tensors
 
 
 @dataclass(frozen=True)
 class Party:
-    """One side of the conversation, server or device, as its job sees it; never sent."""
+    """One side of the conversation, server or device, as its job uses it; never sent."""
 
     name: str
     devices: int  # size of the fleet
-    model: nn.Module  # structure only: its values on entry mean nothing
+    model: nn.Module  # structure only: its values on entry are undefined
     loss: Loss
     x: Tensor  # (n, *input); the device's training examples, or the server's proxy set
     y: Tensor  # (n,)
     round: int  # global, from 0
     cycle: int
-    seed: int  # derived from names: what this party draws in this round
-    memory: Message = field(default_factory=dict)  # what this party kept; {} at first
+    seed: int  # seed of this party's draws in this round, derived from names
+    memory: Message = field(default_factory=dict)  # state that this party has kept; {} at first
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
-    lossy: Mapping[str, str] = field(default_factory=dict)  # which kinds lose on the way, as {"up fisher": "bfloat16"}
+    lossy: Mapping[str, str] = field(default_factory=dict)  # lossy encodings, such as {"up fisher": "bfloat16"}
     constants: Mapping[str, ndarray] = field(default_factory=dict)  # the server's: buffers that are not finite at first
-    # What the other side decodes of these tensors, sent as this kind in this round.  Whoever must know what a lossy
-    # encoding leaves (FedCurv's own part) asks, and puts the very object that comes back into its upload.
+    # Returns these tensors, sent as this kind in this round, as the receiver decodes them. An algorithm that needs the
+    # result of a lossy encoding (FedCurv's own part) calls it, and puts the returned object itself into its upload.
     send: Send = unharmed
 
 
@@ -105,38 +105,36 @@ class Party:
 class Request:
     """The messages with which the server opens a round."""
 
-    download: Message  # to the whole cohort
-    extra: Mapping[str, Message] = field(default_factory=dict)  # and more to single devices
+    download: Message  # for the whole cohort
+    extra: Mapping[str, Message] = field(default_factory=dict)  # additional messages, by device
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A device's answer, and what it keeps."""
+    """A device's upload, and the state that it keeps."""
 
     upload: Message
     examples: int
-    memory: Message = field(default_factory=dict)  # kept whatever becomes of the upload
+    memory: Message = field(default_factory=dict)  # kept in any case
     if_counted: Message = field(default_factory=dict)  # kept only once the server has counted the upload
-    model: Tensors = field(default_factory=dict)  # after local training; never sent; {}: upload["weights"]
-    leverage: Mapping[str, float] = field(default_factory=dict)  # of the penalty (local.leverage); never sent
+    model: Tensors = field(default_factory=dict)  # after local training; never sent; {}: it is upload["weights"]
+    leverage: Mapping[str, float] = field(default_factory=dict)  # leverage of the penalty (local.leverage); never sent
     numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
 
 
-Pass = Literal["forward", "batch", "each", "each_label"]  # what is done with an example: see Phase
+Pass = Literal["forward", "batch", "each", "each_label"]  # computation for each example: see Phase
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of computing: `epochs` passes over `examples`, in batches. counting/cost.py prices it.
+    """A stretch of computing: `epochs` passes over `examples`, in batches. counting/cost.py prices it.
 
-    `kind` says what a pass computes for each batch:
-    - "forward": outputs only, no gradients;
-    - "batch": one gradient of the batch's mean loss, as training does;
-    - "each": the gradient of each example's loss by itself, squared and summed, as a Fisher diagonal needs;
-    - "each_label": the same for each example and each label that the model knows.
+    `kind` is the computation for each batch: "forward": outputs only, no gradients; "batch": one gradient of the
+    batch's mean loss, as in training; "each": the gradient of each single example's loss, squared and summed, as for a
+    Fisher diagonal; "each_label": "each" for every label that the model knows.
 
-    The name is for the record and the reports and has no price.  A phase that passes no example through the model has
-    the kind "forward" and only moves numbers (`traffic`).  Raises ValueError for another kind.
+    The name is for the record and the reports and does not affect the price.  A phase without examples has the kind
+    "forward" and only moves numbers (`traffic`).  Raises ValueError for another kind.
     """
 
     name: str
@@ -144,10 +142,10 @@ class Phase:
     examples: float = 0.0  # in one pass
     batch: int = 1
     epochs: int = 1
-    backward: str = "*"  # globs of the parameters that need gradients, with spaces between
+    backward: str = "*"  # globs of the parameters that need gradients, separated by spaces
     second_order: float = 0.0  # Hessian-vector passes, in examples
-    traffic: float = 0.0  # further floats read or written in each step: optimiser, penalties, importance sums
-    per_parameter: float = 0.0  # the same, for each of the parameters that `backward` names
+    traffic: float = 0.0  # further floats read or written per step: optimiser, penalties, importance sums
+    per_parameter: float = 0.0  # further floats per step for each parameter that `backward` names
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Pass):
@@ -160,31 +158,31 @@ Work = tuple[Phase, ...]
 
 @dataclass(frozen=True)
 class Load:
-    """The sizes and kinds on which declared Work may depend; never values."""
+    """The sizes and kinds on which declared Work may depend, but no values."""
 
     round: int
-    examples: int  # of the party: a device's training examples, or the server's proxy set
+    examples: int  # number of examples: the device's training examples, or the server's proxy set
     parameters: int  # |θ|
-    kinds: Collection[str] = ()  # of the download that the device has received, or of the server's state
-    memory: Collection[str] = ()  # kinds that the device has kept
-    replies: int = 0  # how many are combined
-    proxy: int = 0  # examples of the server's proxy set, for a device that was given some of them
+    kinds: Collection[str] = ()  # kinds in the device's download, or in the server's state
+    memory: Collection[str] = ()  # kinds in the device's memory
+    replies: int = 0  # number of combined replies
+    proxy: int = 0  # size of the server's proxy set, for a device that was given some of it
     devices: int = 1  # size of the fleet
-    asked: int = 1  # devices that this round asks
-    lossy: Mapping[str, str] = field(default_factory=dict)  # as a Party's
+    asked: int = 1  # devices asked in this round
+    lossy: Mapping[str, str] = field(default_factory=dict)  # as in Party
 
 
 class Algorithm(Protocol):
     """Both halves of an algorithm: the server's (start, cohort, request, combine) and the device's (train).
 
-    A member that is added here gets a row in INTERFACE.
+    Each new member also needs a row in INTERFACE.
     """
 
-    downloads: ClassVar[Collection[str]]  # all kinds that may go down
-    uploads: ClassVar[Collection[str]]  # all kinds that may go up
-    squares: ClassVar[Collection[str]]  # those of them that range as widely as squared gradients do
-    # Options that nothing but `train` depends on, and `train` only where it is `penalised`, as the strength of a
-    # penalty: trainings before it acts are then shared by all its values.  What a class inherits does not count.
+    downloads: ClassVar[Collection[str]]  # all possible kinds of downloads
+    uploads: ClassVar[Collection[str]]  # all possible kinds of uploads
+    squares: ClassVar[Collection[str]]  # kinds with the wide range of values of squared gradients
+    # Options on which only `train` depends, and only while it is `penalised`, such as the strength of a penalty: until
+    # then all values share the same trainings. Inherited values are ignored.
     penalty_options: ClassVar[Collection[str]]
 
     @property
@@ -193,55 +191,54 @@ class Algorithm(Protocol):
 
     @property
     def keeps_uncounted(self) -> bool:
-        """True if a device may keep something (`Reply.memory`) even if its reply is not counted."""
+        """True if a device may keep state (`Reply.memory`) even if its reply is not counted."""
 
-    cohort_rule: ClassVar[CohortRule]  # how `cohort` chooses
+    cohort_rule: ClassVar[CohortRule]  # the rule by which `cohort` chooses
 
     @property
     def any_cohort_will_do(self) -> bool:
-        """True if `cohort` may be given a random part of the devices online instead of all, so that a large fleet is
-        not searched in each round."""
+        """True if `cohort` also works on a random sample of the online devices, so that a large fleet is not searched
+        each round."""
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """Encodings of kinds that do not travel unchanged, as {"fisher": "sparse"}; the scenario's
-        `encoding` overrides them."""
+        """Encodings of kinds that are not sent exactly, such as {"fisher": "sparse"}; the scenario's `encoding`
+        overrides them."""
 
     def download_form(self, server: Party) -> Message:
-        """The largest download: the right kinds, names, dtypes and shapes; its values mean nothing."""
+        """The largest download: its kinds, names, dtypes and shapes; values are ignored."""
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """Returns a blank upload of this round: kinds, names, dtypes and shapes count, values do not. The server
-        refuses any other upload."""
+        """Returns an upload of this round with the right kinds, names, dtypes and shapes; values are ignored.  The
+        server refuses any other form."""
 
     @property
     def training(self) -> Training:
-        """The devices' training."""
+        """The settings of the devices' training."""
 
     def start(self, weights: Tensors, server: Party) -> Message:
         """Returns the server's state before round 0; it always holds the kind "weights"."""
 
     def round_kind(self, round: int) -> str:
         """Returns a name, in any words, for this kind of round: rounds of one kind send the same kinds of messages and
-        do the same work. `check` plays at least one round of each kind and weighs them by how often they occur."""
+        do the same work.  `check` plays at least one round of each kind and weights it by its frequency."""
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """Returns the devices that this round asks, of `names` (online and idle now, sorted): `count` of them, as a
-        rule.
+        """Returns the devices that this round asks, usually `count` of `names` (online and idle now, sorted).
 
-        The round then closes with the replies that the scenario asks for; with those of all asked if they are
-        more than `count`, as in a round in which the whole fleet is retrained.
+        The round then closes with the number of replies that the scenario sets, or with the replies of all asked
+        devices if they are more than `count`, for example to retrain the whole fleet.
         """
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
         """Opens a round: returns the messages for the devices `names`."""
 
     def train(self, download: Message, device: Party) -> Reply:
-        """The device's half; pure, runs in a worker."""
+        """Returns the device's reply; pure, runs in a worker."""
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:
         """Returns true if `train` may depend on the `penalty_options` on a device that received these kinds in this
-        round and keeps those."""
+        round and has those kinds in its memory."""
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """Closes a round: returns the new state. Must not depend on the order of `replies`."""
@@ -253,8 +250,8 @@ class Algorithm(Protocol):
         """Returns the work of `train` on a device."""
 
     def device_floats(self, load: Load) -> float:
-        """Returns the floats that `train` holds at once beside the model, its gradients and momentum, messages and
-        activations."""
+        """Returns the floats that `train` holds at the same time, in addition to the model, gradients, momentum,
+        messages and activations."""
 
     def combine_work(self, load: Load) -> Work:
         """Returns the work of `combine` on the server."""
@@ -262,8 +259,9 @@ class Algorithm(Protocol):
 
 Answer = Literal["fact", "form", "state", "names", "request", "reply", "work", "number", "word", "truth"]
 
-# Each member of Algorithm, and what it answers: a fact is an attribute, all others are methods.  From this table come
-# the check that a class is an algorithm (scenarios/builders/plugins.py) and the guard of every call (emulator/lab/).
+# Each member of Algorithm, and the kind of its result: a fact is an attribute, all others are methods. This table
+# defines the check that a class is an algorithm (scenarios/builders/plugins.py) and the guard of every call
+# (emulator/lab/).
 INTERFACE: Mapping[str, Answer] = {
     "downloads": "fact",
     "uploads": "fact",

@@ -1,6 +1,6 @@
 """The cohort of a round: devices drawn at random, as in FedAvg (McMahan et al. 2017, Alg. 1).
 
-It stands by itself so that a finished run can be replayed without torch.
+It is a module of its own so that a finished run can be replayed without torch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-CohortRule = Literal["drawn", "own"]  # whom a round asks: as `draw` chooses, or by a rule of the algorithm's own
+CohortRule = Literal["drawn", "own"]  # the choice of devices: as `draw` does, or by the algorithm's own rule
 
 
 def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:
@@ -20,7 +20,7 @@ def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:
     return names if count >= len(names) else [names[k] for k in drawn(len(names), count, seed).tolist()]
 
 
-@lru_cache(maxsize=2**10)  # the algorithms of a comparison, and the replays of a run, draw the same
+@lru_cache(maxsize=2**10)  # the algorithms of a comparison, and the replays of a run, make the same draws
 def drawn(total: int, count: int, seed: int) -> NDArray[np.int64]:
     """Returns the drawn indices below `total`, sorted, (count,). Callers share the array and must not change it.
 

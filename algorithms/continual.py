@@ -21,31 +21,32 @@ from algorithms.fedavg import FedAvg
 from algorithms.training.local import Sgd, sgd
 from algorithms.training.tensors import tensors_of
 
-KEPT = "personal"  # kind: what a device of Algorithm 2 never sends again
+KEPT = "personal"  # kind: the parameters that a device of Algorithm 2 never sends again
 
 
 @dataclass(frozen=True)
 class Continual(FedAvg):
-    """FedAvg runs through cycles of drifting data, and each device may retrain at the end of a cycle (An Bian 2018,
-    Algorithms 0 to 2).
+    """FedAvg on drifting data in cycles; each device may retrain at the end of a cycle (An Bian 2018, Algorithms 0 to
+    2).
 
-    A cycle is the `per_cycle` rounds on one time slice. Its last round asks the whole fleet: the model that FedAvg
-    ended with goes down to all, each device retrains (Alg. 0 all parameters, Alg. 1 and 2 only the personal ones,
-    θ^pe), and the next cycle begins with the mean of what they upload. From cycle 1 on Algorithm 2 sends, trains and
-    averages only the shared parameters θ^sh in FedAvg, and consists of `inner` blocks that each end with such a
-    retraining; θ^pe never leaves the device after cycle 0.
+    A cycle is the `per_cycle` rounds on one time slice.  Its last round asks the whole fleet: the final model of FedAvg
+    is sent to all, each device retrains (Alg. 0 all parameters, Alg. 1 and 2 only the personal ones, θ^pe), and the
+    next cycle begins with the mean of their uploads.  From cycle 1 on Algorithm 2 sends, trains and averages only the
+    shared parameters θ^sh in FedAvg, and consists of `inner` blocks that each end with such a retraining; θ^pe never
+    leaves the device after cycle 0.
 
-    Bytes: down and up |θ| in each round, with Alg. 2 |θ^sh| from cycle 1 on; up in the last round of a cycle |θ^pe|
-    with Alg. 1 and nothing with Alg. 2, because the server has all θ^sh already (docs/design/algorithms.md §6;
-    `literal`: |θ| and |θ^sh|, as the text says); up in the other retrainings of Alg. 2 nothing. Buffers go with the
-    parameters that `personal` names beside them; shared buffers stay as they came when a device retrains.
+    Bytes: |θ| down and up in each round, with Alg. 2 |θ^sh| from cycle 1 on.  Up in the last round of a cycle: |θ^pe|
+    with Alg. 1 and nothing with Alg. 2, because the server already has all θ^sh (docs/design/algorithms.md §6;
+    `literal`: |θ| and |θ^sh|, as in the text); nothing up in the other retrainings of Alg. 2.  Buffers are sent with
+    the parameters that `personal` names beside them; shared buffers do not change when a device retrains.
 
-    Where the paper is open (docs/design/algorithms.md §9): the options `personal`, `inner` and `retrain_epochs` are the
-    user's choice, the mean weighs devices by the examples of the finished cycle, and all devices receive the final
-    model and retrain. A device that was never reached in cycle 0 has no θ^pe, and nobody sends it any: it begins with
-    zeros, and the report counts such devices as `without_personal`. The server's model keeps the θ^pe of the end of
-    cycle 0. Raises ValueError if a field is out of its range or does not divide the cycle; `start` also if the data
-    have no cycles, or if `personal` names no parameter of the model or, with Alg. 2, leaves none to share.
+    Choices that the paper leaves open (docs/design/algorithms.md §9): the options `personal`, `inner` and
+    `retrain_epochs` are the user's choice, the mean weighs devices by the examples of the finished cycle, and all
+    devices receive the final model and retrain.  A device that was never reached in cycle 0 has no θ^pe, and never
+    receives any: it begins with zeros, and the report counts such devices as `without_personal`.  The server's model
+    keeps the θ^pe of the end of cycle 0.  Raises ValueError if a field is out of its range or does not divide the
+    cycle; `start` also if the data have no cycles, or if `personal` names no parameter of the model or, with Alg. 2,
+    leaves none to share.
     """
 
     cohort_rule: ClassVar[CohortRule] = "own"
@@ -79,7 +80,7 @@ class Continual(FedAvg):
 
     @property
     def turns(self) -> CycleSchedule:
-        """The schedule of rounds that follows from the options."""
+        """The schedule of rounds for these options."""
         literal = self.upload == "literal"
         given = (self.variant, self.personal, self.inner, self.retrain_epochs, literal, self.average, self.training)
         return CycleSchedule(*given)
@@ -90,14 +91,14 @@ class Continual(FedAvg):
         return self.variant == "alg2"
 
     def round_kind(self, round: int) -> str:
-        """Names the round by what is sent and trained; pretraining belongs to round 0."""
+        """Returns a name for the parameters that the round sends and trains; pretraining belongs to round 0."""
         turn = self.turns.of(round)
         sent = f"{turn.name}: {turn.down} down, {turn.trained or 'nothing'} trained, {turn.up or 'nothing'} up"
         return sent if round or not self.pretrain else f"pretrain, {sent}"
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """Returns the model, pretrained if `pretrain` says so. Until cycle 0 has ended its personal part is shared like
-        the rest."""
+        """Returns the model, after `pretrain` epochs.  Until the end of cycle 0 its personal part is shared like the
+        rest."""
         self.turns.check_names([name for name, p in server.model.named_parameters() if p.requires_grad])
         if self.pretrain and not len(server.y):
             raise ValueError(f"pretrain is {self.pretrain}; it must be 0, for the server's proxy set has no examples")
@@ -105,7 +106,7 @@ class Continual(FedAvg):
         return super().start(trained, server)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """Returns the part of the weights that goes up in this round; in some rounds of Alg. 2 it is empty."""
+        """Returns the part of the weights that is uploaded in this round; in some rounds of Alg. 2 it is empty."""
         return {"weights": part(super().upload_form(round, model)["weights"], self.turns.of(round).up)}
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
@@ -113,11 +114,11 @@ class Continual(FedAvg):
         return names if self.turns.of(round).name == "retrain" else super().cohort(round, names, count, seed)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
-        """Sends the model, or its shared part, to all who are asked."""
+        """Sends the model, or its shared part, to all asked devices."""
         return Request({"weights": part(state["weights"], self.turns.of(server.round).down)})
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains or retrains the parameters that this round is about; all others stay as they were received."""
+        """Trains or retrains the parameters of this round; all others keep the values received."""
         turn, kept = self.turns.of(device.round), device.memory.get(KEPT, {})
         blank = {name: torch.zeros_like(value) for name, value in tensors_of(device.model).items()}
         model = blank | kept | download["weights"]
@@ -133,18 +134,18 @@ class Continual(FedAvg):
         return Reply(upload, len(device.y), memory, model=model, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:  # noqa: ARG002
-        """The mean of the uploaded parameters; the rest of the model stays as it is."""
+        """Returns the mean of the uploaded parameters; the rest of the model does not change."""
         return {"weights": state["weights"] | weighted_mean(replies)}
 
     def request_work(self, load: Load) -> Work:
-        """Round 0 is charged for the pretraining on the proxy set."""
+        """Returns the pretraining on the proxy set as work of round 0."""
         if load.round or not self.pretrain:
             return ()
         (train,) = super().device_work(load)
         return (replace(train, name="pretrain", epochs=self.pretrain),)
 
     def device_work(self, load: Load) -> Work:
-        """Passes over the examples, with gradients of the parameters that this round trains."""
+        """Returns the passes over the examples, with gradients of the parameters that this round trains."""
         turn, batch = self.turns.of(load.round), max(1, min(self.training.batch, load.examples))
         if not (turn.trained and turn.epochs):
             return ()
@@ -152,6 +153,6 @@ class Continual(FedAvg):
         return (Phase(turn.name, "batch", load.examples, batch, turn.epochs, turn.trained, per_parameter=moved),)
 
     def combine_work(self, load: Load) -> Work:
-        """Each part that was uploaded is read once, and the mean is written."""
+        """Returns the work of the mean: each uploaded part is read once, and the mean is written."""
         globs = self.turns.of(load.round).up
         return (Phase("combine", "forward", backward=globs, per_parameter=load.replies + 1.0),) if globs else ()

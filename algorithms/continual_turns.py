@@ -13,9 +13,9 @@ Variant = Literal["baseline", "alg0", "alg1", "alg2"]
 
 @dataclass(frozen=True)
 class Turn:
-    """The parameters that a round sends, trains and uploads, as globs; "" stands for none."""
+    """The parameters that a round sends, trains and uploads, as globs; "" means none."""
 
-    name: str  # train, or retrain, which is for the whole fleet
+    name: str  # train, or retrain for the whole fleet
     down: str
     trained: str
     epochs: int
@@ -53,11 +53,11 @@ class CycleSchedule:
 
     @property
     def _shared(self) -> str:
-        """Globs of all parameters but the personal ones."""
+        """Globs of all parameters except the personal ones."""
         return " ".join(["*", *(f"!{glob}" for glob in self.personal.split())])
 
     def _retraining(self, round: int, sent: str) -> Turn:
-        """Returns the turn of the round that ends a block, in which `sent` goes down."""
+        """Returns the turn of the last round of a block, which sends the parameters `sent`."""
         if self.variant == "baseline":
             return Turn("retrain", "*", "*", 0, "*")
         if self.variant == "alg0":
@@ -79,7 +79,7 @@ class CycleSchedule:
             )
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Raises ValueError if no data drift, or `personal` names none of these parameters, or all."""
+        """Raises ValueError if the data do not drift, or if `personal` names none or all of these parameters."""
         if self.asks_all and not self.training.per_cycle:
             raise ValueError(f"rounds.per_cycle is 0; {self.variant} needs data that drift, and 2 rounds in a cycle")
         if self.variant in ("alg1", "alg2"):

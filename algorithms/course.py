@@ -1,7 +1,7 @@
-"""A device's half as a course: a generator that yields what can be computed for many devices at once.
+"""A device's half as a course: a generator that yields computations which can be done for many devices together.
 
-So an algorithm is written once. Alone, a device computes what it yields by itself; in a stack (stack.py) the courses of
-all devices of a job come to the same place, and it is computed for all of them.
+So an algorithm is written only once.  A single device does each yielded computation by itself; in a stack (stack.py)
+the courses of all devices of a job reach the same point, and the computation is done for all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class Computation(Protocol):
-    """A computation that a course waits for, as local.Sgd."""
+    """A computation that a course waits for, such as local.Sgd."""
 
     @property
     def sort(self) -> Hashable:
@@ -32,14 +32,14 @@ Course = Generator[Computation, Tensors, Result]
 
 
 def structure(model: nn.Module) -> Hashable:
-    """Returns a key that is equal for copies of one network, whatever their values: tasks of one sort use one of the
+    """Returns a key that is equal for copies of one network, whatever their values: tasks of one sort share one of the
     copies."""
     parameters = tuple((name, value.shape, value.requires_grad) for name, value in model.named_parameters())
     return tuple(map(type, model.modules())), parameters
 
 
 def alone(course: Generator[Any, Tensors, Result]) -> Result:
-    """Runs a course on a device by itself and returns its result."""
+    """Runs a course on a single device and returns its result."""
     try:
         task = next(course)
         while True:

@@ -15,8 +15,8 @@ class FedAdam(Adaptive, FedAvg):
     """The server takes an Adam step along the mean change Δ of the devices' models: m ← β₁ m + (1 - β₁) Δ, v ← β₂ v +
     (1 - β₂) Δ², θ ← θ + η m / (√v + τ) (Reddi et al. 2021, Alg. 2).
 
-    Down |θ|, up |θ|.  What all such optimisers share, options and readings, is in `Adaptive`.
-    Raises ValueError if a field is out of its range.
+    Bytes: |θ| down and up.  `Adaptive` has the options and rules that such optimisers share.  Raises ValueError if a
+    field is out of its range.
     """
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:

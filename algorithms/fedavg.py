@@ -22,7 +22,7 @@ class FedAvg:
     """Devices train the broadcast model, and the server averages their models by examples (McMahan et al. 2017, Alg.
     1).
 
-    Down |θ|, up |θ|.  Siblings override `penalty`, `course`, and what goes down or up.
+    Bytes: |θ| down and up.  Other algorithms override `penalty`, `course`, and the messages.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights",)
@@ -50,15 +50,15 @@ class FedAvg:
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """No kind is encoded."""
+        """Returns {}: no kind is encoded."""
         return {}
 
     def download_form(self, server: Party) -> Message:
-        """Blank tensors: weights like the model's, all other kinds like its parameters."""
+        """Returns blank tensors: weights like the model's, all other kinds like its parameters."""
         return forms(self.downloads, server.model)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """Blank tensors: weights like the model's, all other kinds like its parameters."""
+        """Returns blank tensors: weights like the model's, all other kinds like its parameters."""
         return forms(self.uploads, model)
 
     def start(self, weights: Tensors, server: Party) -> Message:
@@ -66,7 +66,7 @@ class FedAvg:
         return {"weights": weights}
 
     def round_kind(self, round: int) -> str:
-        """Returns one name: rounds do not differ."""
+        """Returns one name, because all rounds are of one kind."""
         return "train"
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
@@ -74,20 +74,20 @@ class FedAvg:
         return draw(names, count, seed)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """Sends the model to all."""
+        """Sends the model to all asked devices."""
         return Request({"weights": state["weights"]})
 
     def penalty(self, download: Message, device: Party) -> Penalty | None:
-        """Returns the penalty that is added to the local loss; None for no penalty."""
+        """Returns the penalty to add to the local loss; None for no penalty."""
         return None
 
     def train(self, download: Message, device: Party) -> Reply:
-        """Runs the device's course on a device by itself."""
+        """Runs the course on a single device."""
         return alone(self.course(download, device))
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains for E epochs of SGD from the broadcast model and uploads the result. A class that overrides `train`
-        instead has each device trained by itself."""
+        """Trains for E epochs of SGD from the broadcast model and uploads the result.  A class that overrides `train`
+        instead has each device trained separately."""
         return fitting(device, download["weights"], self.training, self.penalty(download, device))
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:
@@ -99,26 +99,26 @@ class FedAvg:
         return {"weights": weighted_mean(replies)}
 
     def request_work(self, load: Load) -> Work:
-        """The server computes nothing before a round."""
+        """Returns (): the server computes nothing before a round."""
         return ()
 
     def penalty_traffic(self, load: Load) -> float:
-        """Floats that the penalty moves for each parameter and step."""
+        """Returns the floats that the penalty moves for each parameter and step."""
         return 0.0
 
     def device_work(self, load: Load) -> Work:
-        """E epochs of SGD on the device's examples."""
+        """Returns the work of E epochs of SGD on the device's examples."""
         moved = sgd_traffic(load.parameters, self.training.momentum)
         moved += self.penalty_traffic(load) * load.parameters
         batch = max(1, min(self.training.batch, load.examples))
         return (Phase("train", "batch", load.examples, batch, self.training.epochs, traffic=moved),)
 
     def device_floats(self, load: Load) -> float:
-        """Returns 0: plain training holds nothing further."""
+        """Returns 0: plain training holds no further floats."""
         return 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """Returns the floats that `combine` moves for each parameter, beside the mean of the models."""
+        """Returns the floats that `combine` moves for each parameter, in addition to the mean of the models."""
         return 0.0
 
     def combine_work(self, load: Load) -> Work:

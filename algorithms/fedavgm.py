@@ -17,11 +17,11 @@ MOVED = 7.0  # floats per parameter: θ and mean read, θ written (3); the momen
 
 @dataclass(frozen=True)
 class FedAvgM(FedAvg):
-    """The server adds momentum to FedAvg: v ← β v + Δ, θ ← θ + η v, where Δ is the distance from θ to the mean of the
+    """The server adds momentum to FedAvg: v ← β v + Δ, θ ← θ + η v, where Δ is the difference from θ to the mean of the
     devices' models (Hsu et al. 2019, §4.3).
 
-    v is float64 and never leaves the server: bytes as FedAvg.  Buffers come from the mean.
-    Raises ValueError if a field is out of its range.
+    v is float64 and never leaves the server: bytes as FedAvg.  Buffers come from the mean.  Raises ValueError if a
+    field is out of its range.
     """
 
     beta: float = 0.9

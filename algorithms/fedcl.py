@@ -1,4 +1,5 @@
-"""FedCL (Yao and Sun 2020): the server estimates which weights matter, and a penalty holds the devices to these."""
+"""FedCL (Yao and Sun 2020): the server estimates the importance of weights, and a penalty holds devices to important
+ones."""
 
 from __future__ import annotations
 
@@ -33,25 +34,25 @@ class FedCL(FedAvg):
     """Devices add the penalty λ Σ Ω (θ - θ_t)² to their loss; the server estimates the importance Ω of each weight on a
     proxy set (Yao and Sun 2020, Eq. 1-3).
 
-    Down |θ|, and |Ω| too in every `interval`-th round; up |θ|. Ω is the mean over the proxy examples of |g| (`abs`) or
-    g² (`sq`) in each coordinate; `tensor_scalar`, one number for each parameter tensor, 4 bytes each, of squared batch
-    gradients as in the authors' code; `mas`, mean |∂‖f(x)‖²/∂θ|, without labels (Aljundi et al. 2018); `si`, the proxy
-    loss that a weight's moves have removed so far, over ξ + their square (Zenke et al. 2017; 0 in round 0). It is
-    estimated in eval mode, in the rounds in which it is sent.
+    Bytes: |θ| down, plus |Ω| in every `interval`-th round; |θ| up. Ω is the mean over the proxy examples of |g| (`abs`)
+    or g² (`sq`) in each coordinate; `tensor_scalar`, one number for each parameter tensor, 4 bytes each, of squared
+    batch gradients as in the authors' code; `mas`, mean |∂‖f(x)‖²/∂θ|, without labels (Aljundi et al. 2018); `si`, the
+    proxy loss that a weight's moves have removed so far, over ξ + their square (Zenke et al. 2017; 0 in round 0).  It
+    is estimated in eval mode, in the rounds in which it is sent.
 
     In a round without a fresh Ω, a device uses the last one that it received (`keep_last`; before the first see
     `first`), 1 (`identity`, the paper's text), the current one, which the server sends to every device that lacks it
-    (`catch_up`), one from its own examples (`local_estimate`, the authors' code), or no penalty (`none`). The server
-    knows which devices lack Ω from the replies that it has counted; for `catch_up` it keeps Ω (fedcl_omega.py).
+    (`catch_up`), one from its own examples (`local_estimate`, the authors' code), or no penalty (`none`).  The server
+    infers which devices lack Ω from the replies that it has counted; for `catch_up` it keeps Ω (fedcl_omega.py).
 
-    The default is not the text's. With `identity` the penalty of most rounds is FedProx's with μ = 2λ: a spring on all
-    weights alike, hundreds of times as stiff as a typical Ω makes it at the same λ. With N = 10 such a run measures
-    FedProx, and next to nothing of Ω. The presets and the papers' scenarios keep `identity`.
+    The default differs from the paper's text.  With `identity` the penalty of most rounds is FedProx's with μ = 2λ: an
+    equal spring on all weights, hundreds of times stiffer than with a typical Ω at the same λ.  With N = 10 such a run
+    measures FedProx, and almost nothing of Ω.  The presets and the papers' scenarios keep `identity`.
 
     The proxy set, the split, dropout and, without a preset, lr and momentum are the scenario's
-    (docs/design/algorithms.md §9). A preset also trains as the text or the code does, whatever the scenario's
-    `training` says; its own `training` wins over both. No preset augments images. Raises ValueError if a field is out
-    of its range, or two contradict each other.
+    (docs/design/algorithms.md §9).  A preset also sets the training of the text or the code, whatever the scenario's
+    `training` says; the algorithm's own `training` overrides both.  No preset augments images.  Raises ValueError if a
+    field is out of its range, or two contradict each other.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "importance")
@@ -112,22 +113,22 @@ class FedCL(FedAvg):
         return self.holder.remembers
 
     def download_form(self, server: Party) -> Message:
-        """Ω has one number for each parameter, or one for each parameter tensor."""
+        """Returns the model, and Ω with one number for each parameter, or for each parameter tensor."""
         form = super().download_form(server)
         return form | {"importance": fedcl_omega.form(self.importance, form["importance"])}
 
     def round_kind(self, round: int) -> str:
-        """Returns "with Ω" for every `interval`-th round, "before Ω" for the one before it, in which a server that
-        keeps Ω estimates it, and else "without Ω"."""
+        """Returns "with Ω" for every `interval`-th round, "before Ω" for the round before it, in which a server that
+        keeps Ω estimates it, and otherwise "without Ω"."""
         return {self.interval - 1: "before Ω", 0: "with Ω"}.get(round % self.interval, "without Ω")
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """Returns the model, and the state from which Ω is made."""
+        """Returns the model, and the state from which Ω is computed."""
         return {"weights": weights} | self.source.begun(weights, server)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """Sends the model to all, with Ω in every `interval`-th round (Alg. 1, lines 4 and 5); else Ω to the devices
-        that lack it."""
+        """Sends the model to all, with Ω in every `interval`-th round (Alg. 1, lines 4 and 5); in other rounds Ω only
+        to devices that lack it."""
         model, source = {"weights": state["weights"]}, self.source
         if source.due(server.round):
             return Request(model | {"importance": source.current(state, server)})
@@ -142,8 +143,8 @@ class FedCL(FedAvg):
         return Quadratic(weights, self.strength, known and fedcl_omega.spread(known, weights))
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
-        """Returns true if the device has Ω, or uses 1 for it. At strength 0 always true, as no missing Ω is reported
-        then."""
+        """Returns true if the device has Ω, or uses 1 for it; always true at strength 0, where a missing Ω is not
+        reported."""
         return self.strength == 0 or self.holder.pulls(kinds, memory)
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
@@ -160,12 +161,12 @@ class FedCL(FedAvg):
         return fedcl_omega.remembering(reply, known, device, since)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Returns the mean of the models, and the state from which Ω is made."""
+        """Returns the mean of the models, and the state from which Ω is computed."""
         new = super().combine(state, replies, server)
         return new | self.source.closed(state, new["weights"], replies, server)
 
     def request_work(self, load: Load) -> Work:
-        """Returns the work of one gradient of each proxy example, when Ω is due."""
+        """Returns the work of one gradient for each proxy example, if Ω is due."""
         return self.source.request_work(load)
 
     def combine_work(self, load: Load) -> Work:

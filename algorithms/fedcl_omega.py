@@ -1,4 +1,4 @@
-"""FedCL's Ω: the server's, estimated when it is due, and a device's in the rounds between."""
+"""FedCL's Ω: the server's estimate, and the Ω of devices in the rounds between estimates."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from algorithms.importance.placebo import Placebo, replaced
 Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
 Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]
 First = Literal["none", "identity", "send"]
-IDENTITY = "identity"  # the number that says on which share of the devices 1 stood for Ω
-LACKING = "no_importance"  # the number that says which share of the devices had no Ω, and so no penalty
+IDENTITY = "identity"  # reported number: the share of devices that used 1 for Ω
+LACKING = "no_importance"  # reported number: the share of devices without Ω, and so without a penalty
 
 
 @dataclass(frozen=True)
 class OmegaSource:
     """The server's Ω of this kind, fresh in every `interval`-th round.
 
-    If it is `kept`, the server's state holds it (kind "importance"), the round that it was estimated for
-    ("importance_round"), and the last counted round of each device ("sent"). It is then estimated as soon as the model
-    of its round is there: before round 0 and at the end of the round before, so that a round which did not close leaves
-    the last one in its place.
+    If it is `kept`, the server's state holds it (kind "importance"), the round of its estimate ("importance_round"),
+    and the last counted round of each device ("sent").  It is then estimated as soon as the model of its round exists:
+    before round 0 and at the end of the round before, so that after a round that did not close the last one remains.
     """
 
     kind: Importance
@@ -44,24 +43,23 @@ class OmegaSource:
         return round % self.interval == 0
 
     def begun(self, weights: Tensors, server: Party) -> Message:
-        """Returns the kinds of the state beside the weights before round 0."""
+        """Returns the kinds of the state before round 0, without the weights."""
         state = fedcl_si.begun(weights, server.model) if self.kind == "si" else {}
         return state | (self._kept({"weights": weights} | state, server, 0) if self.kept else {})
 
     def current(self, state: Message, server: Party) -> Tensors:
-        """Returns Ω at the state's model, or the one that is kept."""
+        """Returns Ω at the state's model, or the kept one."""
         return state["importance"] if "importance" in state else self._made(state, server, server.round)
 
     def lacking(self, state: Message, names: Sequence[str], newest: bool) -> list[str]:
-        """Returns the devices of `names` without any counted reply; with `newest`, without one since Ω was
-        estimated."""
+        """Returns the devices of `names` without any counted reply; with `newest`, those without one since the last
+        estimate."""
         since = int(state["importance_round"]["round"]) if newest else 0
         sent = state.get("sent", {})
         return [name for name in names if name not in sent or int(sent[name]) < since]
 
     def closed(self, state: Message, weights: Tensors, counted: Collection[str], server: Party) -> Message:
-        """Returns the kinds of the next state beside its `weights`, once the replies of the devices `counted` are
-        in."""
+        """Returns the kinds of the next state, without its `weights`, after the replies of the devices `counted`."""
         new = fedcl_si.extended(state, weights, server) if self.kind == "si" else {}
         if not self.kept:
             return new
@@ -74,7 +72,7 @@ class OmegaSource:
         return new | old | {"sent": sent}
 
     def request_work(self, load: Load) -> Work:
-        """Returns the work of a round's estimate of Ω; for round 0 also if Ω is kept, which `begun` makes."""
+        """Returns the work of a round's estimate of Ω; for round 0 also if Ω is kept, because `begun` estimates it."""
         if not self.due(load.round) or (self.kept and load.round > 0):
             return ()
         return self._work(load)
@@ -93,7 +91,7 @@ class OmegaSource:
         return {"importance": self._made(state, server, round), "importance_round": {"round": torch.tensor(round)}}
 
     def _made(self, state: Message, server: Party, round: int) -> Tensors:
-        """Returns Ω at the state's model, for this round; or its placebo."""
+        """Returns Ω at the state's model, for this round, or its placebo."""
         if self.kind == "si":
             omega = fedcl_si.scored(state["path"], state["start"], state["weights"], self.damping)
         else:
@@ -103,13 +101,13 @@ class OmegaSource:
 
 @dataclass(frozen=True)
 class OmegaHolder:
-    """A device's Ω in a round that brings none; see algorithms.fedcl.FedCL for the fields."""
+    """A device's Ω in a round without a fresh one; see algorithms.fedcl.FedCL for the fields."""
 
     kind: Importance
     interval: int  # N
     fallback: Fallback
     first: First
-    used: bool  # whether there is a penalty at all
+    used: bool  # there is a penalty
     placebo: Placebo = "none"
 
     @property
@@ -119,18 +117,17 @@ class OmegaHolder:
 
     @property
     def remembers(self) -> bool:
-        """True if some rounds bring no Ω and the device keeps its last one for them."""
+        """True if some rounds have no fresh Ω and the device keeps its last one for them."""
         return self.interval > 1 and self.fallback in ("keep_last", "catch_up")
 
     @property
     def ones(self) -> bool:
-        """True if 1 takes the place of a missing Ω."""
+        """True if 1 replaces a missing Ω."""
         return self.fallback == "identity" or (self.fallback, self.first) == ("keep_last", "identity")
 
     @property
     def stand_in(self) -> str | None:
-        """The name of the number that reports a missing Ω; None if Ω is never missing, or if there is no penalty at
-        all."""
+        """The name of the number that reports a missing Ω; None if Ω is never missing, or if there is no penalty."""
         if not self.used or self.interval == 1:
             return None
         if self.ones:
@@ -146,7 +143,7 @@ class OmegaHolder:
         return "importance" in kinds or (self.remembers and "importance" in memory)
 
     def pulls(self, kinds: Collection[str], memory: Collection[str]) -> bool:
-        """Returns true if a device that received these kinds, and keeps those, has a penalty."""
+        """Returns true if a device that received `kinds`, and keeps `memory`, has a penalty."""
         return self.used and (self.has(kinds, memory) or self._own or self.ones)
 
     def known(self, download: Message, device: Party) -> Tensors | None:
@@ -154,7 +151,7 @@ class OmegaHolder:
         return alone(self.knowing(download, device))
 
     def knowing(self, download: Message, device: Party) -> Course[Tensors | None]:
-        """Returns the Ω of `known`, as a course."""
+        """Returns the Ω of `known` as a course."""
         held = (device.memory if self.remembers else {}) | download
         if "importance" in held:
             return positive(held["importance"])
@@ -164,8 +161,8 @@ class OmegaHolder:
         return replaced(omega, self.placebo, device.seed, device.round)
 
     def traffic(self, load: Load) -> float:
-        """Returns floats per parameter that the penalty moves: parameter, anchor, gradient, and Ω if each coordinate
-        has its own."""
+        """Returns floats per parameter that the penalty moves: parameter, anchor, gradient, and Ω unless it is one
+        number per tensor."""
         if not self.pulls(load.kinds, load.memory):
             return 0.0
         known = self.has(load.kinds, load.memory) or self._own
@@ -177,15 +174,14 @@ class OmegaHolder:
 
 
 def estimated(kind: Importance, weights: Tensors, party: Party) -> Tensors:
-    """Returns Ω of the party's examples at these weights, of any kind but si, which needs a path."""
+    """Returns Ω of the party's examples at these weights, for any kind except si, which needs a path."""
     return alone(estimating(party, weights, cast(Kind, kind)))
 
 
 def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) -> Reply:
-    """Returns the reply, with Ω and its round to be kept whatever becomes of the upload, and with the age of Ω to be
-    reported.
+    """Returns the reply, which also keeps Ω with its round in any case, and reports the age of Ω.
 
-    `since` None stands for a remembered Ω.  The age is in rounds (docs/design/algorithms.md §4).
+    `since`: the round of a fresh Ω; None for a remembered one.  The age is in rounds (docs/design/algorithms.md §4).
     """
     fresh = device.memory["importance_round"] if since is None else {"round": torch.tensor(since)}
     age = float(device.round - int(fresh["round"]))
@@ -194,8 +190,8 @@ def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) 
 
 
 def without(reply: Reply, number: str | None, strength: float) -> Reply:
-    """Returns the reply of a device that had no Ω, with this number in it; if 1 took its place, also with the μ = 2λ of
-    the FedProx penalty that this is, at strength λ."""
+    """Returns the reply of a device without Ω, with this number in it; if 1 replaced Ω, also with μ = 2λ of the
+    equivalent FedProx penalty, at strength λ."""
     if number is None:
         return reply
     mu = {"mu": 2 * strength} if number == IDENTITY else {}

@@ -1,5 +1,4 @@
-"""Synaptic intelligence (Zenke et al. 2017) over the rounds: a weight matters by how much its moves lowered the
-loss."""
+"""Synaptic intelligence (Zenke et al. 2017) over the rounds: a weight is important if its moves lowered the loss."""
 
 from __future__ import annotations
 
@@ -13,19 +12,19 @@ from algorithms.importance.gradients import gradients
 from algorithms.training.seeding import drawing
 from algorithms.training.tensors import load
 
-SCORE = 5.0  # floats that `scored` moves for each parameter: ω (2, float64), both places (2), Ω (1)
-WALK = 8.0  # and `walked`: ω and gradient (2 + 2), both places (2), ω again (2)
+SCORE = 5.0  # floats that `scored` moves for each parameter: ω (2, float64), both positions (2), Ω (1)
+WALK = 8.0  # floats that `walked` moves: ω and gradient (2 + 2), both positions (2), ω again (2)
 
 
 def begun(weights: Tensors, model: nn.Module) -> Message:
-    """Returns the kinds that a path adds to the server's state: ω ("path"), and where it starts ("start")."""
+    """Returns the kinds that a path adds to the server's state: ω ("path"), and its starting point ("start")."""
     start = {name: weights[name] for name, p in model.named_parameters() if p.requires_grad}
     return {"path": {n: torch.zeros_like(v, dtype=torch.float64) for n, v in start.items()}, "start": start}
 
 
 def extended(state: Message, weights: Tensors, server: Party) -> Message:
-    """Returns the path after a round that moved the model to `weights`, by the proxy set's gradient at the model
-    before."""
+    """Returns the path after a round that moved the model to `weights`, with the proxy set's gradient at the previous
+    model."""
     load(server.model, state["weights"])
     gradient = slope(server.model, server.loss, server.x, server.y)
     return {"path": walked(state["path"], gradient, state["weights"], weights), "start": state["start"]}
@@ -45,7 +44,7 @@ def slope(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Tensors:
 def walked(path: Tensors, slope: Tensors, before: Tensors, after: Tensors) -> Tensors:
     """Returns ω after one more move: ω - ∇L(θ_t) ⊙ (θ_{t+1} - θ_t), in float64 (Zenke et al., Eq. 3).
 
-    Summed over all coordinates it tends to the loss that the moves took away, as they become small.
+    The sum over all coordinates approximates the decrease of the loss, better for smaller moves.
     """
     return {n: omega - slope[n] * (after[n].double() - before[n].double()) for n, omega in path.items()}
 

@@ -1,4 +1,4 @@
-"""FedCurv (Shoham et al. 2019): a penalty holds each device to the weights that matter to all the others."""
+"""FedCurv (Shoham et al. 2019): a penalty holds each device to the weights that matter to all others."""
 
 from __future__ import annotations
 
@@ -28,31 +28,32 @@ FISHERS: dict[str, Kind] = {"empirical": "sq", "exact": "true", "sampled": "samp
 @dataclass(frozen=True)
 class FedCurv(FedAvg):
     """Devices add the penalty λ Σ_{j≠s} (θ - θ̂_j)ᵀ diag(Î_j) (θ - θ̂_j) to their loss, where Î_j is the Fisher
-    diagonal of device j's data at its own trained model θ̂_j (Shoham et al. 2019, Eq. 3; §3.1 for the sums that
-    travel).
+    diagonal of device j's data at its own trained model θ̂_j (Shoham et al. 2019, Eq. 3; §3.1 for the sums that are
+    sent).
 
-    Down and up 3 |θ|; down |θ| until a reply has been counted. The server keeps only U = Σ Î_j and V = Σ Î_j⊙θ̂_j over
-    the last counted upload of every device; lost or late uploads leave no trace: devices upload changes against their
-    own part of the sums, which they advance, by the values as they arrive, once they are counted.
+    Bytes: 3 |θ| down and up; |θ| down until a reply has been counted.  The server keeps only U = Σ Î_j and V = Σ
+    Î_j⊙θ̂_j over the last counted upload of every device.  Lost or late uploads have no effect: devices upload changes
+    against their own part of the sums, and update that part, by the values as the server decodes them, once they are
+    counted.
 
-    Where the paper is open (docs/design/algorithms.md §9): the penalty is a sum over the other devices, unweighted,
-    with λ and not λ/2; Î is a mean over the device's examples, taken in eval mode, of the kind `fisher`; models are
-    averaged by examples; `participation` decides whose curvature is in the sums; round 0 has no penalty and sends 1 |θ|
-    down; `centred` says what v is counted from; lr and λ are the scenario's.
+    Choices that the paper leaves open (docs/design/algorithms.md §9): the penalty is a sum over the other devices,
+    unweighted, with λ and not λ/2; Î is a mean over the device's examples, taken in eval mode, of the kind `fisher`;
+    models are averaged by examples; `participation` selects the devices whose curvature is in the sums; round 0 has no
+    penalty and sends 1 |θ| down; `centred` sets the origin of v; lr and λ are the scenario's.
 
-    With upload `lean`, a device sends θ̂ and Î, and the server forms Î⊙θ̂: 2 |θ| up. Then the server must see
-    individual uploads, so secure aggregation is impossible; and it keeps the last one of every device, 2 |θ| each. If
-    all devices answer in every round, `last_round` has the same sums to the bit, and keeps nothing. Only the lean
-    server knows the age of each device's part, so it alone can drop those of devices that left (`max_age`).
+    With upload `lean`, a device sends θ̂ and Î, and the server computes Î⊙θ̂: 2 |θ| up.  Then the server needs
+    individual uploads, so secure aggregation is impossible; and it keeps the last one of every device, 2 |θ| each.  If
+    all devices answer in every round, `last_round` has the same sums to the bit, and keeps nothing.  Only the lean
+    server knows the age of each device's part, so only it can drop those of devices that left (`max_age`).
 
-    Whatever the encodings (§11 there): the own part is what the server has decoded and counted, v is formed of Î and θ̂
-    as decoded, the own part is subtracted before any cut, and u is clamped at 0. The report shows how many coordinates
-    are `clamped`, and the `density` of U that came down: its share of coordinates that are not 0.
+    Encodings (§11 there): a device's own part is always what the server has decoded and counted, v is computed from Î
+    and θ̂ as decoded, the own part is subtracted before any cut, and u is clamped at 0.  The report shows the number of
+    `clamped` coordinates, and the `density` of the downloaded U: its share of non-zero coordinates.
 
-    Numerics: sums are float64 on both sides and travel in the precision of the parameters. U and the own part are
-    rounded alike before they are subtracted, so a lone device has u = v = 0 exactly. Centred sums of changes need the
-    model to come down without loss, because both sides count from it. Raises ValueError for options out of their range,
-    and for options that exclude each other.
+    Numerics: sums are float64 on both sides and sent in the precision of the parameters.  U and the own part are
+    rounded alike before the subtraction, so a single device has u = v = 0 exactly.  Centred sums of changes need a
+    lossless download of the model, because both sides use it as the origin.  Raises ValueError for options out of their
+    range, and for options that exclude each other.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", *SUMS, "formed")
@@ -95,26 +96,26 @@ class FedCurv(FedAvg):
 
     @property
     def sums(self) -> Sums:
-        """The rules by which U and V are kept and sent."""
+        """The rules for keeping and sending U and V."""
         lean, counted = self.upload == "lean", self.participation == "counted"
         return Sums(lean, counted, self.centred, self.keep, self.max_age)
 
     @property
     def sums_only(self) -> bool:
-        """Sums suffice unless the server multiplies each device's own Î and θ̂ (lean)."""
+        """True unless the server multiplies each device's own Î and θ̂ (lean)."""
         return self.upload == "paper"
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """Sends sums as their coordinates that are not 0 if `keep` is below 1."""
+        """Encodes sums as sparse if `keep` is below 1."""
         return {} if self.keep == 1 else dict.fromkeys(SUMS, "sparse")
 
     def download_form(self, server: Party) -> Message:
-        """Returns the model, U and V; and the round in which these were formed, if parts leave them again."""
+        """Returns the model, U and V, and the round in which these were computed if parts can leave them."""
         return forms(("weights", *SUMS), server.model) | self.sums.date(0)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
-        """θ̂, Î and, unless lean, Î⊙θ̂."""
+        """Returns θ̂, Î and, unless lean, Î⊙θ̂."""
         return forms(("weights", "fisher") if self.upload == "lean" else ("weights", *SUMS), model)
 
     def start(self, weights: Tensors, server: Party) -> Message:
@@ -128,7 +129,7 @@ class FedCurv(FedAvg):
         return Request({kind: state[kind] for kind in ("weights", "formed") if kind in state} | sums)
 
     def penalty(self, download: Message, device: Party) -> Curvature | None:
-        """Returns the curvature of the others: u and v are U and V without the device's own part."""
+        """Returns the curvature of the other devices: u and v are U and V without the device's own part."""
         if self.strength == 0 or "fisher" not in download:
             return None
         centre = self.sums.centre(download, device)
@@ -155,25 +156,25 @@ class FedCurv(FedAvg):
         return replace(reply, upload=upload, if_counted=own, model=trained, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Returns the mean of the models; U and V plus the uploaded changes, or formed anew of each device's last
-        upload."""
+        """Returns the mean of the models, and U and V: plus the uploaded changes, or computed again from each device's
+        last upload."""
         return self.sums.closed(state, super().combine(state, replies, server), replies, server)
 
     def penalty_traffic(self, load: Load) -> float:
-        """Returns floats per parameter: parameter, u, v and gradient, once there is a curvature, and the point from
-        which θ is counted."""
+        """Returns floats per parameter: parameter, u, v and gradient, once there is a curvature, and the origin of
+        θ."""
         return PULL + 3 * self.sums.about(load.lossy) if self.strength and "fisher" in load.kinds else 0.0
 
     def device_work(self, load: Load) -> Work:
-        """Returns the work of training, of the Fisher pass, and of the sums: the own part is taken out of them, and a
-        new one made."""
+        """Returns the work of training, of the Fisher pass, and of the sums: removing the own part, and computing a new
+        one."""
         fisher = estimation("fisher", FISHERS[self.fisher], load.examples, load.parameters, self.training.batch)
         moved = self.sums.moved_by_device(load, knows=self.strength > 0 and "fisher" in load.kinds)
         sums = Phase("sums", "forward", traffic=moved * load.parameters)
         return (*super().device_work(load), *fisher, *((sums,) if moved else ()))
 
     def device_floats(self, load: Load) -> float:
-        """Returns the floats that the sums hold beside the model."""
+        """Returns the floats that the sums hold in addition to the model."""
         return self.sums.held(load) * load.parameters
 
     def combine_traffic(self, load: Load) -> float:

@@ -1,4 +1,4 @@
-"""FedCurv's penalty, and the sums over devices of which it is made."""
+"""FedCurv's penalty, and the sums over devices from which it is computed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from algorithms.algorithm import Message, Send, Tensors
 from algorithms.training.local import pull
 
-SUMS = ("fisher", "fisher_theta")  # kinds: of a device Î and Î⊙(θ̂ - centre), of the server U and V, the sums of these
-KEPT = "of "  # kinds of the server's state: what a device last sent, by the device's name
+SUMS = ("fisher", "fisher_theta")  # kinds: of a device Î and Î⊙(θ̂ - centre); of the server their sums U and V
+KEPT = "of "  # prefix of kinds of the server's state: a device's last upload, by the device's name
 
 # ---- the penalty
 
@@ -29,8 +29,8 @@ class Curvature:
     strength: float  # λ
     importance: Tensors  # u = Σ_j Î_j
     target: Tensors  # v = Σ_j Î_j⊙(θ̂_j - centre)
-    centre: Tensors | None = None  # where θ is counted from in v; None: 0
-    clamped: int = field(default=0, compare=False)  # coordinates whose u would have been negative
+    centre: Tensors | None = None  # origin of θ in v; None: 0
+    clamped: int = field(default=0, compare=False)  # coordinates with a negative u before clamping
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
         at = parameter if self.centre is None else parameter - self.centre[name]
@@ -38,7 +38,7 @@ class Curvature:
         pull(grad, behind, -self.strength)
 
     def value(self, weights: Tensors) -> float:
-        """Returns λ Σ u (θ - centre - v/u)²: the penalty above its minimum, as the sums leave out a constant."""
+        """Returns λ Σ u (θ - centre - v/u)²: the penalty above its minimum, because the sums leave out a constant."""
         total = 0.0
         for name, u in self.importance.items():
             at = weights[name].double() if self.centre is None else weights[name].double() - self.centre[name]
@@ -48,11 +48,11 @@ class Curvature:
 
 
 def of_others(strength: float, sums: Message, own: Message, centre: Tensors | None) -> Curvature:
-    """Returns the curvature of the sums as they came down, minus the device's own part of them ({}: there is none).
+    """Returns the curvature of the downloaded sums, minus the device's own part of them ({} if there is none).
 
-    The own part is rounded as the sums are before it is subtracted, so what is only rounding cancels.  Where
-    the others have no curvature, or less than none, as lossy encodings and rounding may leave, u and v are 0: a
-    penalty with u < 0 has no minimum, nor has one with u = 0 and v ≠ 0 (docs/design/algorithms.md §11).
+    The own part is rounded as the sums are before the subtraction, so rounding errors cancel.  Where the others have no
+    curvature, or a negative one through lossy encodings and rounding, u and v are 0: a penalty with u < 0 has no
+    minimum, and neither has one with u = 0 and v ≠ 0 (docs/design/algorithms.md §11).
     """
     u, v = (_without(sums[kind], own.get(kind)) for kind in SUMS)
     held = {name: value > 0 for name, value in u.items()}
@@ -83,8 +83,8 @@ def recentred(sums: Mapping[str, Tensors], old: Tensors, new: Tensors) -> Messag
 
 
 def own_part(kept: Message, sums: Message, centre: Tensors | None, max_age: int = 0) -> Message:
-    """Returns the part of the sums that came down which is the device's own, about `centre`; `kept` is the device's
-    memory. {} if the sums are without it."""
+    """Returns the device's own part of the downloaded sums, about `centre`; {} if the sums do not contain it.  `kept`:
+    the device's memory."""
     dates = [int(message["formed"]["round"]) for message in (sums, kept) if "formed" in message]
     if "fisher" not in kept or (dates and dates[0] - dates[-1] > max_age):
         return {}
@@ -94,8 +94,8 @@ def own_part(kept: Message, sums: Message, centre: Tensors | None, max_age: int 
 
 
 def whole(fisher: Tensors, theta: Tensors, send: Send) -> tuple[Message, Message]:
-    """Returns a lean device's upload of its part, and what it keeps of it; both are Î, as the server computes the
-    rest."""
+    """Returns a lean device's upload of its part, and the part that it keeps; both are only Î, because the server
+    computes the rest."""
     arrived = send("fisher", fisher)
     return {"fisher": arrived}, {"fisher": arrived, "theta": {name: theta[name] for name in fisher}}
 
@@ -103,11 +103,11 @@ def whole(fisher: Tensors, theta: Tensors, send: Send) -> tuple[Message, Message
 def changed(
     before: Message, fisher: Tensors, theta: Tensors, centre: Tensors | None, send: Send
 ) -> tuple[Message, Message]:
-    """Returns the upload that replaces a device's part `before` ({}: none) by its new one, and the new part as it will
-    arrive.
+    """Returns the upload that replaces a device's part `before` ({} for none) by its new one, and the new part as
+    decoded.
 
-    That is what the server has counted then, whatever the way there loses: v is formed of Î and θ̂ as they
-    arrive, and what this change loses is in the next one (docs/design/algorithms.md §11).
+    The decoded part is what the server will have counted, whatever the encoding loses: v is computed from Î and θ̂ as
+    decoded, and the error of this change is included in the next one (docs/design/algorithms.md §11).
     """
     fisher_change = send("fisher", rounded(_minus(fisher, before.get("fisher")), theta))
     u = _plus(fisher_change, before.get("fisher"))
@@ -119,8 +119,8 @@ def changed(
 
 
 def strongest(fisher: Tensors, share: float) -> Tensors:
-    """Returns the largest `share` of the coordinates of the whole model, with 0 for all others; ties with the last one
-    stay."""
+    """Returns the largest `share` of the coordinates of the whole model, with 0 for all others; ties with the smallest
+    one stay."""
     if share == 1:
         return fisher
     values = torch.cat([value.flatten() for value in fisher.values()]).cpu().numpy()
@@ -130,7 +130,7 @@ def strongest(fisher: Tensors, share: float) -> Tensors:
 
 
 def rounded(values: Tensors, weights: Tensors) -> Tensors:
-    """Returns the values rounded to the precision in which the parameters travel."""
+    """Returns the values rounded to the precision in which the parameters are sent."""
     return {name: value.to(weights[name].dtype) for name, value in values.items()}
 
 

@@ -1,4 +1,4 @@
-"""The rules by which FedCurv's sums are kept and sent, on both sides."""
+"""The rules for keeping and sending FedCurv's sums, on both sides."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Sums:
     """U = Σ Î_j and V = Σ Î_j⊙θ̂_j over the devices; see algorithms.fedcurv.FedCurv for the fields."""
 
     lean: bool
-    counted: bool  # over all devices that were ever counted, not only those of the last round
+    counted: bool  # over all devices ever counted, not only those of the last round
     centred: bool | Literal["auto"]
     keep: float
     max_age: int
 
     def check(self) -> None:
-        """Raises ValueError if old parts are to be dropped and nobody knows the age of each."""
+        """Raises ValueError if old parts are to be dropped but their ages are unknown."""
         if self.max_age and not (self.lean and self.counted):
             raise ValueError(
                 f"max_age is {self.max_age}; it must be 0, or rounds with upload 'lean' and participation 'counted': "
@@ -32,7 +32,7 @@ class Sums:
             )
 
     def check_encodings(self, lossy: Mapping[str, str]) -> None:
-        """Raises ValueError for downlink encodings that leave a device unable to tell its own part of the sums."""
+        """Raises ValueError for downlink encodings with which a device cannot identify its own part of the sums."""
         if self.centred is True and "down weights" in lossy:
             raise ValueError(
                 f"encoding.down.weights is {lossy['down weights']!r}; centred sums are counted from the model that "
@@ -46,20 +46,20 @@ class Sums:
                 )
 
     def about(self, lossy: Mapping[str, str]) -> bool:
-        """Returns true if sums are centred; with "auto", if uploads of them lose precision and the model comes down
-        exactly."""
+        """Returns true if sums are centred; with "auto", if their uploads are lossy and the download of the model is
+        exact."""
         if self.centred != "auto":
             return self.centred
         up = SUMS[:1] if self.lean else SUMS
         return "down weights" not in lossy and any(f"up {kind}" in lossy for kind in up)
 
     def centre(self, download: Message, device: Party) -> Tensors | None:
-        """Returns the point from which θ is counted; None is 0."""
+        """Returns the origin of θ; None is 0."""
         return download["weights"] if self.about(device.lossy) else None
 
     def sent(self, fisher: Tensors, theta: Tensors, download: Message, device: Party) -> tuple[Message, Message]:
-        """Returns a device's upload of its part, Î at θ̂ as the server decodes it, and what the device keeps once this
-        is counted."""
+        """Returns a device's upload of its part, Î at θ̂ as the server decodes it, and the state that it keeps once
+        this is counted."""
         if self.lean:
             upload, own = fedcurv_penalty.whole(fisher, theta, device.send)
         else:
@@ -69,12 +69,12 @@ class Sums:
         return upload, own | self.date(device.round)
 
     def date(self, round: int) -> Message:
-        """Returns the round in which sums are formed, if parts leave them again; else {}."""
+        """Returns the round in which sums are computed, if parts can leave them; {} otherwise."""
         return {"formed": {"round": torch.tensor(round)}} if self.max_age or not self.counted else {}
 
     def closed(self, state: Message, new: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Returns the `new` state with U and V: the old sums plus what came, or formed anew of each device's last
-        upload."""
+        """Returns the `new` state with U and V: the old sums plus the changes, or computed again from each device's
+        last upload."""
         uploads = {name: replies[name].upload for name in sorted(replies)}
         centred, round = self.about(server.lossy), server.round
         old = state if self.counted else {}
@@ -87,19 +87,19 @@ class Sums:
         return new | (fedcurv_penalty.recentred(sums, state["weights"], new["weights"]) if centred else sums)
 
     def moved_by_device(self, load: Load, knows: bool) -> float:
-        """Returns floats per parameter: the own part is taken out of the sums that the device `knows`, and a new one
-        made."""
+        """Returns floats per parameter for removing the own part from the sums that the device `knows`, and computing a
+        new one."""
         moved = fedcurv_penalty.moved_by_device(self.lean, self.about(load.lossy), knows, load.memory, self.counted)
-        return moved + 8 * (self.keep < 1)  # all Î in one piece, copied, partitioned, compared, cut
+        return moved + 8 * (self.keep < 1)  # all Î in one piece: copied, partitioned, compared, cut
 
     def moved_by_server(self, load: Load) -> float:
-        """Returns floats per parameter for the server's sums; with lean, of all devices, as once each has been
+        """Returns floats per parameter for the server's sums; with lean, over all devices, as after each has been
         counted."""
         parts = load.devices if self.lean and self.counted else load.replies
         return fedcurv_penalty.moved_by_server(self.lean, self.about(load.lossy), parts, not self.counted)
 
     def held(self, load: Load) -> float:
-        """Returns floats per parameter on a device: with lean, the own part and u and v before training; else the part
-        as it was and as it is after training, and the change."""
+        """Returns floats per parameter held on a device: with lean, the own part and u and v before training; otherwise
+        the part before and after training, and the change."""
         before = 3.0 + 2 * self.about(load.lossy) if self.counted else 0.0
         return 7.0 if self.lean else 7.0 + before + (self.keep < 1)

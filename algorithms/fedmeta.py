@@ -1,4 +1,4 @@
-"""FedMeta (Yao et al. 2019): after each round the server takes a step on examples of its own."""
+"""FedMeta (Yao et al. 2019): after each round the server takes a step on its own examples."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from algorithms.uga import UGA, check_rate, descended
 
 @dataclass(frozen=True)
 class FedMeta(FedAvg):
-    """After aggregation the server takes a step on examples of its own, ω^meta = ω_{t+1} - η_meta ∇L(ω_{t+1}; D_meta),
-    and broadcasts and evaluates ω^meta (Yao et al. 2019, Alg. 2 and Eq. 20). D_meta is the scenario's proxy set.
+    """After aggregation the server takes a step on its own examples, ω^meta = ω_{t+1} - η_meta ∇L(ω_{t+1}; D_meta), and
+    broadcasts and evaluates ω^meta (Yao et al. 2019, Alg. 2 and Eq. 20).  D_meta is the scenario's proxy set.
 
     Clients are FedAvg's, with the plain mean of their models (η_g = 1 for the pseudo-gradient ω_t - ω^k), or UGA's,
-    with UGA's options and readings. Bytes are theirs. Where the paper is open (docs/design/algorithms.md §9): η_meta is
-    the devices' rate η_t, decayed; `one_step` is Eq. 20; `epoch` and `E_epochs` are that many passes over D_meta in
-    batches of B; `sum` is one step with the sum of the losses (§8 there: one step with their mean cannot reach the
-    paper's table); the model is in train mode. Steps on D_meta have neither momentum nor weight decay. Raises
-    ValueError if a field is out of its range.
+    with UGA's options; bytes are those of the clients' algorithm.  Choices that the paper leaves open
+    (docs/design/algorithms.md §9): η_meta is the devices' rate η_t, decayed; `one_step` is Eq. 20; `epoch` and
+    `E_epochs` are that many passes over D_meta in batches of B; `sum` is one step with the sum of the losses (§8 there:
+    one step with their mean cannot reach the paper's table); the model is in train mode.  Steps on D_meta have neither
+    momentum nor weight decay.  Raises ValueError if a field is out of its range.
     """
 
     uploads: ClassVar[Collection[str]] = ("weights", "gradient", "buffers")
@@ -62,7 +62,7 @@ class FedMeta(FedAvg):
             raise ValueError("clients is 'fedavg', which takes none of UGA's options; with those it must be 'uga'")
 
     @property
-    def _uga(self) -> UGA:  # which has no option that is none of these
+    def _uga(self) -> UGA:  # all of UGA's options are also options here
         return UGA(**{option.name: getattr(self, option.name) for option in fields(UGA)})
 
     @property
@@ -92,7 +92,7 @@ class FedMeta(FedAvg):
         plain = Training(self._epochs, self.training.batch, rate)
         if self.meta in ("epoch", "E_epochs"):
             return sgd(server, weights, plain)
-        traced = keep_trace(server, weights, plain)  # of one epoch: the gradient of all examples
+        traced = keep_trace(server, weights, plain)  # a single epoch: the gradient over all examples
         return descended(traced.weights, traced.gradient, rate * (n if self.meta == "sum" else 1))
 
     @property

@@ -1,4 +1,4 @@
-"""FedShare (Zhao et al. 2018): all devices also train on a few examples of the server's."""
+"""FedShare (Zhao et al. 2018): all devices also train on a few of the server's examples."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.training.local import forms
 
-LEVELS = 256  # that a byte tells apart
+LEVELS = 256  # number of values of a byte
 
 
 @dataclass(frozen=True)
 class FedShare(FedAvg):
-    """Devices train as in FedAvg on their own examples and on a set that the server shares with them, its proxy set
-    (Zhao et al. 2018, §4.1; Yao et al. 2019, §4).
+    """Devices train as in FedAvg on their own examples and on the server's proxy set, which it shares with them (Zhao
+    et al. 2018, §4.1; Yao et al. 2019, §4).
 
-    Down |θ|, and once D_share: to each device until an upload of its own has been counted. Images go down as a byte a
-    pixel if that loses nothing, as for images that were read from bytes: 1.5 MB for 500 of CIFAR-10
-    (docs/design/algorithms.md §8); everything else as it is. Up |θ|. A device's model counts by its private examples
-    alone. All parts of a split have one size: of n examples in p parts each has n // p, and the rest is left out.
-    Raises ValueError for another `split`.
+    Bytes: |θ| down, plus D_share to each device until an upload of its own has been counted; |θ| up.  Images are sent
+    with a byte per pixel if that loses nothing, as for images that were read from bytes: 1.5 MB for 500 of CIFAR-10
+    (docs/design/algorithms.md §8); all other data are sent unchanged.  A device's model is weighted by its private
+    examples alone.  All parts of a split have one size: of n examples in p parts each has n // p, and the rest is left
+    out.  Raises ValueError for another `split`.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "share")
@@ -42,17 +42,17 @@ class FedShare(FedAvg):
 
     @property
     def keeps_uncounted(self) -> bool:
-        """True if devices keep the shared examples: unless they are sent anew in each round."""
+        """True if devices keep the shared examples, unless they are sent again in each round."""
         return self.split != "per_round"
 
     def download_form(self, server: Party) -> Message:
-        """Returns the model and the largest part that a device may get."""
+        """Returns the model and the largest part that a device may receive."""
         parts = server.devices if self.split == "per_client" else 1  # a round may ask a single device
         part = _part(packed(server.x, server.y), torch.arange(len(server.y) // parts))
         return forms(["weights"], server.model) | ({"share": part} if len(part["y"]) else {})
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """Sends the model to all, and examples to the devices that are not known to have them."""
+        """Sends the model to all asked devices, and examples to those that may not have them."""
         request = super().request(state, names, server)
         known = state.get("shared_with", {})
         parts = {name: at for name, at in self._parts(names, server).items() if name not in known and len(at)}
@@ -62,7 +62,7 @@ class FedShare(FedAvg):
         return replace(request, extra={name: {"share": _part(share, at)} for name, at in parts.items()})
 
     def _parts(self, names: Sequence[str], server: Party) -> dict[str, Tensor]:
-        """Returns the indices of the server's examples that each device gets."""
+        """Returns the indices of the server's examples for each device."""
         n = len(server.y)
         if self.split == "whole":
             return {name: torch.arange(n) for name in names}
@@ -75,7 +75,7 @@ class FedShare(FedAvg):
         return {name: _cut(torch.arange(n), places[name], len(places)) for name in names}
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains on the private and the shared examples together; keeps the latter, unless they are sent anew."""
+        """Trains on the private and the shared examples together; keeps the latter, unless they are sent again."""
         share = download.get("share", device.memory.get("share"))
         if not share:
             return (yield from super().course(download, device))
@@ -86,7 +86,7 @@ class FedShare(FedAvg):
         return replace(reply, examples=len(device.y), memory=kept)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Returns the mean of the models; a counted device has its examples."""
+        """Returns the mean of the models, and notes that counted devices have their examples."""
         new = super().combine(state, replies, server)
         if self.split == "per_round":
             return new
@@ -94,7 +94,7 @@ class FedShare(FedAvg):
         return new | {"shared_with": counted | state.get("shared_with", {})}
 
     def device_work(self, load: Load) -> Work:
-        """E epochs on the private and the shared examples."""
+        """Returns the work of E epochs on the private and the shared examples."""
         if "share" not in {*load.kinds, *load.memory}:
             return super().device_work(load)
         parts = {"whole": 1, "per_client": load.devices, "per_round": load.asked}[self.split]
@@ -102,10 +102,11 @@ class FedShare(FedAvg):
 
 
 def packed(x: Tensor, y: Tensor) -> Tensors:
-    """Returns examples as they travel; `unpacked` gives them back, equal in every bit but the sign of zero.
+    """Returns examples in the form in which they are sent; `unpacked` restores them, equal in every bit except the sign
+    of zero.
 
-    Images (n, channels, *positions) with at most 256 levels in each channel: "x" is the level's number, a byte, and
-    "levels" (channels, most levels) says what it stands for.  All others travel as they are.
+    Images (n, channels, *positions) with at most 256 levels in each channel: "x" is the index of the level, a byte, and
+    "levels" (channels, most levels) has the values.  All others are sent unchanged.
     """
     if not (x.is_floating_point() and x.dim() >= 3 and len(x) > 0 and not x.isnan().any()):
         return {"x": x, "y": y}
@@ -129,8 +130,8 @@ def unpacked(share: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def _cut(examples: Tensor, k: int, parts: int) -> Tensor:
-    """Returns the k-th of so many parts, all of one size. Raises ValueError if there are examples, but not one for
-    each."""
+    """Returns the k-th of `parts` parts of equal size.  Raises ValueError if there are examples, but fewer than
+    parts."""
     if 0 < len(examples) < parts:
         raise ValueError(f"the server holds {len(examples)} examples for {parts} parts; each needs at least 1")
     return examples[: len(examples) // parts * parts][k::parts]

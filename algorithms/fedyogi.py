@@ -15,14 +15,14 @@ class FedYogi(Adaptive, FedAvg):
     """The server takes a Yogi step along the mean change Δ of the devices' models: m ← β₁ m + (1 - β₁) Δ, v ← v - (1 -
     β₂) Δ² sign(v - Δ²), θ ← θ + η m / (√v + τ) (Reddi et al. 2021, Alg. 2).
 
-    Unlike FedAdam's, v goes down by no more than the changes measure: where they become small, it stays, and steps
-    become small too.  Down |θ|, up |θ|.  What all such optimisers share, options and readings, is in `Adaptive`.
-    Raises ValueError if a field is out of its range.
+    Unlike FedAdam's, v decreases by at most (1 - β₂) Δ²: where changes become small, v stays, and steps become small,
+    too.  Bytes: |θ| down and up.  `Adaptive` has the options and rules that such optimisers share.  Raises ValueError
+    if a field is out of its range.
     """
 
     beta2: float = 0.99
     """Rate β₂ of the squared changes: v moves towards a squared change by 1 - β₂ times that square."""
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
-        """A step of (1 - β₂) Δ² towards the squared change."""
+        """Returns v after a step of (1 - β₂) Δ² towards the squared change."""
         return before - (1 - self.beta2) * square * (before - square).sign()

@@ -1,11 +1,10 @@
-"""Keep-trace gradient descent: the gradient of a locally trained model's loss with respect to the model it started
-from.
+"""Keep-trace gradient descent: the gradient of a locally trained model's loss with respect to its initial weights.
 
-Local training is a function of its first weights; UGA wants the derivative of what it ends in (Yao et al. 2019,
-Eq. 11-13).  Keeping autograd's graph through all steps costs memory for each of them.  Here only the weights along
-the way are kept, all of them or one in every so many, and the derivative is taken backwards, a Hessian-vector
-product a step (docs/design/algorithms.md §14).  What is not kept is computed anew, with the same batches and the same
-dropout, so that both ways give the same bits.
+Local training is a function of its initial weights; UGA needs the derivative of its result (Yao et al. 2019, Eq.
+11-13).  Keeping autograd's graph through all steps costs memory for each of them.  Here only the weights along the way
+are kept, all of them or one in every few steps, and the derivative is computed backwards, with a Hessian-vector product
+per step (docs/design/algorithms.md §14).  Other weights are computed again, with the same batches and the same dropout,
+so that both ways give the same bits.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from algorithms.training.tensors import load, tensors_of
 
 FLOAT = 4  # bytes: the declared memory is that of float32
 
-# Floats moved for each parameter in a step back, beside the Hessian-vector product.
+# Floats moved for each parameter in a backward step, in addition to the Hessian-vector product.
 ADJOINT = 5.0  # u = -η v (2), v + H u (3)
 ADJOINT_MOMENTUM = 3.0  # u reads v_m too (1), v_m = μ u (2)
-PULL_SPRING = 3.0  # the penalty's part, of the weights and of the anchor alike: u read, sum read and written
+PULL_SPRING = 3.0  # the penalty's part, for the weights and also for the anchor: u read, sum read and written
 
 
 @dataclass(frozen=True)
@@ -35,32 +34,34 @@ class Traced:
     """The result of keep-trace gradient descent."""
 
     gradient: Tensors  # of L(ω^(T)(ω_t); D_k) with respect to ω_t, for each trainable parameter
-    weights: Tensors  # ω^(T), with the buffers as all passes have left them
+    weights: Tensors  # ω^(T), with the buffers after all passes
 
 
 def traced_steps(n: int, training: Training) -> int:
-    """Returns T: the SGD steps of all epochs but the last, on `n` examples."""
+    """Returns T: the SGD steps of all epochs except the last, on `n` examples."""
     return steps(n, replace(training, epochs=training.epochs - 1))
 
 
 def spacing(steps: int, parameters: int, budget: float) -> int:
-    """Returns the number of steps between two kept weights: 1 if `budget` bytes hold those of all steps, else √T."""
+    """Returns the number of steps between two kept weights: 1 if the weights of all steps fit into `budget` bytes,
+    otherwise √T."""
     return 1 if steps * parameters * FLOAT <= budget else ceil(sqrt(steps))
 
 
 def stored(steps: int, every: int, momentum: float) -> int:
-    """Returns the copies of the parameters that are held at once for so many steps, one kept in every `every`.
+    """Returns the number of copies of the parameters held at the same time for this many steps, one kept in every
+    `every`.
 
-    T of them; or T/c checkpoints, with the momentum that one needs to go on from there, and a segment of c.
+    T of them; or T/c checkpoints, with the momentum for continuing from there, and a segment of c.
     """
     return steps if every == 1 else ceil(steps / every) * (2 if momentum else 1) + min(every, steps)
 
 
 def replayed(n: int, training: Training, every: int) -> int:
-    """Returns the examples of the steps that are computed a second time: all but the last of each segment."""
+    """Returns the number of examples in repeated steps: all steps but the last of each segment."""
     per_epoch, T = ceil(n / training.batch), traced_steps(n, training)
     lasts = [step for step in range(T) if step % every == every - 1 or step == T - 1]
-    short = per_epoch * training.batch - n  # what the last batch of an epoch lacks
+    short = per_epoch * training.batch - n  # number of examples missing from an epoch's last batch
     kept = sum(training.batch - (short if step % per_epoch == per_epoch - 1 else 0) for step in lasts)
     return (training.epochs - 1) * n - kept
 
@@ -74,17 +75,17 @@ def keep_trace(
     first_order: bool = False,
     accumulate: bool = False,
 ) -> Traced:
-    """Trains for all epochs but the last, then takes the gradient of the loss of all examples there (Eq. 13).
+    """Trains for all epochs except the last, then computes the gradient of the loss over all examples there (Eq. 13).
 
-    Weights are kept in every `every`-th step; the result does not depend on it, to the last bit. SGD is that of
-    local.sgd, momentum, weight decay and batches included; `penalty` is part of the loss that is trained on, and its
-    anchor, `weights`, is differentiated too. The last gradient is the mean over all examples, taken in train mode in
-    the batches of the last epoch, each weighted by its size; dropout draws the same masks when a step is repeated, and
-    momentum and weight decay are differentiated exactly (docs/design/algorithms.md §14). If a BatchNorm uses its
-    running statistics (local.single_values), they count as constants. One epoch gives the plain gradient at `weights`.
-    `first_order` leaves the Hessians out. With `accumulate` the last gradient is instead the sum of the mean gradients
-    of those batches, a short one's like all others'. `device.model` holds the trained weights afterwards. Raises
-    ValueError for `every` below 1, and for a penalty with another anchor.
+    Weights are kept in every `every`-th step; the result does not depend on it, to the last bit.  SGD is local.sgd's,
+    including momentum, weight decay and batches; `penalty` is part of the training loss, and its anchor, `weights`, is
+    differentiated too.  The last gradient is the mean over all examples, in train mode and in the batches of the last
+    epoch, each weighted by its size; dropout draws the same masks when a step is repeated, and momentum and weight
+    decay are differentiated exactly (docs/design/algorithms.md §14).  If a BatchNorm uses its running statistics
+    (local.single_values), they count as constants.  One epoch gives the plain gradient at `weights`.  `first_order`
+    leaves the Hessians out.  With `accumulate` the last gradient is instead the unweighted sum of the mean gradients of
+    those batches.  `device.model` holds the trained weights afterwards.  Raises ValueError for `every` below 1, and for
+    a penalty with another anchor.
     """
     if every < 1:
         raise ValueError(f"every is {every}; weights must be kept in every step (1), or in every so many")
@@ -100,8 +101,8 @@ def keep_trace(
         if not first_order:
             v = _backward(way, kept, every, v)
             way.finish(end)
-            load(way.model, trained)  # the buffers: those steps were not for them
-    return Traced({name: value.contiguous() for name, value in v.items()}, trained)  # as messages have them
+            load(way.model, trained)  # restores the buffers: those steps must not change them
+    return Traced({name: value.contiguous() for name, value in v.items()}, trained)  # as in messages
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class _Way:
         self.steps = traced_steps(len(device.y), training)
 
     def start(self) -> _State:
-        # In torch's usual layout: channels last, as in local.sgd, makes the second derivative no faster.
+        # In torch's usual layout: channels last, as in local.sgd, does not speed up the second derivative.
         return _State({name: p.detach().clone() for name, p in self.parameters.items()}, {}, self._buffers())
 
     def _buffers(self) -> Tensors:
@@ -152,8 +153,8 @@ class _Way:
         return torch.autograd.grad(loss, list(self.parameters.values()), create_graph=graph, materialize_grads=True)
 
     def after(self, state: _State, step: int) -> _State:
-        """Returns the state after a step: m_i = μ m_{i-1} + ∇L(θ_{i-1}) + wd θ_{i-1}, θ_i = θ_{i-1} - η m_i, as
-        torch.optim.SGD has it."""
+        """Returns the state after a step: m_i = μ m_{i-1} + ∇L(θ_{i-1}) + wd θ_{i-1}, θ_i = θ_{i-1} - η m_i, as in
+        torch.optim.SGD."""
         self._load(state)
         momentum, theta = {}, {}
         for (name, old), g in zip(state.theta.items(), self._gradient(step), strict=True):
@@ -170,8 +171,8 @@ class _Way:
         return _State(theta, momentum, self._buffers())
 
     def last_gradient(self, state: _State, accumulate: bool) -> Tensors:
-        """Returns the gradient of the mean loss of all examples, in the batches of the last epoch, or the sum of those
-        of the batches."""
+        """Returns the gradient of the mean loss of all examples, in the batches of the last epoch, or the sum of the
+        batches' gradients."""
         self._load(state)
         n = len(self.device.y)
         total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in state.theta.items()}
@@ -181,7 +182,7 @@ class _Way:
         return {name: value.to(state.theta[name].dtype) for name, value in total.items()}
 
     def hessian_times(self, u: Tensors, state: _State, step: int) -> Tensors:
-        """Returns H_i u, by a gradient that keeps its graph and a backward through that."""
+        """Returns H_i u, by a gradient that keeps its graph and a backward pass through it."""
         self._load(state)
         gradients = self._gradient(step, graph=True)
         outs = [(g, u[name]) for name, g in zip(u, gradients, strict=True) if g.requires_grad]
@@ -196,7 +197,7 @@ class _Way:
         return dict(zip(u, products, strict=True))
 
     def finish(self, end: _State) -> Tensors:
-        """Leaves the last weights in the model, in its own memory, and returns them with the current buffers."""
+        """Puts the last weights into the model, in its own memory, and returns them with the current buffers."""
         for name, parameter in self.parameters.items():
             parameter.data = end.theta[name].clone()
         return {name: value.clone() for name, value in tensors_of(self.model).items()}
@@ -207,7 +208,7 @@ def _forward(way: _Way, every: int) -> tuple[dict[int, _State], _State]:
     kept, state = {}, way.start()
     for step in range(way.steps):
         if step % every == 0:
-            # With all weights at hand no step is taken again, and none needs the momentum.
+            # With all weights kept no step is repeated, and none needs the momentum.
             kept[step] = state if every > 1 else replace(state, momentum={})
         state = way.after(state, step)
     return kept, state
@@ -217,17 +218,17 @@ def _segment(way: _Way, first: _State, start: int, every: int) -> list[_State]:
     """Returns the states before the steps `start`, `start` + 1 ... up to the next kept one, without momentum."""
     states = []
     for step in range(start, min(start + every, way.steps) - 1):
-        # Only the next step needs the momentum, and no step back; it would double what `stored` declares.
+        # Only the next step needs the momentum, and no backward step; keeping it would double what `stored` declares.
         states.append(replace(first, momentum={}))
         first = way.after(first, step)
     return [*states, replace(first, momentum={})]
 
 
 def _backward(way: _Way, kept: dict[int, _State], every: int, v: Tensors) -> Tensors:
-    """Returns the derivative of the steps, taken backwards (docs/design/algorithms.md §14).
+    """Returns the derivative of the steps, computed backwards (docs/design/algorithms.md §14).
 
-    With v_θ and v_m the derivatives by θ_i and m_i: u = v_m - η v_θ, then v_θ ← v_θ + H_i u + wd u and v_m ← μ u;
-    a penalty adds 2λΩ to H_i, and -2λΩ u to the derivative by its anchor.
+    With v_θ and v_m the derivatives by θ_i and m_i: u = v_m - η v_θ, then v_θ ← v_θ + H_i u + wd u and v_m ← μ u; a
+    penalty adds 2λΩ to H_i, and -2λΩ u to the derivative by its anchor.
     """
     mu, penalty = way.training.momentum, way.penalty
     v_m: Tensors = {}

@@ -1,4 +1,4 @@
-"""The networks that scenarios may name, and the loss they are trained with."""
+"""The networks that scenarios can name, and the loss with which they are trained."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from algorithms.training.seeding import seeded
 from algorithms.training.tensors import overlap
 from algorithms.training.turns import TURN
 
-UNLABELLED = -1  # a position of a text that has no label, as in devices.data.dataset
+UNLABELLED = -1  # a position of a text without a label, as in devices.data.dataset
 
 
 # ---- images: (n, channels, height, width) -> logits (n, classes)
@@ -29,7 +29,7 @@ UNLABELLED = -1  # a position of a text that has no label, as in devices.data.da
 def mnist_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
     """Returns the MNIST network of McMahan et al. 2017: 1,663,370 parameters, 1,690,046 for 62 classes.
 
-    The papers do not give the dropout rate; 0.2 is what FedCL's code uses.
+    The papers do not give the dropout rate; 0.2 is the rate of FedCL's code.
     """
     return _cnn_32_64(1, 28, dropout, classes)
 
@@ -63,7 +63,7 @@ def _cnn_32_64(channels: int, side: int, dropout: float, classes: int) -> nn.Seq
 def cifar_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
     """Returns the CIFAR-10 network of FedCL and of FedMeta with UGA: 1,756,426 parameters.
 
-    The dropout rate of 0.2 after both dense layers is that of FedCL's code.
+    The dropout rate of 0.2 after both dense layers comes from FedCL's code.
     """
     return nn.Sequential(
         OrderedDict(
@@ -88,7 +88,7 @@ def cifar_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
 def cifar_cnn_3x3(classes: int = 10) -> nn.Sequential:
     """Returns the CIFAR-10 network of pfl-research's cross-device benchmark: 1,626,442 parameters.
 
-    Its first weights are Glorot's, its biases torch's own, as theirs.
+    As there, its initial weights are Glorot's, and its biases torch's own.
     """
     network = nn.Sequential(
         OrderedDict(
@@ -114,7 +114,8 @@ def cifar_cnn_3x3(classes: int = 10) -> nn.Sequential:
 def fedcurv_cnn(classes: int = 10) -> nn.Sequential:
     """Returns FedCurv's network, PyTorch's MNIST example as of 2019 (commit 0d3fe14a): 431,080 parameters.
 
-    The example ends with a log-softmax and the negative log-likelihood; cross_entropy of these logits is both.
+    The example ends with a log-softmax and the negative log-likelihood, which together equal cross_entropy of these
+    logits.
     """
     return nn.Sequential(
         OrderedDict(
@@ -201,8 +202,8 @@ def char_gru(embedding: int = 256, units: int = 1024, classes: int = 90) -> Next
 def word_lstm(size: int, classes: int = 2000) -> NextToken:
     """Returns An Bian's one-layer word model: 2Vh + V + 8h² + 8h parameters, h = `size`.
 
-    The paper's sizes are 100 (small), 200 (medium) and 600 (large); it does not name V, and 2,000 is about what
-    the words of its subreddits can teach.
+    The paper's sizes are 100 (small), 200 (medium) and 600 (large); it does not give V, and 2,000 is about the size
+    that the text of its subreddits supports.
     """
     return NextToken(
         OrderedDict(
@@ -221,7 +222,7 @@ class Design:
     """A network's constructor and the shape of its input."""
 
     make: Callable[..., nn.Module]  # called with `classes` if it has such a parameter
-    input_shape: tuple[int, ...] | None  # of one example; None: tokens, however many
+    input_shape: tuple[int, ...] | None  # shape of one example; None: any number of tokens
 
 
 MODELS: dict[str, Design] = {
@@ -247,17 +248,17 @@ def build(
 ) -> nn.Module:
     """Returns the network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
 
-    It tells `classes` apart, or, None, its usual number: 10 kinds of image, 90 characters, 2,000 words.
-    A name like `package.module:thing` is a user's own: a function that returns the network, which gets `classes` only
-    if it has a parameter of that name; or a network, of which this is a copy, with its own weights.  Lazy layers find
-    the number of their inputs from examples of this shape, int64 tokens (`text`) or else float32 numbers; None: the
-    network has no such layers.  Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that
-    no example reaches, TypeError for a function that returns something else.
+    It has `classes` outputs, or with None its usual number: 10 kinds of image, 90 characters, 2,000 words.  A name like
+    `package.module:thing` is a user's own: a function that returns the network, which gets `classes` only if it has a
+    parameter of that name; or a network, of which this is a copy with its weights.  Lazy layers infer the number of
+    their inputs from examples of this shape, int64 tokens (`text`) or else float32 numbers; None: the network has no
+    such layers.  Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that no example
+    reaches, TypeError for a function that returns something else.
     """
     if classes is not None and classes < 1:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
-    with TURN:  # it draws
-        seeded(0)  # what a module draws when it is first imported is the same in each process
+    with TURN:  # creating a model draws random numbers
+        seeded(0)  # a module's draws at its first import are the same in each process
         make = own.maker(name) if ":" in name else _design(name).make
         chosen = {"classes": classes} if classes is not None and "classes" in signature(make).parameters else {}
         seeded(seed)
@@ -272,15 +273,15 @@ def build(
 
 
 def _lazy(network: nn.Module) -> list[str]:
-    """Returns the names of parameters and buffers that have no shape yet."""
+    """Returns the names of parameters and buffers without a shape yet."""
     named = (*network.named_parameters(), *network.named_buffers())
     return [name for name, tensor in named if is_lazy(tensor)]
 
 
 @torch.no_grad()
 def _sized(network: nn.Module, examples: Tensor) -> None:
-    """Gives lazy layers their shapes, and draws their weights.  Their values do not depend on those of the examples."""
-    network.eval()  # no BatchNorm learns from these
+    """Gives lazy layers their shapes, and draws their weights, which do not depend on the examples' values."""
+    network.eval()  # keeps BatchNorm from learning from these examples
     network(examples)
     network.train()
     if lazy := _lazy(network):
@@ -288,9 +289,9 @@ def _sized(network: nn.Module, examples: Tensor) -> None:
 
 
 def fits(name: str, shape: Sequence[int], tokens: bool) -> bool:
-    """Returns true if the network called `name` takes examples of this shape, int64 tokens or else float32 numbers.
+    """Returns true if the network called `name` accepts examples of this shape, int64 tokens or else float32 numbers.
 
-    A user's own network (`package.module:function`) is taken at its word: only a try can tell.  Raises ValueError
+    Always true for a user's own network (`package.module:function`), for which only a try can tell.  Raises ValueError
     for an unknown name.
     """
     if ":" in name:
@@ -302,8 +303,8 @@ def fits(name: str, shape: Sequence[int], tokens: bool) -> bool:
 
 
 def takes(name: str) -> str:
-    """Returns, in words for a message, the input of the network called `name`. Raises ValueError for an unknown
-    name."""
+    """Returns a description, for a message, of the input of the network called `name`.  Raises ValueError for an
+    unknown name."""
     shape = _design(name).input_shape
     return "texts, of any number of int64 tokens" if shape is None else f"examples of shape {shape}"
 
@@ -333,10 +334,10 @@ def _design(name: str) -> Design:
 def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
     """Returns the cross-entropy of each example, (n,), from logits and labels.
 
-    Logits (n, classes) go with labels (n,); logits (n, positions, classes) with labels (n, positions), and the
-    example's loss is the mean over its labelled positions, or with labels (n,), and the last position answers.
-    What is UNLABELLED counts nowhere: an example without any label costs 0, and so do its gradients.
-    Raises ValueError for other shapes.
+    Logits (n, classes) go with labels (n,).  Logits (n, positions, classes) go with labels (n, positions), and the
+    example's loss is the mean over its labelled positions; or with labels (n,), for the last position.  UNLABELLED
+    positions do not count: an example without any label has loss 0 and zero gradients.  Raises ValueError for other
+    shapes.
     """
     logits = answers(outputs, y)
     if y.dim() == 1:
@@ -347,11 +348,10 @@ def cross_entropy(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def hits(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the number of positions that the logits get right and the number of labelled ones, for each example:
-    int64 (n,) both.
+    """Returns the numbers of correct and of labelled positions for each example: int64 (n,) both.
 
-    Shapes as in cross_entropy; an image is one position.  A tie goes to the first of the classes.
-    Raises ValueError for other shapes.
+    Shapes as in cross_entropy; an image is one position.  A tie goes to the first of the classes.  Raises ValueError
+    for other shapes.
     """
     right, labelled = answers(outputs, y).argmax(-1) == y, y != UNLABELLED
     return (right.long(), labelled.long()) if y.dim() == 1 else (right.sum(1), labelled.sum(1))
@@ -371,14 +371,14 @@ def answers(outputs: Tensor, y: Tensor) -> Tensor:
 
 @contextmanager
 def twice_differentiable() -> Iterator[None]:
-    """Within this context recurrent layers have gradients in eval mode, and second derivatives.
+    """A context in which recurrent layers have gradients in eval mode, and second derivatives.
 
-    On CUDA, cuDNN's GRU and LSTM can do neither ("derivative for '_cudnn_rnn_backward' is not
-    implemented"), so they run on torch's own kernels here, forward passes included.  Elsewhere it changes nothing.
-    For UGA's keep-trace passes and for importance.
+    On CUDA, cuDNN's GRU and LSTM support neither ("derivative for '_cudnn_rnn_backward' is not implemented"), so here
+    they run on torch's own kernels, forward passes included.  Elsewhere it changes nothing.  For UGA's keep-trace
+    passes and for importance.
     """
     before = torch.backends.cudnn.enabled
-    torch.backends.cudnn.enabled = False  # cudnn.flags() would also set what it is not asked to, as the precision
+    torch.backends.cudnn.enabled = False  # cudnn.flags() would also change other settings, such as the precision
     try:
         yield
     finally:

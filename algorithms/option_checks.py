@@ -7,10 +7,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 def check(algorithm: object, **ranges: tuple[float, float]) -> None:
-    """Refuses a field that is none of the words its type allows, or that lies outside its range, ends included.
-
-    Raises ValueError.
-    """
+    """Raises ValueError for a field with a word that its type does not allow, or with a value outside its range, ends
+    included."""
     for name, hint in get_type_hints(type(algorithm)).items():
         words = get_args(hint) if get_origin(hint) is Literal else ()
         if words and getattr(algorithm, name) not in words:
@@ -24,9 +22,9 @@ def check(algorithm: object, **ranges: tuple[float, float]) -> None:
 
 
 def preset(algorithm: object, name: str, **values: Any) -> None:
-    """Sets these fields of a frozen dataclass, as the preset called `name` has them.
+    """Sets these fields of a frozen dataclass to the values of the preset called `name`.
 
-    Raises ValueError for one that was given another value than this and its default.
+    Raises ValueError for a field whose given value is neither the preset's nor its default.
     """
     for field, value in values.items():
         given = getattr(algorithm, field)

@@ -1,4 +1,4 @@
-"""Networks of a user's own: how they are made, and how their outputs are read."""
+"""A user's own networks: their construction, and the reading of their outputs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from algorithms.training.copied import copied
 from algorithms.training.stack_layers import takes_stacks
 from algorithms.training.tensors import tensors_of
 
-_MADE: WeakSet[nn.Module] = WeakSet()  # what functions have returned: each network is somebody's own
+_MADE: WeakSet[nn.Module] = WeakSet()  # networks that functions have returned: each must be a new one
 
 
 def maker(path: str) -> Callable[..., nn.Module]:
     """Returns a function that makes the network at `package.module:thing`: a function or class, or a network, which it
     copies.
 
-    Where its outputs have `logits`, by attribute or by key, the network returns these.
+    If its outputs have `logits`, by attribute or by key, the network returns these.
     """
     found = resolve_name(path)
     if isinstance(found, nn.Module):
@@ -41,14 +41,14 @@ def maker(path: str) -> Callable[..., nn.Module]:
 
 
 def _of_logits(network: nn.Module) -> nn.Module:
-    # A hook, so that whoever calls the network has its logits.  A stack of plain layers has outputs of one kind.
+    # A hook, so that every caller of the network gets logits. A plain sequence of layers returns only tensors.
     if isinstance(network, nn.Module) and not takes_stacks(network):
         network.register_forward_hook(_logits)
     return network
 
 
 def _logits(_network: nn.Module, _inputs: Any, outputs: Any) -> Any:
-    """Returns the logits of outputs that have them, as a forward hook does; None leaves the outputs as they are."""
+    """Returns the logits of outputs that have them, for a forward hook; None leaves the outputs unchanged."""
     if isinstance(outputs, Tensor):
         return None
     if isinstance(outputs, Mapping) and "logits" in outputs:
@@ -57,7 +57,7 @@ def _logits(_network: nn.Module, _inputs: Any, outputs: Any) -> Any:
 
 
 def unsendable(network: nn.Module, dtypes: Collection[str]) -> str | None:
-    """Returns, in words, the first tensor of the network whose dtype is none of these; None if all can be sent."""
+    """Returns a description of the network's first tensor whose dtype is not among these; None if all can be sent."""
     for name, tensor in tensors_of(network).items():
         if (dtype := str(tensor.dtype).removeprefix("torch.")) not in dtypes:
             return f"{name} is {dtype}; it must be one of {', '.join(dtypes)}"
@@ -65,7 +65,7 @@ def unsendable(network: nn.Module, dtypes: Collection[str]) -> str | None:
 
 
 def fault(outputs: Any) -> str | None:
-    """Returns, in words, what the network returned if it is no tensor; else None."""
+    """Returns a description of the network's output if it is not a tensor; None otherwise."""
     match outputs:
         case Tensor():
             return None

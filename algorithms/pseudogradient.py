@@ -20,26 +20,26 @@ BELOW_1 = 1 - 1e-9
 def change(model: nn.Module, before: Tensors, mean: Tensors) -> Tensors:
     """Returns Δ_t = Σ_k p_k (θ^k - θ_t) of each trainable parameter, float64 (Reddi et al. 2021, Alg. 1, line 9).
 
-    `mean` is the mean of the devices' models; `model` tells parameters from buffers, its values mean nothing.
+    `mean`: the mean of the devices' models; `model` distinguishes parameters from buffers, its values are ignored.
     """
     trainable = (name for name, parameter in model.named_parameters() if parameter.requires_grad)
     return {name: mean[name].double() - before[name].double() for name in trainable}
 
 
 def stepped(mean: Tensors, change: Tensors, step: Tensors) -> Tensors:
-    """Returns θ_t + step for parameters, and buffers as in the mean. A step that equals the change gives the mean to
-    the bit."""
+    """Returns θ_t + step for parameters, and the mean's buffers.  If the step equals the change, the result is the mean
+    to the bit."""
     moved = {name: (mean[name].double() + (value - change[name])).to(mean[name].dtype) for name, value in step.items()}
     return {**mean, **moved}
 
 
 @dataclass(frozen=True)
 class Adaptive:
-    """m ← β₁ m + (1 - β₁) Δ, θ ← θ + η m / (√v + τ), and v by a rule of its own (Reddi et al. 2021, Alg. 2).
+    """m ← β₁ m + (1 - β₁) Δ, θ ← θ + η m / (√v + τ), and v by each subclass's own rule (Reddi et al. 2021, Alg. 2).
 
-    Stands before FedAvg in the bases of an algorithm, and has its options.  Δ is how far the mean of the devices'
-    models, by examples, is from θ.  At first m = 0 and v = τ²; no correction of the bias.  m and v are float64 and
-    never leave the server: bytes as FedAvg.  Buffers come from the mean.
+    Comes before FedAvg in the bases of an algorithm, and has its options. Δ is the difference from θ to the mean of the
+    devices' models, weighted by examples.  At first m = 0 and v = τ²; there is no bias correction. m and v are float64
+    and never leave the server: bytes as FedAvg.  Buffers come from the mean.
     """
 
     server_lr: float = 0.01
@@ -60,7 +60,7 @@ class Adaptive:
         raise NotImplementedError
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """Returns the model, and moments of no change so far."""
+        """Returns the model, and the initial moments."""
         zeros = change(server.model, weights, weights)
         first = {name: torch.full_like(value, self.tau**2) for name, value in zeros.items()}
         return {"weights": weights, "momentum": zeros, "variance": first}

@@ -1,5 +1,5 @@
-"""SCAFFOLD (Karimireddy et al. 2020): each device corrects its steps by the difference of its gradients from the
-mean."""
+"""SCAFFOLD (Karimireddy et al. 2020): each device corrects its steps by the difference between the mean gradient and
+its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from algorithms.pseudogradient import change, stepped
 from algorithms.training.local import Sgd, steps
 
 CORRECTION = 3.0  # floats per parameter and step: gradient and correction read, gradient written
-MOVED = 3.0  # floats per parameter: θ and mean read, θ written; a reply's control is read, the sum read and written
+MOVED = 3.0  # floats per parameter: θ and mean read, θ written; a reply's control read, the sum read and written
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class Correction:
 
 @dataclass(frozen=True)
 class SCAFFOLD(FedAvg):
-    """Devices correct each local step, y ← y - η (g - c_i + c), where c_i is the mean gradient of the device and c
-    the mean over all devices (Karimireddy et al. 2020, Alg. 1).
+    """Devices correct each local step, y ← y - η (g - c_i + c), where c_i is the mean gradient of the device and c the
+    mean over all devices (Karimireddy et al. 2020, Alg. 1).
 
     After training c_i ← c_i - c + (θ - y) / (K η), the mean of its corrected gradients over K steps, without the
-    correction (option II); with momentum, the mean weighted as momentum weighs them.  Down and up 2 |θ|, θ and c,
-    and y and the change of c_i; down |θ| until a reply has been counted.  A device keeps c_i, which advances by
-    what the server decodes, once that counts; c_i = 0 before, so c = Σ c_i / N over all N devices of the fleet
-    always.  The models count by examples, as in FedAvg, of which the first round is; c counts each device once,
-    as in the paper, and c is what decides: a fixed point is where the mean loss of the *devices* is least.
-    Weight decay is part of the gradients.  In a round whose rate is 0 nothing moves, not even c_i.
-    Raises ValueError if server_lr is out of its range.
+    correction (option II); with momentum, the mean is weighted as momentum weights gradients.  Bytes: 2 |θ| down and
+    up, θ and c, and y and the change of c_i; |θ| down until a reply has been counted.  A device keeps c_i, which
+    changes by the decoded upload once that is counted; c_i = 0 before, so always c = Σ c_i / N over all N devices of
+    the fleet.  The models are weighted by examples, as in FedAvg, which round 0 equals. c counts each device once, as
+    in the paper, and determines the fixed point: the minimum of the mean loss of the *devices*.  Weight decay is part
+    of the gradients.  In a round with rate 0 nothing changes, not even c_i.  Raises ValueError if server_lr is out of
+    its range.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "control")
@@ -79,7 +79,7 @@ class SCAFFOLD(FedAvg):
         return Reply({"weights": weights, "control": sent}, len(device.y), if_counted={"control": kept})
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Takes a step towards the mean of the models; the sum of all c_i grows by the uploaded changes."""
+        """Takes a step towards the mean of the models, and adds the uploaded changes to the sum of all c_i."""
         mean = weighted_mean(replies)
         delta = change(server.model, state["weights"], mean)
         total = state.get("control", _zeros(delta))
@@ -111,7 +111,7 @@ def _zeros(values: Tensors) -> Tensors:
 
 
 def _gradients(steps: int, momentum: float) -> float:
-    """Returns how many gradients' full effect the weights show after so many steps; momentum has not yet applied all of
-    the last ones."""
+    """Returns the number of gradients whose full effect the weights show after this many steps; momentum has not yet
+    fully applied the last ones."""
     spent = momentum * (1 - momentum**steps) / (1 - momentum)
     return (steps - spent) / (1 - momentum)

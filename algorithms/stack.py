@@ -1,6 +1,6 @@
 """Stacks: devices of one round whose courses (course.py) are computed together.
 
-Their tensors begin with the devices' axis; whatever is not in JOINT each device computes by itself.
+Their tensors begin with the devices' axis; tasks that are not in JOINT are computed for each device separately.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from algorithms.importance.importance import BatchSquares, Summed
 from algorithms.training import stack_sgd
 from algorithms.training.local import Sgd
 
-# Tasks that are computed for many devices at once, if their `sort` is equal.
+# Tasks that are computed for many devices together, if their `sort` is equal.
 JOINT: Mapping[type[Computation], Callable[[Sequence[Any]], list[Tensors]]] = {
     Sgd: stack_sgd.sgd,
     Summed: stack_importance.summed,
@@ -27,10 +27,10 @@ JOINT: Mapping[type[Computation], Callable[[Sequence[Any]], list[Tensors]]] = {
 
 
 def train(algorithm: Any, downloads: Sequence[Message], devices: Sequence[Party]) -> list[Reply]:
-    """Returns `algorithm.train`'s reply for each of these devices of one round; `algorithm` is stackable
+    """Returns `algorithm.train`'s reply for each of these devices of one round; `algorithm` must be stackable
     (fedavg.py).
 
-    Raises torch.OutOfMemoryError if a GPU has no memory for that many at once.
+    Raises torch.OutOfMemoryError if the stack does not fit into a GPU's memory.
     """
     return together([algorithm.course(*each) for each in zip(downloads, devices, strict=True)])
 
@@ -38,12 +38,12 @@ def train(algorithm: Any, downloads: Sequence[Message], devices: Sequence[Party]
 def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
     """Returns the courses' replies. Tasks of one sort that courses wait for at the same time are computed together."""
     replies: dict[int, Reply] = {}
-    answers: Mapping[int, Tensors | None] = dict.fromkeys(range(len(courses)))  # None: the course begins
+    answers: Mapping[int, Tensors | None] = dict.fromkeys(range(len(courses)))  # None: starts the course
     while answers:
         waiting: defaultdict[Any, dict[int, Computation]] = defaultdict(dict)
         for k, answer in answers.items():
             try:
-                task = courses[k].send(answer)  # type: ignore[arg-type]  # what begins is sent None
+                task = courses[k].send(answer)  # type: ignore[arg-type]  # a new course is sent None
                 waiting[type(task), task.sort][k] = task
             except StopIteration as end:
                 replies[k] = end.value
@@ -52,8 +52,8 @@ def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
 
 
 def _answered(tasks: Mapping[int, Computation], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
-    """Yields the tasks' results. An error is raised in the course of the device that has it alone too, which can name
-    the device, else in the first; out-of-memory errors are raised for the whole stack."""
+    """Yields the tasks' results.  An error is raised in the course of the device that also has it alone, and which can
+    name the device, otherwise in the first course; out-of-memory errors are raised for the whole stack."""
     these = list(tasks.values())
     joint = JOINT.get(type(these[0])) if len(these) > 1 else None
     if joint is None:
@@ -61,7 +61,7 @@ def _answered(tasks: Mapping[int, Computation], courses: Sequence[Course[Reply]]
         return
     try:
         found = joint(these)
-    except OutOfMemoryError:  # a smaller stack may do
+    except OutOfMemoryError:  # a smaller stack may fit
         raise
     except Exception as error:
         for _ in _one_by_one(tasks, courses):

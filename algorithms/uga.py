@@ -1,4 +1,5 @@
-"""UGA (Yao et al. 2019): devices send the gradient of their trained model's loss, taken at the broadcast model."""
+"""UGA (Yao et al. 2019): devices send the gradient of their trained model's loss with respect to the broadcast
+model."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ class UGA(FedAvg):
     """Devices upload g_k = ∇_{ω_t} L(ω^(T)(ω_t); D_k), the gradient with respect to the broadcast model through E - 1
     epochs of local training, and the server steps along their mean (Yao et al. 2019, Eq. 11-13).
 
-    The server steps ω_{t+1} = ω_t - η_g Σ (n_k / n) g_k (Eq. 14). Down |θ|, up |θ|, and the buffers if there are any,
-    of which the server takes the mean. The gradient is exact; algorithms/keeptrace.py says how. Personalised accuracy
-    is that of ω^(T).
+    The server steps ω_{t+1} = ω_t - η_g Σ (n_k / n) g_k (Eq. 14).  Bytes: |θ| down and up, plus the buffers up, if
+    there are any, of which the server takes the mean.  The gradient is exact (algorithms/keeptrace.py).  Personalised
+    accuracy is that of ω^(T).
 
-    Where the paper is open (docs/design/algorithms.md §9): the loss is a mean, and η_g = 1, as the text's 0.002 hardly
-    moves the model then, or η_t E ⌈n̄/B⌉, FedAvg's rate times its steps (`matched`); a number for η_g is not decayed;
-    the last gradient is exact over all data, in micro-batches weighted by size, or added up as they are
-    (`batch_accumulate`); gradients are taken in train mode, with the same dropout whenever a step is repeated; momentum
-    and weight decay are the scenario's and differentiated exactly; the rate does not depend on B. Raises ValueError if
-    a field is out of its range.
+    Choices that the paper leaves open (docs/design/algorithms.md §9): the loss is a mean, and η_g = 1, because the
+    text's 0.002 then hardly moves the model, or η_t E ⌈n̄/B⌉, FedAvg's rate times its steps (`matched`); a number for
+    η_g is not decayed; the last gradient is exact over all data, in micro-batches weighted by size, or added up
+    unweighted (`batch_accumulate`); gradients are taken in train mode, with the same dropout whenever a step is
+    repeated; momentum and weight decay are the scenario's and differentiated exactly; the rate does not depend on B.
+    Raises ValueError if a field is out of its range.
     """
 
     uploads: ClassVar[Collection[str]] = ("gradient", "buffers")
@@ -66,11 +67,12 @@ class UGA(FedAvg):
         return forms(["gradient"], model) | _buffers(model, forms(["weights"], model)["weights"])
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
-        """Returns FedProx's spring; its anchor, the broadcast model, is differentiated like all else."""
+        """Returns FedProx's spring; its anchor, the broadcast model, is differentiated, too."""
         return Quadratic(download["weights"], self.mu / 2) if self.mu else None
 
     def train(self, download: Message, device: Party) -> Reply:
-        """Keep-trace descent for E - 1 epochs, then the gradient of all examples (Alg. 1, ClientUpdate)."""
+        """Runs keep-trace descent for E - 1 epochs, then takes the gradient over all examples (Alg. 1,
+        ClientUpdate)."""
         n = len(device.y)
         every = self._every(n, sum(p.numel() for p in device.model.parameters() if p.requires_grad))
         given = (device, download["weights"], self.training, every, self.penalty(download, device), self.first_order)
@@ -99,15 +101,15 @@ class UGA(FedAvg):
         return PULL_PLAIN if self.mu else 0.0
 
     def device_work(self, load: Load) -> Work:
-        """Returns the work of E - 1 epochs of SGD and one gradient of all examples, then of the way back: repeated
-        steps and Hessian-vector passes."""
+        """Returns the work of E - 1 epochs of SGD and one gradient over all examples, and of the backward pass through
+        training: repeated steps and Hessian-vector products."""
         (train,) = super().device_work(load)
         return keeptrace.work(
             train, load.parameters, self.training, self._every_of(load), self.first_order, self.mu > 0
         )
 
     def device_floats(self, load: Load) -> float:
-        """Returns the floats of the kept weights, and of two more while going back: T |θ|, or (T/c + c) |θ|."""
+        """Returns the floats of the kept weights, and of two more in the backward pass: T |θ|, or (T/c + c) |θ|."""
         held = keeptrace.held(load.examples, self.training, self._every_of(load), self.first_order, self.mu > 0)
         return held * load.parameters
 
@@ -122,14 +124,14 @@ class UGA(FedAvg):
         return self._every(load.examples, load.parameters)
 
     def _rate(self, round: int, n: float) -> float:
-        """Returns η_g; matched: η_t E ⌈n/B⌉, of `n` examples, on average over the replies."""
+        """Returns η_g; matched: η_t E ⌈n/B⌉, with the replies' mean number of examples `n`."""
         if self.eta_g != "matched":
             return self.eta_g
         return self.training.rate(round) * self.training.epochs * ceil(n / self.training.batch)
 
 
 def check_rate(name: str, value: str | float) -> None:
-    """Raises ValueError unless it is "matched" or a number that is not negative."""
+    """Raises ValueError unless the value is "matched" or a number of at least 0."""
     if value != "matched" and (isinstance(value, str) or not 0 <= value <= STRONGEST):
         raise ValueError(f"{name} is {value!r}; it must be 'matched', or a number from 0 to {STRONGEST:g}")
 
@@ -139,14 +141,14 @@ def overshoot(rate: float, gradient: Tensors, trained: Tensors, weights: Tensors
     training moved.
 
     On a quadratic loss whose minimum training has reached, gradient descent is stable below 2: the step then ends
-    nearer to the minimum than it began.  {} if training moved nothing, as with a single epoch.
+    closer to the minimum than it began. {} if training moved nothing, as with a single epoch.
     """
     moved = _length({name: trained[name] - weights[name] for name in gradient})
     return {"server_step": rate * _length(gradient) / moved} if moved else {}
 
 
 def descended(weights: Tensors, gradient: Tensors, rate: float) -> Tensors:
-    """Returns ω - η g; tensors without a gradient stay."""
+    """Returns ω - η g; tensors without a gradient do not change."""
     return {name: w.sub(gradient[name], alpha=rate) if name in gradient else w for name, w in weights.items()}
 
 

@@ -1,13 +1,12 @@
-"""How well the cost model predicts real seconds: `python benchmarks/compute.py [--scale 0.1]`.
+"""Compares the cost model with real seconds: `python benchmarks/compute.py [--scale 0.1]`.
 
-Real local training and importances are timed on this host with one thread, the best of several repetitions
-that take turns, and compared with Device.seconds.  Only this host's FLOP/s and bytes/s are fitted; the overheads
-of a step, an operator and a convolution are those that `fedlapse calibrate` measures.  `the larger` is the same fit
-for a step that takes the larger of its computing and its moving, not their sum: what it would take if all its
-operations overlapped.  `calibrated` fits nothing here: Device.seconds with the profile that `fedlapse calibrate`
-measures, a speed per class of operator.
+Real local training and importances are timed on this host with one thread, the best of several repetitions in turn, and
+compared with Device.seconds.  Only this host's FLOP/s and bytes/s are fitted; the overheads of a step, an operator and
+a convolution are measured by `fedlapse calibrate`.  `the larger` is the same fit for a step that takes the larger of
+its computing and its moving, not their sum, as if all its operations overlapped.  `calibrated` fits nothing here: it is
+Device.seconds with the profile that `fedlapse calibrate` measures, a speed per class of operator.
 
-Bar, at full scale: median error at most 15 %, none above 40 %.  Exit code 1 if it is missed.  The networks in
+Bar, at full scale: median error at most 15 %, none above 40 %.  Exit code 1 if the bar is missed.  The networks in
 HELD_OUT and TEXTS are predicted with the rates of the others, and are not judged.
 """
 

@@ -1,8 +1,8 @@
-"""How well device profiles predict seconds that others measured, and this computer's: `python -m benchmarks.devices`.
+"""Compares device profiles with measured seconds of others and of this computer: `python -m benchmarks.devices`.
 
-Writes docs/devices.md: the error on FLASH's cells with one network left out, one speed against a speed per class
-of operator; the profiles; and this computer, predicted by `fedlapse calibrate`, and from its other networks.  Prints
-what it found of FLASH's cells and of this computer.  `--no-host` takes the latter from docs/devices.md.
+Writes docs/devices.md.  It has the error on FLASH's cells with one network left out, for one speed and for a speed per
+class of operator; the profiles; and this computer, predicted by `fedlapse calibrate` and from its other networks.
+Prints the errors on FLASH's cells and on this computer.  `--no-host` takes the latter from docs/devices.md.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def table(costs: Sequence[Cost]) -> str:
 def main(
     scale: Annotated[float, typer.Option(min=0, help="Share of the work.")] = 1.0,
 ) -> None:
-    """What the engine itself costs per device-round, in fleets of 100 to 100,000 devices."""
+    """Measures the engine's own cost per device-round, in fleets of 100 to 100,000 devices."""
     costs = measure_all(scale)
     typer.echo(f"engine: no-op algorithm, best of {REPETITIONS}, us per device-round\n{table(costs)}")
 

@@ -1,10 +1,11 @@
-"""What a large fleet costs: to start a run of it, in memory, and in each round.
+"""Measures the cost of a large fleet: to start a run, in memory, and in each round.
 
-A scenario of so many devices, each with a drawn speed, rate and 50 drawn examples, of whom 100 are asked in a round;
-no evaluation, and devices that answer with what they got, so that what is measured is the engine's.  The last fleets
-come and go: sessions of half an hour, absences of an hour, and nights.  Each is measured in a process of its own,
-without workers.  Seconds are the processor's.  Start: from the beginning of the process to the first job; first: to
-the end of the first round; a device-round: what passes after the start outside of jobs, as in benchmarks/engine.py.
+The scenario has this many devices, each with a drawn speed, rate and 50 drawn examples; 100 of them are asked in a
+round.  There is no evaluation, and devices reply with the model that they received, so that only the engine is
+measured.  The devices of the last fleets come and go: sessions of half an hour, absences of an hour, and nights.  Each
+fleet is measured in its own process, without workers.  Seconds are processor seconds.  Start: from the beginning of the
+process to the first job; first: to the end of the first round; a device-round: the time after the start outside of
+jobs, as in benchmarks/engine.py.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def main(
     rounds: Annotated[int, typer.Option(hidden=True)] = ROUNDS,
     folder: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """What fleets of 100 to 100,000 devices cost to start, in memory, and in each round."""
+    """Measures the cost of fleets of 100 to 100,000 devices: to start, in memory, and in each round."""
     if only and folder is not None:
         typer.echo(json.dumps(asdict(measure(only, comes, rounds, folder))))
         return

@@ -1,12 +1,13 @@
-"""What a mixed fleet that comes and goes costs beside an even one: FLASH's four effects, in kind.
+"""Compares a mixed fleet that comes and goes with an even one: FLASH's four effects, in kind.
 
     python -m benchmarks.heterogeneity                         scenarios/flash-phones.yaml: two minutes on 2 idle cores
-    python -m benchmarks.heterogeneity --like high             beside a fleet of the fastest class
+    python -m benchmarks.heterogeneity --like high             compared with a fleet of the fastest class
     python -m benchmarks.heterogeneity rounds.max=200          with changes, as `fedlapse compare` takes them
 
 The scenario's first algorithm is played as it is, and once more with an even fleet: all devices are of one class and
 always online, and no round has a deadline.  Examples, links and seeds stay as they were.  FLASH's figures are those of
-its abstract (Yang et al., IEEE TMC 2022), over other data and real logs of phones: shown, and never judged.
+its abstract (Yang et al., IEEE TMC 2022), over other data and real logs of phones.  They are shown, but never
+judged.
 """
 
 from __future__ import annotations

@@ -1,13 +1,17 @@
-"""What sharing links costs: the engines of network/sharing/fluid.py, without a clock and without a world.
+"""Measures the cost of shared links: the engines of network/sharing/fluid.py, without a clock and without a world.
 
-A flow event is an opening, an end, or a round trip of slow start for which a clock must look, each with what it asks
-for then.  The bars, without and with slow start: at most 20 us per event with 1,000 flows behind one bottleneck, and
-at most 1.5 times that with 10,000; with a full link for every 20 flows, behind one that is full too, at most 60 us (120
-under slow start) and twice that.  With the Wi-Fi of 250 homes of 4 devices behind a server that is full, at most 500
-us.  10,000 flows open at one instant in 0.5 s; no sample of a trace is looked at where no link can be full; ten flows
-on traces of 1 ms, also under slow start, behind 100 Mbit/s for 10 virtual seconds take at most 1 s.  Seconds are
-those of this process, not of the wall, and the best of the repetitions; of windows a single run: 100 flows that fill 20
-or 100 Mbit/s for 100 virtual seconds at 50 ms take at most 2 s, and 5 us a flow and round trip (8 of bbr).
+A flow event is an opening, an end, or a round trip of slow start at which a clock must look, each with the questions to
+the engine that follow it.  The bars, without and with slow start:
+
+With 1,000 flows behind one bottleneck an event takes at most 20 us, and with 10,000 at most 1.5 times that.  With a
+full link for every 20 flows, behind one that is full too, it takes at most 60 us (120 under slow start), and with
+10,000 at most twice that.  With the Wi-Fi of 250 homes of 4 devices behind a server that is full, it takes at most 500
+us. 10,000 flows open at one instant in 0.5 s.  No sample of a trace is looked at where no link can be full.  Ten flows
+on traces of 1 ms, also under slow start, behind 100 Mbit/s for 10 virtual seconds take at most 1 s.
+
+Seconds are those of this process, not of the wall, and the best of the repetitions.  Windows are measured in a single
+run: 100 flows that fill 20 or 100 Mbit/s for 100 virtual seconds at 50 ms take at most 2 s, and 5 us a flow and round
+trip (8 of bbr).
 """
 
 from __future__ import annotations
@@ -284,7 +288,7 @@ def slow(crowds: Mapping[tuple[Congestion, int], tuple[float, float]]) -> list[s
 def main(
     scale: Annotated[float, typer.Option(min=0, help="Share of the work; below 1 nothing is judged.")] = 1.0,
 ) -> None:
-    """What sharing links costs per flow event, and replaying traces per virtual second."""
+    """Measures the cost of shared links per flow event, and of replaying traces per virtual second."""
     let_stay()  # as the commands do
     found = costs(max(2, round(scale * EVENTS)))
     traces, seconds = [trace(k) for k in range(10)], SECONDS * min(scale, 1.0)

@@ -84,7 +84,7 @@ def main(
     workers: Annotated[str, typer.Option(help="Counts, the first of them 1.")] = "1,2,4",
     scale: Annotated[float, typer.Option(min=0, help="Share of the work.")] = 1.0,
 ) -> None:
-    """How a round's time grows with the workers, and what the model of docs/scaling.md says."""
+    """Measures a round's time with more and more workers, and compares it with the model of docs/scaling.md."""
     cores = os.cpu_count() or 1
     typer.echo(f"{shape} on {on.value}, {cores} cores: seconds")
     typer.echo("workers  start-up  round (median)  model  round / model")

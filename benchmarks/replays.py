@@ -142,7 +142,7 @@ def missed(pace: Pace) -> list[str]:
 def main(
     scale: Annotated[float, typer.Option(min=0, help="Share of the work; below 1 nothing is judged.")] = 1.0,
 ) -> None:
-    """How long `fedlapse replay` takes over 25 traces and 4 algorithms of 100 rounds."""
+    """Measures the time of `fedlapse replay` over 25 traces and 4 algorithms of 100 rounds."""
     rounds, count = max(1, round(scale * ROUNDS)), max(1, round(scale * TRACES))
     traces = recorded(count)
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:

@@ -236,7 +236,7 @@ def main(
     ledger: Annotated[bool, typer.Option(help="With a ledger on the disk.")] = False,
     executor: Annotated[ExecutorName, typer.Option(help="ray: against worker processes.")] = ExecutorName.processes,
 ) -> None:
-    """How much of a bare PyTorch loop's speed is left when fedlapse does the training, and its memory."""
+    """Measures the share of a bare PyTorch loop's speed that is left when fedlapse trains, and its memory."""
     if executor is ExecutorName.ray:
         from benchmarks import on_ray
 

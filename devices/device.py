@@ -37,9 +37,9 @@ class Profile:
     overhead_s: float  # fixed, of every training step: the whole step of a tiny network
     memory_bytes: int
     source: str  # "assumed" for every number that was not measured
-    conv_flops_per_s: float | None = None  # of convolutions
-    dense_flops_per_s: float | None = None  # of other matrix products
-    recurrent_flops_per_s: float | None = None  # of matrix products in recurrent layers
+    conv_flops_per_s: float | None = None  # speed in convolutions
+    dense_flops_per_s: float | None = None  # speed in other matrix products
+    recurrent_flops_per_s: float | None = None  # speed in matrix products of recurrent layers
     operator_s: float = 0.0  # for each operator that a step starts in addition to that network's, except convolutions
     convolution_s: float = 0.0  # for each convolution that a step starts
     power: Power = UNKNOWN

@@ -17,7 +17,7 @@ class Quantity:
     """One quantity of a profile: its names, unit, bounds and text."""
 
     name: str  # in a profiles file
-    field: str  # of devices.device.Profile; `power.idle` is the field `idle` of its field `power`
+    field: str  # name of the field in devices.device.Profile; `power.idle` is the field `idle` of its field `power`
     unit: str  # in a profiles file and in a scenario
     scale: float  # one such unit in SI units, which Profile has
     text: str  # description, for editors

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 Indices = NDArray[np.int64]
 
 TINY = 1e-6  # smallest share of a class in a device before fitting: less than one example of a million
-SWEEPS = 100_000  # of the fitting; ordinary splits take 10 to 2,000
-TENTH = 10  # of a natural owner's examples, one in TENTH is a test example
+SWEEPS = 100_000  # at most, in the fitting; ordinary splits take 10 to 2,000
+TENTH = 10  # one in TENTH of a natural owner's examples is a test example
 SMALLEST_PROXY = 64  # examples: fewer make an estimate of importance too noisy to be useful
 
 
@@ -217,7 +217,7 @@ def tenths(owner: NDArray[np.integer]) -> tuple[Indices, Indices]:
     """
     order = np.argsort(owner, kind="stable")
     _, starts, counts = np.unique(owner[order], return_index=True, return_counts=True)
-    place = np.arange(len(owner)) - np.repeat(starts, counts)  # of an example among its owner's
+    place = np.arange(len(owner)) - np.repeat(starts, counts)  # position of each example among its owner's
     size = np.repeat(counts, counts)
     held = (place % TENTH == TENTH - 1) | ((size < TENTH) & (size > 1) & (place == size - 1))
     return np.sort(order[~held]), np.sort(order[held])

@@ -27,7 +27,7 @@ class Throttle:
     throttling.  Raises ValueError unless 0 < sustained <= 1 and heating > 0.  Source: docs/design/devices.md §2.
     """
 
-    sustained: float = 1.0  # of the full speed; phones 0.5-0.7
+    sustained: float = 1.0  # share of the full speed; phones 0.5-0.7
     heating: float = math.inf
 
     def __post_init__(self) -> None:

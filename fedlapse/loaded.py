@@ -64,7 +64,7 @@ class Loaded:
 
     results: Results
     notes: Sequence[str]  # reasons not to rely on these results as they are, such as stopped runs; usually none
-    backend: Backend = "pandas"  # of frames
+    backend: Backend = "pandas"  # library of the frames
 
     def __repr__(self) -> str:
         runs = sum(len(seeds) for seeds in self.results.runs.values())

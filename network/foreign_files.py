@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 LARGEST = 256_000_000  # bytes of a file
-LETTERS = LARGEST // 4  # of a text that is not all ASCII: Python may take four bytes for each of its characters
-PICKLED = LARGEST // 2  # of a pickle, whose texts may also take four bytes a character
+LETTERS = LARGEST // 4  # for a text that is not all ASCII: Python may take four bytes for each of its characters
+PICKLED = LARGEST // 2  # for a pickle, whose texts may also take four bytes a character
 VALUES = 800_000_000  # bytes of memory that a table may take, with the file itself
 JSON_COSTS = {b"[": 104, b"{": 120, b",": 60, b":": 200, b'"': 40}  # memory for each such byte, in bytes, at most
 PICKLE_COSTS = {  # memory for the object that an instruction makes, without a text's own

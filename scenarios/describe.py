@@ -21,7 +21,7 @@ from scenarios.schema.training import Training
 URL = "http://json-schema.org/draft-07/schema#"
 OWN = {"type": "string", "pattern": ":"}  # package.module:name
 TEXT = {"type": "string"}
-WIDTH = 120  # characters of a line of the file; what fits stands on one line
+WIDTH = 120  # characters per line of the file; shorter values are on one line
 
 
 def text(own: bool = True) -> str:
@@ -41,8 +41,7 @@ def _wrapped(node: Any, indent: int, before: int = 0) -> str:
 
 
 def json_schema(own: bool = True) -> dict[str, Any]:
-    """Returns the schema, with the options of every algorithm that has a name; with `own`, of installed plug-ins
-    too."""
+    """Returns the schema, with the options of every named algorithm; with `own`, also of installed plug-ins."""
     schema = _draft7(Scenario.model_json_schema())
     definitions = schema.pop("definitions")
     known = {name: kind for name, kind in plugins.kinds().items() if own or kind.__module__.startswith("algorithms.")}
@@ -59,7 +58,7 @@ def json_schema(own: bool = True) -> dict[str, Any]:
 
 
 def _offer_names(top: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Lists the names that come with fedlapse for keys that take a name, so that editors can complete them."""
+    """Adds the built-in names to keys that take a name, so that editors can complete them."""
     _offer(top["model"], MODELS, OWN)
     _offer(definitions["Data"]["properties"]["set"], SETS, OWN)
     for part in ("Group", "Server"):
@@ -137,11 +136,10 @@ def _with_example(name: str, option: dict[str, Any]) -> dict[str, Any]:
 
 
 def _draft7(node: Any) -> Any:
-    """Rewrites pydantic's draft 2020-12 as draft 7, which more editors read.
+    """Converts pydantic's draft 2020-12 to draft 7, which more editors support.
 
-    Drops titles, which repeat the keys, and null as a default.
-    `$defs` becomes `definitions`, and a tuple's `prefixItems` become `items`.  Draft 7 ignores what stands beside a
-    `$ref`, so such a reference is wrapped in `allOf`.
+    Drops titles, which repeat the keys, and null as a default.  `$defs` becomes `definitions`, and a tuple's
+    `prefixItems` become `items`.  Draft 7 ignores keys next to a `$ref`, so such a reference is wrapped in `allOf`.
     """
     if isinstance(node, list):
         return [_draft7(item) for item in node]

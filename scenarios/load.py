@@ -33,10 +33,10 @@ def load(
     recordings: bool = False,
     algorithms: bool = True,
 ) -> Scenario:
-    """Returns the scenario in a YAML file, with `path=value` changes; a bare name is one that comes with fedlapse.
+    """Returns the scenario in a YAML file, with `path=value` changes; a bare name is a built-in scenario.
 
-    `small`: the changes under the scenario's own `small:` come first; `recordings`: recordings of links are read, too,
-    and the fleet is tried; `algorithms`: the options of algorithms are checked, last, as that imports torch. Raises
+    `small`: first applies the changes under the scenario's own `small:`; `recordings`: also reads recordings of links
+    and tries the fleet; `algorithms`: checks the options of algorithms, last, because that imports torch.  Raises
     BadScenario, which lists all faults with their places.
     """
     text, file = _read(path)
@@ -81,10 +81,10 @@ def _made(source: YamlSource, changes: Sequence[str], small: bool, recordings: b
 
 
 def recorded(out: Path) -> Scenario:
-    """Returns the scenario that a run has left in OUT, every default written out.
+    """Returns the scenario that a run has written to OUT, with every default.
 
-    It is not checked again: that would run the code of plug-ins, and import torch. Raises ValueError or OSError if it
-    cannot be read.
+    It is not checked again, because that would run the code of plug-ins and import torch.  Raises ValueError or OSError
+    if it cannot be read.
     """
     path = out / "scenario.yaml"
     if not path.is_file():
@@ -115,14 +115,15 @@ def _small(source: YamlSource) -> list[str]:
 
 
 def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:
-    """Returns a scenario from plain values, checked as far as it can be without reading data. Raises BadScenario."""
+    """Returns a scenario from plain values, checked as far as possible without reading data.  Raises BadScenario."""
     return _checked(YamlSource(where, plain=raw))
 
 
 def given(
     scenario: Mapping[str, Any] | Scenario, changes: Sequence[str] = (), small: bool = False, algorithms: bool = True
 ) -> Scenario:
-    """A program's scenario, with `path=value` changes, and its recordings read; errors name no place in a text.
+    """Returns a program's scenario, with `path=value` changes, and with its recordings read; errors have no place in a
+    text.
 
     The rest is as in `load`.  Raises BadScenario.
     """
@@ -135,9 +136,9 @@ def given(
 
 
 def dump(scenario: Scenario) -> str:
-    """Returns the scenario as YAML with every default written out; `parse` reads it back as the same.
+    """Returns the scenario as YAML with every default; `parse` reads it back as an equal scenario.
 
-    The text of the last scenario is kept, as a command asks for it two or three times.
+    The text of the last scenario is cached, because a command needs it two or three times.
     """
     global _written
     known = _written
@@ -150,7 +151,7 @@ _written: tuple[Scenario, str] | None = None
 
 
 def plain(scenario: Scenario) -> dict[str, Any]:
-    """The scenario's plain values, with every default written out."""
+    """Returns the scenario's plain values, with every default."""
     found = scenario.model_dump(mode="json")
     found["algorithms"] = [{entry.key: dict(entry.options), "name": entry.name} for entry in scenario.algorithms]
     return found
@@ -177,8 +178,8 @@ def _in_folder(folder: str) -> dict[str, str]:
 
 
 def _read(path: str) -> tuple[str, bytes | None]:
-    """Returns the text and the bytes of a file, which is read once as it may be a pipe; or the text of a scenario that
-    comes with fedlapse. Raises BadScenario."""
+    """Returns the text and the bytes of a file, which is read once because it may be a pipe; or the text of a built-in
+    scenario.  Raises BadScenario."""
     name = in_one_line(path)
     try:
         if not Path(path).exists() and path in (known := shipped()):
@@ -197,7 +198,7 @@ def _read(path: str) -> tuple[str, bytes | None]:
 
 
 def _near(path: str) -> str:
-    """Returns a hint with the scenario whose name is nearest, endings aside."""
+    """Returns a hint with the scenario of the most similar name, ignoring endings."""
     names = {Path(name).with_suffix("").as_posix(): name for name in (*shipped(), *map(str, Path().glob("*.yaml")))}
     near = get_close_matches(Path(path).with_suffix("").as_posix(), names, n=1, cutoff=0.8)
     return f"did you mean {names[near[0]]}?" if near else "`fedlapse scenarios` lists those with a name"
@@ -207,7 +208,7 @@ def _checked(source: YamlSource, algorithms: bool = True) -> Scenario:
     _write_out_profiles(source)
     unknown = names.faults(source.plain)
     try:
-        # JSON mode: a YAML list is what the schema calls a tuple
+        # JSON mode accepts a YAML list for a tuple of the schema
         scenario = Scenario.model_validate_json(json.dumps(source.plain, default=str))
     except ValidationError as error:
         raise bad(source, [*faults_of(error, Scenario), *unknown]) from None
@@ -221,8 +222,8 @@ def _checked(source: YamlSource, algorithms: bool = True) -> Scenario:
 
 
 def _of_algorithms(scenario: Scenario) -> list[Fault]:
-    """Returns the faults that the algorithms themselves find: to ask them imports torch, which no misspelt key should
-    cost."""
+    """Returns the faults that the algorithms themselves find.  This imports torch, so it comes after all other
+    checks."""
     from scenarios.builders import plugins
 
     shared, per_cycle = scenario.training, scenario.rounds.per_cycle
@@ -231,7 +232,7 @@ def _of_algorithms(scenario: Scenario) -> list[Fault]:
 
 
 def _write_out_profiles(source: YamlSource) -> None:
-    """Replaces a file of profiles by its content, so that a scenario that is kept needs no other file."""
+    """Replaces the name of a profiles file by its content, so that a kept scenario needs no other file."""
     said = source.plain.get("profiles")
     if isinstance(said, str):
         try:

@@ -1,6 +1,6 @@
-"""Checks of the names in a scenario's plain values, also if other values do not fit the schema.
+"""Checks the names in a scenario's plain values, also if other values do not fit the schema.
 
-So a wrong name and a wrong number are reported together. Nothing is imported for it.
+So a wrong name and a wrong number are reported together.  It imports nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scenarios.text.yaml_source import Loc
 
 
 def faults(plain: Any) -> list[Fault]:
-    """Returns names that do not exist or are used twice, of profiles, radios, models, algorithms and all else.
+    """Returns faults of names that do not exist or are repeated: of profiles, radios, models, algorithms and others.
 
     Values that are not names are left to the schema.
     """
@@ -56,7 +56,7 @@ def _shadowing(plain: Any) -> Iterator[Fault]:
 
 
 def _twice(plain: Any) -> Iterator[Fault]:
-    """Yields names and seeds that must differ, and do not."""
+    """Yields repeated names and seeds that must be unique."""
     labels = [_label(plain, number) for number in range(_length(plain, "algorithms"))]
     for number, label in _repeated(labels):
         message = f"{short(label)} is another algorithm's name already; give this one its own `name:`"
@@ -68,7 +68,7 @@ def _twice(plain: Any) -> Iterator[Fault]:
 
 
 def _groups_twice(plain: Any) -> Iterator[Fault]:
-    """Yields groups that have another group's name, or its profile's if it has no name."""
+    """Yields groups with another group's name; a group without a name has its profile's."""
     groups = range(_length(plain, "fleet"))
     names = [_at(plain, ("fleet", number, "name")) for number in groups]
     for number, name in _repeated(names):
@@ -99,7 +99,7 @@ def _label(plain: Any, number: int) -> str | None:
 
 
 def _repeated(values: Sequence[Any]) -> list[tuple[int, Any]]:
-    """Returns (place, value) of each word or whole number that came before."""
+    """Returns (place, value) of each word or whole number that repeats an earlier one."""
     words = [(number, value) for number, value in enumerate(values) if isinstance(value, (str, int))]
     first: dict[Any, int] = {}
     return [(number, value) for number, value in words if first.setdefault(value, number) != number]
@@ -118,8 +118,7 @@ def _link(plain: Any, loc: Loc) -> Iterator[Fault]:
 
 
 def _algorithm(plain: Any, number: int) -> list[Fault]:
-    """Returns faults of an algorithm that does not exist, and of options of a shipped one that it does not have, or of
-    the wrong type."""
+    """Returns faults of an unknown algorithm, and of unknown options or wrong types of a built-in algorithm."""
     loc: Loc = ("algorithms", number)
     try:
         entry = Entry.model_validate(_at(plain, loc))

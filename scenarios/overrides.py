@@ -1,4 +1,4 @@
-"""`path=value` on the command line: single values of a scenario, changed before it is checked."""
+"""`path=value` on the command line: changes of single values of a scenario, applied before it is checked."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from scenarios.schema.entries import entry_of
 from scenarios.text.faults import BadScenario, did_you_mean, in_one_line, short
 from scenarios.text.yaml_source import DEEPEST, Loc, Unreadable, YamlSource, read
 
-LONGEST_SAID = 100  # characters of a change, as errors show it
+LONGEST_SAID = 100  # characters of a change that errors show
 
 
 def change(source: YamlSource, changes: Sequence[str]) -> None:
-    """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values that were
-    read.
+    """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values read.
 
-    Items of a list are named by their number from 0; groups also by their name or profile, algorithms by their
-    label.  Unknown keys are reported when the scenario is checked.  Raises BadScenario.
+    Items of a list are named by their number from 0; groups also by their name or profile, algorithms by their label.
+    Unknown keys are reported when the scenario is checked.  Raises BadScenario.
     """
     for typed in changes:
         path, equals, text = typed.partition("=")
@@ -54,14 +53,14 @@ def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
 
 
 def _as_written(whole: dict[str, Any], loc: Loc) -> Loc:
-    """Returns the place at which errors will look for the value: an option is under the name of its algorithm."""
+    """Returns the place at which errors report the value: an option is under the name of its algorithm."""
     if loc[0] == "algorithms" and len(loc) > 2 and loc[2] == "options":
         return (*loc[:2], str(whole["algorithms"][loc[1]]["key"]), *loc[3:])
     return loc
 
 
 def _index(items: list[Any], part: str, said: str, inside: str) -> int:
-    """Returns the index of the item that is meant, by number, name, profile or label."""
+    """Returns the index of an item named by number, name, profile or label."""
     if part.isascii() and part.isdigit() and int(part) < len(items):
         return int(part)
     found = [number for number, item in enumerate(items) if part in _names(item)]
@@ -73,7 +72,7 @@ def _index(items: list[Any], part: str, said: str, inside: str) -> int:
 
 
 def _items_hint(items: list[Any], part: str) -> str:
-    """Returns a hint with the items that there are."""
+    """Returns a hint with the existing items."""
     numbers = f"a number from 0 to {len(items) - 1}" if items else "nothing: it is empty"
     known = [name for item in items for name in _names(item)]
     if not known:
@@ -89,7 +88,7 @@ def _names(item: Any) -> list[str]:
 
 
 def _write_out_entries(whole: dict[str, Any], path: list[str], said: str) -> None:
-    """Writes out entries in short form, because `algorithms.fedcl.strength` means an option."""
+    """Expands entries in short form, because `algorithms.fedcl.strength` names an option."""
     entries = whole.get("algorithms")
     if not isinstance(entries, list):
         raise BadScenario(f"{said}: the scenario lists no algorithms")

@@ -23,7 +23,7 @@ An item is a name, `fedavg`; a name with options, `{fedcl: {interval: 10}}`, to 
 results show; or your own `package.module:Class`. Each algorithm below also takes `training:`, values in which its
 training differs from the scenario's [training](#training), and `encoding:`, how its tensors travel:"""
 
-# What a key ends with, in the order in which endings are tried.
+# Endings of keys, in the order in which they are tried.
 UNITS = {
     "_gflop_s": "GFLOP/s",
     "_mbit_s": "Mbit/s",
@@ -34,7 +34,7 @@ UNITS = {
     "_w": "W",
     "_s": "s",
 }
-SMALL, LARGE = 1e-3, 1e6  # limits beyond these only keep nonsense out
+SMALL, LARGE = 1e-3, 1e6  # limits beyond these only exclude nonsense
 
 Schema = dict[str, Any]
 
@@ -57,7 +57,7 @@ def _algorithm(name: str, kind: Schema, paths: dict[str, str]) -> str:
 
 
 def _parts(keys: Schema, path: str, definitions: Schema, paths: dict[str, str]) -> Iterator[tuple[str, Schema]]:
-    """Yields every part below these keys and its schema, each once; `paths` gets the path at which it was met first."""
+    """Yields every part below these keys with its schema, each once; `paths` gets the path of its first occurrence."""
     for key, spec in keys.items():
         for name in _references(spec):
             if name in paths:
@@ -104,7 +104,7 @@ def _default(spec: Schema) -> str:
 
 
 def _value(spec: Schema, paths: dict[str, str]) -> str:
-    """Returns, in words, the values that a key takes."""
+    """Returns a description of the values of a key."""
     for several in ("anyOf", "oneOf", "allOf"):
         if several in spec:
             forms = (_value(form, paths) for form in spec[several] if form != {"type": "null"})
@@ -153,5 +153,5 @@ def _sentence(text: str) -> str:
 
 
 def _slug(path: str) -> str:
-    """Returns the anchor of a heading, as GitHub and MyST make it."""
+    """Returns the anchor of a heading in the form of GitHub and MyST."""
     return re.sub(r"[^\w -]", "", path.lower()).replace(" ", "-")

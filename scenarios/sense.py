@@ -73,7 +73,8 @@ def _too_often(scenario: Scenario, metric: str, hold: int) -> str | None:
 
 
 def _evaluations(scenario: Scenario, metric: str) -> int:
-    """Returns how often a run of full length evaluates a metric: in the rounds that are due, and at the end."""
+    """Returns the number of evaluations of a metric in a run of full length: in the scheduled rounds, and at the
+    end."""
     last, often = scenario.rounds.max, scenario.evaluate.personalise_every
     personalised = {last, *range(often, last, often)} if isinstance(often, int) and often else {last}
     due = range(scenario.evaluate.every, last, scenario.evaluate.every)
@@ -98,7 +99,7 @@ def _topology(scenario: Scenario) -> Iterator[Fault]:
 
 
 def _windows(scenario: Scenario) -> Iterator[Fault]:
-    """Yields parts that cannot have windows, if the scenario asks for windows."""
+    """Yields parts that do not support windows, if the scenario asks for windows."""
     if scenario.network.model != "windows":
         return
     for name, link in scenario.topology.items():
@@ -127,7 +128,7 @@ def _behind(scenario: Scenario) -> Iterator[Fault]:
 
 
 def _shares_already(link: Links, loc: Loc) -> Iterator[Fault]:
-    """Yields rates of one device, with its share of a cell, on a link that is behind a cell."""
+    """Yields single-device rates, which include a share of a cell, on a link behind a cell."""
     if link.trace and link.trace.capacity == "device":
         message = "a recording of one phone contains its share of the cell"
         yield Fault((*loc, "trace"), f"{message}; leave via out, or say `capacity: cell`")
@@ -137,7 +138,7 @@ def _shares_already(link: Links, loc: Loc) -> Iterator[Fault]:
 
 
 def _presence(scenario: Scenario) -> Iterator[Fault]:
-    """Yields presence that would be drawn session by session until a time that lies too far ahead."""
+    """Yields presence that would have to be drawn session by session until a time too far in the future."""
     rounds = scenario.rounds
     jumps = (rounds.max - 1) // rounds.per_cycle if rounds.per_cycle and rounds.cycle_s else 0
     slices = jumps * (rounds.cycle_s or 0.0)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def all_of(truths: Iterable[object]) -> bool:
-    """Whether all are true.  Raises AssertionError if there are none."""
+    """Whether all values are true.  Raises AssertionError if there are no values."""
     found = [bool(truth) for truth in truths]
     assert found, "there is nothing to look at"
     return all(found)

@@ -1,4 +1,4 @@
-"""What the tests of whole runs share: small scenarios, played in this process, and always audited."""
+"""Shared by the tests of whole runs: small scenarios, played in this process, and always audited."""
 
 import asyncio
 import hashlib
@@ -56,16 +56,15 @@ LONGEST = (
 
 @pytest.fixture(scope="session", autouse=True)
 def ready() -> None:
-    """What the workers of any test need is imported once, also if those of the first test need less.
-
-    Not for each mutant: mutmut would wait for the process that imports it."""
+    """Imports once all modules that the workers of any test need, also if the first test needs fewer.  Not for each
+    mutant: mutmut would wait for the process that imports."""
     if "MUTANT_UNDER_TEST" not in os.environ:
         be_ready()
 
 
 @pytest.fixture(autouse=True)
 def nothing_read() -> None:
-    """What the own code of other tests has read, and they have changed since, is nothing to a test."""
+    """Forgets the files that the own code of other tests has read: they have changed since."""
     SEEN.clear()
 
 

@@ -8,7 +8,8 @@ ROOT = Path(__file__).parents[1]
 
 
 def is_of_many(call: ast.AST) -> bool:
-    """Whether it is `all(...)` or `not any(...)` over what may be empty: neither a display nor a range."""
+    """Whether an expression is `all(...)` or `not any(...)` over values that may be empty: neither a display nor a
+    range."""
     negated = isinstance(call, ast.UnaryOp) and isinstance(call.op, ast.Not)
     match call.operand if negated else call:
         case ast.Call(func=ast.Name(id=name), args=[over]) if name == ("any" if negated else "all"):

@@ -1,4 +1,4 @@
-"""What is handed out: the wheel, the source distribution, the container, and how to cite them."""
+"""The files that are distributed: the wheel, the source distribution, the container, and the citation."""
 
 import re
 import subprocess

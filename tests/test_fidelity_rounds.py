@@ -174,7 +174,7 @@ def test_links_carry_what_the_scenario_says_and_a_round_trip_lasts_as_long() -> 
 
 
 def _seconds(places: Tree, port: int, nbytes: int, up: bool) -> float:
-    """Of a transfer of a device behind the slow access point, alone."""
+    """The seconds of a transfer of a device behind the slow access point, alone."""
     with namespaces.in_namespace(places.devices["slow-0"]):
         return -time.monotonic() + transfer(places.address, port, nbytes, up, "cubic")
 

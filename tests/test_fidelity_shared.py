@@ -88,7 +88,7 @@ def test_errors_are_those_of_the_medians() -> None:
 
 
 def found(error: float, **of: object) -> Finding:
-    """Of a setting that took 1 s."""
+    """The finding of a setting that took 1 s."""
     return Finding(replace(PAIR, **of), [1 + error] * 2, [[1.0, 1.0]], [1.0, 1.0])  # type: ignore[arg-type]
 
 

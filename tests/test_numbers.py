@@ -1,4 +1,4 @@
-"""What `make numbers` counts."""
+"""The figures that `make numbers` counts."""
 
 from tests.numbers import statements
 

@@ -49,7 +49,7 @@ sys.exit("torch._dynamo" in sys.modules)
 
 @pytest.mark.slow
 def test_a_worker_loads_no_compiler():
-    """It takes a second of CPU and 70 MB, and torch.optim.SGD loads it."""
+    """The compiler takes a second of CPU and 70 MB, and torch.optim.SGD loads it."""
     assert subprocess.run([sys.executable, "-c", TRAINS], check=False, cwd=ROOT).returncode == 0
 
 

@@ -139,7 +139,7 @@ class Place:
 
     @property
     def jobs(self) -> int:
-        """How many began."""
+        """The number of jobs that began."""
         return sum(word not in (READ, WRONG) for word in self.noted)
 
     def session(self, workers: int, after: int | None = None) -> int:
@@ -255,7 +255,7 @@ def _parent(number: int) -> int:
 
 
 def _workers(number: int) -> list[int]:
-    """Those that compute."""
+    """The processes that compute."""
     found = []
     for each in _session(number):
         try:
@@ -310,7 +310,7 @@ def tortured(root: Path) -> Iterator[Callable[[str, int], Place]]:
 
 
 def judged(place: Place, expected: dict[str, str], jobs: int) -> int:
-    """How many jobs were computed more than once."""
+    """The number of jobs that were computed more than once."""
     place.finish()
     assert digests(place.out) == expected, {k for k, v in digests(place.out).items() if expected.get(k) != v}
     again = place.jobs - jobs
@@ -321,7 +321,7 @@ def judged(place: Place, expected: dict[str, str], jobs: int) -> int:
 
 @dataclass
 class Row:
-    """Of the final table: what was done in one way."""
+    """A row of the final table: the results of one way."""
 
     kills: int = 0
     runs: int = 0
@@ -334,7 +334,7 @@ class Row:
 
 
 class Progress:
-    """What is printed: a line for each run, and a table at the end."""
+    """Prints a line for each run, and a table at the end."""
 
     def __init__(self, kills: int) -> None:
         self.rows: dict[str, Row] = {}

@@ -1,10 +1,10 @@
 """The cost of a Phase on a model: FLOPs, and floats moved to and from memory.
 
-Measured on torch's meta device, where tensors have shapes and no values, so a measurement takes milliseconds
-and the result depends on no machine.  FLOPs are those of matrix products and convolutions, a multiply-add
-counting as two (flops.py); all other operations are charged through the floats that they move.  A recurrent layer
-counts as the steps that it consists of, each with its own matrix products; the one operation that a CPU may have
-for all of them would hide them from torch's counter of FLOPs.  What such a layer moves, and its overhead: operators.py.
+Measured on torch's meta device, where tensors have shapes and no values, so a measurement takes milliseconds and the
+result does not depend on the machine.  FLOPs are those of matrix products and convolutions, with two for a multiply-add
+(flops.py); all other operations are charged by the floats that they move.  A recurrent layer counts as its single
+steps, each with its own matrix products; a CPU's single operation for all of them would hide them from torch's counter
+of FLOPs. operators.py has the traffic and the overhead of such layers.
 """
 
 from __future__ import annotations
@@ -40,31 +40,30 @@ PULL = 7.0  # difference: parameter and anchor read, written (3); addcmul_: grad
 PULL_PLAIN = 6.0  # the same difference (3); add_: grad and difference read, written (3)
 SQUARES = 5.0  # a chunk's float32 sum read (1), the float64 accumulator read and written (2 + 2)
 
-# What these runs cost is a part for the weights and a part for each example, so two sizes of a batch tell that of
-# all: devices with 1,000 different last batches would otherwise each unroll an 80-step GRU anew.  Not 1, where a
-# recurrent layer spares copies of a single text (1.6 % of the floats of a forward at most).
+# The cost of these runs is a part for the weights plus a part per example, so two batch sizes determine it for all:
+# otherwise devices with 1,000 different last batches would each unroll an 80-step GRU. One of them is not 1, where a
+# recurrent layer saves copies of a single text (at most 1.6 % of the floats of a forward).
 PROPORTIONAL = frozenset({"forward", "batch", "second"})
 TWO_SIZES = (2, 4)
 
-BARE = 10.0  # operators that a step of one dense layer starts: a device's overhead has them in it
+BARE = 10.0  # operators in a step of one dense layer: a device's overhead includes them
 
 
 def sgd_traffic(parameters: int, momentum: float) -> float:
     """Returns the floats that the optimiser moves in a step over `parameters` parameters.
 
-    Parameter and gradient read, parameter written (3); with momentum, its buffer read and written (2).  Weight
-    decay is free: the fused step has the parameter at hand.
+    Parameter and gradient read, parameter written (3); with momentum, its buffer read and written (2).  Weight decay is
+    free, because the fused step has already read the parameter.
     """
     return (5.0 if momentum else 3.0) * parameters
 
 
 class FloatCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has no types
-    """Counts the floats that operations move: what each reads and what it writes; views and allocations move nothing.
+    """Counts the floats that operations read and write; views and allocations move nothing.
 
-    Eight bytes count as two floats. What an operation keeps to itself, as scratch memory, is not seen; operations
-    during which `aside` is true are not counted. Also counts the operations that move something, convolutions apart
-    from others; not those `within` recurrent layers, whose cost per position replaces them (a fused layer is a single
-    operator).
+    Eight bytes count as two floats.  An operation's scratch memory is not visible; operations during which `aside` is
+    true are not counted.  Also counts the operations that move something, with convolutions separately; without those
+    `within` recurrent layers, whose cost per position replaces them (a fused layer is a single operator).
     """
 
     def __init__(self, aside: Callable[[], bool] = bool, within: Callable[[], bool] = bool) -> None:
@@ -91,7 +90,7 @@ class FloatCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
 
 
 def _still(func: Any) -> bool:
-    """Returns true if the result is a view of its argument's memory, or memory that nothing was written to."""
+    """Returns true if the result is a view of its argument's memory, or new memory that nothing was written to."""
     aliases = (value.alias_info for value in func._schema.returns)
     return func.__name__.startswith(("_unsafe_view", "unsafe_split", "empty", "new_empty")) or any(
         alias is not None and not alias.is_write for alias in aliases
@@ -101,7 +100,7 @@ def _still(func: Any) -> bool:
 class Meter:
     """The costs of phases on one model, whose examples have shape `input_shape`.
 
-    `dtype` is the type of an example's numbers, `target_shape` the shape of one target.
+    `dtype`: the type of an example's numbers; `target_shape`: the shape of one target.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class Meter:
         self.counts: dict[tuple[str, int, str], StepCounts] = {}
 
     def steps(self, phase: Phase) -> int:
-        """Returns the number of batches in all passes of the phase; 1 if it has no examples but moves something, as
+        """Returns the number of batches in all passes of the phase; 1 if it has no examples but moves floats, as
         combining does.
 
         Raises ValueError for numbers that are negative or not finite, or a batch below 1.
@@ -134,8 +133,8 @@ class Meter:
     def flops(self, phase: Phase) -> float:
         """Returns the FLOPs of the whole phase: its passes, and its Hessian-vector passes (`second_order` in all).
 
-        A gradient per example counts as one forward and one backward.  Raises ValueError if a pass counts 0
-        FLOPs, for then the counter does not know the model's operations, or if `backward` matches no parameter.
+        A gradient per example counts as one forward and one backward.  Raises ValueError if a pass counts 0 FLOPs,
+        because then the counter does not know the model's operations, or if `backward` matches no parameter.
         """
         _check(phase)
         return sum((examples * self._flops(order, phase) for order, examples in self._passes(phase)), 0.0)
@@ -143,8 +142,8 @@ class Meter:
     def step(self, phase: Phase) -> StepCounts:
         """Returns the counts of a mean step; the last batch of a pass may be shorter.
 
-        Its floats are weights, activations and their gradients, and the declared traffic; its operators are those
-        beyond the smallest network's. Raises ValueError as `flops` does.
+        Its floats are weights, activations and their gradients, and the declared traffic; its operators are those in
+        addition to the smallest network's.  Raises ValueError as `flops` does.
         """
         steps, floats, conv, recurrent = max(1, self.steps(phase)), phase.traffic, 0.0, 0.0
         if phase.per_parameter > 0:
@@ -154,7 +153,7 @@ class Meter:
             whole = self._count(order, phase.batch, phase.backward)
             conv += examples * whole.conv / phase.batch
             recurrent += examples * whole.recurrent / phase.batch
-            # The floats of the weights, and what is started, do not grow with the batch.
+            # The floats of the weights, and the operators, do not grow with the batch.
             twice = self._count(order, 2 * phase.batch, phase.backward)
             grown.append(whole.towards(twice, examples / steps / phase.batch - 1))
             floats += grown[-1].floats
@@ -169,7 +168,7 @@ class Meter:
         )
 
     def _passes(self, phase: Phase) -> list[tuple[str, float]]:
-        """Returns the kinds of run that the phase consists of, and the examples of each in all."""
+        """Returns the kinds of runs in the phase, and the total examples of each."""
         runs = [(phase.kind, float(phase.epochs * phase.examples)), ("second", float(phase.second_order))]
         return [(order, examples) for order, examples in runs if examples > 0]
 
@@ -192,7 +191,7 @@ class Meter:
     def _known(self, order: str, batch: int, backward: str) -> StepCounts:
         key = (order, batch, backward)
         if key not in self.counts:
-            with TURN:  # torch's counter sees whatever any thread computes
+            with TURN:  # torch's counter also counts what other threads compute
                 self.counts[key] = self._measured(order, batch, backward)
         return self.counts[key]
 
@@ -204,14 +203,14 @@ class Meter:
         if order == "each" and alone(self.model):
             return self._run("one", 1, backward).times(batch)
         counted = self._run(order, batch, backward)
-        if order == "second" and alone(self.model):  # torch's tracker loses sight of the layers: as with positions
+        if order == "second" and alone(self.model):  # torch's tracker loses the layers, as with positions
             once = self._count("batch", batch, backward)
             return replace(counted, operators=3 * once.operators, convolutions=3 * once.convolutions)
         return counted
 
     def _run(self, order: str, batch: int, backward: str) -> StepCounts:
         restore(self.model)
-        seeded(0)  # a network that leaves out layers at random has one price
+        seeded(0)  # a network that skips layers at random has one price
         chosen = [] if order == "forward" else self._chosen(backward)
         self.model.train(order not in ("each", "whole", "one"))
         with (
@@ -224,7 +223,7 @@ class Meter:
             x = torch.empty(batch, *self.input_shape, dtype=self.dtype)
             y = torch.empty(batch, *self.target_shape, dtype=torch.long)
             ran = RUNS[order](self.model, self.loss, x, y, chosen)
-        if ran is False:  # what was tried is not charged
+        if ran is False:  # the failed attempt is not charged
             return self._run("whole", batch, backward)
         conv, recurrent = kinds(self.model, flops.get_flop_counts())
         started = seen.positions, moved.operators, moved.convolutions
@@ -235,11 +234,12 @@ class Meter:
     def _labels(self) -> int:
         restore(self.model)
         seeded(0)
-        self.model.eval()  # one example has no variance for a BatchNorm to train with
+        self.model.eval()  # a BatchNorm cannot train on the variance of one example
         return int(self.model(torch.empty(1, *self.input_shape, dtype=self.dtype)).shape[-1])
 
     def _chosen(self, backward: str) -> list[nn.Parameter]:
-        """Returns the trainable parameters that `backward` matches; on our copy, the others then need no gradient."""
+        """Returns the trainable parameters that `backward` matches; on this copy of the model, the others then need no
+        gradient."""
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name in self.trainable and matches(name, backward))
         chosen = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -249,7 +249,7 @@ class Meter:
 
 
 def _inside(names: Collection[str], flops: FlopCounterMode) -> bool:
-    """Returns true if the run is in one of these modules now."""
+    """Returns true if the run is currently in one of these modules."""
     return not flops.mod_tracker.parents.isdisjoint(names)
 
 
@@ -271,7 +271,7 @@ def _forward(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Para
 
 def _outputs(model: nn.Module, x: Tensor) -> Tensor:
     """Returns the outputs of the model, from views of its parameters: torch's tracker of modules fails if a module is
-    called with a parameter itself, as those of torch.nn.utils.parametrize are."""
+    called with a parameter itself, for example one of torch.nn.utils.parametrize."""
     weights = {name: parameter.view_as(parameter) for name, parameter in model.named_parameters()}
     outputs: Tensor = functional_call(model, weights, (x,))
     return outputs
@@ -282,27 +282,28 @@ def _batch(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.P
 
 
 def _each(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, _: list[nn.Parameter]) -> bool:
-    """Takes the gradients of single examples by the fast path of importance/batched.py; returns false if there is
+    """Computes the gradients of single examples by the fast path of importance/batched.py; returns false if there is
     none."""
     return chunk_sums(model, loss, x, y, "sq") is not None
 
 
 def _whole(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    """Takes them without the fast path: each example's gradient is written, squared, and summed."""
+    """Computes the gradients without the fast path: each example's gradient is written, squared, and summed."""
     _batch(model, loss, x, y, chosen)
     for parameter in chosen:
         torch.zeros(len(x), *parameter.shape, dtype=parameter.dtype, device="meta").square_().sum(0)
 
 
 def _one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    """Takes the gradient of one example in a batch of its own, squared and summed, as importance does if it must."""
+    """Computes the gradient of one example in a batch of its own, squared and summed, as importance does without a
+    faster way."""
     _batch(model, loss, x, y, chosen)
     for parameter in chosen:
         torch.empty_like(parameter, dtype=torch.float64).add_(torch.empty_like(parameter).square())
 
 
 def _second(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, chosen: list[nn.Parameter]) -> None:
-    """Takes a Hessian-vector product: a gradient that keeps its graph, and a backward through that."""
+    """Computes a Hessian-vector product: a gradient that keeps its graph, and a backward pass through it."""
     mean = loss(_outputs(model, x), y).mean()
     gradients = torch.autograd.grad(mean, chosen, create_graph=True, allow_unused=True)
     varying = [g for g in gradients if g is not None and g.requires_grad]  # others have no second derivative

@@ -11,10 +11,10 @@ HELD = 4.0  # floats for each parameter: sums in float64 (2), a chunk's sum (1),
 
 
 def estimation(name: str, kind: Kind, examples: int, parameters: int, batch: int = 64) -> Work:
-    """Returns the work of one call of `importance` on `examples` examples; phases are called `name`.
+    """Returns the work of one call of `importance` on `examples` examples; its phases are called `name`.
 
-    One forward and one backward for each example; for each label of each example with "true"; "sampled" has one
-    more forward, from which the labels are drawn.
+    One forward and one backward for each example; with "true" for each label of each example; "sampled" has one more
+    forward, from which the labels are drawn.
     """
     chunk = max(1, min(CHUNK, examples))
     each = Phase(name, "each", examples, chunk, traffic=SQUARES * parameters)
@@ -24,7 +24,7 @@ def estimation(name: str, kind: Kind, examples: int, parameters: int, batch: int
     if kind == "true":
         return (
             Phase(f"{name}_true", "each_label", examples, chunk),
-        )  # what each label adds to the sums, cost.py counts
+        )  # cost.py counts what each label adds to the sums
     if kind == "sampled":
         return (Phase(f"{name}_labels", "forward", examples, chunk), each)
     return (each,)

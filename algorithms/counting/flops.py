@@ -1,8 +1,8 @@
-"""FLOPs of operations that torch's counter gets wrong or does not know: 2 for each multiply-add, by their shapes.
+"""FLOPs of operations that torch's counter gets wrong or does not know: 2 for each multiply-add, from their shapes.
 
-Torch's own formula for the gradient of a convolution's weights leaves out its groups, so that it charges a depthwise
-layer of 96 channels 96 times (torch 2.13).  It does not count products with a vector, nor those of three factors, as
-in nn.Bilinear, nor those that are added in place.  Fourier transforms and decompositions of matrices count nothing.
+Torch's own formula for the gradient of a convolution's weights ignores groups, so that it charges a depthwise layer of
+96 channels 96 times (torch 2.13).  It does not count products with a vector, products of three factors, as in
+nn.Bilinear, nor products that are added in place.  Fourier transforms and matrix decompositions count as 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _product(one: Shape, two: Shape, **_: Any) -> int:
 
 
 def _added(_: Shape, one: Shape, two: Shape, **__: Any) -> int:
-    """Returns the FLOPs of a product that is added to something."""
+    """Returns the FLOPs of a product that is added to another tensor."""
     return _product(one, two)
 
 
@@ -40,10 +40,10 @@ def _outer(one: Shape, two: Shape, **_: Any) -> int:
 
 
 def _multiplied(one: Shape, two: Shape | float, **_: Any) -> int:
-    """Returns the FLOPs of an outer product as torch takes it, as for the gradient of a matrix that multiplied a
+    """Returns the FLOPs of an outer product in torch's form, for example for the gradient of a matrix that multiplied a
     vector: (n, 1) * (m,).
 
-    Every other product of elements moves its floats and counts nothing.
+    Every other elementwise product only moves floats and counts as 0.
     """
     column = len(one) == 2 and one[1] == 1
     return _outer(one, two) if column and isinstance(two, Sequence) and len(two) == 1 else 0
@@ -55,8 +55,8 @@ def _distances(one: Shape, two: Shape, **_: Any) -> int:
 
 
 def _convolution_backward(grad: Shape, x: Shape, weight: Shape, *more: Any, **_: Any) -> int:
-    """Returns the FLOPs of the gradients of inputs and weights, (outputs, inputs / groups, *kernel): each as many as a
-    forward."""
+    """Returns the FLOPs of the gradients of inputs and weights, (outputs, inputs / groups, *kernel): each equals a
+    forward's."""
     _bias, _stride, _padding, _dilation, transposed, _output_padding, _groups, wanted = more
     positions, gradients = (x if transposed else grad)[2:], [each for each in wanted[:2] if each]
     return len(gradients) * 2 * x[0] * prod(positions) * prod(weight)
@@ -68,10 +68,10 @@ def _convolution_over_time(_: Shape, weight: Shape, *__: Any, out_shape: Shape, 
 
 
 def _trilinear(one: Shape, two: Shape, three: Shape, *lacks: Any, **_: Any) -> int:
-    """Returns the FLOPs of Σᵢⱼ aᵢ Wₖᵢⱼ bⱼ of each example, or of one of its gradients: a product as large as that with
-    W, and a small one.
+    """Returns the FLOPs of Σᵢⱼ aᵢ Wₖᵢⱼ bⱼ for each example, or of one of its gradients: the large product with W, and a
+    small one.
 
-    `lacks`: for each factor the axes, of (examples, outputs, first inputs, second inputs), that it has not.
+    `lacks`: for each factor the axes, of (examples, outputs, first inputs, second inputs), that it does not have.
     """
     sizes: dict[int, int] = {}
     for shape, lacking in zip((one, two, three), lacks[:3], strict=True):

@@ -1,17 +1,16 @@
 """The operators of a run through a model: convolutions, dense products, recurrent layers.
 
-To start an operator costs something whatever its size, most for a convolution, so that a small CNN's step is longer
-than its FLOPs, bytes and a step's overhead: 1.3 ms instead of 0.5 ms with digits-cnn and batches of 10 (a Xeon,
-2026-11-22).  A profile may say what (devices/device.py, `operator_s` and `convolution_s`), which `fedlapse calibrate`
-measures.
+Starting an operator has a fixed cost, highest for a convolution, so that a small CNN's step takes longer than its
+FLOPs, bytes and a step's overhead: 1.3 ms instead of 0.5 ms with digits-cnn and batches of 10 (a Xeon, 2026-11-22).  A
+profile may have this cost (devices/device.py, `operator_s` and `convolution_s`), which `fedlapse calibrate` measures.
 
-Devices differ in how fast they do each (docs/design/devices.md §1).  A convolution is known by its operation, a
-recurrent layer's products by the module in which torch's counter saw them; every other matrix product is dense.
+Devices differ in their speed for each kind (docs/design/devices.md §1).  A convolution is recognised by its operation,
+a recurrent layer's products by the module in which torch's counter saw them; all other matrix products are dense.
 
-What a recurrent layer moves depends on how it is computed.  A **fused** one, an LSTM (oneDNN on a CPU, cuDNN),
-is one operation for all positions: it reads its weights once, and what passes from one position to the next stays in
-the cache.  Others, a GRU on a CPU, take one position after another: each reads the weights again, and costs a part
-of a step's overhead, for it starts as many operations as a small step does (devices/device.py, POSITION).
+The traffic of a recurrent layer depends on how it is computed.  A **fused** one, an LSTM (oneDNN on a CPU, cuDNN), is
+one operation for all positions: it reads its weights once, and its states stay in the cache between positions.  Others,
+such as a GRU on a CPU, compute one position after another: each reads the weights again, and costs a part of a step's
+overhead, because it starts as many operations as a small step does (devices/device.py, POSITION).
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-# Numbers that an LSTM writes for each unit and position: its state, its cell, and its four gates, which the
-# backward pass reads.
+# Numbers that an LSTM writes for each unit and position: its state, its cell, and its four gates, which the backward
+# pass reads.
 KEPT = 6
-BACKWARD = 2.0  # of a forward pass: two products stand for each of its own, as with FLOPs
+BACKWARD = 2.0  # of a forward pass: two products replace each of its own, as with FLOPs
 
 
 @dataclass
@@ -36,15 +35,15 @@ class Sequences:
     """Counts of the recurrent layers in a run."""
 
     layers: frozenset[str] = frozenset()  # names, as torch's ModuleTracker forms them
-    fused: frozenset[str] = frozenset()  # of the fused ones
+    fused: frozenset[str] = frozenset()  # names of the fused operators
     floats: float = 0.0  # moved by the fused ones, by the rule above
-    positions: float = field(default=0.0)  # of the others: forward and backward count 1, a forward alone 1/3
+    positions: float = field(default=0.0)  # of the others: forward and backward together count 1, a forward alone 1/3
 
 
 def kinds(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -> tuple[float, float]:
     """Returns the FLOPs in convolutions and in recurrent layers, from FlopCounterMode.get_flop_counts().
 
-    Of Hessian-vector products torch's tracker attributes a part only; its shares then stand for all.
+    Torch's tracker attributes only a part of Hessian-vector products; the shares of that part are then used for all.
     """
     everything, root = counts.get("Global", {}), counts.get(type(model).__name__, {})
     products = sum(everything.values()) - _convolutions(everything)
@@ -98,7 +97,7 @@ def _needs(value: Any) -> bool:
 
 
 def _deep(layer: nn.RNNBase) -> int:
-    """Returns the number of layers and directions that follow one another."""
+    """Returns the number of layers and directions that are computed one after another."""
     return layer.num_layers * (2 if layer.bidirectional else 1)
 
 

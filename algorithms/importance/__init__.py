@@ -1,1 +1,1 @@
-"""Estimates of how much a weight matters, and the arithmetic on them."""
+"""Estimates of the importance of weights, and the arithmetic on them."""

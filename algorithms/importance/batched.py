@@ -17,11 +17,11 @@ from torch.nn import functional as F
 from algorithms.algorithm import Loss, Tensors
 from algorithms.importance.gradients import POWER, Power, chunks, losses_of, trainable, zeros
 
-# Constants, never taken from free memory: a sum's last bits depend on where it is cut.
+# Constants, independent of free memory: a sum's last bits depend on where it is split.
 CHUNK = 64  # examples in one batched backward; the last chunk is shorter
 UNFOLDED = 1 << 20  # floats of unfolded images and gradients held at once in a Conv2d layer: 4 MB in float32
 
-Called = tuple[Tensor, GradientEdge]  # a layer's inputs, and where the gradient of its outputs is to be had
+Called = tuple[Tensor, GradientEdge]  # a layer's inputs, and the node at which the gradient of its outputs is available
 
 
 def layers_of(model: nn.Module) -> dict[str, nn.Module]:
@@ -35,7 +35,7 @@ def layers_of(model: nn.Module) -> dict[str, nn.Module]:
 
 def _plain(model: nn.Module) -> bool:
     """Returns true if every trainable parameter is the weight or bias of a Linear or Conv2d layer of the kinds handled
-    below; weight_norm and spectral_norm leave others there."""
+    below; weight_norm and spectral_norm leave other parameters there."""
     layers = layers_of(model).values()
     parts = {part for layer in layers for part, _ in layer.named_parameters(recurse=False)}
     return parts <= {"weight", "bias"} and all(
@@ -66,10 +66,10 @@ def in_chunks(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Power) -
 
 
 def chunk_sums(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Power) -> Tensors | None:
-    """Returns sums of |g| or g² over the examples of one chunk, from one batched backward; None if that cannot be done.
+    """Returns sums of |g| or g² over the examples of one chunk, from one batched backward; None if that is impossible.
 
-    Needs trainable layers that are Linear or Conv2d, each used at most once; `model` must be in the mode in which it is
-    to run. counting/cost.py counts what this moves.
+    Needs trainable layers that are Linear or Conv2d, each used at most once; `model` must already be in its mode.
+    counting/cost.py counts the floats that this moves.
     """
     if not _plain(model):
         return None
@@ -96,7 +96,7 @@ def _watched(
     calls: dict[str, list[Called]] = {name: [] for name in layers}
 
     def watch(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-        # The edge, not the tensor: an in-place ReLU behind the layer would change what the tensor stands for.
+        # The edge, not the tensor: an in-place ReLU behind the layer would change the tensor.
         def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
             if output.requires_grad:
                 calls[name].append((inputs[0].detach(), get_gradient_edge(output)))
@@ -113,8 +113,8 @@ def _watched(
 
 
 def _once(total: Tensor, layers: dict[str, nn.Module], calls: dict[str, list[Called]], examples: int) -> bool:
-    """Returns true if each layer was called at most once, with one row or image per example, and its parameters were
-    used in no other way."""
+    """Returns true if each layer was called at most once, with one row or image per example, and its parameters had no
+    other use."""
     if not any(calls.values()):
         return False
     nodes, uses = _graph(total)
@@ -130,7 +130,7 @@ def _once(total: Tensor, layers: dict[str, nn.Module], calls: dict[str, list[Cal
 
 
 def _graph(total: Tensor) -> tuple[set[Node], dict[int, int]]:
-    """Returns the nodes behind `total`, and how many edges lead to each leaf tensor (by its id)."""
+    """Returns the nodes behind `total`, and the number of edges that lead to each leaf tensor (by its id)."""
     uses: dict[int, int] = {}
     start = total.grad_fn
     nodes: set[Node] = set() if start is None else {start}

@@ -1,4 +1,4 @@
-"""Arithmetic on an importance: mix it, cut it, join it with another, read it back from a message."""
+"""Arithmetic on an importance: mixing, cutting, joining, and reading from a message."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def received(replies: Mapping[str, Reply]) -> dict[str, Reply]:
 
 
 def mixed(old: Tensors | None, new: Tensors, gamma: float) -> Tensors:
-    """Returns γ old + (1 - γ) new; without an old one the new. Equal ones stay as they are, to the bit."""
+    """Returns γ old + (1 - γ) new, or `new` without an old one.  Equal values stay the same to the bit."""
     return new if old is None else {name: value.lerp(new[name], 1 - gamma) for name, value in old.items()}
 
 
 def prepared(
     importance: Tensors, known: Tensors | None, gamma: float, threshold: float
 ) -> tuple[Tensors, dict[str, float]]:
-    """Returns the importance to upload, mixed with the `known` one if any and then cut; and, if it is cut, the share of
-    coordinates that are left."""
+    """Returns the importance to upload, mixed with the `known` one, if any, and then cut; and, if it is cut, the share
+    of non-zero coordinates."""
     sent = cut(importance if known is None else mixed(positive(known), importance, gamma), threshold)
     return sent, {"fisher_sent": density(sent)} if threshold else {}
 
@@ -44,9 +44,9 @@ def cut(importance: Tensors, threshold: float) -> Tensors:
 
 
 def joined(fisher: Tensors, scores: Tensors, normalise: bool) -> tuple[Tensors, dict[str, float]]:
-    """Returns F + s, and the share of s in it; `normalise`: each divided by its largest value in all layers first.
+    """Returns F + s, and the share of s in it; `normalise`: first divides each by its largest value in all layers.
 
-    Without scores, {}, F alone.
+    Without scores ({}), F alone.
     """
     if not scores:
         return fisher, {}

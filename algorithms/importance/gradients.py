@@ -15,8 +15,8 @@ from algorithms.training.tensors import call
 
 Power = Literal["abs", "sq"]
 POWER: dict[Power, Callable[[Tensor], Tensor]] = {"abs": torch.abs, "sq": torch.square}
-# A constant, never taken from free memory: a sum's last bits depend on where it is cut.
-VMAP_CHUNK = 8  # examples whose whole gradients are held at once: 53 MB for 1.66 M float32 parameters
+# A constant, independent of free memory: a sum's last bits depend on where it is split.
+VMAP_CHUNK = 8  # examples whose whole gradients are held together: 53 MB for 1.66 M float32 parameters
 
 
 def gradients(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, batch: int) -> Iterator[tuple[int, Tensors]]:
@@ -52,10 +52,10 @@ def losses_of(loss: Loss, outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def alone(model: nn.Module) -> bool:
-    """Returns true if each example's gradient takes a backward of its own, as in networks with recurrent layers.
+    """Returns true if each example's gradient needs a backward of its own, as in networks with recurrent layers.
 
-    torch.func cannot map over a GRU or LSTM whose first state is the default one, and where it can it is slower than a
-    loop: 0.96 s an example, not 0.18 (character GRU of 4 M parameters, 80 characters, 1 thread).
+    torch.func cannot map over a GRU or LSTM with the default initial state, and elsewhere it is slower than a loop:
+    0.96 s an example, not 0.18 (character GRU of 4 M parameters, 80 characters, 1 thread).
     """
     return any(isinstance(module, nn.RNNBase) for module in model.modules())
 

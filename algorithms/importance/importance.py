@@ -1,8 +1,8 @@
-"""Estimates of how much a weight matters: means of |g| or g², g the gradient of one example's loss or of a batch's mean
-loss.
+"""Estimates of the importance of weights: means of |g| or g², where g is the gradient of one example's loss or of a
+batch's mean loss.
 
-Gradients are taken in eval mode and on a private copy of the model: the caller's modes, gradients and hooks stay as
-they are. Example by example, networks of plain Linear and Conv2d layers take one backward for many examples
+Gradients are taken in eval mode and on a private copy of the model: the caller's modes, gradients and hooks do not
+change.  For single examples, networks of plain Linear and Conv2d layers need one backward for many examples
 (batched.py); all others use `torch.func` (gradients.py).
 """
 
@@ -48,11 +48,11 @@ def importance(
 
     "abs" is FedCL's Ω, in each coordinate (Yao & Sun, Eq. 1-2), "tensor_scalar" that of its authors' code, "mas" that
     of Aljundi et al. 2018, Eq. 3; "sq" is the Fisher diagonal of EWC and FedCurv, and "true", "sampled" and
-    "batch_squared" are other estimates of it (docs/design/algorithms.md §9). `seed` draws the labels of "sampled";
+    "batch_squared" are other estimates of it (docs/design/algorithms.md §9).  `seed` draws the labels of "sampled";
     `batch` is the number of examples whose mean gradient is squared, in the order given; the last batch may be shorter.
-    Summed in float64; the means have each parameter's own type and shape ("tensor_scalar": ()). Memory does not grow
-    with the number of examples. Raises ValueError for another kind, for no examples, for a loss that is not one number
-    per example, for several labels per example ("true"), and for a model whose examples see each other.
+    Sums are in float64; the means have each parameter's own type and shape ("tensor_scalar": ()).  Memory does not grow
+    with the number of examples.  Raises ValueError for another kind, for no examples, for a loss that is not one number
+    per example, for several labels per example ("true"), and for a model whose examples affect each other.
     """
     return course.alone(_mean(copied(model).eval(), loss, x, y, kind, seed, batch))
 
@@ -86,9 +86,9 @@ def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: 
 
 @dataclass(frozen=True)
 class Summed:
-    """Sums of |g| ("abs") or g² ("sq") over the examples, in float64, that a course waits for.
+    """Sums of |g| ("abs") or g² ("sq") over the examples, in float64, as a task of a course.
 
-    `label` is the label with which the loss is taken (labels.at_label); None: `y`. The model is in eval mode.
+    `label`: the label for which the loss is taken (labels.at_label); None: `y`.  The model is in eval mode.
     """
 
     model: nn.Module
@@ -169,7 +169,7 @@ def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Course[Tens
     return sums
 
 
-OWN = 2**32 - 1  # keeps draws apart from those of training with the same seed: a step that no round reaches (local.py)
+OWN = 2**32 - 1  # separates draws from those of training with the same seed: a step that no round reaches (local.py)
 
 
 def norm(outputs: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001  it needs no labels
@@ -178,7 +178,7 @@ def norm(outputs: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001  it needs no lab
 
 
 def at_label(loss: Loss, label: int) -> Loss:
-    """Returns √p(label | x), held fixed, times the loss with that label; squared gradients then weigh each label by
+    """Returns √p(label | x), held fixed, times the loss with that label, so that squared gradients are weighted by
     p."""
 
     def weighed(outputs: Tensor, y: Tensor) -> Tensor:
@@ -191,12 +191,12 @@ def at_label(loss: Loss, label: int) -> Loss:
 @torch.no_grad()
 def drawn(model: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
     """Returns labels drawn from the softmax of the model's outputs, in the shape of `y`; positions without a label
-    (below 0) stay so."""
+    (below 0) keep their value."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(OWN,))))
     labels = []
     with drawing(seed):  # some networks draw in eval mode, too
         for some_x, some_y in zip(torch.split(x, PIECE), torch.split(y, PIECE), strict=True):
-            said = answers(model(some_x), some_y).cpu()  # on a GPU the order of a cumulative sum is left to chance
+            said = answers(model(some_x), some_y).cpu()  # on a GPU the order of a cumulative sum is not deterministic
             reached = said.double().softmax(-1).cumsum(-1)  # (*some_y's shape, classes)
             chance = torch.from_numpy(random.random(tuple(some_y.shape))).unsqueeze(-1)
             label = (reached[..., :-1] < chance).sum(-1).to(y.device)  # the last class takes what rounding leaves

@@ -1,6 +1,6 @@
 """Placebos of an importance: the control of a study that tests if importance itself helps.
 
-If a penalty does as well with a placebo, it helps by its stiffness, and not by the weights that it holds.
+If a penalty does equally well with a placebo, it helps by its stiffness, and not by its choice of weights.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import torch
 from algorithms.algorithm import Tensors
 
 Placebo = Literal["none", "shuffled", "mean"]
-OWN = 2**32 - 2  # keeps draws apart from those of training and of labels with the same seed (local.py, labels.py)
+OWN = 2**32 - 2  # separates draws from those of training and of labels with the same seed (local.py, labels.py)
 
 
 def replaced(importance: Tensors, placebo: Placebo, seed: int, round: int) -> Tensors:
     """Returns an importance or its placebo, tensor by tensor: the importance (none), its values in a random order
-    (shuffled), or their mean, taken in float64, at each place (mean).
+    (shuffled), or their mean, computed in float64, in each coordinate (mean).
 
-    `seed` is that of the party that estimated it, and `round` the one that it is for: another round or device draws
-    another order. Drawn by numpy on the CPU, so the result does not depend on the importance's device. The declared
-    work leaves this out: a control is charged as the original is. Its bytes are the original's, too, unless an encoding
-    leaves zeros out: a mean is not 0 anywhere.
+    `seed`: of the party that estimated it; `round`: the round in which it is used; another round or device draws
+    another order.  Drawn by numpy on the CPU, so the result does not depend on the importance's device.  The declared
+    work does not include this: a control is charged as the original is.  Its bytes are the original's, too, unless an
+    encoding leaves zeros out, because a mean is nowhere 0.
     """
     if placebo == "none":
         return importance

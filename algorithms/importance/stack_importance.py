@@ -1,4 +1,4 @@
-"""Importance on a stack of devices: the passes of importance.py, for all of them at once."""
+"""Importance on a stack of devices: the passes of importance.py, for all of them together."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from algorithms.training.tensors import call
 
 
 def summed(tasks: Sequence[Summed]) -> list[Tensors]:
-    """Returns Summed.alone for each task; computed one by one unless all layers of the model are dense and used
-    once.
+    """Returns Summed.alone for each task; computed one by one unless all layers of the model are dense and used once.
 
-    As chunk_sums does it: the gradient of a dense layer's weight is an outer product, and so are its squares.
+    As in chunk_sums: the gradient of a dense layer's weight is an outer product, and so are its squares.
     """
     first = tasks[0]
     dense = all(type(layer) is nn.Linear for layer in layers_of(first.model).values())
@@ -45,7 +44,7 @@ def _added(
     """Returns the sums of these values over all batches, for each task."""
     stack = _Examples(tasks, loss)
     sums = stack.zeros()
-    with drawing(0):  # as by itself
+    with drawing(0):  # as for a single device
         for batches in stack.schedule(batch):
             for name, total in values(stack, batches).items():
                 sums[name][: len(total)] += total
@@ -53,7 +52,7 @@ def _added(
 
 
 class _Examples:
-    """The devices of a stack, those with the most examples first, each with its own weights."""
+    """The devices of a stack, ordered by decreasing number of examples, each with its own weights."""
 
     def __init__(self, tasks: Sequence[Summed] | Sequence[BatchSquares], loss: Loss) -> None:
         self.places = by_length([len(task.y) for task in tasks])
@@ -78,7 +77,7 @@ class _Examples:
         return [found[k] for k in range(len(found))]
 
     def losses(self, outputs: Tensor, batches: StepBatches) -> Tensor:
-        """Returns losses (k, B), of outputs (k, B, ...)."""
+        """Returns losses (k, B) from outputs (k, B, ...)."""
         y = batches.of(self.y)
         return self.loss(outputs.flatten(0, 1), y.flatten(0, 1)).view(y.shape[:2])
 
@@ -113,7 +112,7 @@ class _Examples:
         return sums
 
     def _probed(self, weights: Tensors, x: Tensor, probes: Tensors) -> tuple[Tensor, Tensors]:
-        """Returns outputs with a probe added behind each dense layer, whose gradient is that of the layer's outputs;
+        """Returns outputs with a probe added behind each dense layer, whose gradient is that of the layer's outputs,
         and the layers' inputs."""
         inputs: Tensors = {}
 

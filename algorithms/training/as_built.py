@@ -1,11 +1,11 @@
-"""Restores a network to what it was when it was built, apart from its weights.
+"""Restores a network to its state after construction, apart from its weights.
 
-A forward pass may keep what it likes: buffers that are not saved, tensors, counters, lists, a hidden state, what a
-hook's closure holds.  In a process one network serves all devices, runs and evaluations, one after the other; each of
-them begins with the network as it was built, and with the weights that it is given (tensors.py).
+A forward pass may keep anything: buffers that are not saved, tensors, counters, lists, a hidden state, the content of a
+hook's closure.  In a process one network serves all devices, runs and evaluations, one after another; each of them
+begins with the network as it was built, and with its own weights (tensors.py).
 
-It is put back in place: to copy it takes as long as some steps of a small network, and in a copy a hook that knows its
-network would know the wrong one.  What lies in variables of a module or a class stays.
+It is restored in place: copying takes as long as some steps of a small network, and in a copy a hook that refers to its
+network would refer to the wrong one.  Variables of modules and classes are not restored.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ import torch
 from torch import Tensor, nn
 
 KEY = "as_built"  # the network's own attribute
-MODE = "training"  # a layer's attribute: whether it is in train mode
+MODE = "training"  # a layer's attribute: train mode or eval mode
 STILL = (int, float, complex, str, bytes, type(None))
 MAPPINGS, ROWS = (dict, OrderedDict, defaultdict), (list, deque)
 
 
 def remember(model: nn.Module) -> nn.Module:
-    """Returns the model, which `restore` can put back to its present state from now on."""
+    """Returns the model, after recording its present state for `restore`."""
     if vars(model).get(KEY) is None:
         AsBuilt(model)
     return model
 
 
 def restore(model: nn.Module) -> None:
-    """Puts the model back to what was remembered, modes and hooks too; its weights keep their values. A model that is
-    not remembered stays as it is."""
+    """Restores the recorded state of the model, including modes and hooks; its weights keep their values.  A model
+    without a record does not change."""
     if (built := vars(model).get(KEY)) is not None:
         built.restore()
 
 
 def has_changed(model: nn.Module) -> bool:
-    """Returns true if a remembered model differs from what it was, beside its weights and its mode."""
+    """Returns true if a recorded model differs from its record, apart from its weights and its mode."""
     built: AsBuilt = vars(model)[KEY]
     return built.has_changed()
 
 
 class _Place(NamedTuple):
-    """Reads and writes one thing that is reached from a network."""
+    """Reads and writes one value that is reachable from a network."""
 
     now: Callable[[], Any]
     put: Callable[[Any], object]
 
 
 class AsBuilt:
-    """Everything that is reached from a network, and its value when it was built."""
+    """Everything that is reachable from a network, with its value after construction."""
 
     def __init__(self, model: nn.Module) -> None:
         vars(model)[KEY] = self
@@ -72,15 +72,15 @@ class AsBuilt:
         self.rows: list[tuple[Any, list[Any]]] = []
         self.sets: list[tuple[set[Any], set[Any]]] = []
         self.cells: list[tuple[CellType, Any]] = []  # of closures
-        self.others: list[tuple[_Place, Any]] = []  # which know by themselves how they are copied, and a copy
+        self.others: list[tuple[_Place, Any]] = []  # objects that know themselves how they are copied, with a copy
         self._reach(model)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """Drops this from copies of the network, which nobody has remembered yet."""
+        """Drops the record from copies of the network."""
         return type(None), ()
 
     def restore(self) -> None:
-        """Puts back everything that is reached from the network."""
+        """Restores everything that is reachable from the network."""
         for mapping, held in self.mappings:
             if mapping or held:
                 mapping.clear()
@@ -141,17 +141,17 @@ class AsBuilt:
                 others.append((place, value))
         memo = dict(self.known)
         for place, value in others:
-            with suppress(Exception):  # a file or a lock cannot be copied: it stays
+            with suppress(Exception):  # a file or a lock cannot be copied: it is not restored
                 if (copied := copy.deepcopy(value, memo)) is not value:
                     self.others.append((place, copied))
 
     def _parts(self, value: Any) -> Sequence[tuple[_Place | None, Any]] | None:
-        """Notes a value and returns what is reached from it; None if it is of a kind that only knows itself how it is
+        """Notes a value and returns the values reachable from it; None if only the object itself knows how it is
         copied."""
         if isinstance(value, Tensor):
             if value.layout is not torch.strided:
                 return None
-            if value.untyped_storage().data_ptr() not in self.memory:  # else it is a look at a weight
+            if value.untyped_storage().data_ptr() not in self.memory:  # otherwise it is a view of a weight
                 whole = torch.empty(0, dtype=value.dtype, device=value.device)  # as a view may hold one value twice
                 whole.set_(value.untyped_storage())
                 self.tensors.append((whole, whole.clone()))
@@ -177,7 +177,7 @@ class AsBuilt:
     def _cell(self, cell: CellType) -> tuple[_Place | None, Any]:
         try:
             value = cell.cell_contents
-        except ValueError:  # nothing is in it yet
+        except ValueError:  # the cell is empty
             return None, None
         self.cells.append((cell, value))
         return _Place(partial(getattr, cell, "cell_contents"), partial(setattr, cell, "cell_contents")), value
@@ -214,17 +214,17 @@ def _state_of(value: Any) -> _Place | None:
 
 
 def _equal(state: Any, was: Any) -> bool:
-    """Returns true if a generator's state equals an earlier one; false if that cannot be told."""
+    """Returns true if a generator's state equals an earlier one; false if they cannot be compared."""
     if isinstance(was, Tensor):
         return torch.equal(state, was)
     try:
         return bool(state == was)
-    except ValueError:  # arrays are in it
+    except ValueError:  # the states contain arrays
         return False
 
 
 def _leads_to(value: Any) -> Sequence[Any] | None:
-    """Returns the objects that one which is no container refers to; None if only it knows how it is copied."""
+    """Returns the objects to which a non-container refers; None if only the object itself knows how it is copied."""
     match value:
         case tuple():
             return value

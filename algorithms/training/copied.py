@@ -1,4 +1,5 @@
-"""Copies of models: with their values, and on torch's meta device, where nothing has values and nothing is computed."""
+"""Copies of models: with their values, or on torch's meta device, where tensors have no values and nothing is
+computed."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
-COMPILER = "torch._dynamo"  # operators on the meta device load it, a second and 40 MB, only to switch it off
+COMPILER = "torch._dynamo"  # operators on the meta device import it, a second and 40 MB, only to disable it
 TAKE_LENGTHS = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "_pack_padded_sequence", "_pad_packed_sequence"})
 
 
 def copied(model: nn.Module, instead: Mapping[int, Any] | None = None) -> nn.Module:
-    """Returns a deep copy. `instead` maps an object's id to what takes its place.
+    """Returns a deep copy.  `instead`: replacements of objects, by id.
 
-    A tensor that follows from others, as the weight that torch.nn.utils.spectral_norm and weight_norm leave in a layer,
-    is copied by its values; torch refuses to copy its history. Raises ValueError for a view of a weight, which would be
-    a constant in the copy.
+    A derived tensor, such as the weight that torch.nn.utils.spectral_norm and weight_norm leave in a layer, is copied
+    by value, because torch refuses to copy its history.  Raises ValueError for a view of a weight, which would be a
+    constant in the copy.
     """
     with _ByValue(
         {parameter.untyped_storage().data_ptr() for parameter in model.parameters() if not is_lazy(parameter)}
@@ -33,8 +34,8 @@ def copied(model: nn.Module, instead: Mapping[int, Any] | None = None) -> nn.Mod
 
 
 def on_meta(model: nn.Module) -> nn.Module:
-    """Returns a copy of the model without values. Parameters that are one stay one, which Module.to does not
-    promise."""
+    """Returns a copy of the model without values.  Shared parameters stay shared, which Module.to does not
+    guarantee."""
     known: dict[int, Any] = {}
     for parameter in model.parameters():
         empty = torch.empty_like(parameter, device="meta")
@@ -46,10 +47,10 @@ def on_meta(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def shapes() -> Iterator[None]:
-    """A context in which a model on the meta device also takes constants that its code makes on the CPU, or has kept
-    there.
+    """A context in which a model on the meta device also accepts constants that its code makes, or has kept, on the
+    CPU.
 
-    Errors inside become a ValueError that says so.
+    Errors inside become a ValueError with this explanation.
     """
     try:
         with without_compiler(), torch.device("meta"), _Constants():
@@ -62,7 +63,7 @@ def shapes() -> Iterator[None]:
 
 
 class _ByValue(TorchFunctionMode):
-    """Copies tensors that are no leaves by value; `weights` are the addresses of the parameters' storages."""
+    """Copies non-leaf tensors by value; `weights`: the addresses of the parameters' storages."""
 
     def __init__(self, weights: Collection[int]) -> None:
         super().__init__()
@@ -79,13 +80,13 @@ class _ByValue(TorchFunctionMode):
 
 
 class _Constants(TorchFunctionMode):
-    """Moves tensors to the meta device when others are there; except lengths of sequences, which torch looks at."""
+    """Moves tensors to the meta device if other arguments are there, except lengths of sequences, which torch reads."""
 
     def __torch_function__(
         self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name, given = getattr(func, "__name__", ""), [*args, *(kwargs or {}).values()]
-        if name == "_pack_padded_sequence" and args[1].is_meta:  # each as long as it may be
+        if name == "_pack_padded_sequence" and args[1].is_meta:  # each as long as possible
             lengths = torch.full(args[1].shape, args[0].shape[1 if args[2] else 0], device="cpu")
             return func(args[0], lengths, *args[2:])
         if {tensor.is_meta for tensor in _tensors(given)} == {True, False}:
@@ -117,7 +118,7 @@ def _moved(value: Any, lengths_stay: bool) -> Any:
 
 @contextmanager
 def without_compiler() -> Iterator[None]:
-    """A context in which torch's compiler is loaded only if more is asked of it than to leave a function as it is."""
+    """A context in which torch's compiler is imported only for more than disabling itself for a function."""
     if COMPILER in sys.modules:
         yield
         return

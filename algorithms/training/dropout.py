@@ -1,7 +1,7 @@
-"""Dropout of a network that is not on the CPU: each mask follows from one number, which the CPU's generator draws.
+"""Dropout of a network that is not on the CPU: each mask is computed from one number, which the CPU's generator draws.
 
-So a step draws the same masks by itself, in a stack, and when it is done again, and a GPU makes them as fast as it
-multiplies by them: the CPU needs 6.8 ns for each of their values, most of the time of a round.
+So a step has the same masks alone, in a stack, and when it is repeated, and a GPU computes them as fast as it
+multiplies by them: the CPU needs 6.8 ns for each value, most of the time of a round.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from torch import Tensor, nn
 from algorithms.training import transfers
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-_ANY = -(2**63), 2**63 - 1  # the numbers that masks follow from
+_ANY = -(2**63), 2**63 - 1  # range of the numbers from which masks are computed
 # SplitMix64 (Steele, Lea & Flood 2014), as signed numbers.
 _STEP, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 
 def counter_based(model: nn.Module) -> nn.Module:
-    """Makes the model's dropout layers draw by this module, in train mode, unless they are on the CPU; returns the
-    model."""
+    """Makes the model's dropout layers use this module in train mode, unless they are on the CPU; returns the model."""
     for layer in model.modules():
         if type(layer) in DROPOUTS:
             layer.forward = partial(_forward, layer)
@@ -37,16 +36,16 @@ def _forward(layer: nn.Module, x: Tensor) -> Tensor:
 
 
 def keys(calls: int, generator: torch.Generator | None = None) -> Tensor:
-    """Returns the numbers that the masks of so many calls follow from, in order: (calls,) int64, drawn from this
-    generator, or from torch's own of the CPU (seeding.seeded)."""
+    """Returns the numbers from which the masks of `calls` calls are computed, in order: (calls,) int64, drawn from this
+    generator, or from torch's own CPU generator (seeding.seeded)."""
     return torch.randint(*_ANY, (calls,), generator=generator)
 
 
 def mask(layer: nn.Module, x: Tensor, key: Tensor) -> Tensor:
-    """Returns the mask by which this dropout layer multiplies inputs like x (n, ...); key () is one of `keys`.
+    """Returns the mask by which this dropout layer multiplies inputs like x (n, ...); `key` () is one of `keys`.
 
-    Entry i, in the order of the indices, is 0 if the i-th half of SplitMix64's numbers from this key is below p; of
-    each number the lower half comes first. Layers of images drop whole channels.
+    Entry i, in the order of the indices, is 0 if the i-th half of SplitMix64's numbers from this key is below p; the
+    lower half of each number comes first.  Layers of images drop whole channels.
     """
     p: float = layer.p  # type: ignore[assignment]
     if p >= 1:
@@ -70,7 +69,6 @@ def _shifted(z: Tensor, bits: int) -> Tensor:
 
 @torch.no_grad()
 def mask_on_cpu(layer: nn.Module, ones: Tensor) -> Tensor:
-    """Returns the mask of a dropout layer on the CPU for inputs of the form of these ones; it follows their strides,
-    too."""
+    """Returns the mask of a dropout layer on the CPU for inputs like `ones`; it also depends on their strides."""
     drawn: Tensor = layer(ones)
     return drawn

@@ -27,15 +27,15 @@ from algorithms.training.tensors import BATCH_NORMS, call, load, tensors_of
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
-PENALTY = ("strength", "importance", "value")  # what a Penalty has beside its call
-# Examples that a model is evaluated on at a time; constants, for the last bits depend on them.
+PENALTY = ("strength", "importance", "value")  # members of a Penalty in addition to its call
+# Examples per forward pass of an evaluation; constants, because the last bits depend on them.
 PIECE, PIECE_ON_GPU = 100, 1000
 
 
 def batches(n: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
     """Yields the examples 0 ... n-1 in an order drawn from (seed, epoch), `batch` indices at a time.
 
-    The last one of an epoch may be shorter.  Raises ValueError if `batch` is below 1.
+    The last batch of an epoch may be shorter.  Raises ValueError if `batch` is below 1.
     """
     if batch < 1:
         raise ValueError(f"batch is {batch}; a step needs at least 1 example")
@@ -45,7 +45,7 @@ def batches(n: int, batch: int, seed: int, epoch: int) -> Iterator[Tensor]:
 
 
 def order(n: int, seed: int, epoch: int) -> ndarray:
-    """Returns the order in which an epoch takes the examples 0 ... n-1."""
+    """Returns the order of the examples 0 ... n-1 in an epoch."""
     return np.random.default_rng([seed, epoch]).permutation(n)
 
 
@@ -57,8 +57,8 @@ def steps(n: int, training: Training) -> int:
 def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor | None = None) -> None:
     """Adds 2 * strength * importance * difference to `grad`, in place; importance None means ones.
 
-    Every penalty goes through here: these two forms agree bit for bit, others differ in the last bit, and
-    the equalities between algorithms are tested bit for bit (docs/design/algorithms.md §1).
+    Every penalty uses this function: its two forms agree bit for bit, others differ in the last bit, and the equalities
+    between algorithms are tested bit for bit (docs/design/algorithms.md §1).
     """
     if importance is None:
         grad.add_(difference, alpha=2 * strength)
@@ -69,15 +69,15 @@ def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor |
 class Penalty(Protocol):
     """A quadratic penalty, which adds its gradient and provides the numbers of its leverage.
 
-    A dataclass whose `__call__` takes each coordinate for itself may say `coordinatewise = True`, as a ClassVar: it is
-    then called once for all devices of a stack (stack.py), with tensors that begin with the devices' axis.
+    A dataclass whose `__call__` treats each coordinate independently may set `coordinatewise = True`, as a ClassVar: it
+    is then called once for all devices of a stack (stack.py), with tensors that begin with the devices' axis.
     """
 
     @property
     def strength(self) -> float: ...  # λ
 
     @property
-    def importance(self) -> Tensors | None: ...  # Ω; None stands for ones
+    def importance(self) -> Tensors | None: ...  # Ω; None means ones
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None: ...
 
@@ -100,7 +100,7 @@ class Quadratic:
 
     anchor: Tensors  # θ_t
     strength: float  # λ
-    importance: Tensors | None = None  # Ω; None stands for ones
+    importance: Tensors | None = None  # Ω; None means ones
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
         omega = None if self.importance is None else self.importance[name]
@@ -118,19 +118,19 @@ class Quadratic:
 class Descent:
     """The steps of one round of plain SGD, by torch's fused kernel: 0.9 ms each, not 1.5 (MNIST CNN with momentum).
 
-    The kernel is elementwise, so no sum changes its order.  The same bits as torch.optim.SGD(fused=True), which loads
-    torch's compiler: a second of CPU and 70 MB in each process.
+    The kernel is elementwise, so no order of summation changes.  The same bits as torch.optim.SGD(fused=True), which
+    would import torch's compiler: a second of CPU and 70 MB in each process.
     """
 
     def __init__(self, training: Training, round: int) -> None:
         self.training = training
-        self.rate: float | Tensor = training.rate(round)  # a tensor () in a step that is recorded (stack_graph.py)
+        self.rate: float | Tensor = training.rate(round)  # a tensor () in a recorded step (stack_graph.py)
         self.momentum: dict[str, Tensor] = {}
 
     @torch.no_grad()
     def step(self, parameters: Mapping[str, Tensor], grads: Mapping[str, Tensor]) -> None:
-        """Moves the parameters that have a gradient, in place.  In a stack (devices, *shape) fewer devices may take a
-        step than took the one before: the first ones."""
+        """Moves the parameters that have a gradient, in place.  In a stack (devices, *shape) a step may have fewer
+        devices than the one before: the first ones."""
         momentum = [self._momentum(name, grad) for name, grad in grads.items()]
         descend(
             [parameters[name] for name in grads],
@@ -178,15 +178,14 @@ def sgd(
     only: str = "*",
     losses: list[Tensor] | None = None,
 ) -> Tensors:
-    """Returns the weights (parameters and buffers) after one round of local training that starts from `weights`.
+    """Returns the weights (parameters and buffers) after one round of local training from `weights`.
 
-    `training.epochs` passes of plain SGD on the mean loss of each batch; the momentum starts at zero and the
-    rate is that of the device's global round.  `penalty` adds to the gradient of each trained parameter
-    before the optimiser adds its weight decay.  Only parameters that the globs `only` match are trained.
-    `losses` gets the mean loss of each batch of the last epoch, (), without the penalty.  Shuffling and dropout
-    follow from `device.seed` alone.
-    `device.model` holds the trained weights afterwards, and no gradients.  Raises RuntimeError if `weights`
-    do not fit the model.
+    `training.epochs` passes of plain SGD on the mean loss of each batch; the momentum starts at zero and the rate is
+    that of the device's global round.  `penalty` adds to the gradient of each trained parameter before the optimiser
+    adds its weight decay.  Only parameters that match the globs `only` are trained.  `losses` gets the mean loss of
+    each batch of the last epoch, (), without the penalty.  Shuffling and dropout depend on `device.seed` alone.
+    `device.model` holds the trained weights afterwards, and no gradients.  Raises RuntimeError if `weights` do not fit
+    the model.
     """
     model = device.model
     load(model, weights)
@@ -214,14 +213,14 @@ def sgd(
     _forget(trained)
     for parameter in trainable.values():
         parameter.requires_grad_(True)
-    # What is computed on this model next must not depend on whether it has been trained before.
+    # Later computations on this model must not depend on its earlier training.
     lay_out(model, torch.contiguous_format)
     return {name: value.clone() for name, value in tensors_of(model).items()}
 
 
 @dataclass(frozen=True)
 class Sgd:
-    """A round of local training that a course waits for: `sgd`, under all of the `pulls`, one after the other."""
+    """A round of local training as a task of a course: `sgd` with all of the `pulls`, one after another."""
 
     device: Party
     weights: Tensors
@@ -251,7 +250,7 @@ def fitting(
 ) -> Course[Reply]:
     """Trains for a round under a penalty, and reports its leverage and its share of the loss.
 
-    `watch` is shown each trained parameter and its gradient before each step, without the penalty's part.
+    `watch` is called with each trained parameter and its gradient before each step, without the penalty's part.
     """
     check_penalty(penalty)
     losses: list[Tensor] = []
@@ -270,11 +269,11 @@ def fitting(
 def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     """Returns the outputs (n, classes) of the model with these weights for `x`, in eval mode.
 
-    On the CPU in small pieces and channels_last: 1,000 examples of the MNIST CNN in 150 ms, not 430 (1 thread).  A GPU
-    waits longer for weights to be copied into a simple model than it computes.
+    On the CPU in small pieces and channels_last: 1,000 examples of the MNIST CNN in 150 ms, not 430 (1 thread).  On a
+    GPU, copying weights into a simple model takes longer than computing.
     """
-    seeded(0)  # for what draws in eval mode, too
-    # Without buffers, and without layers that want their weights in one piece:
+    seeded(0)  # for networks that draw in eval mode, too
+    # Without buffers, and without layers that need their weights in one piece:
     simple = weights.keys() == dict(model.named_parameters()).keys()
     if transfers.elsewhere(x.device) and simple and not any(isinstance(layer, nn.RNNBase) for layer in model.modules()):
         restore(model)
@@ -290,10 +289,10 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
 
 @contextmanager
 def single_values(model: nn.Module) -> Iterator[None]:
-    """A context in which a BatchNorm in train mode also takes a batch with one value per channel.
+    """A context in which a BatchNorm in train mode also accepts a batch with one value per channel.
 
-    As the last batch of an epoch may be of one example: one value has no variance, and torch refuses it.  Here the
-    layer then works as in eval mode, with its running statistics, which stay (docs/design/algorithms.md §15: no crash).
+    The last batch of an epoch may have one example, and torch rejects it, because one value has no variance.  Here the
+    layer then works as in eval mode, with its running statistics, which do not change (docs/design/algorithms.md §15).
     """
     layers = [each for each in model.modules() if isinstance(each, BATCH_NORMS) and each.training]
     hooks = [layer.register_forward_pre_hook(_by_size) for layer in layers]
@@ -311,8 +310,8 @@ def _by_size(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
 
 
 def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
-    """Yields the batches of one round; all generators are seeded before each, so a step depends on nothing drawn
-    earlier."""
+    """Yields the batches of one round; all generators are seeded before each, so a step does not depend on earlier
+    draws."""
     step = 0
     for epoch in range(training.epochs):
         for chosen in batches(n, training.batch, seed, epoch):
@@ -327,7 +326,7 @@ def seeded_step(seed: int, step: int) -> None:
 
 
 def step_seed(seed: int, step: int) -> int:
-    """Returns the 32-bit seed of a device's step; the spawn key keeps it apart from `order`'s SeedSequence([seed,
+    """Returns the 32-bit seed of a device's step; the spawn key separates it from `order`'s SeedSequence([seed,
     epoch])."""
     return int(np.random.SeedSequence(seed, spawn_key=(step,)).generate_state(1)[0])
 
@@ -341,7 +340,7 @@ def _penalise(trained: Mapping[str, nn.Parameter], penalty: Pull) -> None:
 
 
 def lay_out(model: nn.Module, layout: torch.memory_format) -> None:
-    """Stores the weights of 2-d convolutions in this memory format; all others have one format only."""
+    """Stores the weights of 2-d convolutions in this memory format; all others have only one format."""
     for parameter in model.parameters():
         if parameter.dim() == 4:
             # A clone: with one input channel both orders count as contiguous, and only a clone sets the strides.
@@ -349,7 +348,7 @@ def lay_out(model: nn.Module, layout: torch.memory_format) -> None:
 
 
 def share_of(penalty: float, losses: Sequence[Tensor]) -> float:
-    """Returns the penalty's share of the loss with which training ended: penalty / (penalty + mean of `losses`)."""
+    """Returns the penalty's share of the final training loss: penalty / (penalty + mean of `losses`)."""
     loss = float(torch.stack(list(losses)).mean())
     return penalty / (penalty + loss) if penalty > 0 else 0.0
 
@@ -364,8 +363,8 @@ def forms(kinds: Collection[str], model: nn.Module) -> Message:
 def leverage(strength: float, importance: Tensors | None, lr: float, steps: int) -> dict[str, float]:
     """Returns how far a quadratic penalty damps a coordinate's move in one round (docs/design/algorithms.md §10).
 
-    `median`, `p99` and `max` are those of lr * steps * 2 * strength * Ω over all coordinates (nearest rank);
-    `step` is lr * 2 * strength * max Ω, which SGD survives below 2 (1 + momentum).
+    `median`, `p99` and `max` of lr * steps * 2 * strength * Ω over all coordinates (nearest rank); `step` is lr * 2 *
+    strength * max Ω, with which SGD is stable below 2 (1 + momentum).
     """
     stiffness = 2 * lr * strength
     reached = {"median": 1.0, "p99": 1.0, "max": 1.0}

@@ -17,7 +17,7 @@ def outputs(precision: Precision, place: torch.device, network: Callable[[], Ten
     bfloat16."""
     if precision != "bf16":
         return network()
-    with torch.autocast(place.type, torch.bfloat16, cache_enabled=False):  # what a cache holds outlives a stack's step
+    with torch.autocast(place.type, torch.bfloat16, cache_enabled=False):  # a cache would outlive a stack's step
         return network().float()
 
 

@@ -12,7 +12,7 @@ from algorithms.algorithm import Tensors
 
 
 def form(pull: Any) -> Hashable:
-    """Returns a key that is equal for pulls that may be joined: of one class, with tensors of the same names and
+    """Returns a key that is equal for pulls that can be joined: of one class, with tensors of the same names and
     shapes."""
     if not _coordinatewise(pull):
         return (type(pull),)
@@ -22,7 +22,8 @@ def form(pull: Any) -> Hashable:
 
 def joined(pulls: Sequence[Any], weights: Tensors, stacked: Callable[[Sequence[Tensor]], Tensor]) -> Any:
     """Returns one pull for all of these, which are of one form; None if they differ in more than their tensors' values,
-    take a parameter as a whole, or have other tensors than those of these weights, which would not broadcast alike."""
+    do not treat coordinates independently, or have tensors unlike those of `weights`, which would broadcast
+    differently."""
     first = pulls[0]
     if not _coordinatewise(first) or not all(_alike(others(pull), others(first)) for pull in pulls):
         return None
@@ -43,12 +44,12 @@ def changed(pull: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def mappings(pull: Any) -> dict[str, Tensors]:
-    """Returns the pull's fields that are tensors by name."""
+    """Returns the pull's fields that are mappings of tensors."""
     return {each.name: value for each in fields(pull) if _tensors(value := getattr(pull, each.name))}
 
 
 def others(pull: Any) -> list[Any]:
-    """Returns the pull's other fields, without those that are not compared."""
+    """Returns the pull's other fields, without those excluded from comparison."""
     values = [getattr(pull, each.name) for each in fields(pull) if each.compare]
     return [value for value in values if not _tensors(value)]
 
@@ -64,5 +65,5 @@ def _tensors(value: Any) -> bool:
 def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
     try:
         return all(a is b or bool(a == b) for a, b in zip(one, other, strict=True))
-    except (RuntimeError, ValueError):  # tensors and arrays by themselves have no one answer
+    except (RuntimeError, ValueError):  # comparing tensors or arrays gives more than one answer
         return False

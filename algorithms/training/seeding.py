@@ -1,6 +1,6 @@
-"""Seeds the generators that a process has one of: torch's, Python's and NumPy's.
+"""Seeds the process-wide generators: torch's, Python's and NumPy's.
 
-Whatever calls a network or an algorithm seeds them before, as a user's own code may draw from any of them.
+Every call of a network or an algorithm is preceded by seeding, because a user's own code may draw from any of them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import torch
 
 
 def seeded(seed: int) -> None:
-    """Seeds torch's, Python's and NumPy's global generators: what a user's own code draws then follows from the seed,
-    and not from what the process did before. 20 us."""
+    """Seeds torch's, Python's and NumPy's global generators, so that draws of a user's own code depend on the seed, and
+    not on the process's past.  Takes 20 us."""
     torch_seeded(seed)
     random.seed(seed)
     np.random.seed(seed & (2**32 - 1))  # noqa: NPY002  the one that others' code draws from
@@ -23,7 +23,7 @@ def seeded(seed: int) -> None:
 
 @contextmanager
 def drawing(seed: int) -> Iterator[None]:
-    """A context in which these generators are seeded; afterwards they go on as if nothing had been drawn."""
+    """A context in which these generators are seeded; afterwards they continue from their earlier states."""
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     seeded(seed)
     try:
@@ -35,11 +35,11 @@ def drawing(seed: int) -> Iterator[None]:
 
 
 def torch_seeded(seed: int) -> None:
-    """Seeds torch's global CPU generator, from which dropout and the initialisers of torch.nn draw; and that of the GPU
+    """Seeds torch's global CPU generator, from which dropout and the initialisers of torch.nn draw, and that of the GPU
     in use, if there is one, for a user's own layers.
 
-    The engine keeps the low 32 bits of `seed` only: pass one that is well mixed.
+    The engine uses only the low 32 bits of `seed`, so they must be well mixed.
     """
-    torch.default_generator.manual_seed(seed)  # 1 us; torch.manual_seed also visits every other device: 126 us
+    torch.default_generator.manual_seed(seed)  # 1 us; torch.manual_seed also seeds every other device: 126 us
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed(seed)

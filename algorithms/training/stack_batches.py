@@ -15,18 +15,18 @@ from algorithms.training.transfers import sent
 
 @dataclass(frozen=True)
 class StepBatches:
-    """The batches of one step, of the devices that take it.
+    """The batches of one step, for the devices that take it.
 
-    `places` (k, B) are their examples among those of all devices, where these lie, and `sizes` (k,), on the CPU, how
-    many of each batch count; the others fill up a short batch.
+    `places` (k, B): indices of their examples among those of all devices; `sizes` (k,), on the CPU: the number of
+    examples that count in each batch; the others pad a short batch.
     """
 
     places: Tensor
     sizes: Tensor
 
     def of(self, values: Tensor) -> Tensor:
-        """Returns the batches' rows of the values (n, ...) of all examples, (k, B, ...). Indexing takes up to five
-        times as long."""
+        """Returns the batches' rows of the values (n, ...) of all examples, (k, B, ...).  Indexing would take up to
+        five times as long."""
         return values.index_select(0, self.places.flatten()).view(*self.places.shape, *values.shape[1:])
 
     @property
@@ -49,10 +49,10 @@ def means_of(losses: Tensor, counted: Tensor | None) -> Tensor:
 
 
 def schedule(epochs: Sequence[Sequence[ndarray]], batch: int, on: torch.device) -> Iterator[StepBatches]:
-    """Yields the batches of all steps, `batch` examples at a time, of examples on the device `on`.
+    """Yields the batches of all steps, `batch` examples at a time, for examples on the device `on`.
 
-    `epochs` has, for each epoch, the order of each device's examples; devices with most steps come first.  So the
-    devices that take a step are the first ones.
+    `epochs` has, for each epoch, the order of each device's examples; devices with the most steps come first, so that
+    the devices that take a step are always the first ones.
     """
     examples = np.array([len(order) for order in epochs[0]])
     width, begins = min(batch, examples.max()), np.cumsum(examples) - examples
@@ -71,15 +71,15 @@ def schedule(epochs: Sequence[Sequence[ndarray]], batch: int, on: torch.device) 
 
 
 def _batches(drawn: ndarray, batch: int, width: int) -> ndarray:
-    """Returns the batches (devices, steps, width) of as many examples in their order (devices, epochs, n). A short
-    batch is filled up with its own first example, whose loss is as finite as the batch's."""
+    """Returns the batches (devices, steps, width) of equally many examples in their order (devices, epochs, n).  A
+    short batch is padded with its own first example, whose loss is as finite as the batch's."""
     n, count = drawn.shape[2], -(-drawn.shape[2] // batch)
-    first = drawn[:, :, [(count - 1) * batch]]  # of the last batch
+    first = drawn[:, :, [(count - 1) * batch]]  # the last batch of each
     return np.concatenate([drawn, np.repeat(first, count * width - n, 2)], 2).reshape(len(drawn), -1, width)
 
 
 def stacked(values: Sequence[Tensor]) -> Tensor:
-    """Returns the devices' tensors as one (K, *shape); a view, if all devices have the same tensor."""
+    """Returns the devices' tensors as one (K, *shape); a view if all devices have the same tensor."""
     first = values[0]
     if all(value is first for value in values):
         return first.expand(len(values), *first.shape)
@@ -87,5 +87,5 @@ def stacked(values: Sequence[Tensor]) -> Tensor:
 
 
 def by_length(lengths: Sequence[int]) -> list[int]:
-    """Returns the indices of the devices, those with the most first."""
+    """Returns the indices of the devices by decreasing length."""
     return sorted(range(len(lengths)), key=lambda k: -lengths[k])

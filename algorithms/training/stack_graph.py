@@ -1,8 +1,8 @@
 """The steps of stacks: on a GPU each sort of step is recorded once as a CUDA graph, and then replayed.
 
-To start the kernels of a CNN's step one by one took Python and torch 4 to 10 ms beside an H200; to replay them, 0.01
-ms.  A graph works on the same memory each time, so what a round starts from is copied there.  Python is not run again:
-a network must not count or draw by itself.
+Starting the kernels of a CNN's step one by one took Python and torch 4 to 10 ms with an H200; replaying them takes 0.01
+ms.  A graph uses the same memory each time, so a round's initial tensors are copied there.  Python does not run again,
+so a network must not count or draw itself.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from torch import Tensor
 from algorithms.algorithm import Tensors
 from algorithms.training.stack_step import Stack, StackBatch
 
-MOST = 8  # sorts of stacks whose graphs are kept
-SEEN = 2  # steps of one shape that are not worth a graph
+MOST = 8  # sorts of stacks with cached graphs
+SEEN = 2  # steps of one shape before a graph pays
 
-_kept: dict[Hashable, Recorder] = {}  # the one that was used last is last
+_kept: dict[Hashable, Recorder] = {}  # in order of use, the latest last
 
 
 class StackSteps(Protocol):
@@ -33,7 +33,7 @@ class StackSteps(Protocol):
 
 
 def steps_of(stack: Stack) -> StackSteps:
-    """Returns an object that takes the steps of a round which starts from this stack."""
+    """Returns an object that takes the steps of a round from this initial stack."""
     if not recordable(stack):
         return _Directly(stack)
     own = _with_tensors(stack)
@@ -58,8 +58,8 @@ def forget() -> None:
 
 
 def _with_tensors(stack: Stack) -> Stack:
-    """Returns the stack with its rate as a tensor: a graph keeps numbers as they were recorded, and the rate changes
-    each round."""
+    """Returns the stack with its rate as a tensor, because a graph keeps recorded numbers, and the rate changes each
+    round."""
     descent = stack.descent.mapped(lambda tensor: tensor)
     descent.rate = torch.tensor(float(descent.rate), device=next(iter(stack.weights.values())).device)
     if descent.training.momentum:
@@ -68,14 +68,14 @@ def _with_tensors(stack: Stack) -> Stack:
 
 
 def _sort(stack: Stack) -> Hashable:
-    """Returns a key that is equal for stacks that differ in the values of their tensors only."""
+    """Returns a key that is equal for stacks that differ only in the values of their tensors."""
     forms = tuple((tensor.shape, tensor.dtype, _shared(tensor)) for tensor in stack.tensors())
     pulls = tuple(pull.sort for pull in stack.pulls)
     return stack.model, stack.loss, stack.descent.training, tuple(stack.weights), tuple(stack.names), pulls, forms
 
 
 def _shared(tensor: Tensor) -> bool:
-    """Returns true if all devices have the same tensor, which lies there once."""
+    """Returns true if all devices share one tensor in memory."""
     return tensor.dim() > 0 and len(tensor) > 1 and tensor.stride(0) == 0
 
 
@@ -94,7 +94,7 @@ class Recorder:
     def __init__(self, stack: Stack) -> None:
         self.stack = stack.mapped(_copied)
         self.seen = Counter[Hashable]()
-        self.graphs: dict[Hashable, Callable[[StackBatch], Tensor] | None] = {}  # None: it cannot be recorded
+        self.graphs: dict[Hashable, Callable[[StackBatch], Tensor] | None] = {}  # None: cannot be recorded
         self.pool = torch.cuda.graph_pool_handle()
 
     def begin(self, stack: Stack) -> None:
@@ -120,8 +120,8 @@ class Recorder:
         try:
             with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
                 means = self.stack.step(own)
-        except RuntimeError:  # a user's network may wait for a value; or there is no memory for it
-            torch.cuda.set_stream(stream)  # which torch does not do then
+        except RuntimeError:  # a user's network may wait for a value, or there may be too little memory
+            torch.cuda.set_stream(stream)  # torch does not restore it in that case
             return None
 
         def replay(batch: StackBatch) -> Tensor:

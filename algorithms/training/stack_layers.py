@@ -1,7 +1,7 @@
 """Layers of a stack of devices, each with weights of its own, as matrix products.
 
-On a GPU one convolution with as many groups takes longer: cuDNN goes through the groups one by one (docs/scaling.md has
-the figures).
+On a GPU a convolution with as many groups as devices is slower, because cuDNN processes groups one by one
+(docs/scaling.md has the figures).
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-ACTIVATIONS = {nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Softplus}  # element by element
+ACTIVATIONS = {nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Softplus}  # elementwise
 TAKE_STACKS = {nn.Sequential, nn.Flatten, nn.Linear, nn.Dropout, nn.Identity, *ACTIVATIONS}
 
 
 def instead_of(layer: nn.Module, on_cpu: bool = False) -> type[nn.Module] | None:
-    """Returns the class that computes the layer in a stack; None for a layer that stays."""
+    """Returns the class that computes the layer in a stack; None if the layer needs no other class."""
     if type(layer) is nn.Linear:
         return StackLinear
     return StackConv if not on_cpu and _plain(layer) else None
 
 
 def takes_stacks(model: nn.Module) -> bool:
-    """Returns true for a sequence of layers that take inputs and weights with the devices' axis as they are; vmap takes
-    0.5 ms more a step."""
+    """Returns true for a sequence of layers that accept inputs and weights with the devices' axis without vmap, which
+    takes 0.5 ms more per step."""
     layers = list(model.modules())
     hooked = any(layer._forward_hooks or layer._forward_pre_hooks for layer in layers)
     return not hooked and all(type(layer) in TAKE_STACKS for layer in layers)
 
 
 class StackFlatten(nn.Flatten):
-    """(k, B, ...) -> (k, B, inputs), for k devices; its axes are counted without that of the devices."""
+    """(k, B, ...) -> (k, B, inputs), for k devices; its axes do not include the devices' axis."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
         """Flattens, as torch does."""
@@ -50,11 +50,11 @@ def _plain(layer: nn.Module) -> bool:
 
 
 class StackLinear(nn.Linear):
-    """(..., inputs) -> (..., outputs); with the weights (k, outputs, inputs) of k devices (k, B, ..., inputs) ->
-    (k, B, ..., outputs).
+    """(..., inputs) -> (..., outputs); with the weights (k, outputs, inputs) of k devices (k, B, ..., inputs) -> (k, B,
+    ..., outputs).
 
-    Its weights' gradient is one product with the weights' order in memory, so the step of SGD needs no copy of it; on a
-    CPU, whose products are slow to write the other order, training takes half as long for it, or a quarter.
+    Its weights' gradient is one product in the weights' memory order, so the step of SGD needs no copy of it; on a CPU,
+    where products in the other order are slow, training takes half or a quarter of the time.
     """
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name for it
@@ -82,15 +82,15 @@ class StackConv(nn.Conv2d):
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Returns the same bytes, if possible 16 as one number: a GPU that copies them then computes fewer addresses."""
+    """Returns the same bytes, if possible as 16-byte numbers, for which a GPU's copy computes fewer addresses."""
     wide = x.shape[3] * x.element_size() % 16 == 0 and x.storage_offset() * x.element_size() % 16 == 0
     return x.view(torch.complex128) if wide else x
 
 
 class _Patches(torch.autograd.Function):
-    """(n, h, w, c) -> (n, H, W, a b c): for each place all that the kernel sees there, row by row.
+    """(n, h, w, c) -> (n, H, W, a b c): the kernel's whole input at each place, row by row.
 
-    Its gradient adds the a b pieces in one order, so that it has the same bits each time.
+    Its gradient adds the a b pieces in a fixed order, so that its bits are the same each time.
     """
 
     @staticmethod

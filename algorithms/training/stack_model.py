@@ -24,19 +24,19 @@ _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
 
 def stack_model(model: nn.Module) -> StackModel:
-    """Returns the StackModel of this network; always the same one on a GPU, and for a plain sequence of layers."""
+    """Returns the StackModel of this network; cached on a GPU, and for a plain sequence of layers."""
     if not (transfers.elsewhere(next(model.parameters()).device) or takes_stacks(model)):
         return StackModel(model)
     if model not in _known:
-        _known[model] = StackModel(remember(copied(model)))  # who holds the key would never be let go
+        _known[model] = StackModel(remember(copied(model)))  # a reference to the key would keep it alive forever
     return _known[model]
 
 
 @torch.no_grad()
 def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) -> list[Tensor]:
-    """Returns local.outputs of each of these weights for its own x (n, ...), computed at once."""
+    """Returns local.outputs of each of these weights for its own x (n, ...), computed together."""
     restore(model)
-    seeded(0)  # as local.outputs
+    seeded(0)  # as in local.outputs
     one, longest = stack_model(model).as_built(), max(map(len, xs))
     if not longest:
         return [local.outputs(model, *each) for each in zip(weights, xs, strict=True)]
@@ -52,34 +52,34 @@ def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) 
 
 
 class StackModel:
-    """Computes the network's outputs for all devices at once.
+    """Computes the network's outputs for all devices together.
 
-    On the CPU the masks of dropout are drawn before, as each device draws them by itself; on a GPU they are made where
-    they are used (dropout.py).
+    On the CPU the masks of dropout are drawn in advance, as each device draws them alone; on a GPU they are computed
+    where they are used (dropout.py).
     """
 
     def __init__(self, model: nn.Module) -> None:
         parameter = next(model.parameters())
         self.on_cpu = not transfers.elsewhere(parameter.device)
-        self.drawing = model if self.on_cpu else copied(model).to_empty(device="cpu")  # for the forms alone
+        self.drawing = model if self.on_cpu else copied(model).to_empty(device="cpu")  # only for the forms of inputs
         self.given: list[Tensor] = []  # for the call under way: masks on the CPU, in the order of the layers; else keys
         self.ones: dict[torch.Size, list[tuple[nn.Module, Tensor]]] = {}  # by that of a batch: layers, inputs' form
         self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
-        self.whole = self.on_cpu and takes_stacks(model)  # the network is called for all devices as it is
+        self.whole = self.on_cpu and takes_stacks(model)  # the network itself is called for all devices
         self.model = self._changed(model)
         for each in (self.model, self.drawing):
             if each is not model:
                 remember(each)
 
     def as_built(self) -> StackModel:
-        """Returns it in train mode, without what an earlier stack may have left in its network (as_built.py)."""
+        """Returns the StackModel in train mode, without traces of earlier stacks in its network (as_built.py)."""
         for each in (self.model, self.drawing):
             restore(each)
             each.train()
         return self
 
     def _changed(self, model: nn.Module) -> nn.Module:
-        """Returns a copy in which some layers have another class: they keep their names, attributes and hooks."""
+        """Returns a copy in which some layers have another class but keep their names, attributes and hooks."""
         if not any(map(self._instead, model.modules())):
             return model
         model = copied(model)
@@ -99,8 +99,8 @@ class StackModel:
         return instead_of(layer, self.on_cpu)
 
     def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
-        """Returns outputs (k, B, ...) for x (k, B, ...), of which each device's first examples count; `drawn` is from
-        `draw`."""
+        """Returns outputs (k, B, ...) for x (k, B, ...), of which each device's first examples count; `drawn`: the
+        result of `draw`."""
         return precision.outputs(how, x.device, lambda: self.called(weights, x, *drawn))
 
     def called(self, weights: Tensors, x: Tensor, *drawn: Tensor) -> Tensor:
@@ -135,13 +135,12 @@ class StackModel:
             ones = self._ones(own[:size])
             torch_seeded(step_seed(seed, step))
             masks = (mask_on_cpu(layer, one) for layer, one in ones)
-            # A short batch is filled up with examples; their masks are the first example's.
+            # A short batch is padded with examples, which use the first example's masks.
             rows.append([torch.cat([m, m[:1].expand(len(own) - len(m), *m.shape[1:])]) for m in masks])
         return [torch.stack(layer) for layer in zip(*rows, strict=True)]
 
     def _ones(self, x: Tensor) -> list[tuple[nn.Module, Tensor]]:
-        """Returns the dropout layers in the order in which the model calls them, with ones in the form of their
-        inputs."""
+        """Returns the dropout layers in the order of their calls, with ones in the form of their inputs."""
         if x.shape not in self.ones:
             calls = self.ones[x.shape] = []
 
@@ -150,7 +149,7 @@ class StackModel:
 
             layers = [layer for layer in self.drawing.modules() if type(layer) in DROPOUTS]
             hooks = [layer.register_forward_pre_hook(call) for layer in layers]
-            lay_out(self.drawing, torch.channels_last)  # as in local.sgd: what is drawn follows the inputs' strides
+            lay_out(self.drawing, torch.channels_last)  # as in local.sgd: draws depend on the strides of inputs
             try:
                 with torch.no_grad():
                     self.drawing(x if self.on_cpu else torch.zeros_like(x, device="cpu"))
@@ -168,14 +167,14 @@ class _Given(nn.Module):
 
 
 class _Masked(_Given):
-    """Multiplies by a mask that was drawn before."""
+    """Multiplies by a mask that was drawn in advance."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.given.pop(0) if self.training else x
 
 
 class _CounterBased(_Given):
-    """Multiplies by the mask that follows from the next key."""
+    """Multiplies by the mask of the next key."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * mask(self, x, self.given.pop(0)) if self.training else x

@@ -1,7 +1,6 @@
-"""Local training of a stack of devices: local.sgd, each step for all of them at once.
+"""Local training of a stack of devices: local.sgd, with each step for all of them together.
 
-Each device draws its examples and its dropout as it does by itself, so the results differ from the loop's in rounding
-only.
+Each device draws its examples and its dropout as it does alone, so the results differ from the loop's only in rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from algorithms.training.stack_step import Stack, StackBatch
 def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
     """Returns local.sgd's weights for each of these tasks, which are of one sort and of one model.
 
-    Devices with the most steps come first, so those that train still are a slice of the stack.
+    Devices with the most steps come first, so that the devices still training are a slice of the stack.
     """
     places = by_length([steps(len(task.device.y), task.training) for task in tasks])
     trained = _trained([tasks[k] for k in places])
@@ -46,7 +45,7 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
             dropout = stack.model.draw(seeds, step, chosen, batches.sizes.tolist())
             means = take(StackBatch(chosen, batches.of(y), batches.counted, tuple(dropout)))
             _note(tasks, counts, step, means)
-    rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # of each device
+    rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # one row for each device
     return [dict(zip(stack.weights, row, strict=True)) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""A step of local training for all devices of a stack at once, and its tensors."""
+"""A step of local training for all devices of a stack together, and its tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from algorithms.training.pulls import changed, joined, mappings, others
 from algorithms.training.stack_batches import means_of, stacked
 from algorithms.training.stack_model import StackModel, stack_model
 
-PLAIN = (int, float, str, bool, type(None))  # fields of a pull that a recorded step may know
+PLAIN = (int, float, str, bool, type(None))  # types of a pull's fields that a recorded step may contain
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class StackBatch:
         return [self.x, self.y, *([] if self.counted is None else [self.counted]), *self.drawn]
 
     def made_of(self, tensors: Sequence[Tensor]) -> StackBatch:
-        """Returns a batch like this one of other tensors."""
+        """Returns a batch like this one with other tensors."""
         x, y, *rest = tensors
         return StackBatch(x, y, None if self.counted is None else rest.pop(0), tuple(rest))
 
 
 @dataclass(frozen=True)
 class Stack:
-    """The tensors that the steps of a round start from and change in place; each has the devices' axis first."""
+    """The tensors that a round's steps change in place; each has the devices' axis first."""
 
     model: StackModel
     loss: Callable[[Tensor, Tensor], Tensor]
-    names: Sequence[str]  # of what is trained
+    names: Sequence[str]  # names of the trained parameters
     weights: Tensors
     descent: Descent
     pulls: Sequence[JointPull]
@@ -79,9 +79,9 @@ class Stack:
         return means.detach()
 
     def _descend(self, theta: Tensors, found: Mapping[str, Tensor | None]) -> None:
-        # Contiguous as the parameters are: the fused kernel looks at no strides.
+        # Contiguous as the parameters are, because the fused kernel ignores strides.
         grads = {name: grad.contiguous() for name, grad in found.items() if grad is not None}
-        if self.pulls:  # which reach parameters that the loss does not reach
+        if self.pulls:  # pulls also reach parameters that the loss does not reach
             grads = {name: grads[name] if name in grads else torch.zeros_like(value) for name, value in theta.items()}
             for name, grad in grads.items():
                 for pull in self.pulls:
@@ -102,11 +102,11 @@ class Stack:
 
 @dataclass(frozen=True)
 class JointPull:
-    """The pulls of all devices, (k, ...) at a time; k may get smaller."""
+    """The pulls of all devices, for (k, ...) tensors; k may decrease."""
 
-    pulls: Sequence[Pull]  # each device's
-    together: Any = None  # one for all, with stacked tensors; None if there is no such thing
-    cut: dict[int, Any] = field(default_factory=dict, compare=False)  # the same, by how many devices train still
+    pulls: Sequence[Pull]  # one per device
+    together: Any = None  # one for all, with stacked tensors; None if they cannot be joined
+    cut: dict[int, Any] = field(default_factory=dict, compare=False)  # `together` for the first k devices, by k
 
     @classmethod
     def of(cls, pulls: Sequence[Pull], weights: Tensors) -> JointPull:
@@ -134,11 +134,11 @@ class JointPull:
 
     @property
     def recordable(self) -> bool:
-        """True if steps with pulls of one `sort` differ in tensors only, so that a recorded step can be replayed."""
+        """True if steps with pulls of one `sort` differ only in tensors, so that a recorded step can be replayed."""
         return self.together is not None and all(isinstance(value, PLAIN) for value in others(self.together))
 
     @property
     def sort(self) -> Hashable:
-        """A key that is equal for pulls that differ in the values of their tensors only."""
+        """A key that is equal for pulls that differ only in the values of their tensors."""
         names = tuple((key, tuple(tensors)) for key, tensors in mappings(self.together).items())
         return type(self.together), names, tuple(others(self.together))

@@ -1,7 +1,7 @@
 """A network's tensors by name, each once: a weight with two names is one parameter.
 
-Messages, means, penalties and prices go by the first of its names, which is that of named_parameters(); state_dict()
-has all of them.
+Messages, means, penalties and prices use the first of its names, which is that of named_parameters(); state_dict() has
+all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def tensors_of(model: nn.Module) -> Tensors:
-    """Returns parameters and buffers as they travel, in the order of state_dict(); they share the model's memory."""
+    """Returns parameters and buffers in the form of messages, in the order of state_dict(); they share the model's
+    memory."""
     own, _ = _saved(model)
     second = _second_names(model, own)
     return {name: value.detach() for name, value in own.items() if name not in second}
@@ -32,9 +33,9 @@ def second_names(model: nn.Module) -> dict[str, str]:
 
 
 def load(model: nn.Module, weights: Tensors) -> None:
-    """Makes the model what it was built as, with these weights; nothing else is left of its earlier use.
+    """Restores the model to its built state, with these weights; no other trace of its earlier use remains.
 
-    Call it before train(), eval() and hooks, which it undoes. Raises RuntimeError if the weights do not fit the model.
+    Call it before train(), eval() and hooks, which it undoes.  Raises RuntimeError if the weights do not fit the model.
     """
     restore(model)
     own, further = _saved(model)
@@ -43,9 +44,9 @@ def load(model: nn.Module, weights: Tensors) -> None:
 
 
 def call(model: nn.Module, weights: Tensors, x: Tensor) -> Any:
-    """Returns the outputs for x with these weights in the place of the model's own.
+    """Returns the outputs for x with these weights instead of the model's own.
 
-    torch.func.functional_call by itself leaves a layer that has two names with weights that it was given.
+    torch.func.functional_call alone would leave the given weights in a layer that has two names.
     """
     first = {id(value): name for name, value in model.named_parameters()}
     given = {}
@@ -70,8 +71,8 @@ def overlap(model: nn.Module) -> tuple[str, str] | None:
 
 
 def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
-    """Returns `moved`, whose buffers get the second names that they have in `model`: Module.to() makes a buffer for
-    each."""
+    """Returns `moved`, whose buffers get back the second names that they have in `model`: Module.to() makes a buffer
+    for each name."""
     buffers = dict(moved.named_buffers(remove_duplicate=False))
     for name, first in _second_names(model, dict(model.named_buffers(remove_duplicate=False))).items():
         owner, _, own = name.rpartition(".")
@@ -80,8 +81,8 @@ def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
 
 
 def _saved(model: nn.Module) -> tuple[Tensors, dict[str, Any]]:
-    """Returns the very parameters and buffers that the model saves, under all their names; and whatever else it
-    saves."""
+    """Returns the parameters and buffers themselves that the model saves, under all their names, and everything else
+    that it saves."""
     saved: dict[str, Any] = model.state_dict(keep_vars=True)
     own = {name: value for name, value in saved.items() if isinstance(value, Tensor)}
     return own, {name: value for name, value in saved.items() if name not in own}

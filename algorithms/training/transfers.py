@@ -12,7 +12,7 @@ def elsewhere(place: torch.device) -> bool:
 
 
 def sent(values: Tensor, on: torch.device) -> Tensor:
-    """Returns values of the CPU on that device, without waiting for a GPU that is still busy."""
+    """Returns CPU values on that device, without waiting for a busy GPU."""
     return values.pin_memory().to(on, non_blocking=True) if on.type == "cuda" else values.to(on)
 
 

@@ -3,4 +3,4 @@
 from threading import Event, RLock
 
 TURN = RLock()
-HANDED_OVER = Event()  # set when whoever has its turn only waits for a GPU, or is done
+HANDED_OVER = Event()  # set when the holder of the turn only waits for a GPU, or is done

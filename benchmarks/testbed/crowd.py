@@ -80,7 +80,7 @@ def _alike(values: Sequence[float]) -> str:
 
 
 def settings() -> list[Setting]:
-    """All settings of the list; those over traces only if the files are there."""
+    """All settings of the list; those over traces only if the files exist."""
     groups = YAML(typ="safe").load(LIST)
     found = [_setting(group, row) for group, rows in groups.items() for row in rows]
     return [each for each in found if not each.trace or cases.trace(each.trace).is_file()]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from devices.data.dataset import Dataset
 from devices.data.token_windows import divided
 
-KINDS = 8  # of words; the kind of a word determines which words follow it
+KINDS = 8  # number of kinds of words; the kind of a word determines which words follow it
 WEIGHTS = np.array([18, 3, 3, 8])  # weights of a community's three own words after a kind, and of any word at all
 OWN = 3
 LIMIT = 1 << 24  # tokens

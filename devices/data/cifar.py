@@ -17,7 +17,7 @@ PLACES = ("", "cifar-10-batches-py", "cifar10/cifar-10-batches-py")
 SHAPE, CLASSES, BATCH = (3, 32, 32), 10, 10_000
 BATCHES = 5
 TEST = "test_batch"
-MD5 = {  # of the unpacked files: torchvision's list
+MD5 = {  # digests of the unpacked files, from torchvision's list
     "data_batch_1": "c99cafc152244af753f735de768cd75f",
     "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
     "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",

@@ -59,7 +59,7 @@ class PublishedImages:
     title: str
     torchvision: str  # its class there, to download with
     places: tuple[str, ...]  # below the root
-    mean: float  # of the training pixels, in 0 ... 1
+    mean: float  # mean of the training pixels, in 0 ... 1
     deviation: float
     md5: Mapping[str, tuple[str, str]]  # file -> md5 of the .gz (torchvision's list), and of its content
 

@@ -23,7 +23,7 @@ class Moved:
     factor: str
     setting: str
     label: str
-    ratio: float | None  # of restricted means; None: no run reached the target
+    ratio: float | None  # ratio of restricted means; None: no run reached the target
     contrast: Contrast | None  # None: below 5 seeds
     reached: int
     of: int

@@ -39,7 +39,7 @@ class Declared:
     server: Device
     server_link: Link
     works: Works  # declared work, from the record
-    seed: int  # of the run
+    seed: int  # seed of the run
     facts: AlgorithmFacts  # properties of the algorithm, from run.json
     virtual: bool  # True: events happen when they are due; False: they may be late, never early
 

@@ -146,7 +146,7 @@ def _watched(declared: Declared, visit: Visit, round: AuditedRound, now: float) 
 
 
 VALIDATION = "validation"
-METRICS = ("accuracy", "loss", VALIDATION, "initial", "personalised_participants")  # of an evaluated round
+METRICS = ("accuracy", "loss", VALIDATION, "initial", "personalised_participants")  # metrics of an evaluated round
 TRAINED = "personalised"  # in fewer rounds, because every device trains once more for it
 
 

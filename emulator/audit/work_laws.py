@@ -14,7 +14,7 @@ from emulator.pricing.bills import jitter, priced
 from emulator.record.work import Pieces, steps_of
 
 EXACT = 1e-9  # relative error of values that are computed from the same numbers
-CLOSE = 1e-6  # of values that are computed from times
+CLOSE = 1e-6  # tolerance for values that are computed from times
 
 
 def faults(declared: Declared, rounds: Mapping[int, AuditedRound], written: int) -> Iterator[Fault]:

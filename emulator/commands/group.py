@@ -49,7 +49,7 @@ class Commands(TyperGroup):
         with ending():
             try:
                 return super().invoke(ctx)
-            except OSError as error:  # where a command does not say itself that its output does not fit
+            except OSError as error:  # for commands that do not report themselves that their output does not fit
                 if error.errno not in NO_ROOM:
                     raise
                 print(f"fedlapse: {told(error)}", file=sys.stderr)

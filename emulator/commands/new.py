@@ -13,7 +13,7 @@ from emulator.record.record import replace_file
 from emulator.terminal.errors import BAD_INPUT, told_in_one_line
 
 SCHEMA = "scenario.schema.json"
-FLEET = re.compile(r"^server:.*?(?=\n\n)", re.DOTALL | re.MULTILINE)  # of a template
+FLEET = re.compile(r"^server:.*?(?=\n\n)", re.DOTALL | re.MULTILINE)  # the fleet in a template
 
 
 def new(

@@ -64,7 +64,7 @@ class Batches:
         self.send, self.workers, self.store, self.longest = send, workers, store, longest
         self.waiting: deque[AwaitedJob] = deque()
         self.sent = 0  # batches
-        self.seconds: dict[Job, float] = {}  # of the last such job
+        self.seconds: dict[Job, float] = {}  # seconds of the last job of each kind
         self.lock = RLock()  # results arrive in a thread of the pool
 
     def submit(self, job: Job, args: Sequence[Any]) -> Future[Any]:

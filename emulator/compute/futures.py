@@ -57,5 +57,5 @@ def pass_on(future: Future[Any], done: Future[Any], part: Callable[[Any], Any] |
             future.set_exception(error)
         else:
             future.set_result(result)
-    except InvalidStateError:  # it was cancelled in this moment
+    except InvalidStateError:  # the future was cancelled in this moment
         pass

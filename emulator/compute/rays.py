@@ -212,7 +212,7 @@ class Ray(Executor):
             if cluster.address and (word := busy(resource, ray.available_resources())):
                 print(word, file=sys.stderr)
             self.near = not (cluster.address or "").startswith(CLIENT)  # this process is on a node of Ray
-            self.kind: Kind | None = None  # of all workers
+            self.kind: Kind | None = None  # the kind of all workers
             self.gone: Exception | None = None  # the reason why nothing can be computed any more
             self.free: SimpleQueue[Any] = SimpleQueue()  # workers, each once for every batch that it can still take
             self.workers = _hired(lab, count)
@@ -266,7 +266,7 @@ class Ray(Executor):
             answer, object_ = worker.do.options(num_returns=2).remote(orders, *boxes)
             # With a copy on this node the messages survive the other node.
             (kind, done), box = ray.get([answer, object_]) if self.near else (ray.get(answer), None)
-            self._check(kind)  # it may have been restarted elsewhere
+            self._check(kind)  # the cluster may have been restarted elsewhere
         except RayError as error:
             self._end(Gone(KILLED if isinstance(error, RayActorError) else f"Ray: {_last_line(error)}"))
             assert self.gone

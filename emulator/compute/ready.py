@@ -35,7 +35,7 @@ def be_ready() -> None:
 def start(modules: Sequence[str]) -> None:
     """Starts the process, unless it runs, to import these modules while this process continues.  Raises OSError."""
     forkserver.set_forkserver_preload([*modules, "emulator.compute.ends_at_once"])
-    with held_back(), _as_here():  # it inherits the signal mask, and so do all workers
+    with held_back(), _as_here():  # the new process inherits the signal mask, and so do all workers
         forkserver.ensure_running()
 
 

@@ -131,7 +131,7 @@ class Line:
     async def fly(self, flight: Flight) -> None:
         """Waits until the parcel has arrived.  Raises Lost if the device has gone offline."""
         await flight.wait()
-        if self.attendant.off:  # it went offline at the instant of the last byte
+        if self.attendant.off:  # the device went offline at the instant of the last byte
             raise Lost("off")
 
     def launch(self, direction: Direction, parcel: Parcel) -> Flight:

@@ -24,7 +24,7 @@ from network.wire.form import RefusedMessage
 
 TICK = 0.01  # s of real time between two looks at the bytes that the links let through
 HEADER = 4100  # bytes: the largest header of an envelope, with its length
-DIGITS = 12  # of a length
+DIGITS = 12  # digits in a length
 
 
 class Arrived:
@@ -58,7 +58,7 @@ class Peer:
     ) -> None:
         self.socket, self.words, self.numbers = socket, words, numbers
         self.limit, self.store = largest + HEADER, store
-        self.length, self.data = 0, bytearray()  # of the message that is arriving: its length, and its bytes so far
+        self.length, self.data = 0, bytearray()  # of the arriving message: its length, and its bytes so far
 
     async def say(self, word: str) -> None:
         """Sends a word.  Raises Lost if the connection has ended."""

@@ -10,7 +10,7 @@ from emulator.record.record import Record
 from emulator.record.tally import Bill
 from emulator.worlds.interface import Cancelled, Signal, Ticket, World
 
-IDLE = Bill()  # of an idle device
+IDLE = Bill()  # the bill of an idle device
 SAME = 1e-9  # smaller differences of two throttling factors are rounding
 
 
@@ -27,7 +27,7 @@ class Bench:
         self.when_off = when_off
         self.heat = COLD  # at the last start or end of load
         self.call: Call | None = None  # the device-round of the current work
-        self.bill = IDLE  # of the current work; while the device is away, of the rest
+        self.bill = IDLE  # bill of the current work; while the device is away, of the rest
         self.due = 0.0  # time at which work delayed by an absence will be done
         self.away: Signal | None = None  # while the device is off; set when it is back
 

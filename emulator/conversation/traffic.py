@@ -116,8 +116,8 @@ class Flight:
     signal: Signal
     leave: Callable[[Flight, Connection | None], None]  # takes the connection, which stays open for the next flight
     number: int = 0  # a new one after each absence
-    passage: Passage = field(init=False)  # of the message, or of its rest, over the device's own link
-    radio: Rate = field(init=False)  # of the device's link with all the airtime
+    passage: Passage = field(init=False)  # passage of the message, or of its rest, over the device's own link
+    radio: Rate = field(init=False)  # rate of the device's link with all the airtime
     awake: float = 0.0  # s: the time at which the device's radio is awake
     reached: int = 0  # bytes transferred when it was last continued
     away: bool = False  # cut; continues when the device is back

@@ -29,9 +29,9 @@ class Play:
     opened: float = 0.0  # as recorded
     closed: float = 0.0
     stamp: float = 0.0  # time_s: the time of its combination
-    bills: list[Bill] = field(default_factory=list)  # of the server's work
+    bills: list[Bill] = field(default_factory=list)  # bills of the server's work
     replies: dict[str, int] = field(default_factory=dict)  # by device: examples
-    uploads: dict[str, Ref] = field(default_factory=dict)  # of the replies, until they are combined
+    uploads: dict[str, Ref] = field(default_factory=dict)  # uploads in the replies, until they are combined
     not_finite: int = 0  # replies refused because a value is not finite
     asks: dict[str, Task] = field(default_factory=dict)  # by device: the task that asks it
     watches: dict[str, Task] = field(default_factory=dict)  # by device: the task that watches its presence

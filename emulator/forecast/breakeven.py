@@ -9,7 +9,7 @@ from emulator.forecast.price import Parts, Price
 from emulator.record.events import Closed, Event, Opened
 from emulator.results.units import rounded_up
 
-FATES = ("late", "lost", "refused")  # of replies that are not counted
+FATES = ("late", "lost", "refused")  # fates of replies that are not counted
 ALIKE = 0.005  # two rounds whose seconds differ by less count as equal
 SAME = 0.05  # smaller differences of bytes and work do not explain longer rounds
 FEWER = 0.1  # share of the replies: rounds that lack more are not comparable by their seconds
@@ -26,7 +26,7 @@ class Ratio:
     server_s: float  # additional seconds on the server
     counted: float  # additional replies
     wins_below: float  # share of the baseline's rounds
-    margin: float = 0.0  # of `seconds`, up and down: half of its 95 % interval
+    margin: float = 0.0  # half of the 95 % interval of `seconds`
 
 
 def ratio(of: Price, baseline: Price, work: Parts, baseline_work: Parts, margin: float = 0.0) -> Ratio:

@@ -19,7 +19,7 @@ from emulator.record.run import Run
 from emulator.results.caveats import LOOPED, TraceRepeats, unmetered
 from scenarios.builders.roster import by_group
 
-PARTS = ("down", "compute", "up", "seconds")  # of `Alone`
+PARTS = ("down", "compute", "up", "seconds")  # fields of `Alone`
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from emulator.record.run import Run
 Result = TypeVar("Result")
 
 TIMERS = 0.01  # s: shorter work ends in time; sockets accept a delay of 0.02 (sockets.GRACE)
-SAMPLES = 7  # of this computer's speed
-SECONDS = 0.1  # of a sample, or one job
+SAMPLES = 7  # measurements of this computer's speed
+SECONDS = 0.1  # s, length of a sample, unless one job is longer
 PATIENCE = 3.0  # s, after which 3 samples are enough
 STEPS = 8  # training steps of a measured job
 
@@ -38,8 +38,8 @@ class Host:
     """A computer that plays runs."""
 
     workers: int  # that train at the same time
-    flops_per_s: float  # of one worker, in whole jobs (training and messages): median of the samples
-    process_bytes: int  # of a process that holds torch and the data set
+    flops_per_s: float  # speed of one worker in whole jobs (training and messages): median of the samples
+    process_bytes: int  # memory of a process that holds torch and the data set
     samples: tuple[float, ...] = ()  # measured FLOP/s, rising; they vary with the computer's other work
 
 

@@ -15,7 +15,7 @@ from emulator.results.summary import round_bytes
 
 Row = Mapping[str, Any]  # as in rounds.jsonl
 Parts = dict[str, float]
-Kind = Callable[[int], str]  # of a round, by its number: see Algorithm.round_kind
+Kind = Callable[[int], str]  # kind of a round, by its number: see Algorithm.round_kind
 Strata = list[tuple[float, list[int]]]  # for each kind of rounds: its share of a run, and its rounds
 
 # Student's t, two-sided 95 %, by degrees of freedom; from 10 on 2.2 is at most 0.24 too large.
@@ -36,8 +36,8 @@ class Price:
     wait_s: float
     down_bytes: Parts  # by kind, over all devices
     up_bytes: Parts
-    flops: float  # of devices and server
-    joules: float | None  # of all asked devices; None if the power of a device is not known
+    flops: float  # FLOPs of devices and server
+    joules: float | None  # energy of all asked devices; None if the power of a device is not known
     asked: float  # devices
     counted: float  # replies
     late: float
@@ -45,7 +45,7 @@ class Price:
     refused: float
     failed: int  # failed rounds among these
     wasted: float  # share of the bytes, both ways, that contributed to no counted reply
-    played_s: float  # of the played rounds
+    played_s: float  # seconds of the played rounds
     span_s: float  # of the whole run, if no target stops it: those, and the others as long as the mean of their kind
 
 

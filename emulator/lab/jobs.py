@@ -370,7 +370,7 @@ def message_limits(lab: Lab, run: Run) -> tuple[int, int]:
 def _state(lab: Lab, store: Store, message: Message) -> State:
     model = {"weights": message["weights"]}
     weights = store.put(*encode(model).pieces)
-    bring(lab, weights, model)  # it is evaluated and sent next
+    bring(lab, weights, model)  # the new model is evaluated and sent next
     return State(weights if set(message) == {"weights"} else store.put(*encode(message).pieces), weights)
 
 

@@ -35,11 +35,11 @@ from scenarios.schema.scenario import Scenario
 
 MOST = 25  # devices in a stack of `auto` on a CPU; larger models gain little from more
 SMALL, MOST_SMALL = 10_000, 250  # parameters up to which more devices pay, and how many: 1.6 to 2 times as fast as 25
-STACKS = 4  # of a cohort, at least, if stacks have MOST devices: a single stack would leave workers idle
-PARAMETERS = 250_000  # of a model that `auto` stacks, at most: 1.9 to 3 times as fast as the loop
+STACKS = 4  # stacks in a cohort, at least, if stacks have MOST devices: a single stack would leave workers idle
+PARAMETERS = 250_000  # most parameters of a model that `auto` stacks: 1.9 to 3 times as fast as the loop
 BATCH = 64  # examples per step, at most: with more, arithmetic dominates the loop's steps, too
 MOST_ON_GPU = 50  # as in pfl-research's benchmark, the measured case (docs/scaling.md)
-PARAMETERS_ON_GPU = 250_000_000  # of a whole stack: some 5 GB with gradients, momenta and uploads
+PARAMETERS_ON_GPU = 250_000_000  # most parameters of a whole stack: some 5 GB with gradients, momenta and uploads
 
 
 def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:

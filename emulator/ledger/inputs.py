@@ -43,7 +43,7 @@ class Noted:
 
     count: int = -1
     values: dict[Name, str] = field(default_factory=dict)
-    digests: dict[str, str] = field(default_factory=dict)  # of the states of names, by the digest of the names
+    digests: dict[str, str] = field(default_factory=dict)  # digests of the states of names, by the digest of the names
     unsteady: str | None = None  # an input that has changed since
 
 
@@ -54,7 +54,7 @@ class Inputs:
         self.facts, self.study, self.warn = facts, study, warn
         self.names: dict[str, Sequence[Name]] = {}  # by their digest
         self.looks: dict[str, Look] = {}  # by the digest of the names
-        self.digests: dict[tuple[str, Sign], str] = {}  # of files
+        self.digests: dict[tuple[str, Sign], str] = {}  # digests of files
         self.noted = Noted()
         self.lock = Lock()  # because results arrive in a thread of the pool
 

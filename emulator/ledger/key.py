@@ -50,7 +50,7 @@ class Keys:
         versions = {"torch": str(torch.__version__), "torch_git": torch.version.git_version, "numpy": np.__version__}
         self.machine = {**versions, "numerics": numerics}
         self.sources = sources_of(lab) if code is None else code
-        self.kinds: dict[str, Kinds] = {NOTHING.digest: frozenset()}  # of messages, by digest
+        self.kinds: dict[str, Kinds] = {NOTHING.digest: frozenset()}  # kinds in messages, by the message's digest
         self.known: dict[tuple[Any, ...], Any] = {}  # parts that were computed before
 
     def key(self, job: Job, args: Sequence[Any]) -> str:

@@ -66,7 +66,7 @@ def _results(place: str) -> Iterator[Tensor]:
 
 def _layers(generator: Generator, place: str) -> Iterator[Tensor]:
     """Runs a convolution, a batch normalisation and a recurrent layer, forward and backward."""
-    seeded(3)  # of the layers' initial weights
+    seeded(3)  # for the layers' initial weights
     images, texts = (7, 3, 13, 13), (5, 9, 11)
     layers = (nn.Conv2d(3, 8, 5, padding=2), images), (nn.BatchNorm2d(3), images), (nn.GRU(11, 13), texts)
     for layer, shape in layers:

@@ -24,7 +24,7 @@ EVERY = 1.0  # s between two looks for changes
 READERS = 20  # at the same time
 PATIENCE = 5.0  # s for a reader to ask or to read, and for the command to wait for all readers at its end
 
-HEADERS = {  # of every answer
+HEADERS = {  # headers of every answer
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; "  # Vega compiles charts
     "style-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'; "

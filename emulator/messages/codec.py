@@ -152,11 +152,11 @@ def _for_torch(values: ndarray) -> ndarray:
 class Outbox:
     """Encodes a device's uploads of one round."""
 
-    encodings: Mapping[str, str]  # of its uploads, by kind
+    encodings: Mapping[str, str]  # encodings of the uploads, by kind
     seed: int
     reference: Tensors  # the downloaded weights
     errors: Message = field(default_factory=dict)  # ERROR: the error of earlier weights, then that of these
-    known: list[tuple[Tensors, Tensors]] = field(default_factory=list)  # what arrives, and what is encoded for it
+    known: list[tuple[Tensors, Tensors]] = field(default_factory=list)  # pairs of decoded tensors and tensors to encode
 
     def send(self, kind: str, tensors: Tensors) -> Tensors:
         """The tensors as the server decodes them (see algorithms.algorithm.Party.send)."""

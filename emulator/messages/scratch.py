@@ -70,7 +70,7 @@ def _empty(folder: Path) -> None:
     folder."""
     try:
         found = [path for path in folder.iterdir() if path.name != LOCK]
-    except OSError:  # it is gone, or not readable
+    except OSError:  # the folder is gone, or not readable
         return
     for path in found:
         if path.is_dir() and not path.is_symlink():
@@ -104,7 +104,7 @@ def _own(folder: Path) -> bool:
     """True for a folder of this user, and not for a link to one."""
     try:
         found = folder.lstat()
-    except OSError:  # it has just been removed
+    except OSError:  # the folder has just been removed
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 

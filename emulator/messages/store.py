@@ -26,7 +26,7 @@ class Ref:
     The message stays in the store as long as this process holds a Ref from the store to it, or to the stack's message.
     """
 
-    digest: str  # of the message's bytes (payload.digest), also of a row; uploads from a GPU: see flat.py
+    digest: str  # digest of the message's bytes (payload.digest), also for a row; uploads from a GPU: see flat.py
     nbytes: int
     stack: Ref | None = field(default=None, compare=False, repr=False)  # the message of which this is a row
     row: int = field(default=0, compare=False, repr=False)

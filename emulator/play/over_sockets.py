@@ -30,8 +30,8 @@ from scenarios.text.faults import BadScenario
 
 SPARE = 64  # open files of this process: terminal, event loop, modules being imported
 OF_WORKER = 2  # open files of a worker: its pipes
-OF_RUN = 4 + STRANGERS  # of a run: three of its record, the listening socket, and connections of strangers
-OF_DEVICE = 2  # of a device: both ends of its connection, which are in this process
+OF_RUN = 4 + STRANGERS  # files of a run: three of its record, the listening socket, and connections of strangers
+OF_DEVICE = 2  # files of a device: both ends of its connection, which are in this process
 WARM = 8  # trainings before the clock starts; with more workers some start cold
 
 

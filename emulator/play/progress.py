@@ -24,7 +24,7 @@ Seen = tuple[float, float]  # (real seconds since the command began, value)
 
 BARS = "▁▂▃▄▅▆▇█"
 FLAT = 0.05  # minimum span of accuracy over the height of a sparkline, so that noise does not look like progress
-POINTS = 10  # of a sparkline
+POINTS = 10  # points in a sparkline
 FEWEST = 3  # evaluated rounds that a slope needs
 RECENT = 5  # evaluated rounds that determine a slope
 LINES = 12
@@ -151,7 +151,7 @@ class Progress:
         self.clock, self.today = clock, today
         self.began = clock()
         self.written = self.began  # s by the clock; time of the last line
-        self.title = ""  # of these runs, if a command plays several groups
+        self.title = ""  # title of these runs, if a command plays several groups
         self.paces: dict[Run, RunProgress] = {}
         self.ends: tuple[float, ...] = ()  # real seconds at which the last rounds of any run ended
         self.labels: list[str] = list(labels)

@@ -37,12 +37,12 @@ class Costs:
         self.algorithm = lab.algorithms[label]
         self.split = lab.splits[root]
         self.up, self.down, self.lossy = lab.up.get(label, {}), lab.down.get(label, {}), lab.lossy(label)
-        self.round = self.cycle = -1  # of the caches below: earlier rounds are seldom needed again
+        self.round = self.cycle = -1  # round and cycle of the caches below: earlier rounds are seldom needed again
         self.uploaded: int | None = None  # bytes besides the weights
         self.loads: dict[Depends, Load] = {}
         self.works: dict[Depends, Numbered] = {}
         self.duties: dict[tuple[Depends, int, int], Duty] = {}
-        self.numbers: dict[Work, int] = {}  # of all work so far
+        self.numbers: dict[Work, int] = {}  # numbers of all work so far
         self.bills: dict[tuple[str, int], Bill] = {}  # by profile, and the work's number
         self.pieces: dict[Phase, Piece] = {}
 

@@ -15,7 +15,7 @@ Way = Literal["down", "up"]
 Unsound = Literal["device", "examples", "form", "values"]  # why a reply does not count: conversation/exchange.py
 Seconds = Mapping[str, float]  # by phase
 
-KEYS = {"sizes": "bytes", "nbytes": "bytes", "since": "from"}  # of fields with other names than their keys
+KEYS = {"sizes": "bytes", "nbytes": "bytes", "since": "from"}  # keys that differ from the names of their fields
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class ComputeCut(_OfDevice):
     """A device stops computing before its work is done."""
 
     name = "compute.cut"
-    seconds: float  # of computing
+    seconds: float  # seconds of computing
     why: str  # off | closed | broken
     done: float | None = None  # share of the work, if it differs from the share of the seconds
     then: str | None = None  # pause | restart

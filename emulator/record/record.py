@@ -64,7 +64,7 @@ from emulator.record.writing import replacing
 from network.foreign_files import unique
 
 Line = dict[str, Any]
-Values = ParamSpec("Values")  # of an event, after its time
+Values = ParamSpec("Values")  # values of an event, after its time
 MODEL = "final.safetensors"
 SECOND_NAMES = "second_names"  # in the model's metadata: JSON, each further name of a tensor -> its first name
 FILES = ("events.jsonl", "rounds.jsonl", "work.jsonl")

@@ -100,7 +100,7 @@ class Stint:
     bill: Bill
     start: float
     stop: float
-    share: float = 0.0  # of the bill's work: 1 if it was finished
+    share: float = 0.0  # done share of the bill's work: 1 if it was finished
     vain: bool = False  # cut, and started again
 
     @property

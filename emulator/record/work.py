@@ -39,7 +39,7 @@ class Piece:
     """A phase of work: the number of its training steps, and the mean step."""
 
     phase: str
-    flops: float  # of all steps
+    flops: float  # FLOPs of all steps
     steps: int
     step: StepCounts
 
@@ -60,7 +60,7 @@ class Piece:
 
 
 Pieces = tuple[Piece, ...]
-LENGTH = 2 + len(fields(StepCounts))  # of a piece's list
+LENGTH = 2 + len(fields(StepCounts))  # length of a piece's list
 
 
 def steps_of(pieces: Pieces) -> dict[str, int]:

@@ -110,7 +110,7 @@ class Uplink:
     """The source of uplinks: files, or a share of the downlink for traces without an uplink."""
 
     files: Sequence[str] = ()
-    ratio: float | None = None  # of the downlink
+    ratio: float | None = None  # uplink as a share of the downlink
     symmetric: bool = False
 
     @property

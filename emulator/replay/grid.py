@@ -21,7 +21,7 @@ AXES = {  # name: title, unit, and that unit in the program's own units
 class Axis:
     """One quantity of the grid with rising values, each larger than the last by the same factor."""
 
-    name: str  # of AXES
+    name: str  # name of an axis, in AXES
     values: Sequence[float]
 
     @classmethod

@@ -149,7 +149,7 @@ class Check:
     def __init__(self, script: Script, anyway: bool) -> None:
         self.script, self.anyway = script, anyway
         self.parting: Parting | None = None
-        self.number = 0  # of the current round
+        self.number = 0  # number of the current round
         self.steps: list[int] = []  # by round: the number of rounds with enough replies so far; each changed the model
         self.unknown: int | None = None  # the first round whose model is not in the record
         self.trained: defaultdict[int, set[str]] = defaultdict(set)  # by round: devices that completed it

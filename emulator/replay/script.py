@@ -61,7 +61,7 @@ class RoundScript:
     closed: bool = False
     server: dict[str, Served] = field(default_factory=dict)  # request | combine
     parts: dict[str, DeviceScript] = field(default_factory=dict)  # by device
-    row: Line = field(default_factory=dict)  # of rounds.jsonl
+    row: Line = field(default_factory=dict)  # line of rounds.jsonl
     idle: str | None = None  # see emulator.record.events.Opened
 
     @property

@@ -18,7 +18,7 @@ from emulator.results import units
 from emulator.results.results import Row, Runs
 from emulator.results.summary import FEW, round_bytes
 
-POINTS = 1600  # of a chart; a screen has fewer columns
+POINTS = 1600  # points in a chart, at most; a screen has fewer columns
 DOTS = 40  # points up to which each one is marked
 STORY = 1.3  # times the slowest mean time to the last reached target: the end of the axis
 Along = Callable[[Sequence[Row]], Sequence[float]]
@@ -29,9 +29,9 @@ Line = tuple[str, str, float, float, float, float, int]  # label, seed, x, accur
 class CurveAxis:
     """One horizontal axis: virtual time, rounds or bytes."""
 
-    name: str  # of the figure
+    name: str  # name of the figure
     title: str
-    measure: str  # of a summary's targets
+    measure: str  # name of the measure in a summary's targets
     along: Along
     unit: Callable[[Iterator[float]], units.Unit]
 

@@ -13,7 +13,7 @@ from emulator.results.results import Results, Runs, classes, momentum, targets
 from emulator.results.standings import with_means
 from emulator.results.summary import summarise
 
-AT_THE_END = ("rounds", "final", "numbers", "time_s", "bytes", "joules", "device_rounds")  # of a label's summary
+AT_THE_END = ("rounds", "final", "numbers", "time_s", "bytes", "joules", "device_rounds")  # keys of a label's summary
 MADE_BY = "made by fedlapse report"  # at the beginning of every file that it writes
 
 

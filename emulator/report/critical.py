@@ -14,7 +14,7 @@ from emulator.results.results import Row, Runs
 
 Part = tuple[str, str]  # family, kind or phase
 FAMILIES = {"down_s": "download", "compute_s": "compute", "up_s": "upload", "server_s": "server"}
-MEANINGS = {  # of parts, for captions of charts that have them
+MEANINGS = {  # meanings of parts, for captions of charts that have them
     palette.WAITING: "Waiting is what that path does not explain (nobody online, a deadline, a device that was lost).",
     palette.OTHER: "Other: parts that are too short to be seen by themselves.",
 }

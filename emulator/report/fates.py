@@ -14,7 +14,7 @@ from emulator.results.results import Row, Runs
 from emulator.results.summary import device_seconds, round_bytes
 
 BYTES = {"counted": palette.FATES["counted"], "wasted": palette.FATES["lost"]}
-REASONS = {  # of refusals, by kind
+REASONS = {  # reasons of refusals, by kind
     "device": "too little memory",
     "examples": "an impossible number of examples",
     "form": "a reply of the wrong form",

@@ -25,7 +25,7 @@ class Figure:
     If there is nothing to draw, the caption says so.
     """
 
-    name: str  # of files and anchors
+    name: str  # name in files and anchors
     title: str
     caption: str
     chart: Chart | None = None

@@ -20,7 +20,7 @@ from emulator.wording.names import goal
 WINNERS = (*COLOURS[:6], "#F0E442", "#000000")  # Okabe and Ito's eight colours; grey means undecided
 GREY = {UNDECIDED: "#B8B8B8", UNKNOWN: "#6E6E6E"}
 DARK = ("#0072B2", "#000000")  # backgrounds for white text
-SIDE, TALL = 38, 26  # of a cell, in pixels
+SIDE, TALL = 38, 26  # width and height of a cell, in pixels
 ROWS = 60  # recorded links that a picture shows
 
 

@@ -18,7 +18,7 @@ from emulator.results.summary import FEW
 
 SHAPES = {"reached": "circle", "ended without": "triangle-right"}
 ROOM = 1.6  # times the last mark, which leaves room for its number
-Entries = Mapping[str, Mapping[str, Any]]  # of a target, by label
+Entries = Mapping[str, Mapping[str, Any]]  # the entries of a target, by label
 
 
 def hardest(summary: Mapping[str, Any], targets: Sequence[Target]) -> Target | None:

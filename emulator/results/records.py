@@ -39,7 +39,7 @@ class RoundRow:
     accuracy: float | None  # on the test set; None: not evaluated
     validation: float | None  # on held-out examples of the devices
     loss: float | None
-    initial: float | None  # of the global model that was sent, mean over devices
+    initial: float | None  # mean accuracy over devices of the global model that was sent
     personalised: float | None  # after one local training, mean over devices
     bytes_down: int
     bytes_up: int
@@ -49,7 +49,7 @@ class RoundRow:
     late: int
     lost: int
     refused: int
-    joules: float | None  # of the devices that were asked; None: not known
+    joules: float | None  # energy of the asked devices; None: not known
     setup_s: float
     down_s: float
     compute_s: float

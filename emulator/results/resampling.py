@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 RESAMPLES = 10_000
 LEVEL = 0.95
-SEED = 20_000  # of the random draws; fixed, so that results can be repeated
+SEED = 20_000  # seed of the random draws; fixed, so that results can be repeated
 LEAST_ERROR = 0.25  # lower limit of a resample's standard error, over that of the seeds
 ROUNDING = 1e-12  # of log θ: smaller differences count as none
 SLIGHT = 0.01  # a significant ratio nearer to 1 than this is called slight

@@ -18,7 +18,7 @@ Spread = dict[str, float | None]  # mean, low, high; None: never
 MEASURES = ("time_s", "rounds", "bytes")
 FINALS = ("accuracy", "initial", "personalised")
 FATES = ("asked", "counted", "late", "lost", "refused")
-USES = ("useful", "wasted", "idle")  # of a device's seconds
+USES = ("useful", "wasted", "idle")  # uses of a device's seconds
 FEW = 5  # seeds; with fewer the range is shown, otherwise the quartiles
 
 

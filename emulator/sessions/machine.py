@@ -14,7 +14,7 @@ from typing import Any
 from emulator.compute.gpu.gpus import model
 
 PACKAGES = ("fedlapse", "torch", "numpy", "simpy", "aiohttp", "msgpack", "scikit-learn", "altair")
-CPUINFO = Path("/proc/cpuinfo")  # of Linux
+CPUINFO = Path("/proc/cpuinfo")  # exists on Linux
 MODEL = re.compile(r"^(?:model name|Model|Hardware)[ \t]*:[ \t]*(\S.*)$", re.MULTILINE)  # of a PC, of a Raspberry Pi
 
 

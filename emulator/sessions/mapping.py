@@ -28,7 +28,7 @@ from scenarios.text.dimensions import RATE, SECONDS, SPEED
 from scenarios.text.faults import did_you_mean
 
 MOST = 4096  # cells
-UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # of a map without options
+UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # ranges of a map without options
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def draw(
     """Replays finished runs in each cell, and writes map.html, map.png and map.json to OUT, by default next to the
     runs.
 
-    `fleet` is as in `Recorded.batch`.  Raises ValueError if there is nothing to replay or to compare.
+    `fleet` is as in `ReplayChoice.batch`.  Raises ValueError if there is nothing to replay or to compare.
     """
     axes = ranges.axes()
     batch = recorded.batch(fleet)

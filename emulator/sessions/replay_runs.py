@@ -174,8 +174,8 @@ def replay(
 ) -> ReplayedRuns:
     """Replays finished runs in each setting, and writes the results to OUT.
 
-    `events`: also writes the timelines of several settings.  `fleet` is as in `Recorded.batch`.  Raises ValueError if
-    there is nothing to replay, or if OUT cannot be used.
+    `events`: also writes the timelines of several settings.  `fleet` is as in `ReplayChoice.batch`.  Raises ValueError
+    if there is nothing to replay, or if OUT cannot be used.
     """
     passed: list[str] = []
     rates = links.rates(passed)

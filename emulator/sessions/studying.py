@@ -69,7 +69,7 @@ class StudyCost:
     """The cost of a study; numbers of trainings are device-rounds."""
 
     search: SearchCost
-    seconds_each: float  # of a device-round on this computer
+    seconds_each: float  # seconds of a device-round on this computer
     reported: float  # trainings with the reported seeds
     settings: int  # settings of the sensitivity analysis
     moved: float  # trainings for the sensitivity analysis, at most

@@ -23,7 +23,7 @@ class Tracking:
         self, destinations: Sequence[Destination], scenario: Scenario, out: Path, warn: Callable[[str], None]
     ) -> None:
         self.scenario, self.out, self.warn = scenario, out, warn
-        self.meters: dict[Run, TrackedTotals] = {}  # of runs in progress
+        self.meters: dict[Run, TrackedTotals] = {}  # totals of runs in progress
         self.trackers: dict[tuple[Destination, Run], Tracker] = {}
         self.destinations = list(destinations)  # destinations without an error
         self.thread = ThreadPoolExecutor(1, "trackers")

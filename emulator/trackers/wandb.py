@@ -11,7 +11,7 @@ from emulator.play.watcher import Status
 from emulator.trackers.tracker import Tracked
 
 PROJECT = "fedlapse"
-DIGITS = 16  # of an id
+DIGITS = 16  # digits in an id
 
 
 class WeightsAndBiases:

@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 class ScoreCurve:
     """Validation accuracy of one run, against one clock: seconds on some links, or rounds."""
 
-    times: tuple[float, ...]  # of evaluated rounds
+    times: tuple[float, ...]  # times of the evaluated rounds
     values: tuple[float, ...]
     reached: float | None  # time at which the target was reached; None: not in this run
     end: float  # end of the observation; inf for a failed run, which never reaches the target

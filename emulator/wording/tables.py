@@ -36,7 +36,7 @@ UNREACHED = (
     "and after ~ the rounds that it would take at the pace of the last ones."
 )
 CUT = " ≥: other seeds did not get there in time, and count up to the second that the verdict names."
-FIGURES = Unit("", 1.0, 3)  # of accuracies and other numbers of rounds
+FIGURES = Unit("", 1.0, 3)  # format of accuracies and other numbers of rounds
 
 
 def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Table:

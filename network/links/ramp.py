@@ -38,7 +38,7 @@ class Ramp:
     rtt: float  # s
     window: float  # bytes in flight in the first round trip
     growth: float = 2.0  # one segment more for each acknowledged one
-    nbytes: float = math.inf  # of the flow
+    nbytes: float = math.inf  # bytes of the flow
 
     caps: list[float] = field(init=False, compare=False)  # the bound of each round trip of the ramp, bytes/s
     starts: list[float] = field(init=False, compare=False)  # start of each round trip, and end of the last one, s

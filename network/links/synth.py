@@ -36,7 +36,7 @@ class Preset:
     rates: tuple[float, ...]  # the mean rate of each state of the downlink
     weights: tuple[float, ...]  # the share of time in each
     dwell: float  # mean time until the state is redrawn; it may stay the same
-    sigma: float  # of the logarithm of the rate within a state
+    sigma: float  # deviation of the logarithm of the rate within a state
     noise: float  # time after which its autocorrelation is 1/e; 0 is white
     outage: float = 0.0  # mean length; 0 if there are none
     every: float = math.inf  # mean time between the end of one and the next

@@ -68,7 +68,7 @@ class Tcp:
     congestion: Congestion = "cubic"
     mss: int = 1448  # bytes of payload a segment: 1500 less HEADERS
     initial_window: int = 10  # segments
-    growth: float = 2.0  # of the window in each round trip of slow start
+    growth: float = 2.0  # growth of the window in each round trip of slow start
     # bytes a receiver admits: half of tcp_rmem's maximum of 6 MiB, because tcp_adv_win_scale 1 leaves the other half to
     # the kernel's overhead (ip-sysctl, Linux to 6.15; 32 MiB since, where the sender's tcp_wmem of 4 MiB binds first).
     window: int = 3 * 2**20
@@ -224,7 +224,7 @@ class Passage(NamedTuple):
     opened: Connection | None = None  # the connection in use, if it is kept
     direction: Direction = "down"
     rtt: float = 0.0  # s
-    sending: Sending | None = None  # of TCP
+    sending: Sending | None = None  # TCP's state as a sender
 
     def cap(self, begin: float) -> Rate:
         """Returns the upper bound of the flow's rate if its bytes start at `begin`, s, usually the end of the delay."""

@@ -37,7 +37,7 @@ class Bottleneck:
 
     def __init__(self, link: LinkState, number: int, t: float) -> None:
         self.link, self.number = link, number
-        self.above: tuple[Bottleneck, ...] = ()  # it and all above it, up to the root
+        self.above: tuple[Bottleneck, ...] = ()  # this bottleneck and all above it, up to the root
         self.below: list[Bottleneck] = []
         self.over: Bottleneck | None = None  # the next full link above; the root has none
         self.full = False

@@ -12,7 +12,7 @@ from network.links.rate import Constant, Rate, mean
 from network.links.trace import Direction, begun, scaled
 
 UNIT = 2**64  # floats from 2**-11 on times this are whole: sums of them are exact, in any order
-ROUNDING = 2**-46  # of a flow's bytes: possible rest after sums of floats
+ROUNDING = 2**-46  # share of a flow's bytes that may be left after sums of floats
 MOST = 2.0**100  # bytes/s; replaces inf where rates are summed
 SCALE = float(UNIT)
 WEIGHTS = (1e-3, 1e9)  # smallest and largest, so that they are whole, too
@@ -138,7 +138,7 @@ class LinkState:
     load: int = 0  # upper bound of their total use, as a whole number
     bound: bool = False  # may be saturated
     sharing: Sharing | None = None  # the engine of this link and all below, if it is bound and no link above is
-    above: tuple[LinkState, ...] = ()  # it and all links above it, up to the root
+    above: tuple[LinkState, ...] = ()  # this link and all links above it, up to the root
     below: list[LinkState] = field(default_factory=list)  # it and all links below it, the furthest from the root first
     twin: LinkState | None = None  # the same link in the other direction, if both directions share the air
 

@@ -23,7 +23,7 @@ from network.sharing.hierarchy import Hierarchy
 from network.sharing.link_tree import Routes, doubled, find_ways, links_of, routes_of
 from network.sharing.tree import Tree
 
-SLACK = 0.5  # of a link's capacity, below which its flows run alone; above, they would only return
+SLACK = 0.5  # share of a link's capacity, below which its flows run alone; above, they would only return
 
 
 Back = tuple[float | Rate, Mapping[str, SharedLink]]  # the root and the links below it, in the other direction

@@ -38,9 +38,9 @@ class Hierarchy:
         self._root.full, self._root.over = True, None
         self._ways: dict[LinkState, tuple[Bottleneck, ...]] = {}  # by the link of a device
         self._capped: list[Due] = []  # flows at their caps, sorted, the next to end last; due in time
-        self._ends: list[tuple[float, int, Bottleneck]] = []  # of flows at levels; a heap, some entries outdated
-        self._changes: list[tuple[float, int, Flow]] = []  # of caps; a heap, some entries outdated
-        self._turns: list[tuple[float, int, Bottleneck]] = []  # of capacities of links with flows; a heap
+        self._ends: list[tuple[float, int, Bottleneck]] = []  # ends of flows at levels; a heap, some entries outdated
+        self._changes: list[tuple[float, int, Flow]] = []  # changes of caps; a heap, some entries outdated
+        self._turns: list[tuple[float, int, Bottleneck]] = []  # changes of the capacities of links with flows; a heap
         self._dirty: dict[Bottleneck, None] = {}  # full links whose sums have changed
         self._due = math.inf
         self._solved = True

@@ -29,7 +29,7 @@ class Ahead:
         known."""
         past = int(self.times.searchsorted(t, side="right")) - 1
         if past == len(self.times) - 1 and not self.constant:
-            self.times, self.values = self._now(t)  # it was not needed for a while
+            self.times, self.values = self._now(t)  # the values were not needed for a while
         elif past > 0:
             self.times, self.values = self.times[past:], self.values[past:]
         missing = count + 1 - len(self.times)
@@ -80,7 +80,7 @@ def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
     """Returns about `instants` changes from `t` on, `t` included, then a horizon, up to which all rates are known."""
     if not aheads:
         return np.array([t, math.inf])
-    count = max(FEW, 2 * instants // len(aheads))  # of each; some may change more often than others
+    count = max(FEW, 2 * instants // len(aheads))  # for each trace; some may change more often than others
     horizon = min([ahead.look(t, count) for ahead in aheads])
     times = np.concatenate([ahead.times[1:] for ahead in aheads])
     times = times[(times > t) & (times < horizon)]

@@ -53,7 +53,7 @@ def travel(s: CrowdState, i: int, number: int, t: float) -> None:
             return
     if x.stage == f.forth:
         t = _receive(s, i, number, t) + f.beyond
-    else:  # it has reached a link as an acknowledgement
+    else:  # the packet has reached a link as an acknowledgement
         link = s.links[f.path[x.stage - 1]]
         if admitted(s, link, t, 1, ACK, ACK) == 0:
             x.stage = MERGED

@@ -66,7 +66,7 @@ def finish(s: CrowdState, link: Any, begin: float, nbytes: float) -> float:
     target = carried(s, link, begin) + nbytes
     turns = math.floor(target / total)
     left = target - turns * total
-    if left <= 0.0:  # it ends with the period before, at its last byte
+    if left <= 0.0:  # the service ends with the period before, at its last byte
         turns, left = turns - 1.0, total
     piece = _piece(s.prefix, link, left)
     while s.prefix[piece] >= left and piece > first:

@@ -14,12 +14,12 @@ ROUNDS = 10  # rounds over which BBR takes the largest bandwidth
 
 RENO, CUBIC, BBR = 0, 1, 2
 OPEN, RECOVERY, LOSS = 0, 1, 2  # Linux's states of congestion avoidance
-STARTUP, DRAIN, PROBE_BW, PROBE_RTT = 0, 1, 2, 3  # of BBR
+STARTUP, DRAIN, PROBE_BW, PROBE_RTT = 0, 1, 2, 3  # states of BBR
 SACKED, LOST, RECEIVED = 1, 2, 4  # bits of a segment: the sender's knowledge, and its arrival at the receiver
 DEAD, MERGED = 100, 101  # stages of a transmission: dropped; its acknowledgement was merged with a later one
 
 _SEND = [
-    ("total", "i8"),  # of the flow
+    ("total", "i8"),  # the flow's number of packets
     ("segment", "f8"),  # bytes of a full one on the wire
     ("last", "f8"),  # bytes of the last one
     ("rtt", "f8"),  # without queues

@@ -49,7 +49,7 @@ class Encoder:
 class Coding:
     """The form of one tensor's data if they are not plain values."""
 
-    dtype: np.dtype[Any]  # of the decoded values
+    dtype: np.dtype[Any]  # type of the decoded values
     fault: Callable[[bytes, int], str | None]  # of these data for n values: why they are not what we would write
     fill: Callable[[bytes, Array], None]  # writes the values, (n,), from data without fault
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 
-KEYS = ["data", "dtype", "shape"]  # of an entry
+KEYS = ["data", "dtype", "shape"]  # keys of an entry
 FRAME = "frame"  # the key in `sizes` for bytes that are not tensors; no kind may have this name
 LONGEST_NAME = 256  # bytes of UTF-8
 MOST_ENTRIES = 4096  # kinds, or tensors of a kind: DenseNet-201 has about 1200

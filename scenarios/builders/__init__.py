@@ -1,1 +1,1 @@
-"""The objects that a scenario names."""
+"""Builds the objects that a scenario names."""

@@ -1,4 +1,4 @@
-"""The presence of a scenario's devices: absences that it states, logs of phones, and drawn sessions."""
+"""The presence of a scenario's devices: stated absences, logs of phones, and random sessions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from scenarios.schema import hardware
 from scenarios.text.faults import BadScenario
 
 HOURS = 24.0
-LONGEST = generated_presence.MOST / 2  # of one device: what is drawn differs from its mean
-MOST = 20_000_000  # comings and goings that are drawn for a whole fleet before the first round: a minute of real time
+LONGEST = generated_presence.MOST / 2  # expected changes of one device, at most; draws vary around the mean
+MOST = 20_000_000  # changes of presence that are drawn for a whole fleet before the first round: a minute of real time
 
 
 def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
     """Returns the presence of one device, which is online while all rules of its group allow it.
 
-    Draws are the same for all seeds: a user of the log and the place in it, the sessions, the hour of the day. Raises
-    BadScenario for a log that cannot be read, or that goes on for too many drawn sessions.
+    Draws are the same for all seeds: the user of a log and the offset into it, the sessions, the hour of the day.
+    Raises BadScenario for a log that cannot be read, or that would take too many drawn sessions.
     """
     if said == hardware.Presence(off=said.off):
         return _off(said.off)
@@ -48,7 +48,7 @@ def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
 
 
 def too_many(said: hardware.Presence, seconds: float, devices: int) -> str | None:
-    """Returns why it would take too long to find out who is online after `seconds`; None if it would not."""
+    """Returns the reason why computing the presence after `seconds` would take too long; None if it would not."""
     each = seconds * _pace(said)
     if each <= LONGEST and each * devices <= MOST:
         return None
@@ -60,12 +60,12 @@ def too_many(said: hardware.Presence, seconds: float, devices: int) -> str | Non
 
 @lru_cache(maxsize=16)
 def _pace(said: hardware.Presence) -> float:
-    """Returns the drawn comings and goings of each device, per second."""
+    """Returns the drawn changes of presence of each device, per second."""
     return sum(one.pace for one in _sessions(said, "", 0, 0.0))
 
 
 def _sessions(said: hardware.Presence, name: str, seed: int, hour: float) -> Iterator[Sessions]:
-    """Yields the drawn sessions, each kind with a seed of its own: rules that must hold together are independent."""
+    """Yields the drawn sessions, each kind with a seed of its own, so that rules are independent."""
 
     def own(kind: str) -> int:
         return int.from_bytes(blake2b(f"{seed} {kind} of {name}".encode(), digest_size=8).digest())
@@ -86,7 +86,7 @@ def _daily(start: float, end: float, hour: float) -> RecordedPresence:
 
 @lru_cache(maxsize=16)
 def _off(off: tuple[tuple[float, float], ...]) -> StatedPresence:
-    """Returns the absences, one object for all devices of a group, as there may be thousands."""
+    """Returns the absences, one object for all devices of a group, because there may be thousands."""
     return StatedPresence(off)
 
 

@@ -10,7 +10,7 @@ from scenarios.schema import link_keys
 from scenarios.schema.hardware import Group
 from scenarios.schema.scenario import Scenario
 
-TCP = {"tcp", "windows"}  # the models that know TCP's settings
+TCP = {"tcp", "windows"}  # the models that use TCP's settings
 
 
 def assumptions(scenario: Scenario) -> Iterator[str]:
@@ -34,7 +34,7 @@ def assumptions(scenario: Scenario) -> Iterator[str]:
 
 
 def _links(scenario: Scenario) -> Sequence[tuple[str, link_keys.AnyLink]]:
-    """Returns all links, each with its name for a reader."""
+    """Returns all links, each with its name for messages."""
     return [
         *((group.name or group.profile, group.link) for group in scenario.fleet),
         *((f"topology.{name}", said) for name, said in scenario.topology.items()),
@@ -47,7 +47,7 @@ def _models(scenario: Scenario) -> set[link_keys.NetworkModel]:
 
 
 def _model(group: Group, scenario: Scenario) -> link_keys.NetworkModel:
-    """Returns the model of the group's links; beside windows `tcp` counts as windows, as only shared links have
+    """Returns the model of the group's links; with windows, `tcp` counts as windows, because only shared links have
     queues."""
     if scenario.network_model == "windows":
         return "windows"
@@ -55,7 +55,7 @@ def _model(group: Group, scenario: Scenario) -> link_keys.NetworkModel:
 
 
 def _radios(said: Sequence[link_keys.AnyLink]) -> Iterator[str]:
-    """Yields numbers of the links' presets that nobody measured."""
+    """Yields numbers of the links' presets that were not measured."""
     users: dict[str, list[link_keys.AnyLink]] = {}
     for each in said:
         if each.radio:
@@ -71,7 +71,7 @@ def _radios(said: Sequence[link_keys.AnyLink]) -> Iterator[str]:
 
 
 def _unused(scenario: Scenario) -> Iterator[str]:
-    """Yields keys about TCP's sending if nothing is sent by TCP."""
+    """Yields keys about TCP senders that have no effect because no link uses TCP."""
     for group in scenario.fleet:
         model = _model(group, scenario)
         if group.link.loss and model not in TCP:
@@ -83,7 +83,7 @@ def _unused(scenario: Scenario) -> Iterator[str]:
 
 
 def _buffers(scenario: Scenario) -> Iterator[str]:
-    """Yields keys of buffers that are not used, as nobody shares by round-trip times."""
+    """Yields keys of buffers that have no effect because no link is shared by round-trip times."""
     models = _models(scenario)
     if "windows" in models:
         return

@@ -1,4 +1,4 @@
-"""Profiles of a user's own: a file as `fedlapse calibrate` prints it, or the same written out in the scenario."""
+"""A user's own profiles: a file from `fedlapse calibrate`, or its content in the scenario."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ def read(path: str) -> Table:
         raise BadScenario(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadScenario(f"{path} is not UTF-8 text; save it with that encoding") from None
-    except ValueError as error:  # also what open says of a path that can be none
+    except ValueError as error:  # also open's error for an impossible path
         raise BadScenario(f"{path}: {error}") from None
     return table
 
 
 def written_out(path: str) -> dict[str, dict[str, Any]]:
-    """Returns the profiles of a file as keys of a scenario, which then no longer needs the file. Raises BadScenario."""
+    """Returns the profiles of a file as keys of a scenario, so that the scenario no longer needs the file.  Raises
+    BadScenario."""
     return {
         name: {**{NAMED[quantity].key: one.value for quantity, one in said.items()}, "source": sources_of(said)}
         for name, said in read(path).items()
@@ -44,7 +45,7 @@ def written_out(path: str) -> dict[str, dict[str, Any]]:
 
 
 def known(scenario: Scenario) -> Mapping[str, Profile]:
-    """Returns all profiles that the scenario may name."""
+    """Returns all profiles that the scenario can name."""
     own = scenario.profiles
     assert not isinstance(own, str), "load writes files out"
     return profiles() | {name: _made(name, board) for name, board in own.items()}

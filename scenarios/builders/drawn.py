@@ -1,4 +1,4 @@
-"""The examples of a large fleet's devices: each device draws its own when it is asked, whatever the others drew."""
+"""The examples of a large fleet's devices: each device draws its own on demand, independently of the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scenarios.builders.roster import Made, sample
 
 Slices = tuple[ndarray, ...]  # a device's examples of each time slice
 HELD = ("train", "validation", "tests")
-REMEMBERED = 1_000  # devices: what they hold may be 100 kB each
+REMEMBERED = 1_000  # cached devices: each may hold 100 kB
 
 
 def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
@@ -26,9 +26,9 @@ def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
 
 @dataclass(frozen=True)
 class SplitInput:
-    """The parts of a data set that dividing it needs: small enough to be sent to workers."""
+    """The parts of a data set that are needed to divide it, small enough to send to workers."""
 
-    labels: ndarray | None  # (n,); None if each position has one
+    labels: ndarray | None  # (n,); None for one label per position
     labels_test: ndarray
     tests: int
     cycle: ndarray | None
@@ -42,7 +42,7 @@ class SplitInput:
         return cls(data.y if alone else None, tested, len(data.y_test), data.cycle, data.cycle_test, data.cycles)
 
     def test_shards(self, own: ndarray, devices: int, rng: np.random.Generator) -> Slices:
-        """Returns the test shard of each time slice of a device that trains on `own`, with labels in their
+        """Returns, for each time slice, the test shard of a device that trains on `own`, with labels in the same
         proportions."""
         found = []
         for pool in by_cycle(np.arange(self.tests), self.cycle_test, self.cycles):
@@ -51,7 +51,7 @@ class SplitInput:
                 found.append(np.sort(rng.choice(pool, size, replace=False)))
                 continue
             labels, mine = self.labels_test[pool], self.labels[own]
-            if size:  # at most as many as there are of the labels that it holds
+            if size:  # at most the number of examples with its labels
                 size = min(size, int(np.isin(labels, mine).sum()))
             found.append(pool[splits.test_shard(mine, labels, size, rng)] if size else np.zeros(0, np.int64))
         return tuple(found)
@@ -70,7 +70,8 @@ class Drawing:
     root: int
 
     def shares(self, fleet: Collection[str]) -> dict[str, Mapping[str, Slices]]:
-        """Returns {"train" | "validation" | "tests": {device: indices}}. Raises ValueError if some could not train."""
+        """Returns {"train" | "validation" | "tests": {device: indices}}.  Raises ValueError if a device could not
+        train."""
         drawn = Made(fleet, self.of, REMEMBERED)
         for name in sample(fleet) if self.known.cycles > 1 else sample(fleet)[:1]:
             drawn.get(name)

@@ -1,4 +1,4 @@
-"""Finds out, before anything is played, if a shared link may fill: only then do windows and queues matter."""
+"""Predicts if a shared link may fill, because only then windows and queues matter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from scenarios.schema import link_keys
 from scenarios.schema.draws import Draw
 from scenarios.schema.scenario import Scenario
 
-ROUNDING = 1e-9  # relative: rates whose sum just fits
+ROUNDING = 1e-9  # relative: rates whose sum exactly fits
 
 
 @dataclass(frozen=True)
 class Peaks:
-    """The highest rates of links, bytes/s; None for the scenario's own."""
+    """The highest rates of links, bytes/s; None for the scenario's own rates."""
 
-    down: float | None = None  # of each device
+    down: float | None = None  # rate of each device
     up: float | None = None
     server: float | None = None  # each way
 
@@ -32,10 +32,10 @@ AS_IT_IS = Peaks()
 
 
 def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
-    """Returns true if the devices that transfer at once may want more of a shared link than it carries.
+    """Returns true if simultaneous transfers may exceed the capacity of a shared link.
 
-    Also true if windows are kept for other reasons, losses or BBR, and if the rates vary, so that nobody knows
-    beforehand.
+    Also true if windows are used for other reasons, such as losses or BBR, and if rates vary and are not known in
+    advance.
     """
     if scenario.network.congestion == "bbr" or any(group.link.loss for group in scenario.fleet):
         return True
@@ -49,12 +49,12 @@ def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
 
 
 def by_all_at_once(scenario: Scenario) -> Scenario:
-    """Returns the scenario in which all devices may transfer at once, whichever devices a round asks."""
+    """Returns the scenario with simultaneous transfers of all devices, whichever devices a round asks."""
     return scenario.model_copy(update={"rounds": scenario.rounds.model_copy(update={"stragglers": "finish"})})
 
 
 def _sum(rates: Sequence[tuple[float, int]], at_once: int) -> float:
-    """Returns the most that so many devices want together, bytes/s."""
+    """Returns the largest total rate of `at_once` devices, bytes/s."""
     total, left = 0.0, at_once
     for rate, count in sorted(rates, reverse=True):
         total += rate * min(count, left) if left else 0.0
@@ -91,7 +91,7 @@ def _rates(scenario: Scenario, number: int, way: Direction, peaks: Peaks) -> lis
 
 
 def _upwards(scenario: Scenario, name: str | None) -> Iterator[str | None]:
-    """Yields a shared link and those between it and the server, whose link is None."""
+    """Yields a shared link and all links between it and the server, whose own link is None."""
     while name is not None:
         yield name
         name = scenario.topology[name].behind

@@ -18,15 +18,15 @@ from scenarios.schema import hardware
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
-MOST_ASKED = 10_000  # devices in a round: some ten seconds of real time before anything is trained
-MOST_SHARES = 2_000_000  # devices x seeds: each holds its examples, in half a kilobyte or more
-RADIOS = 128  # generated links that are remembered: each is some 4 MB
+MOST_ASKED = 10_000  # devices per round: some ten seconds of real time before any training
+MOST_SHARES = 2_000_000  # devices x seeds: the examples of each take half a kilobyte or more
+RADIOS = 128  # cached generated links: each takes some 4 MB
 
 
 def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
     """Returns devices and their links by name (of the group or profile, and a number), sorted.
 
-    Each is made when it is asked for; those that stand for the fleet are made here, so that faults show at once. Raises
+    They are made on demand; a sample of a large fleet is made here, so that faults appear immediately.  Raises
     BadScenario, also for more devices than this computer can play.
     """
     _check_size(scenario)
@@ -60,7 +60,7 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
 
 
 def unseen(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
-    """Returns the fleet without any checks in advance: BadScenario is raised when a device is made."""
+    """Returns the fleet without checks in advance: BadScenario is raised when a device is made."""
     names = roster(scenario)
     radios = any(group.link.radio for group in scenario.fleet)
     links = Made(names, partial(_link, scenario, names), RADIOS if radios else MANY)
@@ -73,7 +73,7 @@ def roster(scenario: Scenario) -> Roster:
 
 
 def always_on(scenario: Scenario) -> bool:
-    """Returns true if no device ever goes offline, judging by the groups without making the devices."""
+    """Returns true if no device ever goes offline, according to the groups, without making the devices."""
     return all(group.presence == hardware.Presence() for group in scenario.fleet)
 
 
@@ -91,7 +91,7 @@ def server(scenario: Scenario) -> tuple[Device, Link]:
 
 
 def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Profile] | None = None) -> Device:
-    """Returns one device of a group: its profile, with the values that the group sets or draws in its place."""
+    """Returns one device of a group: its profile, with the values that the group sets or draws instead."""
     changed = {
         "flops_per_s": (group.speed_gflop_s, "speed", 1e9),
         "memory_bytes_per_s": (group.memory_bandwidth_gb_s, "memory_bandwidth", 1e9),
@@ -104,14 +104,14 @@ def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Pro
             values[quantity] = value(amount, name, what, seed) * unit
     if "memory_bytes" in values:
         values["memory_bytes"] = round(values["memory_bytes"])
-    # The same for all of a group, so that a device of its own takes one step more.
+    # The same for the whole group, so that each device takes only one step more.
     kind = _with_effects((known or profiles())[group.profile], group.jitter, group.throttling, group.wakeup)
     return Device(name, _profile(name, kind, values), absence.presence(name, group.presence, seed))
 
 
 @lru_cache(maxsize=4096)
 def _with_effects(profile: Profile, jitter: bool | float | None, throttling: bool, wakeup: bool) -> Profile:
-    """Returns the profile with the effects that the scenario asks for, and no others."""
+    """Returns the profile with only those effects that the scenario enables."""
     return replace(
         profile,
         jitter=profile.jitter if jitter is True else float(jitter or 0.0),
@@ -127,7 +127,7 @@ def _check_size(scenario: Scenario) -> None:
         message = f"{asked} devices are asked in a round; it must be {MOST_ASKED} at most"
         raise BadScenario(message, ("rounds", key))
     if devices > MANY and scenario.data.split.kind == "draw":
-        seeds = 1  # each device draws its examples when it is asked
+        seeds = 1  # each device draws its examples on demand
     if devices * seeds > MOST_SHARES:
         raise BadScenario(f"{seeds} of them x {devices} devices; it must be {MOST_SHARES} in all at most", ("seeds",))
 
@@ -137,7 +137,7 @@ def _profile(device: str, of: Profile, values: dict[str, Any]) -> Profile:
         return of
     said = f"{of.source}; {', '.join(values)}: the scenario's"
     base = _one_speed(of) if "flops_per_s" in values else of
-    # a name of its own: equal names are priced as equal machines
+    # a name of its own, because equal names are priced as equal machines
     return replace(base, name=f"{of.name} of {device}", source=said, **values)
 
 

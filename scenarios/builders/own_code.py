@@ -1,4 +1,4 @@
-"""A user's own modules in a program that calls fedlapse more than once: what has changed is imported anew."""
+"""A user's own modules in a program that calls fedlapse more than once: changed modules are imported again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from scenarios.builders.sources import OURS, file_of, sources
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 
-IMPORTED: dict[str, str] = {}  # SHA-256 of the files of a user's modules, by module, as they were before their import
+IMPORTED: dict[str, str] = {}  # SHA-256 of the files of a user's modules, by module, from before their import
 _named: set[str] = set()  # modules that scenarios name
-_from = Path()  # where the program was when the last of them was imported
+_from = Path()  # working directory at the last of these imports
 _clearing: list[Callable[[], object]] = []
 
 
 def note(module: str) -> None:
-    """Notes what lies in the files of a module that is about to be imported, and of a user's that it imports."""
+    """Notes the digests of a module that is about to be imported, and of the user's modules that it imports."""
     global _from
     if module not in _named:
         _named.add(module)
@@ -31,15 +31,15 @@ def note(module: str) -> None:
 
 
 def renew() -> None:
-    """Before a call: forgets what was made of files, and a user's modules if one of their files has changed since they
-    were imported, or anything that their code has read."""
+    """Before a call: clears caches of files, and forgets the user's modules if one of their files, or anything that
+    their code has read, has changed since the import."""
     for clear in _clearing:
         clear()
     importlib.invalidate_caches()
     if reads.changed() or _here(_named) != IMPORTED or _from != Path.cwd():  # from where they may have read something
         for name in IMPORTED:
             if file := getattr(sys.modules.pop(name, None), "__file__", None):
-                # Python tells compiled files by whole seconds and sizes, and an edit may change neither
+                # Python identifies compiled files by whole seconds and sizes, which an edit may leave unchanged
                 Path(cache_from_source(file)).unlink(missing_ok=True)
         reads.forget()
         IMPORTED.clear()
@@ -47,12 +47,13 @@ def renew() -> None:
 
 
 def before_each_call(clear: Callable[[], object]) -> None:
-    """Has `clear` called before each call of a program: it forgets what was made of files or of a user's code."""
+    """Registers `clear`, a function that drops values made from files or from a user's code, for each call of a
+    program."""
     _clearing.append(clear)
 
 
 def kept_for_a_call(maxsize: int) -> Callable[[Made], Made]:
-    """As lru_cache, for what is made of files or of a user's code: it is made anew in the next call of a program."""
+    """Like lru_cache, for values made from files or from a user's code: the next call of a program makes them again."""
 
     def keeping(make: Made) -> Made:
         known = lru_cache(maxsize)(make)
@@ -63,13 +64,13 @@ def kept_for_a_call(maxsize: int) -> Callable[[Made], Made]:
 
 
 def changed(found: dict[str, str]) -> bool:
-    """Whether one of these modules has another digest than when it was imported."""
+    """True if one of these modules has another digest than at its import."""
     return any(IMPORTED.get(name, digest) != digest for name, digest in found.items())
 
 
 def _here(roots: set[str]) -> dict[str, str]:
-    """SHA-256 of the files of a user's modules, by module: of these, and of what they import."""
+    """SHA-256 by module of the files of these modules, and of the user's modules that they import."""
     try:
         return sources({root for root in roots if root.partition(".")[0] not in OURS and file_of(root)}, OURS)
-    except OSError:  # one of them has gone
+    except OSError:  # one of them is gone
         return {}

@@ -24,12 +24,11 @@ from scenarios.schema.scenario import Data, Proxy, Scenario, Split
 from scenarios.text.faults import BadScenario
 
 MODEL = ("model",)
-LEAST_OWNED = 10  # examples of an owner who may be a device
+LEAST_OWNED = 10  # smallest number of examples of an owner who can be a device
 
 
 def dataset(scenario: Scenario) -> Dataset:
-    """Returns the data that the scenario names, without its time slices if rounds take all at once. Raises
-    BadScenario."""
+    """Returns the data set of the scenario, without time slices if rounds use all of them.  Raises BadScenario."""
     data = sets.dataset(scenario.data)
     if scenario.rounds.per_cycle and data.cycles == 1:
         message = f"it is {scenario.rounds.per_cycle}, but {data.name} has no time slices; it must be 0"
@@ -40,7 +39,7 @@ def dataset(scenario: Scenario) -> Dataset:
 
 
 def check_model(scenario: Scenario, data: Dataset) -> None:
-    """Raises BadScenario if the model cannot take the data's examples, or tell its classes apart."""
+    """Raises BadScenario if the model does not accept the data's examples, or has too few outputs for its classes."""
     name, shape = scenario.model, data.x.shape[1:]
     if ":" not in name and not models.fits(name, shape, data.text):
         fitting = " or ".join(other for other in models.MODELS if models.fits(other, shape, data.text))
@@ -55,9 +54,9 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
         if strange := networks.unsendable(module, DTYPES):
             raise TypeError(strange)
         copied(models.build(name, 0, data.classes, shape, data.text))  # each is a new one, and can be copied
-        with torch.no_grad():  # (2, classes) or (2, positions, classes), tested and trained
+        with torch.no_grad():  # (2, classes) or (2, positions, classes), in eval and train mode
             both = [module.train(how)(torch.tensor(data.x[:2])) for how in (False, True)]
-    except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
+    except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
         said = " ".join(str(error).split())
         if isinstance(error, ModuleNotFoundError):
             said += f"; {plugins.advice(name, error)}"
@@ -84,8 +83,8 @@ def _shape_of(data: Dataset) -> str:
 
 
 def check_enough(scenario: Scenario, data: Dataset) -> None:
-    """Raises BadScenario if there are more devices than examples, and they are not to share any; or if there are no
-    test examples, and something depends on them."""
+    """Raises BadScenario if there are more devices than examples and devices do not share examples, or if there are no
+    test examples and something depends on them."""
     rounds, said = scenario.rounds, list[tuple[tuple[str | int, ...], str]]()
     said += [(("rounds", "targets", n), target.metric) for n, target in enumerate(rounds.targets)]
     said += [(("rounds", "stop_at"), rounds.stop_at.metric)] if rounds.stop_at else []
@@ -106,7 +105,7 @@ def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.ran
     """Returns the examples of each device: {"train" | "validation" | "tests": {device: indices}, "proxy": indices}.
 
     `names` are sorted.  In a fleet of more than MANY devices, or of more devices than examples, each device draws its
-    examples when it is asked.  Raises BadScenario for a split that cannot be made.
+    examples on demand.  Raises BadScenario for an impossible split.
     """
     try:
         return _split(scenario.data, data, names, rng)
@@ -138,7 +137,7 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
     for number, (name, own) in enumerate(zip(names, held, strict=True)):
         slices = [splits.hold_out(part, said.validation, rng) for part in by_cycle(own, data.cycle, data.cycles)]
         parts["train"][name] = tuple(train for train, _ in slices)
-        # what the server trains on, or sends to others, must not decide when to stop
+        # examples on which the server trains, or which it sends, must not decide when to stop
         parts["validation"][name] = tuple(np.setdiff1d(kept, parts["proxy"]) for _, kept in slices)
         if owned is None:
             parts["tests"][name] = known.test_shards(own, len(names), rng)
@@ -162,7 +161,7 @@ def _check_all_train(parts: Mapping[str, Sequence[ndarray]], data: Dataset) -> N
 def _held(
     said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator
 ) -> tuple[ndarray | None, list[ndarray]]:
-    """The owner of each device, if it is one, and the examples of each."""
+    """Returns the owner of each device, None without owners, and the examples of each device."""
     if said.kind == "natural":
         if data.owner is None:
             raise ValueError(
@@ -176,12 +175,12 @@ def _held(
 
 
 def _dealt(said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
-    """Positions in `pool` of the examples of each device, dealt without regard to their owners."""
+    """Returns positions in `pool` of the examples of each device, dealt without regard to their owners."""
     if said.kind == "draw":
         return splits.draw(len(pool), devices, said.each or 1, rng)
     if data.y.ndim == 1:
         return _by_label(said, data.y[pool], devices, rng)
-    if said.kind == "iid":  # positions have no one label
+    if said.kind == "iid":  # positions of texts have no single label
         return splits.iid(np.zeros(len(pool), np.int64), devices, rng, said.sizes_sigma)
     raise ValueError(f"{data.name} has a label at each position; its split may be natural, iid or draw")
 
@@ -199,7 +198,7 @@ def _by_label(said: Split, labels: ndarray, devices: int, rng: np.random.Generat
 def _of_owners(
     said: Proxy, data: Dataset, devices: ndarray | None, size: int, rng: np.random.Generator
 ) -> tuple[ndarray, ndarray]:
-    """Returns the server's examples, which belong to some owners, and these owners' test examples (FedMeta, Fig. 5)."""
+    """Returns the server's examples, from a set of owners, and these owners' test examples (FedMeta, Fig. 5)."""
     if devices is None or data.owner is None or data.owner_test is None:
         raise ValueError("proxy.owners belongs to a natural split")
     known = splits.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)

@@ -33,43 +33,42 @@ from scenarios.text.faults import Fault, did_you_mean, faults_of, short
 from scenarios.text.yaml_source import Loc
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
-ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made when they are needed
+ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made on demand
 
 
-class UnknownName(ValueError):  # noqa: N818  what it is, not what went wrong
-    """The error for a name that does not exist, or has another kind than is needed; the message says what would be
-    right."""
+class UnknownName(ValueError):  # noqa: N818  a state, and not an error
+    """A name that does not exist or names an object of the wrong kind; the message gives the correction."""
 
 
 @cache
 def kinds() -> dict[str, type[Any]]:
     """Returns the algorithms that have a name: those in `algorithms/`, and installed entry points.
 
-    An entry point that is broken is left out: it must not stop a run that does not name it; `kind` says why.
+    A broken entry point is left out, because it must not stop a run that does not name it; `kind` reports its error.
     """
     known = {module: import_module(f"algorithms.{module}") for module in _modules()}
     found = {name: kind for name, module in known.items() if (kind := _class(module, name))}
     for point in entry_points(group=GROUP):
         try:
-            found.setdefault(point.name, kind_at(point.value))  # what comes with fedlapse keeps its name
+            found.setdefault(point.name, kind_at(point.value))  # algorithms of fedlapse keep their names
         except UnknownName:
             continue
     return dict(sorted(found.items()))
 
 
 def kind(key: str) -> type[Any]:
-    """Returns the class of an algorithm, by name or dotted path. Raises Unknown."""
+    """Returns the class of an algorithm, by name or dotted path.  Raises UnknownName."""
     if ":" in key:
         return kind_at(key)
     if key in _modules() and (found := _class(import_module(f"algorithms.{key}"), key)):
-        return found  # of one module: all of them import torch, and take long
+        return found  # from one module, because importing all of them takes long
     for point in entry_points(group=GROUP, name=key):
-        return kind_at(point.value)  # which raises what is wrong with it
+        return kind_at(point.value)  # raises the entry point's error
     raise UnknownName(f"there is no algorithm {key!r}; {did_you_mean(key, kinds())}")
 
 
 def kind_at(path: str) -> type[Any]:
-    """Returns the algorithm's class at a dotted path. Raises Unknown."""
+    """Returns the algorithm's class at a dotted path.  Raises UnknownName."""
     found = thing(path)
     missing = _missing(found)
     if not isinstance(found, type) or not is_dataclass(found) or missing:
@@ -81,13 +80,13 @@ def kind_at(path: str) -> type[Any]:
 
 
 def _missing(kind: Any) -> list[str]:
-    """Returns the members of the interface that a class lacks; a field without a default is no attribute of it."""
+    """Returns the members of the interface that a class lacks; a field without a default is not an attribute."""
     has = {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
     return [name for name in INTERFACE if name not in has]
 
 
 def thing(path: str) -> Any:
-    """Returns the object at `package.module:name`. Raises Unknown, also for whatever its import raises."""
+    """Returns the object at `package.module:name`.  Raises UnknownName, also for any error of its import."""
     if path.partition(":")[0] == "__main__":
         raise UnknownName(f"{short(path)} lies in the program itself, which workers do not import; put it into a file")
     reads.watch(path)
@@ -96,13 +95,14 @@ def thing(path: str) -> Any:
         return resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
         raise UnknownName(f"cannot find {short(path)}: {_words(error)}; {advice(path, error)}") from None
-    except (Exception, SystemExit) as error:  # its code is a user's, maybe a script's; its message is what helps
+    except (Exception, SystemExit) as error:  # a user's code, maybe a script; its message helps the user
         said = f"importing {short(path)} failed: {type(error).__name__}: {_words(error)}"
         raise UnknownName(said + _hint(error)) from None
 
 
 def _hint(error: BaseException) -> str:
-    """Returns a hint for fields that a dataclass refuses, after `training` of FedAvg, which has no default."""
+    """Returns a hint for fields that a dataclass rejects because they follow FedAvg's `training`, which has no
+    default."""
     *_, last = traceback.walk_tb(error.__traceback__)
     if last[0].f_globals.get("__name__") != "dataclasses":
         return ""
@@ -110,7 +110,7 @@ def _hint(error: BaseException) -> str:
 
 
 def advice(path: str, error: BaseException) -> str:
-    """Returns what to do if `package.module:name` cannot be found."""
+    """Returns advice if `package.module:name` cannot be found."""
     module = path.partition(":")[0]
     if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
         root = error.name.partition(".")[0]
@@ -122,10 +122,10 @@ def advice(path: str, error: BaseException) -> str:
 
 
 def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algorithm:
-    """Returns the algorithm of an entry, with its options; `training` overrides single values of the shared
+    """Returns the algorithm of an entry, with its options; its `training` overrides single values of the shared
     training.
 
-    Raises Unknown for an unknown key, ValidationError for options that it does not take.
+    Raises UnknownName for an unknown key, ValidationError for options that it does not accept.
     """
     options = {name: value for name, value in entry.options.items() if name not in ("training", "encoding")}
     training = training_of(entry, shared).model_dump(exclude={"stack"}) | {"per_cycle": per_cycle}
@@ -136,10 +136,10 @@ def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algo
 def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
     """Returns the shared training, overridden by a preset of the algorithm and then by the entry itself.
 
-    Raises Unknown for a preset of an unknown key, ValidationError for values that do not fit.
+    Raises UnknownName for a preset of an unknown key, ValidationError for invalid values.
     """
     preset: Mapping[str, Any] = {}
-    if named := entry.options.get("preset"):  # else the class is not looked at: a report need not import torch
+    if named := entry.options.get("preset"):  # otherwise the class is not needed: a report need not import torch
         preset = getattr(kind(entry.key), "trainings", {}).get(str(named), {})
     own = entry.options.get("training") or {}
     return schema.Training.model_validate({**shared.model_dump(), **preset, **own})
@@ -148,10 +148,10 @@ def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
 def encoding(entry: Entry, made: Algorithm) -> Encoding:
     """Returns the encodings of an algorithm's tensors: the entry's, or else the algorithm's own; float32 means none.
 
-    Raises ValidationError for what is no encoding at all, ValueError for a kind or a name that there is not.
+    Raises ValidationError for something that is not an encoding, ValueError for an unknown kind or encoding.
     """
     said = Encoding.model_validate(entry.options.get("encoding") or {})
-    # Squared gradients beside what loses: bfloat16, if the algorithm and the entry say nothing of them.
+    # Squared gradients next to a lossy kind: bfloat16, unless the algorithm or the entry names an encoding.
     lossy = any(parse(how).lossy for how in said.up.values())
     squares = {name: "bfloat16" for name in made.squares if lossy and name not in made.encodings}
     return Encoding(
@@ -161,7 +161,7 @@ def encoding(entry: Entry, made: Algorithm) -> Encoding:
 
 
 def _way(way: str, said: Mapping[str, str], kinds: Collection[str], entry: Entry, made: Algorithm) -> dict[str, str]:
-    """Returns the encoding of each of the kinds that go this way."""
+    """Returns the encoding of each of these kinds in this direction."""
     chosen = {name: how for name, how in made.encodings.items() if name in kinds} | dict(said)
     found = {}
     for name, how in chosen.items():
@@ -200,7 +200,7 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) 
 
 
 def _hinted(fault: Fault, kind: type[Any]) -> Fault:
-    """Returns the fault with a hint if the option is in the class, but has no type."""
+    """Returns the fault with a hint if the class has the option, but without a type."""
     name = str(fault.loc[-1])
     value = inspect.getattr_static(kind, name, None)
     if not fault.of_key or not isinstance(value, (bool, int, float, str)):
@@ -210,8 +210,7 @@ def _hinted(fault: Fault, kind: type[Any]) -> Fault:
 
 
 def options(kind: type[Any]) -> dict[str, Any]:
-    """Returns the JSON schema of an algorithm's options (an object); descriptions of inherited ones come from the
-    base."""
+    """Returns the JSON schema of an algorithm's options (an object); inherited options have the base's descriptions."""
     schema = _adapter(kind).json_schema()
     for base in filter(is_dataclass, kind.__mro__[1:]):
         for name, said in _adapter(base).json_schema()["properties"].items():
@@ -241,14 +240,15 @@ def _class(module: ModuleType, key: str) -> type[Any] | None:
 
 
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    """Returns the reader of its options; made once, as pydantic reads the source of the class for it."""
+    """Returns the validator of an algorithm's options; cached, because pydantic reads the source of the class for
+    it."""
     if kind not in ADAPTERS:
         ADAPTERS[kind] = TypeAdapter(_strict(kind))
     return ADAPTERS[kind]
 
 
 def _strict(kind: type[Any]) -> type[Any]:
-    """Returns the class as pydantic reads it: no unknown option, no silent conversion."""
+    """Returns the class with pydantic's strict settings: no unknown option, no silent conversion."""
     for owner in (kind, Training):
         if "__pydantic_config__" not in vars(owner):
             setattr(owner, "__pydantic_config__", STRICT)  # noqa: B010  pydantic's own hook

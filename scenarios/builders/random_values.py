@@ -7,21 +7,20 @@ import numpy as np
 from scenarios.schema.draws import Draw
 from scenarios.text.faults import BadScenario
 
-LEAST, MOST = 1e-6, 1e6  # what a draw may give, in the unit of its key
+LEAST, MOST = 1e-6, 1e6  # bounds of draws, in the unit of the key
 BOUNDS = f"draws must lie between {LEAST:g} and {MOST:g}"
 SIGMAS = 7.0
 
 
 def generator(root: int, use: str) -> np.random.Generator:
-    """Returns numpy's `default_rng([root, *use])`, which itself takes three times as long: it looks at each byte's
-    type."""
+    """Returns numpy's `default_rng([root, *use])` in a third of its time, because numpy checks the type of each
+    byte."""
     words = [root >> shift & 0xFFFFFFFF for shift in range(0, max(1, root.bit_length()), 32)]
     return np.random.default_rng(np.array([*words, *use.encode()], np.uint32))
 
 
 def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
-    """Returns the number, or the one that this device draws. Raises BadScenario for a draw that is out of all
-    bounds."""
+    """Returns the number, or this device's draw.  Raises BadScenario for a draw out of bounds."""
     if not isinstance(amount, Draw):
         return amount
     value = drawn(amount, generator(seed, f"{what} of {device}"))
@@ -31,12 +30,12 @@ def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
 
 
 def highest(amount: float | Draw) -> float:
-    """Returns the highest value that a device has or may draw; more comes once in 10^12 draws."""
+    """Returns the highest value that a device has or may draw; one draw in 10^12 exceeds it."""
     return _extremes(amount)[1] if isinstance(amount, Draw) else amount
 
 
 def check_range(amount: float | Draw, group: str, what: str) -> None:
-    """Raises BadScenario if a device of the group may draw a value that is out of all bounds."""
+    """Raises BadScenario if a device of the group may draw a value out of bounds."""
     for value in _extremes(amount) if isinstance(amount, Draw) else ():
         if not _bounded(value, what):
             raise BadScenario(f"fleet: one of many in {group} may draw {value:g} as its {what}; {BOUNDS}")

@@ -1,8 +1,8 @@
-"""Notes what a user's own code reads beside its arguments: files, folders and environment variables.
+"""Notes what a user's own code reads in addition to its arguments: files, folders and environment variables.
 
-Python tells an audit hook of each file that it opens, and os.environ is asked for each variable. A read counts if the
-code behind it is a user's, called by fedlapse, possibly through libraries. Reads by other means (a C library that opens
-files itself, `os.stat`, another process) are not seen.
+Python reports each file that it opens to an audit hook, and os.environ is replaced.  A read counts if it comes from a
+user's code that fedlapse called, possibly through libraries.  Reads by other means (a C library that opens files
+itself, `os.stat`, another process) are not noticed.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 OURS = frozenset(("algorithms", "devices", "emulator", "fedlapse", "network", "scenarios"))
-INSTALLED = ("site-packages", "dist-packages")  # folders that hold what others wrote
+INSTALLED = ("site-packages", "dist-packages")  # folders of installed packages
 PYTHONS = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 KERNELS = ("/dev/", "/proc/", "/sys/")
 IMPORT = "<frozen importlib"
-SETS = os.O_WRONLY | os.O_TRUNC | os.O_EXCL  # a file that is opened in one of these ways has nothing to be read
+SETS = os.O_WRONLY | os.O_TRUNC | os.O_EXCL  # a file opened in one of these modes has no content to read
 
 Kind = Literal["file", "folder", "variable", "module", "start"]
 Sign = tuple[int, int, int]  # a file's size in bytes, and its times of change in ns: of its content, and of all else
 
 
 class Read(NamedTuple):
-    """One read: of a file its sign, of a folder the names in it; None if it did not exist."""
+    """One read: for a file its sign, for a folder the names in it; None if it did not exist."""
 
-    kind: Kind  # module: where the code lies that reads; start: where the command was started
+    kind: Kind  # module: location of the reading code; start: working directory of the command
     name: str = ""  # a path, or the name of a variable or module
     sign: Sign | None = None
     names: tuple[str, ...] | None = None
 
 
 SEEN: dict[Read, None] = {}  # by this process and its workers, in order
-BEFORE: dict[str, str | None] = {}  # variables that a user's code has set, as they were
+BEFORE: dict[str, str | None] = {}  # original values of variables that a user's code has set
 
-_roots: set[str] = set()  # packages and modules that scenarios name: theirs is a user's code also if it is installed
-_values: dict[str, str | None] = {}  # of variables, as they were read first
-_written: set[str] = set()  # files that a user's code has made: what it reads there is its own
+_roots: set[str] = set()  # packages and modules that scenarios name: their code counts as a user's even if installed
+_values: dict[str, str | None] = {}  # values of variables at their first read
+_written: set[str] = set()  # files that a user's code has created: reading them back does not count
 _sent = 0
-_looking = threading.local()  # .now: the hook's own look at a folder
+_looking = threading.local()  # .now: the hook itself is reading a folder
 
 
 def watch(path: str) -> None:
-    """Notes the reads of the code of `package.module:thing` from now on, in this process."""
+    """Notes all later reads by the code of `package.module:thing` in this process."""
     if not _roots:
         sys.addaudithook(_heard)
         os.environ.__class__ = _Environ
@@ -60,7 +60,7 @@ def watch(path: str) -> None:
 
 
 def changed() -> bool:
-    """Whether something that was read is otherwise now, so that code which keeps it is out of date."""
+    """True if something that was read has changed, so that code which keeps it is out of date."""
     return any(map(_differs, list(SEEN)))
 
 
@@ -77,7 +77,7 @@ def _differs(read: Read) -> bool:
 
 
 def forget() -> None:
-    """Forgets what was read, as the code that has read it is about to be imported anew."""
+    """Forgets all reads, because the reading code is about to be imported again."""
     global _sent
     for known in (SEEN, _values, _written):
         known.clear()
@@ -93,7 +93,7 @@ def fresh() -> Sequence[Read]:
 
 
 def add(found: Iterable[Read]) -> None:
-    """Takes over the reads of a worker."""
+    """Adds the reads of a worker."""
     SEEN.update(dict.fromkeys(found))
 
 
@@ -118,12 +118,12 @@ def listing(path: str) -> tuple[str, ...] | None:
 
 
 def variable(name: str) -> str | None:
-    """Returns the variable as it was before a user's code set it."""
+    """Returns the variable's value from before a user's code set it."""
     return BEFORE[name] if name in BEFORE else os.environ.get(name)
 
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:
-    """The audit hook. It must not raise: Python would not open the file."""
+    """The audit hook.  It must not raise, because Python would then not open the file."""
     if event not in ("open", "os.listdir", "os.scandir") or isinstance(args[0], int) or sys.is_finalizing():
         return
     path = _source(str(Path(os.fsdecode(args[0] or ".")).absolute()))
@@ -143,13 +143,13 @@ def _opened(path: str, flags: int) -> None:
 
 
 def _note(asker: str, read: Read) -> None:
-    """Notes a read, with where the code lies and where it was started, as a path may follow from both."""
+    """Notes a read with the location of its code and the working directory, because a path may depend on both."""
     for each in (Read("module", asker), Read("start"), read):
         SEEN[each] = None
 
 
 def _source(path: str) -> str:
-    """Returns the file from which Python has made a compiled one."""
+    """Returns the source file of a compiled one."""
     try:
         return source_from_cache(path) if path.endswith(".pyc") else path
     except ValueError:
@@ -157,9 +157,9 @@ def _source(path: str) -> str:
 
 
 def _asker(imports: bool = True) -> str | None:
-    """Returns the module whose code reads, if it is a user's; None also if fedlapse has not called it.
+    """Returns the reading module if it is a user's; None otherwise, and if fedlapse did not call it.
 
-    imports: also while it imports something.
+    imports: also counts reads while it imports something.
     """
     frame, asker = inspect.currentframe(), None
     while frame and frame.f_globals is globals():
@@ -179,7 +179,7 @@ def _asker(imports: bool = True) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _installed(file: str) -> bool:
-    """Returns true if a file is Python's, or an installed package's that no scenario names."""
+    """Returns true if a file belongs to Python, or to an installed package that no scenario names."""
     for place, inside in pairwise(Path(file).parts):
         if place in INSTALLED:
             return inside.partition(".")[0] not in _roots
@@ -187,7 +187,7 @@ def _installed(file: str) -> bool:
 
 
 class _Environ(type(os.environ)):  # type: ignore[misc]  # os names its class for itself alone
-    """An os.environ that notes which code asks it."""
+    """An os.environ that notes the code that reads it."""
 
     def __getitem__(self, name: str) -> str:
         if isinstance(name, str) and _asker():

@@ -1,4 +1,4 @@
-"""Recorded links that a scenario names: the files, and the one that each device replays."""
+"""Recorded links that a scenario names: the files, and the file that each device replays."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ WAYS: tuple[Direction, Direction] = ("down", "up")
 
 
 def rates(name: str, said: link_keys.AnyLink, seed: int) -> tuple[Trace, float | Trace]:
-    """Returns the rates down and up that a device's link or a shared link replays, from a file that is drawn.
+    """Returns the rates down and up that a device's link or a shared link replays, from a randomly drawn file.
 
-    Raises BadFile for files that are damaged, or do not say what the link is.
+    Raises BadFile for files that are damaged, or from which the link cannot be determined.
     """
     assert said.trace
     mine = generator(seed, f"trace of {name}")
@@ -106,7 +106,7 @@ def _assumed_uplinks(said: link_keys.Recorded, recorded: Sequence[Traces]) -> It
 
 
 def _passed(said: link_keys.Recorded) -> Iterator[str]:
-    """Yields the files of folders that are not replayed."""
+    """Yields the files of folders that are skipped."""
     for way in WAYS:
         for path in link_keys.listed(said.down if way == "down" else said.up):
             if passed := _gathered((place(path),), said.format, way, Path.cwd()).passed:
@@ -114,8 +114,8 @@ def _passed(said: link_keys.Recorded) -> Iterator[str]:
 
 
 def _uplink(downs: Sequence[Traces], number: int, said: link_keys.Recorded, mine: Generator) -> Trace:
-    """Returns the uplink of a downlink: uplinks that are named (as many as downlinks go in pairs, else one is drawn),
-    else its own, else an assumed one."""
+    """Returns the uplink of a downlink: a named one (paired if there are as many uplinks as downlinks, otherwise
+    drawn), or else its own, or else an assumed one."""
     down = downs[number]["down"]
     if said.up is not None:
         ups = _recordings(said, "up")
@@ -138,7 +138,7 @@ def _gathered(
 ) -> Gathered:
     """Returns all recordings in that direction, each with its other direction if the file has both.
 
-    Raises BadFile also for a damaged trace in a folder: without it, devices would draw others of the folder.
+    Raises BadFile also for a damaged trace in a folder, because without it devices would draw other files.
     """
     found = [gather(place, way, format) for place in places]
     passed = tuple(file for each in found for file in each.passed)

@@ -1,7 +1,7 @@
-"""Fleets of any size: names are numbered, and devices are made when they are asked for.
+"""Fleets of any size: names are numbered, and devices are made on demand.
 
-A device depends on its name and its scenario alone, so it is the same whenever it is made, in any order, in any
-process, and may be forgotten and made again.
+A device depends only on its name and its scenario, so it can be made at any time, in any order and process, and be
+dropped and made again.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 
 Thing = TypeVar("Thing")
 
-MANY = 10_000  # devices: in a larger fleet who draws examples does so when he is asked; and so many are remembered
-EACH = 4_000  # devices: up to here each is looked at where a fleet is summed up, beyond it SOME
+MANY = 10_000  # devices above which each draws its examples on demand; also the number of cached devices
+EACH = 4_000  # devices up to which summaries cover each one; larger fleets are sampled
 SOME = 1_000
 
 
 class Roster(Collection[str]):
-    """The names of a fleet, sorted: a kind and a number, as `pi-4-07`, for each (kind, count).
+    """The names of a fleet, sorted: a kind and a number, such as `pi-4-07`, for each (kind, count).
 
-    A kind that is there twice is numbered through.
+    A repeated kind is numbered continuously.
     """
 
     def __init__(self, kinds: tuple[tuple[str, int], ...]) -> None:
@@ -43,7 +43,7 @@ class Roster(Collection[str]):
 
     @cached_property
     def sample(self) -> tuple[str, ...]:
-        """All names up to EACH; else about SOME, evenly spread over each kind, and at least one of each."""
+        """All names up to EACH; otherwise about SOME, evenly spread over each kind, and at least one of each."""
         if self.size <= EACH:
             return self.all
         shares = {kind: max(1, SOME * total // self.size) for kind, total in self.totals.items()}
@@ -85,11 +85,11 @@ class Roster(Collection[str]):
             return False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Roster, (self.kinds,)  # a worker counts by itself
+        return Roster, (self.kinds,)  # a worker computes the rest itself
 
 
 class Made(Mapping[str, Thing]):
-    """A mapping that makes `make(name)` for each of the names when it is asked for; it remembers the last `keep`."""
+    """A mapping that calls `make(name)` on access; it caches the last `keep` values."""
 
     def __init__(self, names: Collection[str], make: Callable[[str], Thing], keep: int = MANY) -> None:
         self.names, self.make, self.keep = names, make, keep
@@ -116,7 +116,7 @@ class Made(Mapping[str, Thing]):
         return name in self.names
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Made, (self.names, self.make, self.keep)  # without what was made
+        return Made, (self.names, self.make, self.keep)  # without the cache
 
 
 def all_names(fleet: Collection[str]) -> tuple[str, ...]:
@@ -127,9 +127,9 @@ def all_names(fleet: Collection[str]) -> tuple[str, ...]:
 
 
 def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
-    """Returns, by group, the names that stand for it (see `sample`) and the number of its devices.
+    """Returns, by group, a sample of its names (see `sample`) and its number of devices.
 
-    Of a fleet that is no roster each device is a group of its own.
+    In a fleet that is not a roster, each device is a group of its own.
     """
     names = sample(fleet)
     while isinstance(fleet, Made):
@@ -144,7 +144,7 @@ def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
 
 
 def sample(fleet: Collection[str]) -> tuple[str, ...]:
-    """Returns the names that stand for a fleet: all, except for a roster that is too long (see Roster.sample)."""
+    """Returns a sample of a fleet's names: all, except for a large roster (see Roster.sample)."""
     while isinstance(fleet, Made):
         fleet = fleet.names
     return fleet.sample if isinstance(fleet, Roster) else tuple(fleet)

@@ -17,7 +17,7 @@ from scenarios.builders.plugins import UnknownName, thing
 from scenarios.schema.scenario import Data
 from scenarios.text.faults import BadScenario, did_you_mean
 
-SETS: Mapping[str, str] = {  # found when they are asked for: some import what takes a second
+SETS: Mapping[str, str] = {  # imported on demand: some imports take a second
     "babble": "devices.data.babble:babble",
     "cifar10": "devices.data.cifar:cifar10",
     "digits": "devices.data.digits:digits",
@@ -31,7 +31,7 @@ SETS: Mapping[str, str] = {  # found when they are asked for: some import what t
     "shakespeare": "devices.data.shakespeare:shakespeare",
 }
 SET = ("data", "set")
-OF_THE_DATA = ("root", "download")  # arguments of readers that have keys of their own
+OF_THE_DATA = ("root", "download")  # arguments of readers that are keys of their own
 
 
 def dataset(said: Data) -> Dataset:
@@ -48,7 +48,7 @@ def dataset(said: Data) -> Dataset:
 
 
 def _read(said: Data) -> Dataset:
-    """Returns a data set that comes with fedlapse."""
+    """Returns a built-in data set."""
     reader = resolve_name(SETS[said.set])
     known = options_of(said.set)
     for name in said.options:
@@ -84,15 +84,15 @@ def _folder(said: Data) -> Path:
 
 
 def _own(path: str, options: Mapping[str, Any]) -> Dataset:
-    from algorithms.training.seeding import seeded  # which imports torch
+    from algorithms.training.seeding import seeded  # imports torch
 
-    seeded(0)  # what it draws from a global generator is the same in each run
+    seeded(0)  # global generators draw the same in each run
     try:
         found = thing(path)
         made = found(**options) if callable(found) else found
     except UnknownName as error:
         raise BadScenario(str(error), SET) from None
-    except (Exception, SystemExit) as error:  # a user's own code may raise anything; its message is what helps
+    except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
         said = " ".join(str(error).split())
         raise BadScenario(f"{path}() failed: {type(error).__name__}: {said}", SET) from None
     if not isinstance(made, Dataset):

@@ -1,4 +1,4 @@
-"""Slips in an algorithm's class that Python accepts silently, and that are hardly ever meant."""
+"""Mistakes in an algorithm's class that Python accepts silently, and that are rarely intended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_OPTIONS = ("downloads", "uploads")
 
 
 def slips(kind: type[Any]) -> Iterator[str]:
-    """Yields each slip of a class that a user wrote, as the rest of a sentence that begins with its path."""
+    """Yields each mistake in a user's class, as the rest of a sentence that begins with its path."""
     if "__dataclass_fields__" not in vars(kind):
         yield f"is not decorated; write @dataclass(frozen=True) above `class {kind.__name__}`"
     for field in fields(kind):
@@ -27,12 +27,12 @@ def slips(kind: type[Any]) -> Iterator[str]:
 
 
 def annotated(name: str, value: Any) -> str:
-    """Returns advice on how to make an option of a class's value without a type."""
+    """Returns advice on how to turn a class attribute without a type into an option."""
     return f"annotate it: `{name}: {type(value).__name__} = {short(value)}`"
 
 
 def _own(kind: type[Any]) -> list[type[Any]]:
-    """Returns the class and those of its bases that do not come with fedlapse."""
+    """Returns the class and its bases that do not belong to fedlapse."""
     bases = [owner for owner in kind.__mro__ if owner is not object]
     return [owner for owner in bases if not owner.__module__.startswith("algorithms.")]
 
@@ -42,7 +42,7 @@ def _public(owner: type[Any]) -> dict[str, Any]:
 
 
 def _misspelt(kind: type[Any]) -> Iterator[str]:
-    """Yields methods that nobody calls, named nearly as one that is called."""
+    """Yields methods that are never called but whose names resemble one that is."""
     own = _own(kind)
     called = set(INTERFACE)
     for owner in kind.__mro__:
@@ -59,7 +59,7 @@ def _misspelt(kind: type[Any]) -> Iterator[str]:
 
 
 def _without_type(owner: type[Any]) -> Iterator[str]:
-    """Yields options of a base that the class sets anew without a type: the dataclass keeps the base's default."""
+    """Yields options of a base that the class overrides without a type: the dataclass keeps the base's default."""
     inherited: set[str] = set()
     for base in owner.__mro__[1:]:
         if is_dataclass(base):

@@ -1,6 +1,6 @@
-"""Finds the source files that a computation uses: fedlapse's and the user's, not Python's or installed packages'.
+"""Finds the source files of a computation: fedlapse's and the user's, without Python's and installed packages'.
 
-It reads imports from the files, also inside functions, and imports nothing.  It does not see code that is loaded by
+It reads imports from the files, also inside functions, and imports nothing.  It does not notice code that is loaded by
 other means (`importlib`, a path).
 """
 
@@ -20,10 +20,10 @@ INSTALLED = {"site-packages", "dist-packages"}  # folders of installed packages
 
 
 def sources(roots: Collection[str], leave_out: Collection[str] = ()) -> dict[str, str]:
-    """SHA-256 of each file, by the name of its module: of the modules `roots`, and of all that these import.
+    """SHA-256 of each file, by module name: of the modules `roots`, and of all modules that they import.
 
-    A package that holds one of the roots belongs to it, installed or not; those in `leave_out` do not.
-    Raises ValueError for a root without a file.
+    A package that contains a root counts, even if installed, unless it is in `leave_out`.  Raises ValueError for a root
+    without a file.
     """
     own, here = (OURS | {_top(root) for root in roots}) - {*leave_out}, cache(_written_here)
     digests: dict[str, str] = {}
@@ -55,7 +55,7 @@ def imported(source: bytes, package: str) -> frozenset[str]:
     """The modules that a file of this package imports, and the names that may be modules."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # then it imports nothing
+    except (SyntaxError, ValueError):  # a file that cannot be parsed imports nothing
         return frozenset()
     modules: set[str] = set()
     for node in ast.walk(tree):
@@ -72,7 +72,7 @@ def _top(module: str) -> str:
 
 
 def _place(module: str) -> tuple[Path | None, Sequence[Path]]:
-    """A module's file, and the folders of its submodules."""
+    """Returns a module's file, and the folders of its submodules."""
     if module in sys.modules:
         loaded = sys.modules[module]
         return _found(getattr(loaded, "__file__", None), getattr(loaded, "__path__", None))

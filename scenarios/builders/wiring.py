@@ -1,4 +1,4 @@
-"""The links that a scenario describes: rates or recordings, their transport, and the links that devices share."""
+"""The links that a scenario describes: rates or recordings, their transport, and shared links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, Fault
 from scenarios.text.yaml_source import Loc
 
-HOUR = 3600.0  # s, after which a generated link repeats
+HOUR = 3600.0  # s, period of a generated link
 WAYS: tuple[Direction, Direction] = ("down", "up")
 
 
@@ -35,13 +35,13 @@ def link(name: str, number: int, said: link_keys.Links, scenario: Scenario) -> L
         raise BadScenario(f"fleet: {name} has a trace, and {via} is recorded already; give up_mbit_s and down_mbit_s")
     down, up = _rates(name, said, scenario.fleet_seed, "fleet")
     latency = _latency(name, said, scenario.fleet_seed)
-    if latency is None:  # it is what was recorded, or 0
+    if latency is None:  # the recorded latency, or 0
         return Link(up, down, 0.0, said.loss, tcp, via)
     return Link(up, down, latency, said.loss, tcp, via).at(latency)
 
 
 def _latency(name: str, said: link_keys.Links, seed: int) -> float | None:
-    """Returns the latency of the scenario or of the radio's preset, in s; None if neither has one."""
+    """Returns the latency from the scenario or the radio's preset, in s; None if neither has one."""
     if said.latency_ms is not None:
         return value(said.latency_ms, name, "latency", seed) / 1e3
     return named(said.radio).latency if said.radio else None
@@ -63,7 +63,7 @@ def _rates(name: str, said: link_keys.AnyLink, seed: int, where: str) -> tuple[f
 
 @lru_cache(maxsize=64)
 def transport(said: link_keys.Transport, model: link_keys.NetworkModel) -> Tcp:
-    """Returns the TCP settings of a link of this model, which is not `auto`."""
+    """Returns the TCP settings of a link of this model, which must not be `auto`."""
     windows = model == "windows"
     settings = {**said.model_dump(exclude={"window_mb"}), "model": "tcp" if windows else model, "windows": windows}
     return Tcp(window=round(said.window_mb * 1e6), **settings)
@@ -82,7 +82,7 @@ def faults(scenario: Scenario) -> Iterator[Fault]:
                 recordings.rates(str(loc[-1]), said, scenario.fleet_seed)
             except BadFile as error:
                 yield Fault((*loc, "trace"), str(error))
-            except BadScenario:  # of an uplink that is drawn: what each device draws is looked at with the fleet
+            except BadScenario:  # the uplink is drawn: draws are checked with the fleet
                 continue
 
 
@@ -95,7 +95,7 @@ def server(scenario: Scenario) -> Link:
 
 
 def _buffer(said: link_keys.Link | link_keys.Shared, scenario: Scenario) -> float:
-    """Returns the bytes that may wait, from the scenario or the kind of link; 0 if neither says."""
+    """Returns the size of the buffer in bytes, from the scenario or the kind of link; 0 if neither gives one."""
     if said.buffer_kb is None and said.kind and scenario.network_model == "windows":
         return link_keys.BUFFERS_KB[said.kind] * 1e3
     return (said.buffer_kb or 0.0) * 1e3

@@ -53,6 +53,6 @@ def _kind(value: Any) -> str:
     return "<draw>" if isinstance(value, (dict, Draw)) else "<number>"
 
 
-# A number, or what it is drawn from.  Told apart by looks, so that an error speaks of the one that was meant.
+# A number, or a distribution. Distinguished by type, so that an error describes the intended one.
 DrawnRate = Annotated[Annotated[Rate, Tag("<number>")] | Annotated[Draw, Tag("<draw>")], Discriminator(_kind)]
 DrawnAmount = Annotated[Annotated[NotNegative, Tag("<number>")] | Annotated[Draw, Tag("<draw>")], Discriminator(_kind)]

@@ -10,7 +10,7 @@ from scenarios.schema.keys import Name, Part, says
 
 
 def entry_of(entry: Any) -> Any:
-    """Returns an entry of `algorithms:` with its short form written out."""
+    """Returns an entry of `algorithms:` with its short form expanded."""
     if isinstance(entry, str):
         return {"key": entry, "options": {}, "name": name_of(entry)}
     if not isinstance(entry, dict) or set(entry) == {"key", "options", "name"}:
@@ -23,7 +23,7 @@ def entry_of(entry: Any) -> Any:
 
 
 def _of_one_key(entry: dict[Any, Any]) -> dict[str, Any]:
-    """Returns the written-out entry of `{fedcl: {strength: 0.5}, name: mine}`: the key is the algorithm, its value the
+    """Returns the expanded entry of `{fedcl: {strength: 0.5}, name: mine}`: the key is the algorithm, its value the
     options."""
     example = "{fedcl: {strength: 0.5}, name: mine}"
     keys = [key for key in entry if key != "name"]

@@ -57,7 +57,7 @@ class Diurnal(Part):
     """Devices come and go by the hour of their day: they are online in `hours`, or change at rates."""
 
     hours: tuple[Hour, Hour] | None = says(
-        "Hours between which devices are online every day, as [from, to]; [22, 7] goes on past midnight.",
+        "Hours between which devices are online every day, as [from, to]; [22, 7] continues past midnight.",
         [6, 21],
         default=None,
     )

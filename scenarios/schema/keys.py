@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-LONG = 1e9  # s: some thirty years; beyond it seconds lose their fractions
+LONG = 1e9  # s: some thirty years; longer times lose their fractions of seconds
 Positive = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
@@ -24,6 +24,6 @@ def says(text: str, *examples: Any, default: Any = ...) -> Any:
 
 
 class Part(BaseModel):
-    """Base of all parts of a scenario: frozen, with exact types; unknown keys are refused."""
+    """Base of all parts of a scenario: frozen, with exact types; unknown keys are rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="constants")

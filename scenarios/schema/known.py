@@ -1,6 +1,6 @@
-"""The names that come with fedlapse, and the options of its algorithms, from the committed JSON schema.
+"""The built-in names, and the options of the built-in algorithms, from the committed JSON schema.
 
-With them a misspelt name is found without importing the algorithms, and with them torch.
+With them a misspelt name is found without importing the algorithms and torch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scenarios.schema.entries import Encoding
 from scenarios.schema.keys import Part
 from scenarios.schema.training import Training
 
-GROUP = "fedlapse.algorithms"  # of the entry points of installed algorithms
+GROUP = "fedlapse.algorithms"  # group of the entry points of installed algorithms
 TYPES = {"boolean": bool, "integer": int, "number": float, "string": str}
 
 
@@ -37,7 +37,7 @@ def algorithms() -> list[str]:
 
 @cache
 def options(algorithm: str) -> type[Part]:
-    """Returns a schema with the names and types of a shipped algorithm's options; the algorithm itself checks their
+    """Returns a schema with the names and types of a built-in algorithm's options; the algorithm itself checks their
     ranges."""
     properties = _schema()["definitions"][algorithm]["properties"]
     fields: dict[str, Any] = {name: (_type(said), None) for name, said in properties.items()}

@@ -22,7 +22,7 @@ def _kind(value: Any) -> str:
 Path = Annotated[str, Field(min_length=1, max_length=4096)]
 Paths = Annotated[tuple[Path, ...], Field(min_length=1, max_length=10_000)]
 Stations = Annotated[tuple[Name, ...], Field(min_length=1, max_length=10_000)]
-# One or several.  Told apart by looks, so that an error speaks of what was meant.
+# One name or several. Distinguished by type, so that an error describes the intended form.
 Files = Annotated[Annotated[Path, Tag("<name>")] | Annotated[Paths, Tag("<list>")], Discriminator(_kind)]
 Via = Annotated[Annotated[Name, Tag("<name>")] | Annotated[Stations, Tag("<list>")], Discriminator(_kind)]
 
@@ -117,8 +117,8 @@ BUFFER = (
     "default none."
 )
 KIND = "Kind of link, which decides how large its queue is where `buffer_kb` is not given, with windows: {}."
-# kB.  Netalyzr (Kreibich et al., IMC 2010) found uplinks with queues of 64 to 256 kB, on DSL and on cable.  Of LTE,
-# Huang et al. (SIGCOMM 2013) report hundreds of kB for each phone, and no size is the rule: 500 is an assumption.  A
+# kB. Netalyzr (Kreibich et al., IMC 2010) found uplinks with queues of 64 to 256 kB, on DSL and on cable. For LTE,
+# Huang et al. (SIGCOMM 2013) report hundreds of kB for each phone, without a typical size: 500 is an assumption. A
 # Wi-Fi driver of Linux without fair queues holds 1,000 packets (Hoiland-Jorgensen et al., USENIX ATC 2017).
 BUFFERS_KB = {"dsl": 128.0, "cable": 256.0, "lte": 500.0, "wifi": 1500.0}
 KINDS = ", ".join(f"{kind} {size:,.0f} kB" for kind, size in BUFFERS_KB.items())

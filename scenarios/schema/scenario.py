@@ -1,4 +1,4 @@
-"""Schema of a scenario file.  Unknown keys are refused; units are in the keys."""
+"""Schema of a scenario file.  Unknown keys are rejected; units are part of the keys."""
 
 from __future__ import annotations
 
@@ -127,8 +127,8 @@ class Data(Part):
 
 
 class Published(Part):
-    """A number that a paper states for a setting like this one. Results show it beside the measured number; it never
-    fails a run."""
+    """A number that a paper states for a setting like this one. Results show it next to the measured number; a
+    difference never fails a run."""
 
     label: str = says("Name of one of the algorithms.", "fedavg")
     metric: Metric = says("Metric that the published number is about.", "accuracy", default="accuracy")
@@ -178,7 +178,7 @@ class Expect(Part):
         return self
 
 
-DEEPEST = 6  # shared links on the way of a device, that windows can have
+DEEPEST = 6  # shared links on a device's way that windows support, at most
 
 
 class Scenario(Part):
@@ -232,7 +232,7 @@ class Scenario(Part):
         default=(Entry(key="fedavg", options={}, name="fedavg"),),
     )
     published: tuple[Published, ...] = says(
-        "Numbers that a paper states, shown beside the results.",
+        "Numbers that a paper states, shown with the results.",
         [{"label": "fedcl", "metric": "initial", "final": 0.8405, "source": "Table 1"}],
         default=(),
     )
@@ -272,7 +272,7 @@ class Scenario(Part):
 
     @property
     def network_model(self) -> NetworkModel:
-        """The network model; `auto` becomes windows unless something in the scenario cannot have them."""
+        """The network model; `auto` becomes windows unless a part of the scenario does not support them."""
         if self.network.model != "auto":
             return self.network.model
         air = any(link.airtime for link in self.topology.values())
@@ -281,7 +281,7 @@ class Scenario(Part):
 
     @property
     def depth(self) -> int:
-        """The largest number of shared links on the way of a device, without the server's; endless chains are refused
+        """The largest number of shared links on a device's way, without the server's; cyclic chains are rejected
         elsewhere."""
 
         def above(name: Name | None) -> int:
@@ -295,8 +295,8 @@ class Scenario(Part):
 
     @property
     def time_decides(self) -> bool:
-        """True if the round times decide which devices are asked or counted: then an algorithm that sends more learns
-        from other devices, even without its penalty."""
+        """True if the times of rounds decide which devices are asked or counted.  Then an algorithm that sends more
+        bytes learns from other devices, even without its penalty."""
         rounds = self.rounds
         away = any(group.presence != Presence() for group in self.fleet)
         return away or rounds.deadline_s is not None or rounds.ask is not None or rounds.cycle_s is not None

@@ -62,7 +62,7 @@ class Rule(Part):
         "holm",
         default="holm",
     )
-    level_percent: Literal[5] = says("Adjusted p-values below this are decided.", 5, default=5)
+    level_percent: Literal[5] = says("A difference is decided if its adjusted p-value is below this.", 5, default=5)
 
 
 class Protocol(Part):
@@ -90,7 +90,7 @@ class Protocol(Part):
         default=(),
     )
     pairs: tuple[tuple[Name, Name], ...] = says(
-        "Pairs of algorithms that are compared with each other, beside the comparison of each with the baseline.",
+        "Pairs of algorithms to compare, in addition to the comparison of each with the baseline.",
         [["fedcl", "fedcurv"]],
         default=(),
     )
@@ -128,5 +128,6 @@ class Protocol(Part):
 
     @property
     def own_links_only(self) -> frozenset[str]:
-        """Algorithms that are compared on the study's own links alone: they check the others, which is done once."""
+        """Algorithms that are compared on the study's own links alone: they are checks, for which one setting is
+        enough."""
         return frozenset({*self.placebos, *self.nulls})

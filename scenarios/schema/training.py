@@ -15,7 +15,7 @@ Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
 Either = Discriminator(
     lambda value: "<word>" if isinstance(value, str) else "<number>"
-)  # so that an error is about the one that was meant
+)  # so that an error describes the intended one
 Stack = Annotated[Annotated[Literal["auto"], Tag("<word>")] | Annotated[Count, Tag("<number>")], Either]
 PersonaliseEvery = Annotated[
     Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<number>")], Either
@@ -44,7 +44,7 @@ class Training(Part):
     precision: Precision = says(
         "Precision of the products in training steps; weights, losses and updates are float32 always. tf32: their "
         "factors have 10 bits, on GPUs only (`--device cuda`). bf16: they are computed in bfloat16, 8 bits, on GPUs "
-        "or the CPU. What devices take for it in simulated time does not change.",
+        "or the CPU. The devices' simulated seconds are the same with each.",
         "bf16",
         default=Sgd.precision,
     )
@@ -135,7 +135,7 @@ class Rounds(Part):
     stop_at: Stop | None = says("Target at which a run ends early.", {"value": 0.95, "hold": 3}, default=None)
     until_s: Seconds | None = says(
         "Virtual seconds after which no further round begins, so that a run ends early. If the last evaluations reach "
-        "a target but are too few to tell if it is held, the run goes on until that is known.",
+        "a target but are too few to tell if it is held, the run continues until that is known.",
         600,
         default=None,
     )

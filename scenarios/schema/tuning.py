@@ -61,7 +61,7 @@ class Tune(Part):
     )
     grid: dict[str, Choices] = says(
         "Values to try, by option: `training.KEY` for all algorithms, NAME.OPTION for one algorithm, or for all that "
-        "share its kind. Strengths and rates stand ten times apart; the search halves and doubles around the best, "
+        "share its kind. Give strengths and rates ten times apart: the search halves and doubles around the best, "
         "unless `grid_only`.",
         {"training.lr": [0.01, 0.1], "fedcl.strength": [0.5, 5, 50]},
     )
@@ -73,7 +73,7 @@ class Tune(Part):
     )
     budget: Count = says("Configurations that are tried for each algorithm.", 12, default=12)
     rungs: Annotated[int, Field(ge=1, le=10)] = says(
-        "Steps of successive halving: after each, the better half goes on, with twice as many rounds.", 3, default=3
+        "Steps of successive halving: after each, the better half continues, with twice as many rounds.", 3, default=3
     )
     rounds: Count | None = says("Rounds of the last step. By default those of the scenario.", 40, default=None)
     target: Aim | None = says(

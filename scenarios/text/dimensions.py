@@ -1,6 +1,6 @@
 """Numbers with units on a command line: `100Mbit/s`, `6.65MB`, `10s`, `0.1..100Mbit/s`.
 
-A scenario has the unit in the key: `up_mbit_s: 100`.
+In a scenario the unit is in the key: `up_mbit_s: 100`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class UnitKind:
     name: str
     units: Mapping[str, float]
     example: str
-    least: float = 0.0  # it must be above this; -1: 0 is fine
+    least: float = 0.0  # exclusive lower bound; -1 allows 0
 
     def value(self, text: str) -> float:
-        """Returns the value in SI units. Raises ValueError, with one sentence, for a text of another form."""
+        """Returns the value in SI units.  Raises ValueError, with one sentence, for a text of another form."""
         found = re.fullmatch(rf"\s*({NUMBER})\s*(\S+)\s*", text)
         if not found or found[2] not in self.units:
             usual = ", ".join(unit for unit in self.units if unit[:2] not in BINARY)
@@ -37,8 +37,8 @@ class UnitKind:
         return value
 
     def span(self, text: str) -> tuple[float, float]:
-        """Returns both ends of `0.1..100Mbit/s`; the first number may have a unit of its own, and a single value is
-        both ends.
+        """Returns both ends of `0.1..100Mbit/s`; the first number may have its own unit, and a single value is both
+        ends.
 
         Raises ValueError, in one sentence.
         """
@@ -68,7 +68,7 @@ RATE = UnitKind(
 SIZE = UnitKind("size", {f"{prefix}B": size for prefix, size in PREFIXES.items()}, "6.65MB")  # bytes
 SECONDS = UnitKind("time", {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0}, "10s", least=-1.0)  # s
 SPEED = UnitKind("speed", {f"{prefix}FLOP/s": size for prefix, size in {**DECIMAL, "T": 1e12}.items()}, "1GFLOP/s")
-KEYS = {  # endings of keys that have a unit: what they measure, and one of their units in SI units
+KEYS = {  # endings of keys with a unit: the quantity, and that unit in SI units
     "mbit_s": (RATE, 125e3),
     "gb_s": (RATE, 1e9),
     "gflop_s": (SPEED, 1e9),
@@ -80,7 +80,7 @@ KEYS = {  # endings of keys that have a unit: what they measure, and one of thei
 
 
 def without_unit(key: str, text: str) -> str | None:
-    """Returns the number to write under a key that has the unit, for a text that repeats it: `2` for `2Mbit/s`."""
+    """Returns the plain number for a key that names the unit, from a text that repeats it: `2` for `2Mbit/s`."""
     dimension, one = next((KEYS[ending] for ending in KEYS if f"_{key}".endswith(f"_{ending}")), (None, 1.0))
     if dimension is None:
         return None

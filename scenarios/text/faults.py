@@ -1,4 +1,4 @@
-"""Errors of a scenario: all at once, with their places and corrections."""
+"""Errors of a scenario: all at the same time, with their places and corrections."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from scenarios.text.dimensions import NUMBER, without_unit
 from scenarios.text.yaml_source import Loc, Mark, YamlSource
 
 MOST = 20  # faults that are shown
-LONGEST = 300  # characters of a line of a message; what is longer holds a user's own long text
+LONGEST = 300  # characters per line of a message; a longer line quotes a user's own long text
 GAP = " [...] "
 NOUNS = r"\b(an object|a valid (array|tuple|list|dictionary))\b"  # pydantic's
 PATTERN = "it must begin with a letter or digit, and go on with letters, digits, dots, hyphens or underscores"
-QUOTED = r'"([\w./-]+)"'  # a word that YAML needs no quotes for
-SYNONYMS = {  # what others call it: what it may be called here
+QUOTED = r'"([\w./-]+)"'  # a word that needs no quotes in YAML
+SYNONYMS = {  # names used elsewhere -> names that may be meant here
     "lambda": ("strength", "mu"),
     "learning_rate": ("lr",),
     "batch_size": ("batch",),
@@ -43,11 +43,11 @@ class Fault:
     of_key: bool = False  # the key is wrong, not its value
 
 
-class BadScenario(ValueError):  # noqa: N818  what it is, not what went wrong
+class BadScenario(ValueError):  # noqa: N818  a state, and not an error
     """A scenario that cannot be run; the message gives the places and the corrections.
 
-    Its lines are short and can be printed, whatever the scenario's own words are.  `loc` is the key that is wrong; a
-    message with places in the text has none.
+    Its lines are short and printable, whatever the scenario contains.  `loc` is the wrong key; a message with places in
+    the text has none.
     """
 
     def __init__(self, message: str, loc: Loc = ()) -> None:
@@ -57,8 +57,7 @@ class BadScenario(ValueError):  # noqa: N818  what it is, not what went wrong
 
 
 def in_one_line(text: str, longest: int = LONGEST) -> str:
-    """Returns the text on one line, with characters that a terminal would obey written out; the middle of a long one is
-    left out."""
+    """Returns the text on one line, with control characters escaped and the middle of a long text left out."""
     line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     half = (longest - len(GAP)) // 2
     return line if len(line) <= longest else f"{line[:half]}{GAP}{line[-half:]}"
@@ -67,7 +66,7 @@ def in_one_line(text: str, longest: int = LONGEST) -> str:
 def bad(source: YamlSource, faults: Iterable[Fault]) -> BadScenario:
     """Returns the error that lists all faults, each with file:line:col, the line and a caret."""
     marked = [(source.mark(fault.loc, fault.of_key), fault) for fault in faults]
-    # what stands once in the text, and is used in several places by an anchor, is wrong once
+    # a value used in several places through an anchor has one fault
     once = {(mark or fault.loc, fault.message): (mark or (0, 0), fault) for mark, fault in reversed(marked)}
     shown = [_shown(source, fault) for _, fault in sorted(once.values(), key=lambda said: said[0])]
     more = [f"and {len(shown) - MOST} more"] if len(shown) > MOST else []
@@ -76,7 +75,7 @@ def bad(source: YamlSource, faults: Iterable[Fault]) -> BadScenario:
 
 @contextmanager
 def placed(source: YamlSource | None) -> Iterator[None]:
-    """A context that adds the place in the text to an error found once the scenario's data are read."""
+    """A context that adds the place in the text to an error found when the scenario's data are read."""
     try:
         yield
     except BadScenario as error:
@@ -84,7 +83,7 @@ def placed(source: YamlSource | None) -> Iterator[None]:
 
 
 def unreadable(source: YamlSource, message: str, mark: Mark | None) -> BadScenario:
-    """Returns the error of a text that cannot be read as a scenario."""
+    """Returns the error for a text that cannot be read as a scenario."""
     return BadScenario(_placed(source, in_one_line(message), mark))
 
 
@@ -98,7 +97,7 @@ def did_you_mean(wrong: str, known: Collection[str], what: str = "one of") -> st
 def faults_of(error: ValidationError, model: type[Any], loc: Loc = ()) -> list[Fault]:
     """Returns pydantic's errors about `model`, in our words; `loc` is the place of its values."""
     told = error.errors(include_url=False)
-    # a list whose items are wrong is also called too short: it is not
+    # pydantic also calls a list with wrong items too short
     places = [said["loc"] for said in told]
     said_twice = [
         said
@@ -110,7 +109,7 @@ def faults_of(error: ValidationError, model: type[Any], loc: Loc = ()) -> list[F
 
 
 def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
-    # tags of unions stand in pydantic's places, though nobody wrote them: they are <in brackets>
+    # pydantic's places contain tags of unions, which are not in the text: they are <in brackets>
     inner = tuple(part for part in said["loc"] if not str(part).startswith("<"))
     loc, name = (*prefix, *inner), str(inner[-1]) if inner else ""
     if said["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
@@ -124,7 +123,7 @@ def _fault(said: Any, model: type[Any], prefix: Loc) -> Fault:
 def _of_value(said: Any, key: str) -> str:
     """Returns the message for a wrong value, with the correction."""
     given = said.get("input")
-    if said["type"] == "value_error":  # our own words, which name the value
+    if said["type"] == "value_error":  # our own message, which names the value
         return str(said["msg"]).removeprefix("Value error, ")
     if said["type"] == "literal_error":
         known = [word.strip("'") for word in re.split(" or |, ", said["ctx"]["expected"])]
@@ -164,7 +163,7 @@ def _as_mapping(said: Any, model: type[Any], loc: Loc) -> str:
 
 
 def _example(model: type[Any], loc: Loc) -> str:
-    """Returns the first example of a key that is a mapping, as a scenario has it."""
+    """Returns the first example of a key that is a mapping, in the form of a scenario."""
     around = _part(model, loc[:-1])
     info = around.model_fields.get(str(loc[-1])) if loc and issubclass(around, BaseModel) else None
     mappings = [each for each in (info.examples if info and info.examples else ()) if isinstance(each, dict)]
@@ -172,7 +171,7 @@ def _example(model: type[Any], loc: Loc) -> str:
 
 
 def _hint(said: Any, key: str, given: Any) -> str:
-    """Returns a suggestion of what was probably meant."""
+    """Returns a suggestion of the intended key or value."""
     if isinstance(given, str) and (meant := _number(key, given)):
         return meant
     if "<number>" in said["loc"] and isinstance(given, (list, str)):
@@ -214,7 +213,7 @@ def short(value: Any) -> str:
 
 
 def _part(model: type[Any], loc: Sequence[str | int]) -> type[Any]:
-    """The class of the part of a scenario at `loc`."""
+    """Returns the class of the part of a scenario at `loc`."""
     for part in loc:
         if isinstance(part, str):
             model = _model(_fields(model).get(part)) or model
@@ -230,7 +229,7 @@ def _fields(model: type[Any]) -> dict[str, Any]:
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
-    """The part that an annotation like `tuple[Group, ...]`, `dict[Name, Shared]` or `Link | None` holds."""
+    """Returns the part inside an annotation like `tuple[Group, ...]`, `dict[Name, Shared]` or `Link | None`."""
     if isinstance(annotation, type) and not get_origin(annotation) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (Union, UnionType, tuple, dict) or hasattr(annotation, "__metadata__"):
@@ -248,13 +247,13 @@ def _shown(source: YamlSource, fault: Fault) -> str:
 
 
 def _placed(source: YamlSource, message: str, mark: Mark | None) -> str:
-    """`file:line:col: message`, and under it the line with a caret."""
+    """Returns `file:line:col: message`, and below it the line with a caret."""
     lines, name = source.text.splitlines(), in_one_line(source.name)
     if mark is None or mark[0] >= len(lines):
         return f"{name}: {message}"
     line, column = mark
     text, indent = lines[line], ""
-    if column > 100:  # a long line is shown around the place
+    if column > 100:  # only the surroundings of a long line are shown
         text, column, indent = text[column - 40 :], 40, "..."
     text = "".join(letter if letter.isprintable() else " " for letter in text[:140])
     caret = " " * (len(indent) + column) + "^"

@@ -9,14 +9,14 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-Loc = tuple[str | int, ...]  # as ("fleet", 0, "link", "up_mbit_s")
+Loc = tuple[str | int, ...]  # such as ("fleet", 0, "link", "up_mbit_s")
 Mark = tuple[int, int]  # line and column, from 0
 
-MOST_VALUES = 50_000  # in a scenario, aliases written out: a few hundred are usual
-DEEPEST = 20  # levels; a scenario has seven at most
+MOST_VALUES = 50_000  # in a scenario, with aliases expanded: a few hundred are usual
+DEEPEST = 20  # levels of nesting; a scenario has at most seven
 
 
-class Unreadable(ValueError):  # noqa: N818  what it is, not what went wrong
+class Unreadable(ValueError):  # noqa: N818  a state, and not an error
     """Text that is not the YAML of a scenario; `mark` is the place, if known."""
 
     def __init__(self, message: str, mark: Mark | None = None) -> None:
@@ -28,14 +28,14 @@ class Unreadable(ValueError):  # noqa: N818  what it is, not what went wrong
 class YamlSource:
     """Plain values (dict, list, str, int, float, bool, None) and their places."""
 
-    name: str  # of the file, as errors say it
+    name: str  # name of the file, for errors
     text: str = ""
     plain: Any = None
-    keys: dict[Loc, Mark] = field(default_factory=dict)  # of the key of a mapping's entry
+    keys: dict[Loc, Mark] = field(default_factory=dict)  # positions of the keys of mappings
     values: dict[Loc, Mark] = field(default_factory=dict)
-    said: dict[Loc, str] = field(default_factory=dict)  # what the command line changed, as it was typed
-    changes: tuple[str, ...] = ()  # all of them in full, in their order
-    file: bytes | None = None  # the file as it was read; None: the scenario comes with fedlapse, or from a program
+    said: dict[Loc, str] = field(default_factory=dict)  # changes from the command line, as typed
+    changes: tuple[str, ...] = ()  # all changes in full, in their order
+    file: bytes | None = None  # the file as read; None: a built-in scenario, or one from a program
 
     def mark(self, loc: Loc, of_key: bool = False) -> Mark | None:
         """Returns the place of the value at `loc`, or of the nearest value around it; None if the text has neither."""
@@ -55,7 +55,7 @@ class YamlSource:
 def read(text: str, name: str) -> YamlSource:
     """Returns the values and places of a YAML text.
 
-    Raises Unreadable if it is not YAML, or if anchors loop, or if they explode to more than MOST_VALUES values.
+    Raises Unreadable if it is not YAML, or if anchors are cyclic or expand to more than MOST_VALUES values.
     """
     yaml = YAML(typ="safe", pure=True)
     try:
@@ -75,20 +75,20 @@ def read(text: str, name: str) -> YamlSource:
 
 
 def _likely(problem: str) -> str:
-    """Returns the most likely cause of a problem that the parser sees late."""
+    """Returns the likely cause of a problem that the parser notices late."""
     if "'\\t'" in problem:
         return "indent with spaces, not tabs"
     return "look for a colon, quote or bracket that is missing here or in the line before"
 
 
 class _Reader:
-    """Walks the nodes of a document: plain values come out, places are noted on the way."""
+    """Walks the nodes of a document, returns plain values, and notes their places."""
 
     def __init__(self, constructor: Any, source: YamlSource) -> None:
         self.constructor, self.source, self.count = constructor, source, 0
 
     def value(self, node: Any, loc: Loc, around: tuple[int, ...]) -> Any:
-        """Returns the plain value of a node, and notes its place; `around` are the identities of the nodes that contain
+        """Returns the plain value of a node, and notes its place; `around`: the identities of the nodes that contain
         it."""
         mark = (node.start_mark.line, node.start_mark.column)
         self.source.values.setdefault(loc, mark)
@@ -111,7 +111,7 @@ class _Reader:
             value = self.constructor.construct_object(node)
         except YAMLError:
             raise
-        except Exception:  # such as IndexError, for !!int of nothing
+        except Exception:  # such as IndexError, for !!int without a value
             kind = node.tag.rpartition(":")[2]
             raise Unreadable(f"not YAML: {node.value[:60]!r} is not of the kind {kind}", mark) from None
         _check_characters(node.value, mark)
@@ -136,7 +136,7 @@ class _Reader:
         return result
 
     def _merged(self, node: Any, loc: Loc, inside: tuple[int, ...]) -> Iterator[Mapping[str, Any]]:
-        """Yields the mappings of `<<: *anchor`; keys in the mapping itself win."""
+        """Yields the mappings of `<<: *anchor`; keys in the mapping itself take precedence."""
         for key, value in node.value:
             if key.id == "scalar" and key.tag == "tag:yaml.org,2002:merge":
                 for one in value.value if value.id == "sequence" else [value]:
@@ -147,7 +147,7 @@ class _Reader:
 
 
 def _check_characters(text: str, mark: Mark) -> None:
-    """Halves of characters, as "\\ud83d", are in no text that can be written."""
+    """Raises Unreadable for halves of surrogate pairs, such as "\\ud83d", which cannot be written as text."""
     half = next((letter for letter in text if "\ud800" <= letter <= "\udfff"), None)
     if half:
         raise Unreadable(f"{half!r} is half a character; write the character itself", mark)

@@ -1,4 +1,4 @@
-"""What several files test: a fleet that plays rounds of FedCurv without the emulator."""
+"""Shared by several test files: a fleet that plays rounds of FedCurv without the emulator."""
 
 from __future__ import annotations
 

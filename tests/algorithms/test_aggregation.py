@@ -1,4 +1,4 @@
-"""How the server makes one model of many."""
+"""The server's aggregation of many models to one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def test_the_mean_of_equal_models_is_that_model_bit_for_bit(dtype: torch.dtype) 
 @pytest.mark.parametrize("size", [BLOCK + 1, 3 * BLOCK - 7])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
 def test_blocks_change_no_bit_of_the_mean(size: int, dtype: torch.dtype) -> None:
-    """Whether the uploads are whole or read in parts; the mean that is expected takes each tensor as a whole."""
+    """This holds for whole uploads and for uploads that are read in parts.  The expected mean takes each tensor as a
+    whole."""
     draw = torch.Generator().manual_seed(0)
     values = [(100 * torch.randn(size, generator=draw, dtype=torch.float64)).to(dtype).reshape(1, -1) for _ in range(3)]
     examples, mean, total = [7, 1, 23], torch.zeros(1, size, dtype=torch.float64), 0

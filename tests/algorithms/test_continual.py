@@ -74,7 +74,7 @@ def shared(tensors: Tensors) -> Tensors:
 
 @dataclass
 class Round:
-    """What there was to see of one round."""
+    """The observable results of one round."""
 
     before: Tensors  # the server's model
     down: Message

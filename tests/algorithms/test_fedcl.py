@@ -225,7 +225,8 @@ def test_an_importance_is_remembered_only_where_a_later_round_may_need_it(
 
 
 def test_a_device_without_an_importance_trains_as_fedavg_unless_told_otherwise() -> None:
-    """What the paper's text has, 1 in its place, is FedProx with μ = 2λ: it must be asked for."""
+    """The paper's text puts 1 in the place of a missing importance.  This is FedProx with μ = 2λ, and must be asked
+    for."""
     device = party(round=1)
     down = {"weights": copied(device.model)}
     plain = FedAvg(ROUGH).train(down, device).upload["weights"]

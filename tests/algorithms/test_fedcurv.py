@@ -143,7 +143,7 @@ def one_shot(strength: float, forget_own: bool = False, scale: float = 1.0) -> f
 
 
 def newton(a: Tensor, c: Tensor, penalty: Pull) -> Tensor:
-    """Where the gradient a (θ - c) + penalty, a line, is 0."""
+    """The zero of the gradient a (θ - c) + penalty, which is a line."""
     at = []
     for theta in (torch.zeros_like(c), torch.ones_like(c)):
         at.append(a * (theta - c))
@@ -275,7 +275,7 @@ def test_the_aggregated_quadratic_is_the_sum_of_those_of_the_others_up_to_a_cons
 
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1e-12), (torch.float32, 8.6e-6)])
 def test_the_gradient_is_that_of_the_sum_where_the_models_are_near_each_other(dtype: torch.dtype, most: float) -> None:
-    """Of weights of 0.05 that lie 1e-2 apart, relative to the largest gradient."""
+    """Tested with weights of 0.05 that differ by 1e-2; the error is relative to the largest gradient."""
     draw = torch.Generator().manual_seed(6)
     fishers, apart = (make(7, 1000, generator=draw).to(dtype) for make in (torch.rand, torch.randn))
     thetas = 0.05 * torch.randn(1000, generator=draw).to(dtype) + 1e-2 * apart
@@ -296,7 +296,7 @@ def test_the_gradient_is_that_of_the_sum_where_the_models_are_near_each_other(dt
 
 
 def test_rounding_alone_makes_no_curvature_negative() -> None:
-    """What would be below 0 is so by the rounding of changes alone, and is 0."""
+    """A curvature below 0 could come only from the rounding of changes; it is set to 0."""
     fleet = played(torch.float32)
     down = fleet.down()
     for s, kept in fleet.memory.items():

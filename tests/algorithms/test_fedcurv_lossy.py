@@ -30,7 +30,7 @@ ROUGH = Training(epochs=2, batch=4, lr=0.1, momentum=0.5)
 
 
 def arriving(encoding: str) -> Callable[[Tensor], Tensor]:
-    """What arrives of a tensor that travels in this encoding, in the tensor's own type."""
+    """The tensor as it arrives after travelling in this encoding, in the tensor's own type."""
 
     def arrives(value: Tensor) -> Tensor:
         return torch.from_numpy(decoded("fisher", {"w": value.numpy()}, encoding, seed=1)["w"]).to(value.dtype)
@@ -71,7 +71,7 @@ def come_down(down: Message, code: str) -> Message:
 
 
 def parts(fleet: Any) -> dict[str, Message]:
-    """What each device believes to have in the sums, about the server's centre."""
+    """For each device its part of the sums as the device itself knows it, relative to the server's centre."""
     algorithm, found = fleet.algorithm, {}
     for name, kept in fleet.memory.items():
         formed = fleet.state.get("formed")
@@ -260,7 +260,7 @@ def party(memory: Message) -> Party:
 
 
 def newton(a: Tensor, c: Tensor, penalty: Pull) -> Tensor:
-    """Where the gradient a (θ - c) + penalty, a line, is 0."""
+    """The zero of the gradient a (θ - c) + penalty, which is a line."""
     at = []
     for theta in (torch.zeros_like(c), torch.ones_like(c)):
         at.append(a * (theta - c))
@@ -269,7 +269,8 @@ def newton(a: Tensor, c: Tensor, penalty: Pull) -> Tensor:
 
 
 def shot(options: dict[str, Any], code: Callable[[Tensor], Tensor], times: int = 1) -> Tensor:
-    """How far each device's optimum is from the global one, (K, N), once each has sent its a and c so often."""
+    """The distance of each device's optimum from the global one, (K, N), after each has sent its a and c this many
+    times."""
     algorithm = FedCurv(Training(epochs=1, batch=32, lr=0.1), 0.5, **options)
     state: Message = {"weights": {"w": START}}
     memory: list[Message] = [{} for _ in range(K)]
@@ -310,7 +311,8 @@ RESOLUTION = {"float16": (2**-11, 0.0), "bfloat16": (2**-9, 0.0), "int8": (0.0, 
 
 
 def bound(relative: float, absolute: float) -> Tensor:
-    """Of the distance, (N,): θ*'s numerator errs by those of Î, θ̂ and v of each device, its denominator by Î's."""
+    """The bound of the distance, (N,): θ*'s numerator has the errors of Î, θ̂ and v of each device, its denominator
+    that of Î."""
 
     def err(x: Tensor) -> Tensor:
         return relative * x.abs() + absolute * x.abs().amax(1, keepdim=True)

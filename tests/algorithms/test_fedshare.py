@@ -56,7 +56,7 @@ def forms(message: Message) -> dict[str, dict[str, tuple[torch.dtype, torch.Size
 
 
 def received(algorithm: FedShare, server: Party, names: list[str], state: Message | None = None) -> dict[str, Message]:
-    """What each device receives."""
+    """The message that each device receives."""
     request = algorithm.request(state or {"weights": copied(server.model)}, names, server)
     return {name: {**request.download, **request.extra.get(name, {})} for name in names}
 

@@ -113,7 +113,7 @@ BETAS = st.floats(0.0, 1 - 1e-9)
 
 
 def slack(*values: float) -> float:
-    """What rounding may add."""
+    """The largest error that rounding may add."""
     return 4 * torch.finfo(torch.float64).eps * max(map(abs, values))
 
 

@@ -41,7 +41,7 @@ def normalised() -> nn.Module:
 
 
 class Careful(nn.BatchNorm1d):
-    """What single_values makes of a BatchNorm1d, by its own hands."""
+    """single_values's version of a BatchNorm1d, written by hand."""
 
     def forward(self, x: Tensor) -> Tensor:
         if len(x) > 1:

@@ -78,7 +78,7 @@ def party(name: str, round: int, memory: Message, model: nn.Module | None = None
 
 
 def played(algorithm: Any, rounds: int = 3) -> list[tuple[list[Message], list[Party]]]:
-    """What goes into the trainings of these rounds, each device with its own download and memory."""
+    """The arguments of the trainings of these rounds; each device has its own download and memory."""
     server = party("server", 0, {})
     state = algorithm.start({name: value.clone() for name, value in net().state_dict().items()}, server)
     kept: dict[str, Message] = {name: {} for name in SHARDS}
@@ -162,7 +162,7 @@ class Own(FedAvg):
 
 @dataclass(frozen=True)
 class Some(FedAvg):
-    """Of which only some devices have a penalty, and each its own strength."""
+    """An algorithm in which only some devices have a penalty, each with its own strength."""
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:
         return None if device.name == "b" else Quadratic(download["weights"], len(device.y) / 50)

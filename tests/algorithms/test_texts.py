@@ -193,7 +193,7 @@ def product(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 def difference(model: nn.Module, x: Tensor, y: Tensor, step: float = 1e-5) -> Tensor:
-    """The same by central differences of the gradient."""
+    """The same result from central differences of the gradient."""
     slopes = []
     for sign in (1, -2, 1):
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""How the learning rate changes from round to round: against torch's own schedulers."""
+"""The change of the learning rate from round to round, against torch's own schedulers."""
 
 import pytest
 import torch

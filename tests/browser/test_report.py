@@ -148,7 +148,7 @@ def test_text_is_light_on_dark_and_dark_on_light(quickstart, visit):
 
 
 def span(view):
-    """What the timeline's axis says of its ends."""
+    """The first and the last value on the timeline's axis."""
     view.wait_for_timeout(200)  # a redraw is asynchronous, and says nothing when it is done
     return view.locator("#chart-timeline .role-axis[aria-label*=X-axis]").get_attribute("aria-label")
 

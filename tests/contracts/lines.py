@@ -62,7 +62,7 @@ def body_of(parcel: Parcel) -> bytes:
 
 
 def seconds(parcel: Parcel) -> float:
-    """How long its bytes take on the way: they are those of the envelope, and no others."""
+    """The seconds that the message's bytes take on the way: the bytes of its envelope, and no others."""
     return len(envelope.pack(parcel.header, body_of(parcel))) / RATE
 
 
@@ -243,7 +243,7 @@ async def served(reception: Reception) -> AsyncIterator[tuple[str, aiohttp.Clien
 
 
 async def outcome(work: Coroutine[Any, Any, Any]) -> Any:
-    """What the work returned, or that it was Lost."""
+    """The result of the work, or that it was Lost."""
     try:
         return await work
     except Lost:

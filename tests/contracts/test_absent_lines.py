@@ -14,7 +14,8 @@ AWAY = 5.0  # s
 
 
 def goes_with(event: str, way: Way, hops: int, for_good: bool = False) -> None:
-    """It goes off in the instant of that event, so many events after it; and comes back, unless it is for good."""
+    """The device goes offline in the instant of `event`, `hops` events later, and comes back unless it left for
+    good."""
 
     def act(left: int) -> Callable[[], None]:
         return gone if left == 0 else lambda: way.world.call_at(way.world.now(), act(left - 1))
@@ -29,7 +30,7 @@ def goes_with(event: str, way: Way, hops: int, for_good: bool = False) -> None:
 
 
 def told_as_it_goes(way: Way, when_off: str, hops: int) -> None:
-    """It goes off in the instant in which its download has arrived, so many events after that; and comes back."""
+    """The device goes offline in the instant in which its download has arrived, `hops` events later, and comes back."""
     way.line.attendant.bench.when_off = when_off
     goes_with("down.end", way, hops)
 

@@ -1,4 +1,4 @@
-"""What every line between the server and a device promises: one suite, in memory and over a WebSocket."""
+"""The promises of every line between the server and a device: one suite, in memory and over a WebSocket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a line over a WebSocket promises besides: whoever else speaks, and whatever a device sends."""
+"""Further promises of a line over a WebSocket: about other callers, and about faulty messages from a device."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_device_that_was_offline_opens_another_in_place_of_the_one_that_was_cu
 
 
 def test_a_second_connection_of_a_device_takes_nothing_from_the_first(play: Stage) -> None:
-    """It waits until the first has ended, and is answered with what is sent next."""
+    """The second connection waits until the first has ended, and then gets the next message."""
 
     async def main(way: Way) -> tuple[Any, bool, Any]:
         first = asyncio.ensure_future(outcome(way.end.receive(resting=True)))

@@ -1,4 +1,4 @@
-"""What every world promises: one suite, played in virtual time and in real time (five hundred times as fast)."""
+"""The promises of every world: one suite, played in virtual time and in real time (five hundred times as fast)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from devices.data.dataset import Dataset
 
 
 def pairs(data: Dataset, **where: int) -> np.ndarray:
-    """How often each word follows each, (words + 1, words + 1), in all examples of an owner or cycle."""
+    """For each pair of words, how often the second follows the first in all examples of an owner or cycle, (words + 1,
+    words + 1)."""
     table = np.zeros((data.classes, data.classes), np.int64)
     for x, y, of in (
         (data.x, data.y, {"owner": data.owner, "cycle": data.cycle}),

@@ -63,7 +63,7 @@ def readings(folder, nbytes):
 
 
 def test_a_mapped_data_set_is_never_copied(tmp_path, monkeypatch):
-    """It is looked at, digested, handed over and mapped again with much less memory than it has, and less disk."""
+    """The data set is read, digested, handed over and mapped again with far less memory and disk than its own size."""
     monkeypatch.setattr("devices.data.finite.CHUNK", 1 << 18)
     (tmp_path / "shelf").mkdir()
     nbytes = 1 << 23

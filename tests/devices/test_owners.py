@@ -23,7 +23,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def assert_apart(parts: list[np.ndarray], size: int) -> None:
-    """All of one size, sorted, and no example in two."""
+    """Asserts that all parts have one size, are sorted, and share no example."""
     assert {len(part) for part in parts} == {size}
     assert all_of((np.diff(part) > 0).all() for part in parts)
     assert len(np.unique(np.concatenate(parts))) == size * len(parts)

@@ -105,7 +105,7 @@ def test_a_convolution_is_started_forward_and_back(layers):
 @pytest.mark.parametrize(("name", "positions"), [("char-gru-small", 1), ("lstm-tiny", 0)])
 @pytest.mark.parametrize("length", [3, 7])
 def test_operators_inside_recurrent_layers_do_not_count_however_long_the_text(name, positions, length):
-    """Of a GRU its positions do; an LSTM is a single operator."""
+    """In a GRU the positions count; an LSTM is a single operator."""
     it = Meter(build(name, 0, 11), (length,), cross_entropy, torch.long, (length,))
     other = Meter(build(name, 0, 11), (5,), cross_entropy, torch.long, (5,))
     train, fisher, product = (
@@ -281,7 +281,7 @@ def test_flashs_tables_are_read():
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_a_profile_gives_back_the_numbers_of_its_file(name):
-    """All that has an effect: a device that sustains its full speed does not throttle."""
+    """This holds for all numbers that have an effect: a device that sustains its full speed does not throttle."""
     said = {quantity: one.value for quantity, one in shipped()[name].items()}
     numbers = {quantity: value for quantity, value in said.items() if value != {"sustained": 1}.get(quantity, 0)}
     assert numbers_of(profiles()[name]) == pytest.approx(numbers)

@@ -248,7 +248,8 @@ def test_classes_have_places_in_proportion_to_their_examples():
 
 
 def test_which_classes_meet_is_chance_and_follows_from_the_seed():
-    """Of 450 devices with 2 of 10 classes, each of the 45 pairs is due to 10, with a deviation of about 3.1."""
+    """With 450 devices of 2 classes each out of 10, each of the 45 pairs is expected 10 times, with a deviation of
+    about 3.1."""
     labels = balanced(4500)
     parts = splits.classes(labels, 450, rng(), 2)
     counts = np.unique([np.unique(labels[part]) for part in parts], axis=0, return_counts=True)[1]

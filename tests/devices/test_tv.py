@@ -8,7 +8,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def run(program: str) -> str:
-    """What a fresh interpreter prints: here torchvision may have been imported already."""
+    """The output of a fresh interpreter; in this process torchvision may have been imported already."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         cwd=REPOSITORY,

@@ -1,4 +1,4 @@
-"""What a file cites exists: each document, each section of it, each reading of docs/design/algorithms.md."""
+"""Each document, section and reading of docs/design/algorithms.md that a file cites exists."""
 
 import re
 import subprocess

@@ -1,4 +1,5 @@
-"""What README, the quickstart and docs/study.md take from the studies in docs/studies is what stands there."""
+"""The figures that README, the quickstart and docs/study.md take from the studies in docs/studies are the figures
+there."""
 
 import csv
 import json

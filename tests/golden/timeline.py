@@ -1,4 +1,4 @@
-"""What a golden file keeps of a run."""
+"""The content of a golden file for a run."""
 
 from __future__ import annotations
 

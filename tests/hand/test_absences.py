@@ -1,6 +1,6 @@
-"""What an absence does to a transfer and to work, second by second and byte by byte.
+"""The effect of an absence on a transfer and on work, second by second and byte by byte.
 
-One device on 8 Mbit/s, a byte in 1 µs: its download takes `down` µs, its training `train` s, its upload `up` µs.
+One device has 8 Mbit/s, a byte in 1 µs: its download takes `down` µs, its training `train` s, its upload `up` µs.
 """
 
 from __future__ import annotations

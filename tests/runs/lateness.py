@@ -1,4 +1,4 @@
-"""How late a busy machine wakes this process: so much longer may a run over real sockets take."""
+"""Measures how late a busy machine wakes this process: a run over real sockets may take this much longer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TICK, NOISE = 0.01, 0.005  # s
 
 
 async def with_lateness(work: Coroutine[Any, Any, Any]) -> tuple[Any, float]:
-    """What the work returns, and by how many seconds in all the loop woke a timer too late meanwhile."""
+    """The result of the work, and the seconds in all by which the loop woke timers too late meanwhile."""
     task, loop, late = asyncio.ensure_future(work), asyncio.get_running_loop(), 0.0
     while not task.done():
         due = loop.time() + TICK

@@ -95,7 +95,7 @@ def lazy(classes: int) -> nn.Sequential:
 
 
 def said(classes: int) -> nn.Sequential:
-    """The same for the 8 x 8 digits, said."""
+    """The network for the 8 x 8 digits with its shapes stated."""
     return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3 * 36, classes))
 
 

@@ -15,7 +15,7 @@ QUICK = ("quickstart", "--seed", "1", "--rounds", "3")
 
 @pytest.fixture
 def told(fedlapse, monkeypatch):
-    """What a command prints on a terminal of 80 columns."""
+    """The output of a command on a terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def call(*arguments):

@@ -16,7 +16,7 @@ QUICK = ("--workers", "0", "-q", "rounds.max=1", "seeds=[1]", "training.epochs=1
 
 
 def refused(done):
-    """Whether it was bad input: exit code 2, a short message, nothing on stdout."""
+    """Asserts that the input was refused: exit code 2, a short message, nothing on stdout.  Returns the message."""
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     assert done.stdout == ""

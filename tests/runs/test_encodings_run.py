@@ -66,7 +66,7 @@ def far(a: Path, b: Path) -> float:
 
 
 def moved(run: Any) -> float:
-    """How far the largest weight of FedAvg's run has moved in it."""
+    """The largest change of a weight in FedAvg's run."""
     nothing = run("fedavg", rounds={"max": 1}, training={"epochs": 1, "batch": 64, "lr": 1e-6})
     return far(run().folder, nothing.folder)
 
@@ -107,8 +107,8 @@ def test_float32_is_no_encoding(run: Any) -> None:
 
 
 def test_sparse_weights_lose_nothing_but_the_last_bit_of_a_difference(run: Any) -> None:
-    """They travel as differences to the broadcast model: θ_t + (θ_k - θ_t) is θ_k but for float32's rounding, half a
-    unit in the last place of the larger of the difference and the sum; the error is sent along next time."""
+    """The weights travel as differences to the broadcast model. θ_t + (θ_k - θ_t) is θ_k up to float32's rounding, half
+    a unit in the last place of the larger of the difference and the sum.  The error is sent along next time."""
     plain, sparse = run(), run(sent(up="sparse"))
     assert far(sparse.folder, plain.folder) < 1e-5  # 8 times 2^-24 of weights of 1, amplified by training
     assert far(sparse.folder, plain.folder) < 1e-4 * moved(run)
@@ -214,10 +214,11 @@ def test_what_arrives_follows_what_was_sent(encoding: str) -> None:
 
 @pytest.mark.parametrize("encoding", LOSSY)
 def test_the_error_stays_bounded(encoding: str) -> None:
-    """It does not grow with the rounds: by the contraction of the encoding, ‖error‖ <= sqrt(1 - δ) ‖move + error‖.
+    """The error does not grow with the rounds: by the contraction of the encoding, ‖error‖ <= sqrt(1 - δ) ‖move +
+    error‖.
 
-    For top-F δ >= F (Stich et al. 2018, Lemma A.1), so ‖error‖ <= ‖largest move‖ sqrt(1 - F) / (1 - sqrt(1 - F)).
-    The others round each value by less than a part of the largest, and are far below that.
+    For top-F δ >= F (Stich et al. 2018, Lemma A.1), so ‖error‖ <= ‖largest move‖ sqrt(1 - F) / (1 - sqrt(1 - F)).  The
+    other encodings round each value by less than a part of the largest, and are far below this bound.
     """
     steps = lone(encoding)
     largest = max(float(step["true"].norm()) for step in steps)

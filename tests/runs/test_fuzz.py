@@ -38,7 +38,7 @@ ALL = int(os.environ.get("FEDLAPSE_FUZZ", "225"))  # scenarios, about
 
 
 def scaled(count):
-    """Of ALL, what stands for so many of 5,000."""
+    """The number in a run of ALL cases that stands for `count` in 5,000."""
     return max(5, round(count * ALL / 5000))
 
 
@@ -128,7 +128,7 @@ if not hasattr(utils.many, "more"):
 
 
 class Range:
-    """Where scenarios are thrown at `check`; counts them."""
+    """Gives scenarios to `check`, and counts them."""
 
     def __init__(self, folder):
         self.folder, self.thrown, self.through = folder, 0, 0
@@ -330,7 +330,7 @@ VALUES = st.one_of(
 
 
 def places(node, path=()):
-    """All paths in plain values, from the whole down to each value."""
+    """All paths in plain values, from the root down to each value."""
     yield path
     inner = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, value in inner:
@@ -415,7 +415,7 @@ BOMB = "a0: &a0 [x, x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}
 
 @st.composite
 def texts(draw):
-    """What a file may hold: soup of YAML's signs, pieces of a scenario that is right, bytes."""
+    """Possible contents of a file: a mix of YAML's signs, pieces of a correct scenario, bytes."""
     good = block(GOOD)
     kind = draw(st.sampled_from([*("soup", "cut", "sown", "swapped", "bytes", "text") * 4, "bomb"]))
     if kind == "soup":

@@ -129,7 +129,7 @@ def steep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 
 def played(raw: dict[str, Any], setting: str, folder: Path) -> dict[str, Outcome]:
-    """All runs of a setting, one after the other in this process: workers import torch for seconds each."""
+    """All runs of a setting, one after the other in this process: each worker would take seconds to import torch."""
     cases = {label: case for label, case in CASES.items() if case.setting == setting}
     scenario = build({**raw, "algorithms": [named(label, case.entry) for label, case in cases.items()]})
     lab, conduct = lab_of(scenario), Conduct.of(scenario)

@@ -1,4 +1,4 @@
-"""What runs say of their models."""
+"""The metrics of models in runs."""
 
 import pytest
 
@@ -24,7 +24,8 @@ def test_personalised_gives_every_device_the_memory_that_its_next_request_would_
 
 
 def test_with_everyone_asked_personalised_is_personalised_participants(play):
-    """The same devices, requests and memories, but trained once more for the report."""
+    """Both have the same devices, requests and memories, but personalised models are trained once more for the
+    report."""
     run = play({"fedcurv": {"strength": 2.0}}, rounds={"max": 3}, evaluate={"personalise_every": 1})
     for row in run.rounds:
         assert row["personalised"] == pytest.approx(row["personalised_participants"], abs=1e-12)

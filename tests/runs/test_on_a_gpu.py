@@ -1,4 +1,4 @@
-"""What only a GPU can show: the same bytes on each run, and the CPU's results but for rounding."""
+"""Properties that only a GPU can show: the same bytes in each run, and the CPU's results up to rounding."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_so_are_those_that_had_to_make_room(tmp_path, monkeypatch):
 
 
 def test_so_are_those_that_a_ledger_knows_in_part(tmp_path):
-    """It has no uploads: what goes on from it, and what needs some of them again, comes to the same bits."""
+    """The ledger has no uploads: jobs that follow, and jobs that need some uploads again, give the same bits."""
     ledger = tmp_path / "ledger"
     played(tmp_path / "before", GPU, ledger=ledger)
     went_on = played(tmp_path / "went-on", GPU, rounds=5, ledger=ledger)

@@ -181,7 +181,8 @@ def test_where_fedavg_fits_uga_may_not(run: Any) -> None:
 
 @pytest.mark.parametrize("algorithm", ["fedcurv", "scaffold", "agentimportance", {"fedcl": {}}])
 def test_what_comes_down_and_is_kept_needs_memory_too(run: Any, algorithm: Any) -> None:
-    """Those who can download the plain model of round 0 but not what comes with it later refuse from then on."""
+    """Devices that can download the plain model of round 0, but not the parts that are added to it later, refuse from
+    then on."""
     name = algorithm if isinstance(algorithm, str) else "fedcl"
     assert needed(run, algorithm) >= needed(run, "fedavg") + (SIZE if name != "scaffold" else 0) * 0.99
 

@@ -93,7 +93,7 @@ def ran(play):
 
 
 def assert_same(one: Path, other: Path) -> None:
-    """That two records are equal byte for byte."""
+    """Asserts that two records are equal byte for byte."""
     for name in FILES:
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
 

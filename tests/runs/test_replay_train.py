@@ -276,7 +276,7 @@ SHARING: dict[str, tuple[Changes, int | None]] = {
 
 
 def trainings(run: Path) -> dict[int, int]:
-    """How many a run has begun, by round."""
+    """The number of trainings that a run has begun, by round."""
     found: dict[int, int] = {}
     for line in read_lines(run / "events.jsonl"):
         if line["event"] == "compute.start":

@@ -1,7 +1,7 @@
-"""All algorithms of a seed have the same chances: whatever is drawn in a run is drawn alike, whoever plays it.
+"""All algorithms of a seed have the same chances: each random draw of a run is the same, whichever algorithm plays.
 
-What is drawn is watched where runs draw it, as digests: initial weights, examples, cohorts, the order of batches,
-dropout, jitter, presence, links and places in their traces.  Algorithms are then compared with FedAvg.
+The draws are watched where runs make them, as digests: initial weights, examples, cohorts, the order of batches,
+dropout, jitter, presence, links and places in their traces.  Each algorithm is then compared with FedAvg.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ Key = tuple[Any, ...]
 
 @dataclass
 class Draws:
-    """What a run has drawn: by kind, and by whom or what it was for, the digest of what came out."""
+    """The draws of a run: for each kind and each use (by whom or for what) the digest of the drawn value."""
 
     found: dict[str, dict[Key, Any]] = field(default_factory=dict)
     seeds: dict[int, Key] = field(default_factory=dict)  # of parties: whose, and in which round
@@ -96,7 +96,7 @@ class Draws:
     stage: Any = None  # the run's parts; None before it begins, when a model is tried out
 
     def note(self, kind: str, key: Key, value: Any) -> None:
-        """What is drawn again for the same use must be the same."""
+        """Notes a draw.  A second draw for the same use must be the same."""
         assert self.found.setdefault(kind, {}).setdefault(key, value) == value, (kind, key)
 
     def __getitem__(self, kind: str) -> dict[Key, Any]:
@@ -173,7 +173,8 @@ def _orders(draws: Draws, patch: pytest.MonkeyPatch) -> None:
 
 
 def _dropout(draws: Draws, patch: pytest.MonkeyPatch) -> None:
-    """What the layer drops in each step of a device, alone or in a stack; UGA draws it again, as it replays steps."""
+    """Notes the layer's masks in each step of a device, alone or in a stack.  UGA draws them again, because it replays
+    steps."""
 
     def seeded(_: None, seed: int, step: int) -> None:
         draws.step = (*draws.seeds[seed], step) if draws.stage else None
@@ -271,7 +272,7 @@ def unlike(mine: Draws, plain: Draws) -> set[str]:
 
 
 def differing(mine: Mapping[Key, Any], plain: Mapping[Key, Any]) -> tuple[int, list[Key]]:
-    """How many uses both have, and those of them whose draws are not the same."""
+    """The number of uses that both runs have, and the uses whose draws differ."""
     both = mine.keys() & plain.keys()
     return len(both), sorted((key for key in both if mine[key] != plain[key]), key=str)
 
@@ -354,7 +355,8 @@ def test_devices_do_come_and_go_there(run: Any) -> None:
 
 @pytest.mark.parametrize("changes", [STEADY, AWAY], ids=["steady", "away"])
 def test_another_seed_draws_otherwise(run: Any, changes: Any) -> None:
-    """All but what is drawn for all seeds: how the fleet's links and presence go on, from other places on."""
+    """Everything differs but the draws for all seeds: the fleet's links and presence are the same, from other places
+    on."""
     one, other = (run("fedavg", changes, seed)[0] for seed in (1, 2))
     assert unlike(one, other) == KINDS - {"presence"}
     for kind in ("seeds", "cohort_seeds", "masks", "orders", "jitter", "quantiles", "places", "links"):

@@ -136,7 +136,7 @@ def test_over_sockets_too_a_device_that_is_too_small_refuses_by_name(pool, tmp_p
 
 @pytest.fixture
 def address(monkeypatch):
-    """Where the server of the run listens, once it does."""
+    """The address of the run's server, once it listens."""
     found, create = [], socket.create_server
 
     def created(address, **options):
@@ -149,7 +149,7 @@ def address(monkeypatch):
 
 
 def test_strangers_are_counted_and_leave_the_weights_as_they_are(pool, tmp_path, address):
-    """They call in the place of every device, as long as the run lasts."""
+    """The strangers call in the place of every device, as long as the run lasts."""
     scenario = small(rounds={"max": 2, "fraction": 1.0})
 
     async def strangers():

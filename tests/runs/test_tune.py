@@ -84,7 +84,7 @@ def test_the_table_tells_of_rungs_and_who_went_on(whole: Tuned) -> None:
 
 @pytest.mark.slow
 def test_a_budget_beyond_all_there_is_to_try_is_told(tmp_path: Path) -> None:
-    """Of one value there are no neighbours."""
+    """A grid of one value has no neighbours."""
     made = tuned(tmp_path, {**SHORT, "tune": {"grid": {"training.lr": [0.1]}, "budget": 4, "links": {}}})
     assert len(made.found["algorithms"]["fedavg"]["tried"]) == 1
     assert "fedavg: the only configuration that there can be, fewer than the budget of 4" in made.said
@@ -117,7 +117,8 @@ ELSEWHERE = {  # what `tune.links` says, the fleet of which that is true, and th
 
 @pytest.mark.slow
 def test_the_best_of_another_link_is_what_a_search_there_finds(tmp_path: Path) -> None:
-    """Where messages are slow more epochs pay, on slow devices fewer; each is compared with real trainings there."""
+    """With slow messages more epochs are better, on slow devices fewer; each choice is compared with real trainings
+    there."""
     common = {"rounds": {"max": 8}, "algorithms": ["fedavg"]}
     tune = {**ONE, "target": {"value": 0.5, "hold": 1}}
     links = {name: said for name, (said, _, _) in ELSEWHERE.items()}

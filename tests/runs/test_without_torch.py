@@ -1,4 +1,4 @@
-"""What a record holds is not computed again, so who replays or reads it, workers too, does not wait for torch."""
+"""Replaying or reading a record does not wait for torch, in workers either: its content is not computed again."""
 
 from __future__ import annotations
 

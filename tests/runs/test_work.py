@@ -71,7 +71,8 @@ def declared(meter: Meter, work: Work) -> float:
 
 
 def rounds_of(algorithm: FedAvg, model: str, rounds: int) -> list[tuple[str, float, float]]:
-    """What each half of each round declares, and what it does: two of three devices are asked, others each time."""
+    """The work that each half of each round declares, and the work that it does.  Two of three devices are asked, other
+    ones each time."""
     module, meter = models.build(model, 0), meter_of(model, 10, models.input_shape(model), (), False)
     weights = {name: value.clone() for name, value in module.state_dict().items()}
     load = Load(0, EXAMPLES, sum(value.numel() for value in weights.values()), proxy=PROXY, devices=3, asked=2)

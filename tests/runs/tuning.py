@@ -59,7 +59,7 @@ def written(folder: Path, changes: Mapping[str, Any] | None = None) -> Path:
 
 
 class Tuned(NamedTuple):
-    """What a search has left and said."""
+    """The results and the output of a search."""
 
     out: Path
     said: str

@@ -1,4 +1,4 @@
-"""What fuzzing found: each of these once ended in a traceback, took minutes, or said nothing of use."""
+"""Cases that fuzzing found: each once ended in a traceback, took minutes, or gave no useful message."""
 
 import json
 from dataclasses import fields

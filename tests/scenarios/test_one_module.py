@@ -1,4 +1,4 @@
-"""What a scenario's names cost: a built-in algorithm imports its own module, and a mistake in the fleet none."""
+"""The imports for a scenario's names: a built-in algorithm imports its own module, and a mistake in the fleet none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(json.dumps([said, sorted(sys.modules)]))
 
 
 def loaded(scenario: str | Path) -> tuple[str, set[str]]:
-    """What is wrong with it, and the modules that were imported to find out."""
+    """The message about the scenario, and the modules that were imported to find it."""
     done = subprocess.run(
         [sys.executable, "-c", LOADED, str(scenario)], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -51,12 +51,12 @@ def opening(file: Path) -> str:
 
 
 def words(share: float) -> set[str]:
-    """How a text may write a share: 84.05, 92, 0.95."""
+    """The ways in which a text may write a share: 84.05, 92, 0.95."""
     return {f"{100 * share:.2f}", f"{100 * share:g}", f"{share:.2f}"}
 
 
 def says(text: str, number: str) -> bool:
-    """Whether the number stands there on its own, not within 184.05 or 84.051."""
+    """Whether the text has the number on its own, not within 184.05 or 84.051."""
     return re.search(rf"(?<![\d.]){re.escape(number)}(?!\.?\d)", text) is not None
 
 
@@ -66,7 +66,7 @@ def row(line: str) -> str:
 
 
 def stated(text: str, one: Published) -> bool:
-    """Whether the paper has this number: one of a table in the row of its label."""
+    """Whether the paper has this number: for a number of a table, in the row of its label."""
     if one.source.startswith("Table"):
         text = "\n".join(line for line in text.splitlines() if row(line) in ROWS[one.label])
     share = one.final or one.ratio

@@ -1,4 +1,4 @@
-"""What is found wrong with a scenario once its data are read stands where it was written, too."""
+"""Mistakes that are found only once the data are read are also reported at the place where they were written."""
 
 import pytest
 

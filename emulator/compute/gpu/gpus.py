@@ -73,5 +73,5 @@ def use(place: str) -> None:
     os.environ.setdefault(WORKSPACE, ":4096:8")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = False  # it would choose algorithms by measured times
+    torch.backends.cudnn.benchmark = False  # a benchmark would choose algorithms by measured times
     torch.cuda.set_device(place)

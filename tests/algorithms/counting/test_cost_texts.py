@@ -1,4 +1,4 @@
-"""What networks that read texts cost: FLOPs and floats by hand, and against torch's counter on real tensors."""
+"""The cost of networks that read texts: FLOPs and floats by hand, and against torch's counter on real tensors."""
 
 from __future__ import annotations
 

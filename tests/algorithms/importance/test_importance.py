@@ -61,7 +61,7 @@ def normed() -> nn.Module:
 
 
 def shared() -> nn.Module:
-    """The same layer twice in a row."""
+    """A network with the same layer twice in a row."""
     middle = nn.Linear(8, 8)
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), middle, nn.Tanh(), middle, nn.Linear(8, 10))
 

@@ -185,7 +185,8 @@ def test_drawn_labels_are_independent_of_the_order_of_training() -> None:
 
 
 def test_places_without_a_label_are_drawn_none() -> None:
-    """Of a text, whose labels below 0 mean that there is no word: the loss leaves those out, drawn or not."""
+    """In texts, labels below 0 mean that there is no word.  The loss leaves these positions out, whether their labels
+    are drawn or not."""
 
     def words_loss(outputs: Tensor, y: Tensor) -> Tensor:  # (n, positions, classes), (n, positions)
         known = y >= 0

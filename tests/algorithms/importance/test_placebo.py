@@ -54,12 +54,14 @@ def same_bits(a: Tensors, b: Tensors) -> bool:
 
 
 def placed_otherwise(found: Tensors, wanted: Tensors) -> bool:
-    """Whether each tensor with 10 values or more is, which a shuffle hardly ever leaves as it is."""
+    """Whether the values of each tensor with at least 10 values changed places.  A shuffle hardly ever leaves them all
+    in place."""
     return all_of(not torch.equal(found[name], value) for name, value in wanted.items() if value.numel() >= 10)
 
 
 def is_placebo(found: Tensors, true: Tensors, placebo: str, rel: float = 0.0) -> None:
-    """Whether it is that of the `true` importance, by its definition; `rel`: but for rounding."""
+    """Asserts that `found` is the placebo of the importance `true`, by the placebo's definition.  `rel`: the tolerance
+    for rounding."""
     assert {n: (v.shape, v.dtype) for n, v in found.items()} == {n: (v.shape, v.dtype) for n, v in true.items()}
     for name, value in true.items():
         if placebo == "mean":
@@ -270,7 +272,7 @@ CURVED: Any = pytest.mark.parametrize(
 def test_each_devices_fisher_is_replaced_before_its_product_with_the_model(
     placebo: Any, options: dict[str, Any], round: int
 ) -> None:
-    """What a device that keeps nothing uploads is its whole part of the sums."""
+    """The upload of a device that keeps nothing is its whole part of the sums."""
     down, device = {"weights": first()}, party("a", round)
     true, found = (FedCurv(ROUGH, **options, placebo=each).train(down, device).upload for each in ("none", placebo))
     assert same_bits(found["weights"], true["weights"])

@@ -39,7 +39,7 @@ class Diary:
     lines: list[int] = field(default_factory=list)
 
     def note(self) -> float:
-        """How many lines there are with this one."""
+        """Adds a line, and returns the number of lines including it."""
         self.lines.append(1)
         return float(len(self.lines))
 

@@ -27,7 +27,7 @@ def test_what_is_below_p_is_dropped(p):
 
 
 def test_the_share_that_is_dropped_is_p_and_the_mean_stays():
-    """Of 200,000: within 4 standard deviations."""
+    """The share of 200,000 values must be within 4 standard deviations of p."""
     found = mask(nn.Dropout(0.3), torch.ones(200_000), torch.tensor(-5))
     assert (found == 0).double().mean() == pytest.approx(0.3, abs=4 * (0.21 / 200_000) ** 0.5)
     assert set(found.unique().tolist()) == {0.0, torch.tensor(1 / 0.7).item()}

@@ -29,7 +29,7 @@ def recorded(recorder, batch):
 
 @pytest.fixture(autouse=True)
 def graphs(monkeypatch):
-    """How many are kept."""
+    """The number of graphs that are kept."""
     model = StackModel(net())
     monkeypatch.setattr(stack_step, "stack_model", lambda _: model)  # as on a GPU, where networks stay
     monkeypatch.setattr(stack_graph, "recordable", lambda stack: all(pull.together for pull in stack.pulls))

@@ -39,7 +39,7 @@ class Once(nn.Module):
             nn.init.uniform_(parameter, -0.5, 0.5, generator=draw)
 
     def _more(self) -> None:
-        """What other networks have besides."""
+        """A method as other networks have it."""
 
     @property
     def second(self) -> nn.Module:

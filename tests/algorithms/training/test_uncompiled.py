@@ -1,4 +1,4 @@
-"""What a model costs is counted without torch's compiler.  That the counts are right: test_cost.py, by hand."""
+"""The cost of a model is counted without torch's compiler. test_cost.py checks the counts by hand."""
 
 import json
 import subprocess

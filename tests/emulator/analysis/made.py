@@ -64,7 +64,8 @@ def row(number: int, time: float, accuracy: float, seconds: float, importance: b
 
 
 def run(rounds: int, seconds: float, importance: bool = False, of: int = 10, early: int | None = None) -> Observed:
-    """It reaches the target in so many rounds, each of so many s; `early`: a round in which it only touches it."""
+    """A run that reaches the target in this round; each round takes this many seconds.  `early`: a round in which the
+    run only touches the target."""
     rows = [
         row(n, (n + 1) * seconds, 0.9 if n + 1 >= rounds or n + 1 == early else 0.5, seconds, importance)
         for n in range(of)

@@ -97,7 +97,7 @@ def test_the_horizon_is_the_same_for_all(times: Sequence[Timed], wanted: float |
 
 
 def runs(ends: Mapping[str, Sequence[float]]) -> dict[str, dict[int, Observed]]:
-    """Of each label and seed a run that reaches the target in its first round, at this second."""
+    """For each label and seed a run that reaches the target in its first round, at this second."""
     return {
         label: {seed: Observed.of(rows([0.6], end), due=1) for seed, end in zip(SEEDS, of, strict=True)}
         for label, of in ends.items()

@@ -1,4 +1,4 @@
-"""What a study keeps of its replays: read back as it was written, or not at all."""
+"""The results that a study keeps of its replays are read back as they were written, or not at all."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def downloads(t: float, round: int, acknowledged: dict[str, int | None]) -> Line
 
 
 def upload(t: float, round: int, device: str) -> Lines:
-    """It begins where the training ends."""
+    """An upload that begins when the training ends."""
     return [
         line(t, "compute.end", round, device=device, update=f"{device}{round}"),
         line(t, "up.start", round, device=device, bytes=dict(UP), reply_to=round),

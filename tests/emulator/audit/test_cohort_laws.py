@@ -92,7 +92,7 @@ def test_fewer_or_more_than_the_scenario_says_are_found(verdict: Judge, tmp_path
 
 
 def test_who_is_offline_is_not_among_those_of_whom_the_seed_draws(verdict: Judge) -> None:
-    """All are off at first, but one; so it is asked, whatever the seed, and no other may be."""
+    """At first all devices but one are offline.  So this one must be asked with every seed, and no other."""
     others = [{**fleet()[0], "name": name, "count": 1} for name in "bcd"]
     away = [{**group, "presence": {"off": [[0.0, 9.0]]}} for group in others]
     devices = [{**fleet()[0], "count": 1}, *away]

@@ -129,7 +129,7 @@ def rename(holder: Json, key: str | int) -> None:
 
 
 def repeated(text: str, key: str) -> str:
-    """The same object with a key that stands there twice: most readers take the second."""
+    """The same object with a key that occurs twice; most readers take the second value."""
     return text.replace(f'"{key}":', f'"{key}":null,"{key}":', 1)
 
 
@@ -146,7 +146,8 @@ def coded(body: Json) -> str:
 
 
 def in_lines(file: str, name_of: Callable[[Json], str], lines: list[str]) -> Iterator[Kind]:
-    """Of each kind of line: the longest is left out, repeated, exchanged with the next, and each value changed."""
+    """For the longest line of each kind: copies of the file in which this line is missing, repeated, exchanged with the
+    next line, or has one value changed."""
     longest: dict[str, int] = {}
     for number, text in enumerate(lines):
         name = name_of(json.loads(text))

@@ -1,4 +1,4 @@
-"""What is wrong with a command line is told in one line that names the value; exit code 2."""
+"""A mistake in a command line is reported in one line that names the value, with exit code 2."""
 
 from __future__ import annotations
 

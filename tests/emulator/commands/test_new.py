@@ -1,4 +1,4 @@
-"""What `fedlapse new` writes: each fleet in each template is a scenario that can be read."""
+"""For each fleet and each template `fedlapse new` writes a scenario that can be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where memory cannot be had: one line says which, and what to do, and nothing that was computed is lost."""
+"""When memory runs out, one line says which memory and what to do, and no computed result is lost."""
 
 from __future__ import annotations
 

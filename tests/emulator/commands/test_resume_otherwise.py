@@ -34,7 +34,7 @@ CHANGES = {"model": "otherwise_net:net", "seeds": [1, 2], "evaluate": {"personal
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """All files but host.json, which names the command."""
+    """The contents of all files but host.json, which names the command."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != "host.json"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 

@@ -71,7 +71,7 @@ def batches(pool: Pool, tmp_path: Path) -> Batches:
 
 @pytest.fixture
 def short(batches: Batches, pool: Pool) -> Batches:
-    """Where ten such jobs make a batch."""
+    """A setting in which ten such jobs make a batch."""
     batches.submit(double, [0])
     pool.work(seconds=LONGEST / 10.5)
     return batches

@@ -22,7 +22,7 @@ DATA = b"some bytes"
 
 @pytest.fixture
 def lent(monkeypatch: pytest.MonkeyPatch) -> list[Box]:
-    """What the command itself has given to Ray."""
+    """The objects that the command itself has given to Ray."""
     given: list[Box] = []
 
     def lend(box: Box) -> int:

@@ -1,4 +1,4 @@
-"""Where jobs run: the same results everywhere, never in a thread, and not broken by Ctrl-C (traps 6 to 8)."""
+"""Jobs give the same results in every place, never run in a thread, and are not broken by Ctrl-C (traps 6 to 8)."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ def test_keys_learn_of_each_result_whether_it_was_computed_or_found(opened: Open
 
 
 def test_a_message_that_lies_in_another_folder_of_the_store_is_not_missed(opened: Opened, tmp_path: Path) -> None:
-    """Where the ledger's disk is full."""
+    """Tested with a full disk under the ledger."""
     pool, inner = opened()
     (tmp_path / "memory").mkdir()
     inner.store.folders = [tmp_path / "memory", *inner.store.folders]

@@ -22,7 +22,7 @@ forked = pytest.mark.skipif(not FORKS, reason="WORKERS ARE SPAWNED: nothing is i
 
 
 def run(folder, temporary):
-    """What a program prints that has a worker, with a temporary folder."""
+    """The output of a program that has a worker, run with a temporary folder."""
     program = folder / "program.py"
     program.write_text(CODE)
     environment = {**os.environ, "TMPDIR": str(temporary)}

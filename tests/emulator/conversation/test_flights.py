@@ -166,7 +166,7 @@ def test_who_was_away_between_two_messages_opens_anew(tmp_path: Path, off: tuple
 
 @pytest.mark.parametrize(("cut", "seconds"), [(0.1, 1.3), (0.5, 1.0)])
 def test_a_radio_that_was_cut_while_it_woke_up_has_to_wake_up_again(tmp_path: Path, cut: float, seconds: float) -> None:
-    """It takes 0.3 s, and sleeps again after 10 s; the megabyte itself takes one second."""
+    """The radio takes 0.3 s to wake up, and sleeps again after 10 s; the megabyte itself takes one second."""
 
     async def main(world: VirtualWorld, traffic: Traffic) -> float:
         flight = traffic.launch("down", Call("a", 0), MB, None)
@@ -274,7 +274,7 @@ def test_the_set_up_counts_the_latency_that_a_trace_has_recorded(tmp_path: Path)
     ("at", "wire"), [(0.1, 0), (0.2999, 0), (0.361, 9_150), (0.4505, 15_000 + 15_150), (0.62, 105_000 + 20_000)]
 )
 def test_the_bytes_of_a_cut_are_the_messages_own_whole_ones(tmp_path: Path, at: float, wire: int) -> None:
-    """Of 1500 bytes on the wire 1448 are the message's; nothing of it flows before the set-up is over."""
+    """Of 1500 bytes on the wire 1448 belong to the message; none of them flows before the set-up is over."""
 
     async def main(world: VirtualWorld, traffic: Traffic) -> None:
         flight = traffic.launch("down", Call("a", 0), MESSAGE, None)

@@ -28,7 +28,7 @@ def row(time, down=4.0, compute=2.0, up=3.0, server=None, wait=1.0, moved=100, *
 
 
 def ratio(above, below, seconds=2.0):
-    """Of two algorithms on the same device, which computes 2 s for the second."""
+    """The ratio of two algorithms on the same device, which computes 2 s for the second one."""
     return over(above, below, {"a-0": seconds}, {"a-0": 2.0})
 
 
@@ -124,7 +124,8 @@ def every(n):
 
 
 def test_rounds_are_weighed_by_how_often_their_kind_occurs_in_the_run():
-    """Of 100 rounds five are like round 20, and 19 rounds of the other kind were not rehearsed less for it."""
+    """Five of 100 rounds are like round 20; the 19 rehearsed rounds of the other kind have no smaller weight because of
+    this."""
     shares = weights(21, 100, every(20))
     assert sum(shares.values()) == pytest.approx(1)
     assert shares[20] == pytest.approx(0.05)

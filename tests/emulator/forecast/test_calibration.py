@@ -1,4 +1,4 @@
-"""What `fedlapse calibrate` prints, and that its arithmetic finds the rates that made the seconds."""
+"""The output of `fedlapse calibrate`, and its arithmetic, which must find the rates that the seconds were made with."""
 
 from __future__ import annotations
 

@@ -114,7 +114,8 @@ def test_with_tcp_headers_count_and_hand_shakes_and_slow_start_do_not(tmp_path):
 
 
 def test_batches_that_vary_may_make_a_round_shorter_than_its_mean():
-    """Of a lognormal with cv 0.5, mu is -ln(1.25) / 2 and sigma the root of ln(1.25): seven of it below."""
+    """For a lognormal with cv 0.5, mu is -ln(1.25) / 2 and sigma the root of ln(1.25); seven draws are below the
+    mean."""
     seconds = alone(lab := checked(None, fleet=FLEET[:1]), "pi-4-0", 1e6)
     work = Costs(lab, "fedavg", 1).device("pi-4-0", 0, ("weights",), ()).total_seconds
     fleet = [{**FLEET[0], "jitter": 0.5}]

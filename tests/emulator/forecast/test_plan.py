@@ -72,7 +72,7 @@ def test_what_is_sent_in_every_20th_round_costs_a_20th_of_itself(planned):
 
 @pytest.mark.slow
 def test_what_is_sent_in_round_0_alone_makes_rounds_dearer_by_as_much_as_the_run(planned):
-    """All 20 rounds are rehearsed, and round 0 counts for both: a mean round is the time of the run over 20."""
+    """All 20 rounds are rehearsed, and round 0 counts for both figures: a mean round is the time of the run over 20."""
     once = {"fedcl": {"interval": 20, "fallback": "none"}}
     plan = planned(algorithms=["fedavg", once], rounds={"max": 20}, fleet=[{**FEW, "count": 2}])
     for cost in plan.prices.values():
@@ -97,7 +97,7 @@ def drifting(monkeypatch):
 
 @pytest.mark.slow
 def test_a_round_that_retrains_the_whole_fleet_is_in_the_mean_round(drifting):
-    """Of 24 rounds four retrain, 5, 11, 17 and 23, of which the first is rehearsed."""
+    """Four of 24 rounds retrain, 5, 11, 17 and 23; the first of these is rehearsed."""
     plan = drifting(rounds=24, per_cycle=6)
     assert plan.prices["alg0"].rounds == (1, 10)
     assert plan.prices["baseline"].asked == 4
@@ -329,7 +329,7 @@ def test_a_device_alone_is_as_fast_as_the_slowest_link_on_its_way(planned):
 
 @pytest.mark.slow
 def test_a_shared_link_carries_the_messages_of_the_devices_behind_it(planned):
-    """Of three messages each way two pass the home's links, and all three the server's of 10 MB/s."""
+    """Of three messages each way two pass the home's links, and all three the server's link of 10 MB/s."""
     plan = planned(**SHARED, server=WIDE)
     rows = {link.name: link for link in plan.shared}
     assert list(rows) == ["dsl", "wifi", "the server's"]

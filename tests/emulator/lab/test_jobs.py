@@ -1,4 +1,4 @@
-"""What jobs are given: each device and each round draws on its own."""
+"""The arguments of jobs: each device and each round has its own random draws."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def guarded(lab: Lab, kind: type[FedAvg]) -> Lab:
 
 
 def a_round(lab: Lab, store: Memory) -> tuple[Message, Any, State]:
-    """What went down, as a message and as it is stored, and the state after it; one device trains."""
+    """The download, as a message and as it is stored, and the state after it; one device trains."""
     before, name = start(lab, store, RUN), min(lab.fleet)
     down = request(lab, store, RUN, 0, before.message, (name,)).download
     done = train(lab, store, RUN, name, 0, down.ref, NOTHING, False)

@@ -1,4 +1,4 @@
-"""How many devices train together on a CPU and on a GPU, and why they train one by one."""
+"""The number of devices that train together on a CPU and on a GPU, and the reasons why devices train one by one."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def split() -> Division:
 
 
 def lab(algorithm: Any = None, label: str = RUN.label, **changes: Any) -> Lab:
-    """All devices and links are None: no job may look at them."""
+    """A lab in which all devices and links are None: no job may read them."""
     fleet = dict.fromkeys(NAMES, NOBODY)
     algorithms = {label: Guarded(label, FedAvg(TRAINING) if algorithm is None else algorithm)}
     found = Lab("digits-cnn", dataset(), {1: split(), 2: split()}, algorithms, fleet, {}, NOBODY, NOBODY)

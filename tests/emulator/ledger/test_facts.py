@@ -44,7 +44,8 @@ def filled(path: Path, told: Callable[[str], None] = Told()) -> None:  # noqa: B
 
 
 def wrong(path: Path) -> list[str]:
-    """What a command finds in the file that was never put there, and what it did not say.  The next command goes on."""
+    """The faults that a command finds: facts in the file that were never put there, and missing facts that were not
+    reported.  The command can then continue."""
     told, found = Told(), []
     facts = FactsFile(path, told)
     study = facts.about("name: some")

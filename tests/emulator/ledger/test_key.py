@@ -119,7 +119,7 @@ NOTHING_ELSE: dict[str, Callable[[], Lab]] = {
 
 
 def with_other(old: Any, new: Any) -> dict[str, tuple[Any, ...]]:
-    """All jobs, with an argument of this value, also in a stack of one, replaced."""
+    """All jobs with the arguments of this value replaced, also inside a stack of one."""
     return {
         name: tuple(new if arg == old else (new,) if arg == (old,) else arg for arg in args)
         for name, args in JOBS.items()

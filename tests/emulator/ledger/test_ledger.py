@@ -89,7 +89,8 @@ def test_a_living_command_lets_others_have_what_it_holds_and_keeps_it(tmp_path: 
 
 
 def test_once_a_run_has_come_to_its_end_nothing_is_left_of_it(tmp_path: Path) -> None:
-    """What it had left when it was broken off and never needed again; what others have left stays."""
+    """Nothing is left of the parts that the run wrote before it was interrupted and never needed again.  Parts of other
+    runs stay."""
     first = opened(tmp_path)
     made(first, 0)
     made(first, 1)

@@ -1,4 +1,4 @@
-"""What the uploads of a round look like, without asking more often than must be."""
+"""The forms of a round's uploads, found with as few questions as possible."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def left_by_a_killed_process(folder: Path) -> Path:
-    """It has a lock file, which nobody holds."""
+    """A folder with a lock file that nobody holds."""
     folder.mkdir()
     (folder / "x.npy").write_bytes(b"data")
     (folder / "lock").touch()

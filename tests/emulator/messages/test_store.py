@@ -1,4 +1,4 @@
-"""What is known of a stored message without reading it, and the uploads of a stack as one message."""
+"""The store knows facts about a message without reading it, and holds the uploads of a stack as one message."""
 
 from __future__ import annotations
 

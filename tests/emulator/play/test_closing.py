@@ -112,7 +112,7 @@ def test_who_went_just_before_the_deadline_is_lost_though_the_server_heard_of_it
 
 
 def test_a_straggler_that_is_lost_has_no_line_after_that(played: Callable[..., Played]) -> None:
-    """It goes when its round has closed, and is back before the server has heard of it."""
+    """The device leaves when its round has closed, and is back before the server has heard of it."""
     ends = played(60.0, 61.0, stragglers="finish").of("close")[0]["t"]
     gone = ends + 0.01
     run = played(gone, gone + STOPS / 2, stragglers="finish", max=2)

@@ -95,7 +95,7 @@ def test_a_straight_rise_arrives_where_the_line_does() -> None:
 
 
 def test_the_slope_is_of_least_squares() -> None:
-    """Of (0, 0), (1, 2), (2, 1): sum((t-1)(v-1)) / sum((t-1)^2) = 1/2; from 1, 3 is 4 s away."""
+    """For (0, 0), (1, 2), (2, 1) the slope is sum((t-1)(v-1)) / sum((t-1)^2) = 1/2; from 1, 3 is 4 s away."""
     assert eta([(0, 0.0), (1, 2.0), (2, 1.0)], 3.0) == pytest.approx(4.0)
 
 

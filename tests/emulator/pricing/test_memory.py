@@ -21,8 +21,8 @@ def test_a_linear_layer_keeps_its_input_and_the_loss_its_logarithms():
 
 
 def test_the_digits_network_keeps_what_its_layers_need():
-    """Of one 8 x 8 example, bytes: x 256; ReLU outputs 8192 + 4096 + 512; pooled 2048 + 1024; where the maxima were
-    (int64) 4096 + 2048; log-probabilities 40, label 8, its weight 4."""
+    """Bytes for one 8 x 8 example: x 256; ReLU outputs 8192 + 4096 + 512; pooled 2048 + 1024; the positions of the
+    maxima (int64) 4096 + 2048; log-probabilities 40, label 8, its weight 4."""
     expected = 256 + 8192 + 4096 + 512 + 2048 + 1024 + 4096 + 2048 + 40 + 8 + 4
     assert activations(models.build("digits-cnn", 0).to("meta"), (1, 8, 8), batch=1) == expected
 

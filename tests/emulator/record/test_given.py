@@ -31,7 +31,7 @@ def test_a_file_is_kept_to_the_byte_with_its_changes(tmp_path: Path) -> None:
 
 
 def test_of_a_pipe_what_was_read_is_kept(tmp_path: Path) -> None:
-    """It can be read once only."""
+    """A pipe can be read only once."""
     os.mkfifo(tmp_path / "pipe")
     writing = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(FILE,))
     writing.start()

@@ -211,7 +211,7 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path: Path) -> 
 
 
 def test_a_reader_of_a_file_that_is_replaced_sees_the_old_or_the_new(tmp_path: Path) -> None:
-    """It is another file that takes the name: who has the old one open reads that to its end."""
+    """The name goes to another file; a reader that has the old file open reads it to its end."""
     path = tmp_path / "summary.json"
     replace_file(path, "old" * 1000)
     with path.open() as reader:
@@ -235,7 +235,7 @@ def test_a_folder_means_itself_or_all_runs_in_it(tmp_path: Path) -> None:
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What was in a file each time that one was synced: all of it, as far as it was handed to the system."""
+    """The content of each file whenever it was synced: everything that had been handed to the system."""
     found: list[bytes] = []
 
     def sync(file: int) -> None:

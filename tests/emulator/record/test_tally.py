@@ -161,7 +161,7 @@ def test_seconds_are_told_of_each_device_and_summed() -> None:
 
 @pytest.mark.parametrize(("kept", "cut"), [(True, 0), (False, 40)])
 def test_bytes_that_a_later_transfer_goes_on_from_are_of_the_message_s_kinds(kept: bool, cut: int) -> None:
-    """Of 100 bytes 40 arrived before an absence: they are the message's own, unless it was sent once more."""
+    """Of 100 bytes 40 arrived before an absence: these belong to the message, unless it was sent once more."""
     sizes = {"weights": 90, "frame": 10}
     before = Transfer(0.0, sizes, 1.0, 40, kept=kept, vain=not kept)
     rest = Transfer(2.0, sizes, 3.0, 60 if kept else 100, whole=True, since=40 if kept else 0)

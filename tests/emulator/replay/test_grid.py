@@ -132,7 +132,7 @@ def test_the_map_is_a_chart_with_a_line_between_winners():
 
 
 def shown(figure):
-    """What the cells of a map are said to be, and the text in each; the picture holds each text once, and numbers."""
+    """The labels of a map's cells, and the text in each cell; the picture holds each text once, and numbers."""
     boxes = figure.chart.to_dict()["layer"][0]
     texts = {each["as"]: json.loads(each["calculate"].rpartition("[")[0]) for each in boxes["transform"]}
     rows = csv.DictReader(figure.chart.to_dict()["datasets"][boxes["data"]["name"]].splitlines())
@@ -144,7 +144,8 @@ def legend(chart):
 
 
 def test_the_legend_has_only_who_is_first_somewhere_and_the_caption_names_the_others():
-    """Of w, x, y and z, x and y are first in a cell each; colours are those of the report, where w is the first."""
+    """Of w, x, y and z, x and y are each first in a cell.  The colours are those of the report, where w is the
+    first."""
     axes, labels = [Axis("uplink", (125e3, 1.25e6))], ["w", "x", "y", "z"]
     cells = [MapCell({"uplink": i}, winner, "w", 1.4, True, {}, True) for i, winner in enumerate("xy")]
     figure = winners.figure(cells, axes, labels, "t", winners.caption(cells, labels, ["as recorded"]))

@@ -56,7 +56,7 @@ def test_a_target_that_is_not_reached_is_never():
     ],
 )
 def test_what_is_beyond_the_end_of_a_replay_is_not_known_and_what_is_before_it_is(ended):
-    """Of two rounds only the first was replayed."""
+    """Only the first of two rounds was replayed."""
     assert time_to(replayed((3.0, 0.4), **ended), GOAL, 2) is None
     assert time_to(replayed((3.0, 0.6), **ended), GOAL, 2) == Timed(3.0, 3.0)
     assert time_of(replayed((3.0, None), **ended), 2) is None
@@ -86,7 +86,7 @@ def test_a_replay_that_ended_with_failed_rounds_has_no_time_for_all_rounds():
 
 
 def test_a_time_is_assumed_if_the_target_is_reached_after_the_parting():
-    """Of a time before it, --anyway assumes nothing."""
+    """For a time before the parting, --anyway assumes nothing."""
     assert not result_of(replayed((3.0, 0.6), (7.0, 0.7), parting=Parting(1, "")), [GOAL], 2).guesses
     assert result_of(replayed((3.0, 0.4), (7.0, 0.7), parting=Parting(1, "")), [GOAL], 2).guesses == {GOAL.name}
 
@@ -186,7 +186,8 @@ def test_a_lead_of_less_than_1_percent_is_a_tie_and_turns_nothing():
     ("theirs", "first"), [((15.0, 16.4, 18.1, 15.2, 13.4), "x"), ((12.0, 11.0, 9.0, 14.0, 17.0), "tie")]
 )
 def test_from_five_seeds_on_a_lead_must_be_shown_by_them(theirs, first):
-    """Of the second, one seed is faster, one as slow and three slower: its mean is 21 % longer, and nothing shown."""
+    """With the second label one seed is faster, one as fast and three slower: its mean is 21 % longer, and no
+    difference is shown."""
     mine = seeds(10.0, 11.0, 12.0, 10.0, 9.0)
     there = Finding("a", (), {"t": {"x": mine, "y": seeds(*theirs)}}, (), (), 0, 0)
     assert there.first("t") == first
@@ -436,7 +437,7 @@ def test_a_condition_that_says_nothing_changes_no_link():
 
 
 def test_a_round_without_enough_replies_moves_no_model():
-    """Of three rounds that all went well in the record the second one fails in the replay."""
+    """All three rounds succeeded in the record; in the replay the second one fails."""
     written = [RoundScript(number, ("a",), "", counted=("a",), row={"numbers": {}}) for number in range(3)]
     check, rules = Check(Script(Run("fedavg", 1), FACTS, written), anyway=True), RoundRules(3, needed=1, ask=1)
     for number in range(3):

@@ -65,7 +65,7 @@ def test_times_are_in_microseconds(trace):
 
 @pytest.mark.slow
 def test_durations_of_a_run_sum_to_its_record(play):
-    """All that devices did is useful or wasted; what the server did is on the path of each round."""
+    """All seconds of devices are useful or wasted; all seconds of the server are on the path of a round."""
     run = play("fedcl", rounds={"max": 2})
     found = slices(json.loads(perfetto([read(run.folder.parent)])))
     sums, threads = defaultdict(float), defaultdict(list)

@@ -64,7 +64,7 @@ def row(number, accuracy, asked=2, length=4.0, **more):
 
 
 def events(line, names):
-    """All `names` are asked; the first is cut by the close, the others reply."""
+    """Events in which all `names` are asked; the first is cut by the close, the others reply."""
     t, length, number = line["time_s"] - 4.0, 4.0, line["round"]
     yield {"t": t, "event": "open", "round": number, "asked": names, "model": "m"}
     for name in names:
@@ -369,7 +369,7 @@ def test_every_chart_is_valid_vega_lite(whole):
 
 
 def test_rounds_are_counted_from_one_in_every_chart(make):
-    """Of two rounds no chart knows a round 0."""
+    """No chart of two rounds has a round 0."""
     drawn = charts([make({"fedavg": {1: curve(0.5, 0.9)}})])
     found = {
         name: set(values) for name, chart in drawn.items() if (values := list(column(chart.to_dict(False), "round")))
@@ -380,7 +380,7 @@ def test_rounds_are_counted_from_one_in_every_chart(make):
 
 
 def column(spec, name):
-    """All values of this column in any of a specification's data."""
+    """All values of this column in any data of a specification."""
     for values in (
         spec["datasets"].values() if "datasets" in spec else (layer["data"]["values"] for layer in inline(spec))
     ):

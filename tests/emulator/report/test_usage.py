@@ -1,4 +1,4 @@
-"""What became of the devices' seconds and joules, and why they were refused, as the report and the terminal tell it."""
+"""The use of the devices' seconds and joules, and the reasons of refusals, in the report and on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices did: timelines written by hand, and the sums that they must give."""
+"""The activity of devices: timelines written by hand, and the sums that they must give."""
 
 import pytest
 

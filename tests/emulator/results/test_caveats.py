@@ -1,4 +1,4 @@
-"""What is said of links that were assumed, and of recordings that are shorter than the runs."""
+"""The sentences about assumed links, and about recordings that are shorter than the runs."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
-"""How often the intervals of made-up studies hold what they should, and how often nothing is called something.
-
-The figures are cited in docs/design/statistics.md, §3.
-"""
+"""How often the intervals of made-up studies hold the true value, and how often a difference is called where there is
+none.  The figures are cited in docs/design/statistics.md, §3."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def pairs(rng: np.random.Generator, spread: float, seeds: int = SEEDS) -> np.nda
 
 
 def mean(median: float, spread: float, tau: float) -> float:
-    """Of a lognormal time restricted to τ."""
+    """The mean of a lognormal time restricted to τ."""
     full = median * math.exp(spread**2 / 2)
     if tau == math.inf:
         return full

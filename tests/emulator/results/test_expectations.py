@@ -1,4 +1,4 @@
-"""What a scenario expects, held against rows that were counted by hand."""
+"""A scenario's expectations, compared with rows that were counted by hand."""
 
 from __future__ import annotations
 

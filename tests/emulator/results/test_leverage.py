@@ -1,4 +1,4 @@
-"""What is said of a penalty: where Ω is only the identity, where it does nothing, and where it is too strong."""
+"""The sentences about a penalty: Ω is only the identity, the penalty has no effect, or it is too strong."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def several(*times: float) -> tuple[float | None, ...]:
 
 @pytest.mark.parametrize("reached", [(50,), (30, 60), (50, 1), *((time, time) for time in (5, 50, 95))])
 def test_one_or_two_seeds_of_ten_decide_nothing(reached: Sequence[float]):
-    """All others of both were cut off: in 11 % of the resamples there is no difference at all."""
+    """All other runs of both algorithms were cut off: in 11 % of the resamples there is no difference at all."""
     found = compared(timed(*several(*reached)), timed(*several()))
     assert not found.decided
     assert found.p > 0.1

@@ -1,4 +1,4 @@
-"""What is read back from a folder of results."""
+"""Reading a folder of results."""
 
 import json
 

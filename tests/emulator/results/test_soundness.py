@@ -1,4 +1,4 @@
-"""What of the scenario's runs is missing, in a sentence each."""
+"""The runs of a scenario that are missing, in a sentence each."""
 
 from __future__ import annotations
 

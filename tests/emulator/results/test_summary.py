@@ -1,4 +1,4 @@
-"""What a table of results may claim: means and spreads over seeds, also of seeds that never got there."""
+"""The claims of a table of results: means and spreads over seeds, also with seeds that never reached the target."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from scenarios.load import load
 
 @pytest.fixture
 def made(monkeypatch):
-    """How often it is compiled, on a computer that has no machine code yet."""
+    """The number of compilations on a computer that has no machine code yet."""
     times = []
     monkeypatch.setattr(compiled, "ready", lambda: bool(times))
     monkeypatch.setattr(crowd, "compile_all", lambda: times.append(1))

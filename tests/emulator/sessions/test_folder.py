@@ -17,7 +17,7 @@ from scenarios.text.faults import BadScenario
 
 @pytest.fixture
 def under_way(tmp_path):
-    """What a command has written whose first run is done; the lock is held as that command holds it."""
+    """The folder of a command whose first run is done; the lock is held as this command holds it."""
     run = tmp_path / "out" / "fedavg-s1"
     run.mkdir(parents=True)
     (tmp_path / "out" / "scenario.yaml").write_text(dump(load("quickstart", [])))

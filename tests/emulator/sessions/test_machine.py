@@ -1,4 +1,4 @@
-"""What host.json says of the computer."""
+"""The description of the computer in host.json."""
 
 import platform
 

@@ -56,7 +56,7 @@ def test_a_file_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def _rest(terminal: int) -> bytes:
-    """What else was written to it; a terminal may give a line at a time."""
+    """The rest of the output; a terminal may give one line at a time."""
     try:
         return os.read(terminal, 1000)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What a terminal sees of a large file while it is read, and what nobody sees of others."""
+"""A terminal shows the progress of reading a large file, and shows nothing for other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told to experiment trackers, read back by the readers of each library."""
+"""The data sent to experiment trackers, read back with the readers of each library."""
 
 from __future__ import annotations
 
@@ -126,10 +126,9 @@ def test_mlflow_and_a_second_sitting_goes_on(tmp_path: Path) -> None:
 
 
 def records(data: bytes) -> Iterator[bytes]:
-    """Of a .wandb file, in LevelDB's log format: a header of 7 bytes, then blocks of 32 KiB with pieces of records.
-
-    Each piece follows a checksum (4 bytes), its length (2), and whether it is whole, first, middle or last (1).
-    """
+    """The records of a .wandb file, in LevelDB's log format: a header of 7 bytes, then blocks of 32 KiB with pieces of
+    records.  Before each piece are a checksum (4 bytes), its length (2), and whether it is whole, first, middle or last
+    (1)."""
     place, whole = 7, b""
     while place + 7 <= len(data):
         room = 32768 - place % 32768

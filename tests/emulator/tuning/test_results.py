@@ -1,4 +1,4 @@
-"""What a search leaves, from made-up trials whose best setting is known."""
+"""The results of a search, from made-up trials whose best setting is known."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(reached: float | None, end: float, accuracy: float = 0.5) -> ScoreCurve:
 
 
 def found(finals: Mapping[Configuration, Mapping[str, list[ScoreCurve]]], space: Space = LR) -> SearchResult:
-    """What a search without rungs has found."""
+    """The result of a search without rungs."""
     return SearchResult(space, [], list(finals), dict(finals), {}, 0)
 
 

@@ -303,7 +303,7 @@ def test_who_is_good_by_another_clock_goes_on() -> None:
 
 
 def test_the_best_of_a_sibling_is_played_to_the_end_even_where_it_begins_badly() -> None:
-    """It is behind all others after half of the rounds, and ahead of them after all."""
+    """After half of the rounds the setting is behind all others, and after all rounds ahead of them."""
     sibling = SPACE.grid[-1]
     steps = search(SPACE, 6, [2, 4], np.random.default_rng(1), sibling=sibling)
     ask = next(steps)

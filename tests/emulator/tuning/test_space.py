@@ -1,4 +1,4 @@
-"""What a scenario's grid says of each algorithm, and what is played in one step."""
+"""The grid of a scenario for each algorithm, and the configurations that are played in one step."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ def test_cells_are_written_in_full():
 
 
 def test_a_time_stands_beside_the_first_crossing():
-    """It touches the target in round 2 and holds it from round 4 on; another never gets there in its 10 rounds."""
+    """One algorithm touches the target in round 2 and holds it from round 4 on; another never reaches it in its 10
+    rounds."""
     runs = {**runs_of(5), "fedcurv": {seed: run(4, 10.0, early=2) for seed in range(1, 6)}}
     runs["fedcl"] = {**runs["fedcl"], 5: run(11, 12.0)}
     held = analysis.all_values({OWN: runs}, [TARGET.__class__("accuracy", 0.8, 2)], None)

@@ -188,7 +188,7 @@ def test_the_main_target_is_that_of_the_middle_share():
 
 
 def test_the_first_crossing_stands_beside_the_time_from_which_a_target_was_held():
-    """It is touched in the second round of 10 s, and held from the fourth on."""
+    """The target is touched in the second round of 10 s, and held from the fourth on."""
     held = Target("accuracy", 0.8, 3)
     runs = {label: {seed: run(4, 10.0, early=2) for seed in range(1, 6)} for label in ("fedavg", "fedcl", "fedcurv")}
     page = markdown(answer(values=analysis.all_values({OWN: runs}, [held], None), targets=[held]), {})
@@ -389,7 +389,8 @@ def test_the_page_names_everything():
 
 
 def test_a_row_that_ends_early_cuts_no_times_but_its_own():
-    """It stops after 30 s, and FedCurv takes 40 s and more; over FedAvg's 40 s, cut there to 30 s, it takes 1 times."""
+    """The row stops after 30 s, and FedCurv takes 40 s and more; over FedAvg's 40 s, cut there to 30 s, it takes 1
+    times."""
     runs = {**runs_of(5), "row": {seed: run(99, 3.0) for seed in range(1, 6)}}
     found = analysis.all_values({OWN: runs}, [TARGET], None, ["row"])
     assert {each.label: (each.tau, each.reached) for each in found} == {

@@ -1,4 +1,4 @@
-"""What only virtual time can promise: exact instants, one order, and mistakes told where they are made."""
+"""Promises of virtual time alone: exact instants, one order, and errors raised where the mistake is made."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_ends_at_the_very_deadline_is_in_time() -> None:
 
 
 def test_what_fails_at_the_very_deadline_fails() -> None:
-    """It has not taken longer than allowed, so it is not late; and it has no result."""
+    """The work has not taken longer than allowed, so it is not late; and it has no result."""
 
     async def main(world: VirtualWorld) -> str:
         with pytest.raises(ValueError, match="broken"):

@@ -28,7 +28,8 @@ def naive_carried(trace: Trace, begin: float, end: float) -> float:
 
 
 def noise(trace: Trace, t: float, nbytes: float) -> float:
-    """What rounding may do: 1e-9 of the bytes, an instant that a float cannot hold, the digits of a period's sum."""
+    """The largest effect of rounding: 1e-9 of the bytes, an instant that a float cannot hold, the digits of a period's
+    sum."""
     total = trace.mean * trace.period
     return 1e-9 * nbytes + 16 * math.ulp(abs(t) + trace.period) * trace.peak + 16 * math.ulp(total)
 

@@ -74,7 +74,7 @@ class Opening(NamedTuple):
 
 
 class Act(NamedTuple):
-    """What is done to a flow, by the number of its opening: it is closed."""
+    """An action on a flow, which is named by the number of its opening: the flow is closed."""
 
     t: float
     what: str
@@ -93,7 +93,7 @@ Place = tuple[bool, str | None]  # whether a link is of those that go back, and 
 
 
 def route(opening: Opening, shared: Mapping[str, SharedLink]) -> list[Place]:
-    """Of airtime there is one link for both ways."""
+    """The places of an opening's route.  An airtime link has one place for both ways."""
     names = [opening.via]
     while names[-1] is not None:
         names.append(shared[names[-1]].parent)
@@ -103,7 +103,7 @@ def route(opening: Opening, shared: Mapping[str, SharedLink]) -> list[Place]:
 def links_of(
     capacity: float | Rate, shared: Mapping[str, SharedLink], back: Back | None = None
 ) -> dict[Place, SharedLink]:
-    """All links, each way."""
+    """All links by their place, each way."""
     found: dict[Place, SharedLink] = {(False, None): SharedLink(capacity)}
     found.update(((False, name), each) for name, each in shared.items())
     if back is not None:

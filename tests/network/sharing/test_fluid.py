@@ -61,7 +61,7 @@ def exact_shares(caps: dict[int, Fraction], capacity: Fraction) -> dict[int, Fra
 
 
 def exact_ends(openings: list[Opening], capacity: float) -> dict[Hashable, Fraction]:
-    """The same from nothing but the definition, in rationals, O(n^2)."""
+    """The ends of all flows from the definition alone, in rationals, O(n^2)."""
     pending = sorted((Fraction(opening.t), number) for number, opening in enumerate(openings))
     left: dict[int, Fraction] = {}
     found: dict[Hashable, Fraction] = {}

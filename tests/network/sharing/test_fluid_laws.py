@@ -72,7 +72,7 @@ def test_the_order_of_opening_at_one_instant_does_not_matter_on_trees(
 def test_bytes_are_conserved_on_trees(
     case: tuple[list[Opening], float | Rate, dict[str, SharedLink]], later: float
 ) -> None:
-    """What a flow carries between two events is its rate times the time; all its bytes by its end."""
+    """Between two events a flow carries its rate times the time; by its end it has carried all its bytes."""
     openings, capacity, shared = case
     fluid = opened(openings, capacity, shared)
     done = dict.fromkeys(range(len(openings)), 0.0)

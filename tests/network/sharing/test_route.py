@@ -1,4 +1,4 @@
-"""What shared links on the way add to a round trip when their buffers are full: buffer/C by hand."""
+"""Shared links on the way add buffer/C to a round trip when their buffers are full: sums by hand."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def tried(path: Path) -> None:
 
 
 def replayed(path: Path, **asked) -> None:
-    """What could be read can be replayed."""
+    """Asserts that each trace in the file can be replayed."""
     for trace in read(path, **asked):
         t = 0.0
         for _ in range(3):

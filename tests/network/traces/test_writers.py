@@ -1,4 +1,4 @@
-"""What is written is read again as what it was."""
+"""A trace that is written is read again as the same trace."""
 
 from __future__ import annotations
 

@@ -490,6 +490,6 @@ def test_mutated_envelopes_are_refused_or_pack_to_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("data", [b"\x82\xa1w\x80\xa1w\x80", b"\x81\xa1w\x82\xa1b\x80\xa1b\x80"])
 def test_a_name_that_comes_twice_is_named_in_the_refusal(data: bytes) -> None:
-    """Of kinds and of arrays; a map that kept the last of two would decode to less than was sent."""
+    """This holds for kinds and for arrays.  A map that kept the last of two would decode to less than was sent."""
     with pytest.raises(RefusedMessage, match="^the name '[wb]' comes twice"):
         decode(data)

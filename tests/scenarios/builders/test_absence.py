@@ -170,7 +170,8 @@ def test_kinds_that_must_hold_together_are_drawn_independently():
 
 
 def test_night_and_rates_of_ones_own_are_drawn_independently():
-    """Of 20 in 21 by night, at rates (0.05, 1) half are left after 0.65 hours; by the others half of all."""
+    """Of 20 in 21 by night, at rates (0.05, 1), half are left after 0.65 hours; with the other rates half of all are
+    left."""
     flat = Diurnal(arrive=(0.5,) * 24, leave=(0.5,) * 24)
     on = [presence(f"a-{number}", Presence(night=True, diurnal=flat, hour=7.65), 0).on(0.0) for number in range(400)]
     night = 1 / 21 + 19 / 21 * math.exp(-1.05 * 0.65)

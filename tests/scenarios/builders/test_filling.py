@@ -1,4 +1,4 @@
-"""Whether a shared link may fill: sums by hand, and what is played agrees with them."""
+"""Shared links that may fill: sums by hand, which agree with what is played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a user's own code reads is noted, wherever it is called from, and what fedlapse itself reads is not."""
+"""Files that a user's own code reads are noted, wherever it is called from; files that fedlapse itself reads are
+not."""
 
 from __future__ import annotations
 

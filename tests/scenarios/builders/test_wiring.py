@@ -38,7 +38,7 @@ def refused(*args, **changes):
 
 
 def told(text):
-    """What is said of a scenario's text, with its places."""
+    """The message about a scenario's text, with its places."""
     with pytest.raises(BadScenario) as caught:
         parse(text, "t.yaml")
     return str(caught.value)
@@ -178,7 +178,7 @@ def test_recordings_of_shared_links_and_the_server_are_told_with_their_place(her
 
 
 def test_a_column_of_zeros_is_no_uplink(here):
-    """It ended in a division by zero."""
+    """Such a column once ended in a division by zero."""
     here(still_csv="time_s,down_mbit_s,up_mbit_s\n0,8,0\n5,,\n")
     assert "still.csv: is a downlink only" in refused({"trace": {"down": "still.csv"}})
     assert "still.csv: carries no bytes up" in refused({"trace": {"down": "still.csv", "up": "still.csv"}})
@@ -537,7 +537,7 @@ BEHIND = {"up_mbit_s": 8, "down_mbit_s": 16, "via": "cell"}
 
 
 def shared(cell, **changes):
-    """What a cell is, each way."""
+    """The link of a cell, down and up."""
     made = wiring.topology(scenario(BEHIND, topology={"cell": cell, "dsl": TREE["dsl"]}, **changes))
     return made["down"]["cell"], made["up"]["cell"]
 

@@ -1,4 +1,4 @@
-"""What is known of algorithms without importing them."""
+"""The facts about algorithms that are known without importing them."""
 
 import json
 import subprocess

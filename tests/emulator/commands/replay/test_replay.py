@@ -124,7 +124,8 @@ def test_an_order_that_holds_everywhere_is_said_to(fedlapse, record, tmp_path):
 
 
 def test_a_tie_is_said_to_be_one_and_turns_nothing(fedlapse, record, tmp_path):
-    """Where up and down are alike two of each take as long as one down and three up, but for computing."""
+    """Where up and down are equally fast, two rounds of each take as long as one download and three uploads, apart from
+    the computing."""
     done = fedlapse("replay", record, "--down", "2Mbit/s", "--symmetric", "--out", tmp_path / "new")
     rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
     assert rows["2Mbit/s"].split()[-1] == "tie"
@@ -224,10 +225,8 @@ def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fed
 
 
 def test_anyway_a_round_without_replies_leaves_the_accuracy_where_it_was(fedlapse, record, fleet, tmp_path):
-    """All are gone in round 0, which fails; the models of rounds 1 and 2 are taken for the record's first two.
-
-    So FedAvg has 0.1 and 0.6 then, one round later than recorded, and FedCurv 0.6 in round 1.
-    """
+    """All devices are gone in round 0, which fails; the models of rounds 1 and 2 are taken for the record's first two.
+    So FedAvg reaches 0.1 and 0.6 one round later than recorded, and FedCurv 0.6 in round 1."""
     gone = {"presence": {"off": [[0.1, 100.0]]}}
     phones, pis = ({**group, **gone} for group in SMALL["fleet"])
     (tmp_path / "gone.yaml").write_text(dump(build(merged(SMALL, {**CHANGES, "fleet": [phones, pis]}))))
@@ -291,7 +290,7 @@ def test_the_runs_themselves_are_no_place_for_replays(fedlapse, record, where):
 
 @pytest.fixture(scope="module")
 def replays(record, tmp_path_factory):
-    """What a replay has left."""
+    """The files that a replay wrote."""
     from typer.testing import CliRunner
 
     from emulator.__main__ import app

@@ -69,7 +69,7 @@ def test_without_cuda_it_says_what_is_installed(monkeypatch):
 
 @pytest.fixture
 def flags():
-    """Those of torch, which are again as they were in the end."""
+    """torch's flags, which have their old values again at the end."""
     found = torch.backends.cuda.matmul, torch.backends.cudnn
     before = [each.allow_tf32 for each in found], torch.backends.cudnn.benchmark
     yield found

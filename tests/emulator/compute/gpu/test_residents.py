@@ -164,7 +164,7 @@ def test_and_not_longer_than_it_has_patience(lab, monkeypatch):
 
 
 def test_a_new_model_is_there_before_anybody_reads_it(lab, monkeypatch):
-    """What was combined is evaluated and sent next: nobody maps and decodes its file for that."""
+    """The combined model is evaluated and sent next, and nobody has to map and decode its file for this."""
     there, store = replace(lab, trains_on=(HERE,)), Memory()
     state = jobs.start(there, store, RUN)
     wanted = decode(store.get(state.weights))
