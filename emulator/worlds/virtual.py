@@ -244,7 +244,7 @@ class VirtualWorld:
             while self.living:  # in order and here, because the garbage collector would complain
                 _abandon(self.living.popitem()[0])
         if not task.process.ok:
-            raise task.process.value  # the value of a failed process is its exception
+            raise task.process.value  # type: ignore[misc]  # the value of a failed process is its exception
         return task.process.value
 
     async def _pass_until(self, main: Process) -> None:
