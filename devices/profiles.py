@@ -193,16 +193,11 @@ def read_table(lines: Iterable[str]) -> Table:
         raise ValueError(f"line {reader.line_num}: {error}") from None
     if not table:
         raise ValueError(f"it holds no profiles; its lines are {','.join(COLUMNS)}")
-    _check_whole(table)
-    return table
-
-
-def _check_whole(table: Table) -> None:
-    """Raises ValueError for a profile without a required quantity."""
     needed = [quantity.name for quantity in QUANTITIES if not quantity.optional]
     for name, said in table.items():
         if missing := sorted(set(needed) - said.keys()):
             raise ValueError(f"{name}: {', '.join(missing)} missing; a profile has {', '.join(needed)}")
+    return table
 
 
 def sources_of(said: Mapping[str, Said]) -> str:

@@ -44,7 +44,11 @@ def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
         if number == len(path) - 1:
             where[step] = value
         else:
-            where = _inner(where, step, said)
+            if isinstance(where, dict) and where.get(str(step)) is None:
+                where[step] = {}
+            where = where[step]
+            if not isinstance(where, (dict, list)):
+                raise BadScenario(f"{said}: {step} is {short(where)}; it has nothing inside that could be changed")
     return loc
 
 
@@ -53,16 +57,6 @@ def _as_written(whole: dict[str, Any], loc: Loc) -> Loc:
     if loc[0] == "algorithms" and len(loc) > 2 and loc[2] == "options":
         return (*loc[:2], str(whole["algorithms"][loc[1]]["key"]), *loc[3:])
     return loc
-
-
-def _inner(where: Any, step: str | int, said: str) -> Any:
-    """Returns the mapping or list at `step`; creates a missing mapping."""
-    if isinstance(where, dict) and where.get(str(step)) is None:
-        where[step] = {}
-    inner = where[step]
-    if not isinstance(inner, (dict, list)):
-        raise BadScenario(f"{said}: {step} is {short(inner)}; it has nothing inside that could be changed")
-    return inner
 
 
 def _index(items: list[Any], part: str, said: str, inside: str) -> int:

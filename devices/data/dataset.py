@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from devices.data.mapped import Mapped
 
 ARRAYS = ("x", "y", "x_test", "y_test", "owner", "owner_test", "cycle", "cycle_test")
 UNLABELLED = -1  # a position of a sequence without a label: padding
@@ -160,3 +159,33 @@ def _converted(values: Any, examples: bool) -> Any:
 def _mapped(place: Path | Mapped) -> NDArray[Any]:
     # "c": torch needs writable memory, and pages that are not written stay shared
     return place.array("c") if isinstance(place, Mapped) else np.load(place, mmap_mode="c")
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """The place of an array in a file: in C order, without gaps."""
+
+    file: Path
+    offset: int  # bytes
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> Mapped | None:
+        """Returns the place of a mapped array, or of a part of one; None if its values are not in a file.
+
+        A map of mode `c` does not count, because writing to it changes only this process's copy.
+        """
+        root: Any = array
+        while isinstance(root, np.ndarray) and not isinstance(root.base, mmap.mmap):
+            root = root.base
+        if not isinstance(root, np.memmap) or root.mode == "c" or not array.flags.c_contiguous or not array.size:
+            return None
+        if root.filename is None or not Path(root.filename).is_file():
+            return None
+        offset = root.offset + array.ctypes.data - root.ctypes.data
+        return cls(Path(root.filename), offset, array.shape, array.dtype)
+
+    def array(self, mode: Literal["r", "c"]) -> NDArray[Any]:
+        """Returns the array, mapped again in this mode of numpy's."""
+        return np.memmap(self.file, self.dtype, mode, self.offset, self.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from emulator.record.targets import Target
@@ -20,11 +20,19 @@ def protocol_of(scenario: Scenario) -> Protocol:
     if said is None:
         raise BadScenario("the scenario has no `study:`; `fedlapse new --study NAME` writes a file that has")
     labels = [entry.name for entry in scenario.algorithms]
-    for key, names in _named(said):
+    others = {"controls": said.controls, "placebos": tuple(said.placebos), "nulls": said.nulls, "rows": said.rows}
+    named: dict[str, Sequence[str]] = {
+        **others,
+        "placebos": (*said.placebos, *said.placebos.values()),
+        "pairs": [name for pair in said.pairs for name in pair],
+        "sensitivity": said.sensitivity.algorithms if said.sensitivity else (),
+    }
+    for key, names in named.items():
         for name in names:
             if name not in labels:
                 raise BadScenario(f"there is no algorithm {name!r}; {did_you_mean(name, labels)}", ("study", key))
-    _check_baseline(said, labels[0])
+    if wrong := [key for key, names in others.items() if labels[0] in names]:
+        raise BadScenario(f"{labels[0]} comes first, so it is the baseline and nothing else", ("study", wrong[0]))
     if not (said.shares or said.values):
         raise BadScenario("it has no target; shares: [0.95] is one", ("study", "shares"))
     if said.sensitivity and (
@@ -32,26 +40,6 @@ def protocol_of(scenario: Scenario) -> Protocol:
     ):
         raise BadScenario(f"seed {both[0]} has chosen the settings", ("study", "sensitivity"))
     return said
-
-
-def _named(said: Protocol) -> Iterator[tuple[str, Sequence[str]]]:
-    yield "controls", said.controls
-    yield "placebos", (*said.placebos, *said.placebos.values())
-    yield "nulls", said.nulls
-    yield "rows", said.rows
-    yield "pairs", [name for pair in said.pairs for name in pair]
-    yield "sensitivity", said.sensitivity.algorithms if said.sensitivity else ()
-
-
-def _check_baseline(said: Protocol, baseline: str) -> None:
-    for key, names in (
-        ("controls", said.controls),
-        ("placebos", said.placebos),
-        ("nulls", said.nulls),
-        ("rows", said.rows),
-    ):
-        if baseline in names:
-            raise BadScenario(f"{baseline} comes first, so it is the baseline and nothing else", ("study", key))
 
 
 def ranked(scenario: Scenario) -> list[str]:

@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +32,11 @@ def stamps(
 
 def key(condition: Condition, record: str) -> str:
     """The key of a setting in the file: a SHA-256 of its values and of the digest of the replayed runs."""
-    said = json.dumps({**_plain(condition), "record": record}, sort_keys=True, default=str)
-    return hashlib.sha256(said.encode()).hexdigest()
-
-
-def _plain(condition: Condition) -> dict[str, Any]:
-    return {
+    plain = {
         name: value if isinstance(value, (int, float, str)) else repr(value) for name, value in vars(condition).items()
     }
+    said = json.dumps({**plain, "record": record}, sort_keys=True, default=str)
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 class KeptSettings:

@@ -87,20 +87,18 @@ class Timeline:
         if len(set(round.counted)) < len(round.counted):
             self.fault("I1", line, f"counts an update twice: {round.counted}")
         for name in dict.fromkeys(round.counted):
-            self._counted(line, name, round.visits.get(name))
+            visit = round.visits.get(name)
+            if visit is None:
+                self.fault("I1", line, f"counts {name!r}, which was not asked")
+            elif visit.refused:
+                self.fault("I2", line, f"counts {name!r}, whose reply was refused")
+            elif visit.last is None or visit.last.event != "up.end":
+                last = f"{visit.last.event} in line {visit.last.number}" if visit.last else "nothing"
+                self.fault("I2", line, f"counts {name!r} before its upload has ended; its last event is {last}")
+            elif "compute" not in visit.did:
+                self.fault("I2", line, f"counts {name!r}, which has computed nothing")
         round.lost = losses(round)
         self._reason(line, round)
-
-    def _counted(self, line: Event, name: str, visit: Visit | None) -> None:
-        if visit is None:
-            self.fault("I1", line, f"counts {name!r}, which was not asked")
-        elif visit.refused:
-            self.fault("I2", line, f"counts {name!r}, whose reply was refused")
-        elif visit.last is None or visit.last.event != "up.end":
-            last = f"{visit.last.event} in line {visit.last.number}" if visit.last else "nothing"
-            self.fault("I2", line, f"counts {name!r} before its upload has ended; its last event is {last}")
-        elif "compute" not in visit.did:
-            self.fault("I2", line, f"counts {name!r}, which has computed nothing")
 
     def _reason(self, line: Event, round: AuditedRound) -> None:
         reason, asked = line.body["reason"], len(round.visits)

@@ -1,4 +1,6 @@
-"""Checks a folder of results: its seal, and that summary.json and split.json follow from its runs."""
+"""Checks a folder of results: its seal, that summary.json and split.json follow from its runs, and that all runs of a
+seed begin with one model.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,24 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from emulator.audit import expected, seed_laws
+from emulator.audit import expected
 from emulator.audit.audit import Audit
 from emulator.audit.format import COUNT, NAMES
 from emulator.lab.links import LinksAtOffsets, places
 from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
 from emulator.record.host import FOLDERS
+from emulator.record.record import object_of, read_lines
 from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
 from emulator.results.ended import ended
 from emulator.results.results import Row, results_of
 from emulator.results.soundness import LOST, has_lost_seal
-from network.foreign_files import unique
 from scenarios.builders import wiring
 from scenarios.builders.assumed import assumptions
 from scenarios.load import recorded
+from scenarios.schema import known
 from scenarios.schema.scenario import Scenario
 
 CLOSE = 1e-9  # relative: another machine may add up in another order
@@ -46,7 +49,7 @@ def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
     audited = _as_a_whole(out, runs)
     if (out / REPLAY).is_file():
         return audited
-    faults, doubt = seed_laws.judged(out, runs)
+    faults, doubt = first_models(out, runs)
     return replace(audited, faults=[*audited.faults, *faults], unjudged=audited.unjudged or doubt)
 
 
@@ -137,7 +140,12 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
         if not NAMES.fits(prose := said.pop(key, ABSENT)):
             yield f"summary: {key} is {prose!r}; it must be {NAMES.words}"
     results = results_of(out, scenario)
-    failures = _failures(out, results.runs)
+    failures: dict[str, list[str]] = {}
+    for label, seeds in results.runs.items():
+        for seed in seeds:
+            sealed = read_seal(out / Run(label, seed).name)
+            if sealed and sealed.failure:
+                failures.setdefault(label, []).append(sealed.failure)
     links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
     made = {key: value for key, value in ended(results, failures, links).items() if key not in SAID}
     due = json.loads(json.dumps(made))
@@ -146,17 +154,6 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
         yield f"summary: {change.key} is {change.a!r}, but the records say {change.b!r}"
     if len(wrong) > SHOWN:
         yield f"summary: {len(wrong) - SHOWN} more values are not those of the records"
-
-
-def _failures(out: Path, runs: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
-    """The reasons for which runs ended early, by label, from their seals."""
-    failures: dict[str, list[str]] = {}
-    for label, seeds in runs.items():
-        for seed in seeds:
-            sealed = read_seal(out / Run(label, seed).name)
-            if sealed and sealed.failure:
-                failures.setdefault(label, []).append(sealed.failure)
-    return failures
 
 
 def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Caveats:
@@ -225,13 +222,7 @@ def _is_dealt(of: object) -> bool:
 
 def _object(path: Path) -> dict[str, Any]:
     """Reads a JSON object.  Raises ValueError for anything else."""
-    try:
-        content = json.loads(path.read_bytes().decode(), object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} must hold a JSON object")
-    return content
+    return object_of(path.read_bytes(), str(path), repeated_keys=False)
 
 
 def _near(change: Change) -> bool:
@@ -246,3 +237,44 @@ def _reworded(change: Change) -> bool:
         return False
     sentences = isinstance(a, list) and isinstance(b, list) and len(a) == len(b)
     return sentences or (isinstance(a, str) and isinstance(b, str))
+
+
+def first_models(out: Path, runs: Mapping[Path, Audit]) -> tuple[list[str], str | None]:
+    """A sentence for each run that begins with another model than the other runs of its seed, and a doubt, if there is
+    one.
+
+    Runs that break another law are skipped.  An algorithm may train on the server's examples before round 0: a shipped
+    algorithm does so with the option `pretrain`; a user's own algorithm may do so unseen, which is the doubt.
+    """
+    try:
+        scenario = recorded(out)
+    except (OSError, ValueError):
+        return [], None  # the audits of the runs report it
+    faults, doubt = list[str](), None
+    shipped = [entry.name for entry in scenario.algorithms if entry.key in known.algorithms()]
+    pretrained = {
+        entry.name for entry in scenario.algorithms if entry.name in shipped and entry.options.get("pretrain")
+    }
+    sound = {folder.name for folder, run in runs.items() if not run.faults}
+    for seed in scenario.seeds:
+        begun = {entry.name: Run(entry.name, seed).name for entry in scenario.algorithms}
+        models = {
+            label: model
+            for label, name in begun.items()
+            if label not in pretrained and name in sound and (model := _first(out / name))
+        }
+        first = next((label for label in [*shipped, *models] if label in models), "")
+        for label in (label for label, model in models.items() if model != models[first]):
+            said = f"{begun[label]} begins with model {models[label]}, and {begun[first]} with {models[first]}"
+            if label in shipped:
+                faults.append(f"scenario: {said}; all runs of a seed begin with one model")
+            else:
+                doubt = f"{said}, which only the code of {label} can explain"
+    return faults, doubt
+
+
+def _first(folder: Path) -> Any:
+    """The digest of the model with which a run begins; None if it has no round."""
+    path = folder / "events.jsonl"
+    opened = next(read_lines(path), None) if path.is_file() else None
+    return opened.get("model") if opened else None

@@ -39,9 +39,21 @@ def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[R
         cut = list(_cut(folder, there))
         yield from cut
         if sealed.failure is None and not cut and len(there) == len(FILES):
-            yield from _missing(folder, timeline, rows)
-    yield from _run(folder, due=sealed is not None and sealed.failure is None)
-    named = sealed is not None and MODEL in sealed.files  # then the seal reports it as missing
+            if not (folder / WORK).stat().st_size:
+                yield f"form: {WORK} is empty"
+            if not timeline.rounds:
+                yield "rounds: the run has come to its end, but the record holds no round"
+            for number, round in timeline.rounds.items():
+                if round.stamp is None:
+                    yield f"rounds: the run has come to its end, but round {number} was not closed and combined"
+            if len(rows) != (due := len(timeline.rounds)):
+                yield f"rows: rounds.jsonl has {len(rows)} rows, but the events are those of {due} rounds"
+    try:  # a run that was killed at once has no run.json
+        if (sealed is not None and sealed.failure is None) or (folder / RUN).is_file():
+            read_run(folder)
+    except ValueError as error:
+        yield f"form: {error}"
+    named = sealed is not None and MODEL in sealed.files  # then the seal says that it is missing
     yield from _model(folder, timeline, due=sealed is not None and bool(rows) and not named)
 
 
@@ -50,28 +62,6 @@ def _cut(folder: Path, names: Iterable[str]) -> Iterator[str]:
     for name in names:
         if (content := (folder / name).read_bytes()) and not content.endswith(b"\n"):
             yield f"form: {name} ends in the middle of a line"
-
-
-def _missing(folder: Path, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """Yields the faults of a record that lacks lines though its run has ended."""
-    if not (folder / WORK).stat().st_size:
-        yield f"form: {WORK} is empty"
-    if not timeline.rounds:
-        yield "rounds: the run has come to its end, but the record holds no round"
-    for number, round in timeline.rounds.items():
-        if round.stamp is None:
-            yield f"rounds: the run has come to its end, but round {number} was not closed and combined"
-    if len(rows) != len(timeline.rounds):
-        yield f"rows: rounds.jsonl has {len(rows)} rows, but the events are those of {len(timeline.rounds)} rounds"
-
-
-def _run(folder: Path, due: bool) -> Iterator[str]:
-    """Yields the fault of run.json.  A run that was killed right away has no such file."""
-    try:
-        if due or (folder / RUN).is_file():
-            read_run(folder)
-    except ValueError as error:
-        yield f"form: {error}"
 
 
 def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:

@@ -43,19 +43,14 @@ def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequen
         if (wire := start.body.get("wire", left)) != passage.wire:
             yield "scenario", start, f"{wire} bytes are on the wire; of {left} the link makes {passage.wire}"
         if declared.virtual:
-            yield from _setup(stretch, waking, passage)
+            due = waking + (passage.delay - passage.rtt / 2 if passage.rtt else 0.0)
+            said = stretch.start.body.get("setup", 0.0)
+            if abs(said - due) > CLOSE * due + slack(stretch.start.t):
+                yield "scenario", stretch.start, f"the set-up takes {said} s; on this link it is {due}"
             yield from _pace(declared, stretch, waking, passage)
         connection = passage.after(stretch.end) if stretch.whole else None
         if stretch.end >= start.t + waking:
             silent = stretch.end
-
-
-def _setup(stretch: Stretch, waking: float, passage: Passage) -> Iterator[Fault]:
-    """Checks the seconds before bytes flow: the radio wakes up, and round trips set up the connection."""
-    due = waking + (passage.delay - passage.rtt / 2 if passage.rtt else 0.0)
-    said = stretch.start.body.get("setup", 0.0)
-    if abs(said - due) > CLOSE * due + slack(stretch.start.t):
-        yield "scenario", stretch.start, f"the set-up takes {said} s; on this link it is {due}"
 
 
 def _pace(declared: Declared, stretch: Stretch, waking: float, passage: Passage) -> Iterator[Fault]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
@@ -21,20 +21,21 @@ from scenarios.builders import plugins
 from scenarios.load import BadScenario, shipped
 from scenarios.schema.scenario import Scenario
 
-NameOrScenario = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[NAME | MODULE:CLASS | SCENARIO] [PATH=VALUE]...",
-        help="An algorithm that is shown alone, or a scenario; then single values to change.",
-        show_default=False,
-    ),
-]
-
 if TYPE_CHECKING:
     from emulator.forecast.algorithm_costs import NamedAlgorithm, Option
 
 
-def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) -> None:
+def algorithms(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME | MODULE:CLASS | SCENARIO] [PATH=VALUE]...",
+            help="An algorithm that is shown alone, or a scenario; then single values to change.",
+            show_default=False,
+        ),
+    ] = None,
+    format: FormatOption = Format.text,
+) -> None:
     """Lists algorithms with their options, and what a round of each costs compared with FedAvg.
 
     With a scenario: its algorithms, on its model and fleet. With the name of an algorithm, or MODULE:CLASS of one of
@@ -44,7 +45,10 @@ def algorithms(what: NameOrScenario = None, format: FormatOption = Format.text) 
         words = _words(what or [])
         name = words[0] if words and words[0] in plugins.kinds() else ""
         if words and not name:
-            _refuse_misspelt(words[0], plugins.kinds())
+            word = words[0]
+            near = get_close_matches(word, plugins.kinds(), n=1)
+            if near and not Path(word).exists() and word not in shipped():
+                raise BadScenario(f"there is no algorithm or scenario {word!r}; did you mean {near[0]}?")
         own = bool(words) and not name and "=" not in words[0]
         scenario = scenario_of(words[1:] if name else words)
         code = list_algorithms(scenario, format, own=own, only=name)
@@ -57,13 +61,6 @@ def _words(what: list[str]) -> list[str]:
     if ":" not in first or "=" in first or Path(first).exists():
         return what
     return [QUICKSTART, f'algorithms=["{first}"]', *what[1:]]
-
-
-def _refuse_misspelt(word: str, kinds: Collection[str]) -> None:
-    """Raises BadScenario for a word that is not a file but resembles an algorithm's name."""
-    near = get_close_matches(word, kinds, n=1)
-    if near and not Path(word).exists() and word not in shipped():
-        raise BadScenario(f"there is no algorithm or scenario {word!r}; did you mean {near[0]}?")
 
 
 def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:

@@ -45,7 +45,12 @@ def audit(
     if format == Format.json:
         typer.echo(json.dumps({str(folder): asdict(each) for folder, each in audited.items()}, indent=1))
     else:
-        _print(audited)
+        for folder, each in audited.items():
+            say(f"{'✗' if each.faults else '✓'} {folder}")
+            for fault in each.faults:
+                say(f"    {fault}")
+        sound = sum(not each.faults for each in audited.values())
+        typer.echo(f"{sound} of {len(audited)} folders obey the laws")
     if any(each.faults for each in audited.values()):
         raise typer.Exit(FAILED)
     raise typer.Exit(UNJUDGED if strict and reserved else 0)
@@ -68,12 +73,3 @@ def _unjudged(audited: Mapping[Path, Audit]) -> Iterator[str]:
     for folder, each in audited.items():
         if each.unjudged and each.unjudged not in reasons:
             yield f"{folder} was not judged as a whole: {each.unjudged}"
-
-
-def _print(audited: Mapping[Path, Audit]) -> None:
-    for folder, each in audited.items():
-        say(f"{'✗' if each.faults else '✓'} {folder}")
-        for fault in each.faults:
-            say(f"    {fault}")
-    sound = sum(not each.faults for each in audited.values())
-    typer.echo(f"{sound} of {len(audited)} folders obey the laws")

@@ -23,30 +23,26 @@ from emulator.wording.terminal import settings_table, table
 def concluded(ended: Ended, format: Format) -> int:
     """Prints the results of ended runs; returns the exit code."""
     with uninterrupted():
-        _print(ended, format)
+        results, interrupted = ended.results, ended.ending.interrupted
+        if format == Format.json:
+            typer.echo(json.dumps({"out": str(results.folder), **results.summary}, indent=1, sort_keys=True))
+        else:
+            if interrupted:
+                say(f"{cut_off(results)}: these are no results yet", tone="warning")
+            typer.echo(table(results.scenario, results.summary))
+            typer.echo(settings_table(results.scenario))
+            for line in (*how_sure(results.scenario), *unmetered(results.summary)):
+                say(line)
+        warn(ended)
+        if format is Format.text:
+            _print_verdict(results, ended.judged)
+        if ended.unwritten:
+            say(f"fedlapse: {incomplete(ended)}", err=True, tone="bad")
+        if ended.tally and format is Format.text:
+            typer.echo(ended.tally.sentence())
+        if ended.to_go_on:
+            say(f"fedlapse: {ended.to_go_on}", err=True)
     return ended.code
-
-
-def _print(ended: Ended, format: Format) -> None:
-    results, interrupted = ended.results, ended.ending.interrupted
-    if format == Format.json:
-        typer.echo(json.dumps({"out": str(results.folder), **results.summary}, indent=1, sort_keys=True))
-    else:
-        if interrupted:
-            say(f"{cut_off(results)}: these are no results yet", tone="warning")
-        typer.echo(table(results.scenario, results.summary))
-        typer.echo(settings_table(results.scenario))
-        for line in (*how_sure(results.scenario), *unmetered(results.summary)):
-            say(line)
-    warn(ended)
-    if format is Format.text:
-        _print_verdict(results, ended.judged)
-    if ended.unwritten:
-        say(f"fedlapse: {incomplete(ended)}", err=True, tone="bad")
-    if ended.tally and format is Format.text:
-        typer.echo(ended.tally.sentence())
-    if ended.to_go_on:
-        say(f"fedlapse: {ended.to_go_on}", err=True)
 
 
 def _print_verdict(results: Results, judged: Sequence[Judgement]) -> None:

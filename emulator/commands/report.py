@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -55,7 +55,9 @@ def report(
     """Writes the report of one folder of results, or of several side by side (the first is the baseline)."""
     with told_in_one_line(ValueError):
         if perfetto:
-            _alone({"--out": out, "--format": format, "--png": png})
+            given = [name for name, value in {"--out": out, "--format": format, "--png": png}.items() if value]
+            if given:
+                raise ValueError(f"--perfetto OUT.json writes no report; leave out {' and '.join(given)}")
     with soundness_told(outs):
         results = [_read(folder) for folder in outs]
         if perfetto:
@@ -75,13 +77,6 @@ def report(
             _draw(results, (path or Path("report")).parent / "charts")
 
 
-def _alone(others: Mapping[str, object]) -> None:
-    """Raises ValueError if --perfetto is combined with options for a report."""
-    given = [name for name, value in others.items() if value]
-    if given:
-        raise ValueError(f"--perfetto OUT.json writes no report; leave out {' and '.join(given)}")
-
-
 def _read(folder: Path) -> Results:
     found = read(folder)
     gaps = list(missing(found))
@@ -96,7 +91,7 @@ def _made(results: Sequence[Results], format: ReportFormat) -> str:
         return page(results)
     if format is ReportFormat.markdown:
         return markdown(results)
-    from emulator.report.plain import plain  # imports altair
+    from emulator.report.page import plain  # imports altair
 
     return plain(results)
 
@@ -124,7 +119,7 @@ def _write(path: Path, text: str, force: bool, what: str = "report") -> None:
 
 
 def _draw(results: Sequence[Results], folder: Path) -> None:
-    from emulator.report.pictures import pictures  # imports altair
+    from emulator.report.page import pictures  # imports altair
 
     folder.mkdir(parents=True, exist_ok=True)
     drawn = []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from devices.benchmark_scores import ANCHORS, scores, speed_of
 from devices.device import profiles
-from devices.profiles import Table, shipped
+from devices.profiles import shipped
 from network.foreign_files import BadFile
 from network.traces import fedscale
 from scenarios.text.faults import BadScenario
@@ -32,15 +32,11 @@ def lines(path: Path, only: str, mflop: float | None) -> Iterator[str]:
     known = shipped()
     yield "name,quantity,value,unit,source,date"
     for name, (speed, source) in found.items():
-        yield from _profile(name, speed, source, known)
-
-
-def _profile(name: str, speed: float, source: str, known: Table) -> Iterator[str]:
-    like = min(LIKE.values(), key=lambda each: abs(_ratio(profiles()[each].flops_per_s, speed)))
-    yield _line(name, "speed", f"{speed / 1e9:.4g}", "GFLOP/s", source)
-    for quantity, said in known[like].items():
-        if quantity != "speed":
-            yield _line(name, quantity, f"{said.value:g}", said.unit, f"assumed: as {like}")
+        like = min(LIKE.values(), key=lambda each: abs(_ratio(profiles()[each].flops_per_s, speed)))
+        yield _line(name, "speed", f"{speed / 1e9:.4g}", "GFLOP/s", source)
+        for quantity, said in known[like].items():
+            if quantity != "speed":
+                yield _line(name, quantity, f"{said.value:g}", said.unit, f"assumed: as {like}")
 
 
 def _ratio(a: float, b: float) -> float:
@@ -60,18 +56,14 @@ def _speeds(path: Path, mflop: float | None) -> Iterator[tuple[str, tuple[float,
         if data[:1] in (b"\x80", b",") or b'"computation"' in data[:10_000]:
             yield from _of_capacities(path, data, mflop)
         else:
-            yield from _of_scores(path)
+            anchors = {score: profiles()[name].flops_per_s for name, (score, _) in ANCHORS.items()}
+            for phone, score in scores(path).items():
+                source = f"assumed: AI-Benchmark's {score:g} between FLASH's phones"
+                yield _name(phone), (speed_of(score, anchors), source)
     except OSError as error:
         raise BadScenario(f"cannot read {path}: {error.strerror}") from None
     except (BadFile, ValueError) as error:
         raise error if isinstance(error, BadScenario) else BadScenario(str(error)) from None
-
-
-def _of_scores(path: Path) -> Iterator[tuple[str, tuple[float, str]]]:
-    anchors = {score: profiles()[name].flops_per_s for name, (score, _) in ANCHORS.items()}
-    for phone, score in scores(path).items():
-        source = f"assumed: AI-Benchmark's {score:g} between FLASH's phones"
-        yield _name(phone), (speed_of(score, anchors), source)
 
 
 def _of_capacities(path: Path, data: bytes, mflop: float | None) -> Iterator[tuple[str, tuple[float, str]]]:

@@ -60,7 +60,8 @@ def sentence(label: str, baseline: str, found: Ratio, seconds: float) -> str:
     start, why = f"a round of {label} costs", f"one of {baseline} here ({', '.join(parts)})"
     if abs(found.seconds - 1) < ALIKE:
         return f"{start} as much as {why}: the one that needs fewer rounds wins"
-    if abs(found.seconds - 1) <= found.margin and _same_work(found):
+    same_work = all(value is None or abs(value - 1) < SAME for value in (found.down, found.up, found.compute))
+    if abs(found.seconds - 1) <= found.margin and same_work:
         return (
             f"{start} about as much as {why}: their seconds differ by no more than rounds do, as links and cohorts "
             f"vary ({_between(found)}), so the one that needs fewer rounds wins"
@@ -70,11 +71,6 @@ def sentence(label: str, baseline: str, found: Ratio, seconds: float) -> str:
     if found.seconds > 1:
         return f"{start}: it wins only below {_percent(found.wins_below)} of {baseline}'s rounds"
     return f"{start}: it wins even with up to {_times(found.wins_below, 2)} of {baseline}'s rounds"
-
-
-def _same_work(found: Ratio) -> bool:
-    """True if bytes and work are nearly those of the baseline."""
-    return all(value is None or abs(value - 1) < SAME for value in (found.down, found.up, found.compute))
 
 
 def _between(found: Ratio) -> str:

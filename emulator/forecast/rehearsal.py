@@ -146,7 +146,10 @@ class Understudy(Inline):
         key = (self._sizes(download), self._sizes(memory))
         if key not in self.known:
             done = train(lab, store, run, device, round, download, memory, False)
-            self._note(self._sizes(download), done)
+            kept = (done.kept_if_counted or done.kept).sizes
+            self.downloaded = max(self.downloaded, dict(self._sizes(download)), key=_length)
+            self.uploaded = max(self.uploaded, done.upload.sizes, key=_length)
+            self.kept = max(self.kept, done.kept.sizes, kept, key=_length)
             self.known[key] = (done, done.examples == len(self._held(lab, run, device, round)))
         done, tells_all = self.known[key]
         return replace(done, examples=len(self._held(self.whole, run, device, round))) if tells_all else done
@@ -182,12 +185,6 @@ class Understudy(Inline):
             sizes = payload.trusted(self.store.get(message)).sizes
             self.seen[message.digest] = frozenset(sizes.items())
         return self.seen[message.digest]
-
-    def _note(self, downloaded: Sizes, done: Trained) -> None:
-        kept = (done.kept_if_counted or done.kept).sizes
-        self.downloaded = max(self.downloaded, dict(downloaded), key=_length)
-        self.uploaded = max(self.uploaded, done.upload.sizes, key=_length)
-        self.kept = max(self.kept, done.kept.sizes, kept, key=_length)
 
 
 def _length(sizes: Mapping[str, int]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
@@ -209,7 +209,12 @@ class Progress:
         latest.sort(key=lambda run: (order.get(run.label, len(order)), run.seed))
         runs = {run: paces[run] for run in latest}
         for without in SHORTER:
-            lines = self._lines(runs, without)
+            width = max((len(_name(run)) for run in runs), default=0)
+            lines = []
+            for run, pace in runs.items():
+                line = Text(no_wrap=True, overflow="ellipsis")
+                line.append(f"{_name(run):<{width}}", style="bold")
+                lines.append(line.append("  " + " · ".join(filter(None, self._parts(pace, without)))))
             if all(len(line) <= self.console.width for line in lines):
                 break
         rest = len(paces) - len(latest)
@@ -267,15 +272,6 @@ class Progress:
     @property
     def _title(self) -> list[Text]:
         return [Text(self.title, no_wrap=True, overflow="ellipsis")] if self.title else []
-
-    def _lines(self, runs: Mapping[Run, RunProgress], without: Set[str]) -> list[Text]:
-        width = max((len(_name(run)) for run in runs), default=0)
-        lines = []
-        for run, pace in runs.items():
-            line = Text(no_wrap=True, overflow="ellipsis")
-            line.append(f"{_name(run):<{width}}", style="bold")
-            lines.append(line.append("  " + " · ".join(filter(None, self._parts(pace, without)))))
-        return lines
 
     def _parts(self, pace: RunProgress, without: Set[str]) -> list[str]:
         ended = pace.row["round"] + 1 >= self.max_rounds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from json import dumps, loads
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ruamel.yaml.error import YAMLError
 
 from emulator.record.again import SUBJECT, subject
 from emulator.record.folders import is_run, run_folders
+from emulator.record.record import object_of
 
 LONG = 60  # characters of a shown value
 MANY = 4  # shown keys of a line
@@ -100,7 +101,8 @@ def first_difference(a: Path, b: Path) -> FirstDifference | None:
     """Finds the first line in which two files of JSON lines differ; None if all complete lines are equal."""
     for number, (one, other) in enumerate(zip_longest(_lines(a), _lines(b)), 1):
         if one != other:
-            lines = [None if text is None else _object(path, number, text) for path, text in ((a, one), (b, other))]
+            both = ((a, one), (b, other))
+            lines = [None if text is None else object_of(text, f"{path}:{number}") for path, text in both]
             times = [t for line in lines if line and (t := _time(line)) is not None]
             texts = [_line(line, lines[1 - side]) for side, line in enumerate(lines)]
             return FirstDifference(a.name, number, min(times, default=None), *texts)
@@ -156,16 +158,6 @@ def _lines(path: Path) -> Iterator[bytes]:
     if path.is_file():
         with path.open("rb") as file:
             yield from (line for line in file if line.endswith(b"\n"))
-
-
-def _object(path: Path, number: int, text: bytes) -> Mapping[str, Any]:
-    try:
-        line = loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}:{number} is not JSON: {error}") from None
-    if not isinstance(line, dict):
-        raise ValueError(f"{path}:{number} is not a JSON object")
-    return line
 
 
 def _time(line: Mapping[str, Any]) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from emulator.record.record import replace_file
+from emulator.record.record import object_of, replace_file
 from emulator.record.run import Run
 from scenarios.schema.scenario import Scenario
 
@@ -35,10 +35,9 @@ def host_of(out: Path) -> dict[str, Any]:
 def object_in(path: Path) -> dict[str, Any]:
     """The object in a JSON file; {} if there is no such file, or it is damaged."""
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return object_of(path.read_bytes(), str(path))
+    except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def folders_of(out: Path) -> Kinds | None:

@@ -362,18 +362,23 @@ def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
     Raises ValueError, naming file and line, for any other line that is not an object.  Unless `repeated_keys` is set,
     which is faster, also for an object that has a key twice.
     """
-    hook = None if repeated_keys else unique
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if not text.endswith(b"\n"):
                 return
-            try:
-                line = json.loads(text.decode(), object_pairs_hook=hook)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{path}:{number} is not JSON: {error}") from None
-            if not isinstance(line, dict):
-                raise ValueError(f"{path}:{number} is not a JSON object")
-            yield line
+            yield object_of(text, f"{path}:{number}", repeated_keys)
+
+
+def object_of(text: bytes, where: str, repeated_keys: bool = True) -> Line:
+    """The JSON object that the text is.  Raises ValueError, naming the place, for any other text, and for an object
+    that has a key twice, unless `repeated_keys` is set."""
+    try:
+        found = json.loads(text.decode(), object_pairs_hook=None if repeated_keys else unique)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{where} must hold a JSON object; it holds {type(found).__name__}")
+    return found
 
 
 def read_events(path: Path) -> Iterator[Event]:

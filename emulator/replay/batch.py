@@ -18,7 +18,7 @@ from emulator.record.targets import Target
 from emulator.replay.conditions import Condition, onto
 from emulator.replay.findings import Finding, ReplayResult, finding, no_result, result_of
 from emulator.replay.replayer import Replayed, Replayer
-from emulator.replay.script import Script, read_script
+from emulator.replay.script import read_script
 from emulator.results.results import targets
 from emulator.results.soundness import soundness
 from scenarios.load import recorded
@@ -68,7 +68,14 @@ class Batch:
         for label in source.only:
             if label not in labels:
                 raise ValueError(f"--algorithm {label}: the scenario has none; {did_you_mean(label, labels)}")
-        self.scripts = _scripts(folders, source.only, labels)
+        if source.only:
+            folders = [folder for folder in folders if read_run(folder)[0].label in source.only]
+        scripts = [read_script(folder) for folder in folders]
+        for folder, script in zip(folders, scripts, strict=True):
+            if script.label not in labels:
+                where = f"{folder.resolve().parent} holds {script.name}"
+                raise ValueError(f"{where}, and its scenario.yaml names no such algorithm")
+        self.scripts = sorted(scripts, key=lambda script: (labels.index(script.label), script.seed))
         if not self.scripts:
             raise ValueError(f"{source.path} holds no run of {', '.join(source.only)}")
         if source.until and self.scenario.rounds.stragglers != "finish":  # theirs end in a later round
@@ -176,18 +183,6 @@ class Batch:
                     yield coming.popleft().result()
         except BrokenExecutor as error:
             raise ChildProcessError(why_broken(error)) from None
-
-
-def _scripts(folders: Sequence[Path], only: Sequence[str], labels: Sequence[str]) -> list[Script]:
-    """The scripts of the runs, in the order of the scenario's labels and of the seeds."""
-    if only:
-        folders = [folder for folder in folders if read_run(folder)[0].label in only]
-    scripts = [read_script(folder) for folder in folders]
-    for folder, script in zip(folders, scripts, strict=True):
-        if script.label not in labels:
-            where = f"{folder.resolve().parent} holds {script.name}"
-            raise ValueError(f"{where}, and its scenario.yaml names no such algorithm")
-    return sorted(scripts, key=lambda script: (labels.index(script.label), script.seed))
 
 
 _handed: tuple[Source, Sequence[Order]] | None = None  # in a worker: its input, set once at its start

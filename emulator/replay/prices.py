@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from devices.device import Device
 from emulator.lab.lab import Lab
 from emulator.pricing.bills import jittered, priced
 from emulator.record.tally import Bill
@@ -37,29 +36,22 @@ class Prices:
         self.borrowed: dict[tuple[str, int], Duty | None] = {}
         self.bills: dict[tuple[str, Pieces], Bill] = {}
 
-    def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:  # noqa: ARG002
+    def duty(self, name: str, round: int, *_: Mapping[str, int]) -> Duty | None:
         """The recorded duty; otherwise that of the nearest round with these phases, or of another device in this
         round."""
-        return self._duty(name, round)
-
-    def _duty(self, name: str, round: int) -> Duty | None:
         written = self.script.rounds[round]
         said = written.parts.get(name, NO_PART).duty
         if said is not None:
             return said
         if (name, round) not in self.borrowed:
-            self.borrowed[name, round] = self._like(name, written)
+            phases = _usual(part.duty.phases for part in written.parts.values() if part.duty)
+            own = (part.duty for part in self._nearest(name, written.number) if part.duty)
+            nearest = next((duty for duty in own if phases in (None, duty.phases)), None)
+            found = nearest or self._of_another(name, written)
+            if found:
+                self.assumed.add(("work", name, written.number))
+            self.borrowed[name, round] = found
         return self.borrowed[name, round]
-
-    def _like(self, name: str, written: RoundScript) -> Duty | None:
-        """The device's duty in the nearest round with these phases, or else that of the device with the most similar
-        size."""
-        phases = _usual(part.duty.phases for part in written.parts.values() if part.duty)
-        own = (part.duty for part in self._nearest(name, written.number) if part.duty)
-        found = next((duty for duty in own if phases in (None, duty.phases)), None) or self._of_another(name, written)
-        if found:
-            self.assumed.add(("work", name, written.number))
-        return found
 
     def _of_another(self, name: str, written: RoundScript) -> Duty | None:
         held = self.script.examples
@@ -91,13 +83,13 @@ class Prices:
         said = self.script.rounds[round].parts.get(name, NO_PART).bill
         if said is not None and self._same(name):
             return said
-        duty = self._duty(name, round)
+        duty = self.duty(name, round)
         if duty is None:
             raise Unsaid(f"what {name} computes, as it took part in no round")
         device = self.lab.fleet[name]
         key = device.profile.name, duty.pieces
         if key not in self.bills:
-            self.bills[key] = self._priced(duty.pieces, device)
+            self.bills[key] = priced(duty.pieces, device)
         return jittered(self.bills[key], device, self.script.seed, round)
 
     def _same(self, name: str) -> bool:
@@ -132,10 +124,7 @@ class Prices:
         return min(done, key=unlike)
 
     def _served(self, bill: Bill) -> Bill:
-        return bill if self.same_server else self._priced(bill.pieces, self.lab.server)
-
-    def _priced(self, pieces: Pieces, device: Device) -> Bill:
-        return priced(pieces, device)
+        return bill if self.same_server else priced(bill.pieces, self.lab.server)
 
     def down(self, name: str, round: int) -> Sizes:
         """Bytes of a request.  Raises Unsaid."""

@@ -186,20 +186,18 @@ class Check:
 
     def row(self, made: Row) -> Row:
         """Checks a round whose last straggler has ended, and returns its row with the accuracies of the record."""
-        self._ended(made["round"])
-        like = self._like(made["round"])
+        number = made["round"]
+        parts = self.script.rounds[number].parts
+        said = {name for name, part in parts.items() if part.update is not None}
+        if self.script.facts.keeps_uncounted and self.trained[number] != said:
+            self.part(number, f"{_moved(self.trained[number], said, TRAINED)}, and devices keep what they trained")
+        like = self._like(number)
         if like is None:
             return made
         learnt = {key: like.row[key] for key in LEARNT if key in like.row}
         if made["failed"] and not like.failed:  # the model is that of `like`, but no training changed it
             return {**made, **learnt, "leverage": {}}
         return {**made, **learnt, "numbers": {**like.row["numbers"], **made["numbers"]}}
-
-    def _ended(self, number: int) -> None:
-        parts = self.script.rounds[number].parts
-        said = {name for name, part in parts.items() if part.update is not None}
-        if self.script.facts.keeps_uncounted and self.trained[number] != said:
-            self.part(number, f"{_moved(self.trained[number], said, TRAINED)}, and devices keep what they trained")
 
     def _like(self, number: int) -> RoundScript | None:
         """The recorded round with the same model as this round, or with the model that is assumed to be equal."""

@@ -42,7 +42,9 @@ def compare(results: Sequence[Results]) -> SideBySide:
     if not results:
         raise ValueError("nothing to report on: give at least one folder of results")
     sources = dict(zip(_names(results), results, strict=True))
-    origin = _origin(sources)
+    own = [(name, one, label) for name, one in sources.items() for label in one.runs]
+    several = len(sources) > 1
+    origin = {f"{name}/{label}" if several else label: (one, label) for name, one, label in own}
     runs = {label: one.runs[own] for label, (one, own) in origin.items()}
     aims = {target.name: target for one in results for target in targets(one.scenario)}
     summary = results[0].summary
@@ -50,26 +52,15 @@ def compare(results: Sequence[Results]) -> SideBySide:
         summary = _summary(sources, origin, runs, list(aims.values()))
     lengths = [one.shared for one in results if one.shared is not None]
     if lengths:
-        summary = _ended_after(min(lengths), summary, runs)
+        cut = {label: {seed: rows[: min(lengths)] for seed, rows in runs[label].items()} for label in summary["labels"]}
+        ends = summarise(cut, (), dict.fromkeys(cut, 0.0))["labels"]
+        labels = {
+            label: {**said, **{key: ends[label][key] for key in AT_THE_END}}
+            for label, said in summary["labels"].items()
+        }
+        summary = {**summary, "labels": labels}
     ordered = _ordered(summary, list(runs), list(aims))
     return SideBySide(sources, runs, origin, list(aims.values()), ordered)
-
-
-def _ended_after(rounds: int, summary: Mapping[str, Any], runs: Runs) -> Mapping[str, Any]:
-    """The summary with final values as if all runs had ended after this number of rounds."""
-    cut = {label: {seed: rows[:rounds] for seed, rows in runs[label].items()} for label in summary["labels"]}
-    ends = summarise(cut, (), dict.fromkeys(cut, 0.0))["labels"]
-    labels = {
-        label: {**said, **{key: ends[label][key] for key in AT_THE_END}} for label, said in summary["labels"].items()
-    }
-    return {**summary, "labels": labels}
-
-
-def _origin(sources: Mapping[str, Results]) -> dict[str, tuple[Results, str]]:
-    """The results of the folder and the label there, by the label on the page."""
-    own = [(name, one, label) for name, one in sources.items() for label in one.runs]
-    several = len(sources) > 1
-    return {f"{name}/{label}" if several else label: (one, label) for name, one, label in own}
 
 
 def _links(sources: Mapping[str, Results]) -> Mapping[str, Any]:

@@ -1,4 +1,6 @@
-"""report.html: one file that opens offline and holds its charts, tables, scripts and scenario."""
+"""report.html: one file that opens offline and holds its charts, tables, scripts and scenario; also its charts as
+pictures, and its numbers as JSON.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +34,7 @@ from emulator.report import (
     times,
 )
 from emulator.report.comparison import MADE_BY, SideBySide, compare, notes, unlike
+from emulator.report.critical import Part
 from emulator.report.figure import Chart, Figure
 from emulator.report.vega import script_of_vega
 from emulator.results import caveats
@@ -254,3 +257,48 @@ def _trusted(text: str) -> Markup:
 
 def _text(name: str) -> str:
     return resources.files("emulator.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def plain(results: Sequence[Results]) -> str:
+    """The JSON text; its seconds and bytes are means over the seeds' whole runs.  Raises ValueError without results."""
+    all_ = compare(results)
+    said = {
+        "about": MADE_BY,
+        "notes": notes(all_),
+        **all_.summary,
+        "critical_s": {label: _named(critical.mean(seeds)) for label, seeds in all_.runs.items()},
+        "bytes_by_kind": {label: _named(payloads.mean(seeds)) for label, seeds in all_.runs.items()},
+        "digests": {name: one.summary.get("digest") for name, one in all_.sources.items()},
+    }
+    return json.dumps(said, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _named(found: Mapping[Part, float]) -> dict[str, float]:
+    return {" ".join(part).strip(): value for part, value in sorted(found.items())}
+
+
+WIDTH = 760
+OF_A_RUN = ("rounds", "timeline", "rates")  # figures that show one run
+
+
+def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
+    """Yields (file name, contents) of each chart twice, as NAME.svg and NAME.png, on white and with its title.
+
+    Raises ValueError if there is nothing to compare.
+    """
+    all_ = compare(results)
+    for figure in figures(all_):
+        if not figure.chart:
+            continue
+        spec = figure.spec()
+        below = [f"network model {all_.summary['network']}"]
+        if figure.name in OF_A_RUN:
+            below.insert(0, str(timeline.choices(all_.runs)[0]["name"]))
+        spec |= {
+            "background": "white",
+            "title": {"text": figure.title, "subtitle": ", ".join(below), "anchor": "start"},
+        }
+        if not figure.name.startswith("map"):  # cells of a map have a fixed size
+            spec["width"] = WIDTH
+        yield f"{figure.name}.svg", drawing.svg(spec).encode()
+        yield f"{figure.name}.png", drawing.png(spec, scale=2)

@@ -11,12 +11,12 @@ import altair as alt
 
 from emulator.analysis.answer import Answer
 from emulator.analysis.reading import CAPTIONS
+from emulator.analysis.sensitivity import Swing, swings, unchanged
 from emulator.report import critical, drawing
 from emulator.report.figure import Figure, table
 from emulator.report.palette import COLOURS
 from emulator.report.studied_places import duels, grid, traces
 from emulator.report.studied_scales import frame, log_axis, log_scale, rule
-from emulator.report.studied_tornado import tornado
 from emulator.results import units
 from emulator.results.comparison import Comparison
 from emulator.results.times import Values
@@ -99,8 +99,7 @@ def _forest(found: Sequence[Comparison], labels: Sequence[str], goals: Sequence[
         **at, x=alt.X("ratio:Q"), stroke=alt.Stroke("target:N", scale=scale, legend=None), fill=fill
     )
     height = (STEP * len(goals) + 8) * len(labels)
-    made: Any = alt.layer(rule(1.0), lines, points).properties(width=WIDTH, height=height)
-    return made
+    return alt.layer(rule(1.0), lines, points).properties(width=WIDTH, height=height)
 
 
 def times(answer: Answer) -> Figure | None:
@@ -180,3 +179,45 @@ def pace(answer: Answer) -> Figure | None:
 def _part(what: str) -> Part:
     family, _, key = what.partition(" ")
     return family, key
+
+
+TORNADO, TORNADO_BAR = 560, 26
+TORNADO_ROOM = 1.5  # for the names of settings beside the bars
+
+
+def tornado(answer: Answer) -> Figure | None:
+    """A panel for each algorithm, with its widest bar at the top.  None if no factor moves any ratio."""
+    found = {label: swings(answer.moved, label) for label in dict.fromkeys(each.label for each in answer.moved)}
+    found = {label: each for label, each in found.items() if each}
+    if not found:
+        return None
+    ends = [value for each in found.values() for swing in each for value in (swing.low, swing.high)]
+    panels = [_panel(answer, label, each, ends) for label, each in found.items()]
+    chart: Any = alt.VConcatChart(vconcat=panels)
+    described = f"Ranges of the ratio to {answer.baseline}'s time over {len(found)} algorithms' factors."
+    return Figure("tornado", "What moves the ratio", CAPTIONS["tornado"], frame(chart, "tornado", described))
+
+
+def _panel(answer: Answer, label: str, found: Sequence[Swing], ends: Sequence[float]) -> Any:
+    rows = [(each.factor, each.low, each.high, each.least, each.most) for each in found]
+    columns = {"factor": "string", "low": "number", "high": "number", "least": "string", "most": "string"}
+    here = table(columns, rows)
+    y: Any = alt.Y("factor:N", title=None, sort=[each.factor for each in found])
+    title = f"{label}'s time over {answer.baseline}'s"
+    x = alt.X("low:Q", title=title, scale=log_scale(ends, TORNADO_ROOM), axis=log_axis(ends, TORNADO_ROOM))
+    bars = here.mark_bar(color=COLOURS[5], stroke="#888888", strokeWidth=0.4, size=TORNADO_BAR - 10).encode(
+        y=y, x=x, x2="high"
+    )
+    names = [*_ends(here, y, "low", "least", "right", -5), *_ends(here, y, "high", "most", "left", 5)]
+    layers = [bars, rule(1.0), *names]
+    base = unchanged(answer.moved, label)
+    if base and base.ratio:
+        layers.insert(1, rule(base.ratio, dashed=True))
+    return alt.LayerChart(layer=layers).properties(width=TORNADO, height=TORNADO_BAR * len(found), title=label)
+
+
+def _ends(here: alt.Chart, y: Any, at: str, text: str, align: Any, dx: int) -> list[Any]:
+    """The settings' names at one end of the bars, each over a white outline that hides the lines behind it."""
+    halo = here.mark_text(align=align, dx=dx, fontSize=11, stroke="white", strokeWidth=4, strokeJoin="round")
+    plain = here.mark_text(align=align, dx=dx, fontSize=11)
+    return [each.encode(y=y, x=f"{at}:Q", text=f"{text}:N") for each in (halo, plain)]

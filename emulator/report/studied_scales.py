@@ -44,11 +44,10 @@ def rule(at: float, dashed: bool = False) -> Any:
 
 def frame(chart: Any, name: str, description: str) -> Any:
     """The chart under its own name, with a legend below."""
-    made: Any = (
+    return (
         chart.properties(name=name, description=description)
         .configure_view(stroke=None)
         .configure_axis(gridOpacity=0.35, labelLimit=220, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
         .configure_title(anchor="start", subtitleColor="#444444", subtitleFontSize=12, fontSize=14)
         .configure_legend(orient="bottom", title=None, columns=5, labelLimit=220, labelFontSize=12, symbolSize=110)
     )
-    return made

@@ -14,7 +14,7 @@ from emulator.report.figure import Figure, table
 from emulator.tuning import results
 from emulator.tuning.search import OWN, SearchResult
 from emulator.tuning.space import Configuration, words
-from emulator.tuning.together import target_of
+from emulator.tuning.together import target_of, tune_of
 from scenarios.schema.scenario import Scenario
 
 WIDTH, HEIGHT = 640, 220
@@ -41,12 +41,11 @@ def figures(label: str, found: SearchResult) -> Iterator[Figure]:
 
 
 def _about(scenario: Scenario) -> str:
-    assert scenario.tune
-    seeds = ", ".join(map(str, scenario.tune.seeds))
+    seeds = ", ".join(map(str, tune_of(scenario).seeds))
     return (
         f"Chosen by the least mean time to {target_of(scenario).name} on validation data, under seeds {seeds}; a run "
         "that does not get there in its rounds counts until the latest end of any. Each algorithm had "
-        f"{scenario.tune.budget} configurations. Network model {scenario.network_model}."
+        f"{tune_of(scenario).budget} configurations. Network model {scenario.network_model}."
     )
 
 

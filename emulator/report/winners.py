@@ -94,7 +94,7 @@ def _spec(shown: Figure, below: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _framed(chart: Any, description: str) -> Any:
-    made: Any = (
+    return (
         chart.properties(name="map", description=description)
         .configure_view(stroke=None, fill="white")  # also in the dark: full colour means certain
         .configure_axis(grid=False, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
@@ -108,7 +108,6 @@ def _framed(chart: Any, description: str) -> Any:
             symbolStrokeColor=EDGE,
         )
     )
-    return made
 
 
 def _values(axis: Axis | None) -> range:

@@ -28,16 +28,6 @@ def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
     bound = 2 * (1 + (1.0 if momentum is None else momentum))
     pulled = [row for row in rows if "p99" in row["leverage"]]
     stiff = [row for row in pulled if row["leverage"]["step"] > bound]
-    yield from _weak(pulled, bound)
-    if (share := _unpenalised(rows)) >= SOME:
-        yield Warned("unpenalised", f"in {100 * share:.0f} % of all trainings the device had no Ω, and so no penalty")
-    if stiff:
-        yield Warned("stiff", f"{_of(stiff, pulled)} {_stiff(stiff, momentum, bound)}")
-
-
-def _weak(pulled: Rows, bound: float) -> Iterator[Warned]:
-    """A warning about rounds in which Ω was the identity, or otherwise about rounds in which the penalty does
-    nothing."""
     ones = [row for row in pulled if _is_identity(row)]
     known = [row for row in pulled if not _is_identity(row)]
     idle = [row for row in known if row["leverage"]["p99"] < IDLE and row["leverage"]["step"] <= bound]
@@ -45,6 +35,10 @@ def _weak(pulled: Rows, bound: float) -> Iterator[Warned]:
         yield Warned("identity", f"{_of(ones, pulled)} {_identity(ones, known, idle)}")
     elif idle:
         yield Warned("idle", f"{_of(idle, pulled)} {_idle(idle, alone=len(idle) == len(pulled))}")
+    if (share := _unpenalised(rows)) >= SOME:
+        yield Warned("unpenalised", f"in {100 * share:.0f} % of all trainings the device had no Ω, and so no penalty")
+    if stiff:
+        yield Warned("stiff", f"{_of(stiff, pulled)} {_stiff(stiff, momentum, bound)}")
 
 
 def _is_identity(row: Row) -> bool:

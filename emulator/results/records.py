@@ -7,12 +7,22 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import IO, Any
 
-from emulator.record.events import Event, TransferCut, TransferEnded, TransferStarted
-from emulator.results.activity import Activity, activities
+from emulator.record.events import (
+    Closed,
+    ComputeCut,
+    ComputeEnded,
+    ComputeStarted,
+    Event,
+    Opened,
+    TransferCut,
+    TransferEnded,
+    TransferStarted,
+)
 from emulator.results.results import Results, Row
 from emulator.results.summary import FATES, joules
 from scenarios.builders.roster import Roster
@@ -195,3 +205,64 @@ def write_csv(of: Iterable[Any], table: str, file: IO[str]) -> None:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(field.name for field in fields(TABLES[table]))
     writer.writerows(["" if value is None else value for value in astuple(each)] for each in of)
+
+
+@dataclass
+class Activity:
+    """One device's totals over a run; seconds are virtual."""
+
+    asked: int = 0  # rounds
+    counted: int = 0  # rounds
+    bytes_down: int = 0
+    bytes_up: int = 0
+    compute_s: float = 0.0
+    transfer_s: float = 0.0
+    wait_s: float | None = 0.0  # None: the record does not tell
+    joules: float | None = 0.0  # None: not known
+
+    def ask(self, name: str, row: Mapping[str, Any]) -> None:
+        """Adds a round in which device `name` was asked; `row` is that round's row."""
+        *_, idle = row.get("seconds", {}).get("devices", {}).get(name, (None,))
+        self.asked += 1
+        self.wait_s = _plus(self.wait_s, idle)
+        self.joules = _plus(self.joules, row.get("joules", {}).get(name))
+
+    def transfer(self, start: TransferStarted, stop: TransferEnded | TransferCut) -> None:
+        """Adds a transfer; of one that was cut, only the bytes that were transferred."""
+        nbytes = stop.nbytes if isinstance(stop, TransferCut) else start.nbytes
+        self.transfer_s += stop.t - start.t
+        self.bytes_down += nbytes if start.way == "down" else 0
+        self.bytes_up += nbytes if start.way == "up" else 0
+
+
+def activities(rows: Sequence[Mapping[str, Any]], timeline: Iterable[Event]) -> Mapping[str, Activity]:
+    """Activities by device name, of all devices that were asked.  A round without a row was not completed and is
+    skipped."""
+    over = {row["round"]: row for row in rows}
+    found: dict[str, Activity] = defaultdict(Activity)
+    started: dict[tuple[str, str], Any] = {}  # by device, and down, up or compute
+    for event in timeline:
+        if event.round not in over:
+            continue
+        match event:
+            case Opened():
+                for name in event.asked:
+                    found[name].ask(name, over[event.round])
+            case Closed():
+                for name in event.counted:
+                    found[name].counted += 1
+            case TransferStarted():
+                started[event.device, event.way] = event
+            case ComputeStarted():
+                started[event.device, "compute"] = event
+            case TransferEnded() | TransferCut():
+                found[event.device].transfer(started.pop((event.device, event.way)), event)
+            case ComputeEnded() | ComputeCut():
+                found[event.device].compute_s += event.t - started.pop((event.device, "compute")).t
+            case _:
+                pass
+    return found
+
+
+def _plus(so_far: float | None, more: float | None) -> float | None:
+    return None if so_far is None or more is None else so_far + more

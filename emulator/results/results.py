@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from emulator.record.events import Event
-from emulator.record.record import read_events, read_lines
+from emulator.record.record import object_of, read_events, read_lines
 from emulator.record.run import Run
 from emulator.record.targets import Target
 from emulator.results.papers import beside
@@ -167,12 +166,4 @@ def _row(row: Row, path: Path, number: int) -> Row:
 
 def _object(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file; None if there is no such file."""
-    if not path.is_file():
-        return None
-    try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} must hold a JSON object; it holds {type(found).__name__}")
-    return found
+    return object_of(path.read_bytes(), str(path)) if path.is_file() else None

@@ -42,36 +42,6 @@ DeviceOption = Annotated[
         help="What devices' trainings and evaluations are computed on. auto: on a GPU, if there is one.",
     ),
 ]
-ExecutorOption = Annotated[
-    ExecutorName,
-    typer.Option("--executor", help="What trains: worker processes here, or workers of Ray, here or on a cluster."),
-]
-RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        metavar="auto | ray://HOST:PORT",
-        help="The cluster of --executor ray; auto: that of this computer. Default: Ray is started here.",
-        show_default=False,
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-LedgerOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="The folder of the ledger, which remembers every training, so that none is done twice. "
-        "Default: $FEDLAPSE_LEDGER, or fedlapse/ledger in your cache folder.",
-        show_default=False,
-    ),
-]
-NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Train everything, and remember nothing.")]
-KeepStates = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        help="The ledger keeps the model of every N-th round and of the last; with 1, of all.",
-        metavar="N",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -80,8 +50,18 @@ class Computing:
 
     workers: Workers = None
     device: DeviceOption = "cpu"
-    executor: ExecutorOption = ExecutorName.processes
-    ray_address: RayAddress = None
+    executor: Annotated[
+        ExecutorName,
+        typer.Option("--executor", help="What trains: worker processes here, or workers of Ray, here or on a cluster."),
+    ] = ExecutorName.processes
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto | ray://HOST:PORT",
+            help="The cluster of --executor ray; auto: that of this computer. Default: Ray is started here.",
+            show_default=False,
+        ),
+    ] = None
 
     def have_workers_ready(self) -> None:
         """Starts importing what worker processes need, before the scenario is read, if there will be any."""
@@ -112,10 +92,24 @@ class Computing:
 class Playing(Computing):
     """Options for playing runs: how they are computed, what is remembered, and if progress is shown."""
 
-    ledger: LedgerOption = None
-    no_ledger: NoLedger = False
-    keep_states: KeepStates = KEEP_STATES
-    quiet: Quiet = False
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of the ledger, which remembers every training, so that none is done twice. "
+            "Default: $FEDLAPSE_LEDGER, or fedlapse/ledger in your cache folder.",
+            show_default=False,
+        ),
+    ] = None
+    no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Train everything, and remember nothing.")] = False
+    keep_states: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="The ledger keeps the model of every N-th round and of the last; with 1, of all.",
+            metavar="N",
+        ),
+    ] = KEEP_STATES
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False
 
     def pool(self) -> Pool:
         """The pool that these options describe.  Raises BadScenario for options that do not fit together."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -30,40 +30,34 @@ from scenarios.text.faults import did_you_mean
 MOST = 4096  # cells
 UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # ranges of a map without options
 
-Uplink = Annotated[
-    str | None,
-    typer.Option(metavar="RANGE", help=f"Rates of uplinks, such as {UPLINKS}, or one value."),
-]
-Latency = Annotated[
-    str | None,
-    typer.Option(metavar="RANGE", help=f"Latency one way, such as {LATENCIES}, or one value."),
-]
-Speed = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RANGE",
-        help="Speed of all devices and kinds of layers, such as 0.1..100GFLOP/s, or one value.",
-    ),
-]
-Points = Annotated[
-    int,
-    typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale."),
-]
-Symmetric = Annotated[
-    bool,
-    typer.Option("--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run."),
-]
-
 
 @dataclass(frozen=True)
 class Ranges:
     """Options for the grid of a map."""
 
-    uplink: Uplink = None
-    latency: Latency = None
-    speed: Speed = None
-    points: Points = 7
-    symmetric: Symmetric = False
+    uplink: Annotated[
+        str | None,
+        typer.Option(metavar="RANGE", help=f"Rates of uplinks, such as {UPLINKS}, or one value."),
+    ] = None
+    latency: Annotated[
+        str | None,
+        typer.Option(metavar="RANGE", help=f"Latency one way, such as {LATENCIES}, or one value."),
+    ] = None
+    speed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RANGE",
+            help="Speed of all devices and kinds of layers, such as 0.1..100GFLOP/s, or one value.",
+        ),
+    ] = None
+    points: Annotated[
+        int,
+        typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale."),
+    ] = 7
+    symmetric: Annotated[
+        bool,
+        typer.Option("--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run."),
+    ] = False
 
     def axes(self) -> list[Axis]:
         """The grid's axes.  Raises ValueError for ranges without a map."""
@@ -111,7 +105,8 @@ def draw(
     axes = ranges.axes()
     batch = recorded.batch(fleet)
     goal, place, rate, symmetric = _target(batch, target), out or recorded.run, recorded.server_rate, ranges.symmetric
-    grid = _points(axes, rate, symmetric)
+    base = Condition("map", server_rate=None if rate is None else RATE.value(rate))
+    grid = list(conditions(axes, base, symmetric))
     play = replaying.player(batch)
     played = play([Order(run, condition) for _, condition in grid for run in range(len(batch.scripts))])
     cells, fallen = list(_cells(batch, grid, played, goal)), _fallen_back(batch, goal, target)
@@ -119,7 +114,11 @@ def draw(
     if cells:
         notes = [*batch.notes, *fallen, *_notes(batch, symmetric, rate), *_open(cells, len(grid))]
         files = _drawn(batch, cells, axes, goal, notes)
-        _write(place, files)
+        with uninterrupted():
+            place.mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                replace_file(place / name, content)
+            renew(place, files)
         text = str(files["map.json"])
     return Drawn(batch, cells, len(grid), goal, fallen, place, text, played)
 
@@ -150,11 +149,6 @@ def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:
 
 def called(batch: Batch, target: str) -> str:
     return f"the end of {batch.every}" if target == ALL else target
-
-
-def _points(axes: Sequence[Axis], server_rate: str | None, symmetric: bool) -> list[Point]:
-    base = Condition("map", server_rate=None if server_rate is None else RATE.value(server_rate))
-    return list(conditions(axes, base, symmetric))
 
 
 def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[MapCell]:
@@ -211,11 +205,3 @@ def _drawn(
     }
     page = winners.page(shown, f"Made by fedlapse map from {batch.scenario.name}.")
     return {"map.html": page, "map.png": winners.png(shown), "map.json": json.dumps(said, indent=1) + "\n"}
-
-
-def _write(out: Path, drawn: Mapping[str, str | bytes]) -> None:
-    with uninterrupted():
-        out.mkdir(parents=True, exist_ok=True)
-        for name, content in drawn.items():
-            replace_file(out / name, content)
-        renew(out, drawn)

@@ -6,8 +6,9 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +28,6 @@ from emulator.sessions.compiling import compile_network
 from emulator.sessions.computing import Playing
 from emulator.sessions.ending import REPORT, Ended, Ending, conclude
 from emulator.sessions.folder import alone, folder, make_ready
-from emulator.sessions.on_a_page import on_a_page
 from emulator.sessions.pool import AT_ONCE, Pool
 from emulator.sessions.session import Manner, host_text, play_runs, why_ended, world
 from emulator.terminal.errors import FAILED, Unfinished
@@ -156,3 +156,29 @@ def _make_room(scenario: Scenario, pool: Pool) -> None:
 
     runs = len(scenario.algorithms) * len(scenario.seeds)
     make_room(scenario.devices, runs, pool.workers if isinstance(pool.workers, int) else 0)
+
+
+if TYPE_CHECKING:
+    from emulator.live.server import Live
+
+
+@contextmanager
+def on_a_page(scenario: Scenario, port: int | None) -> Iterator[Live | None]:
+    """Serves the page if requested, and prints its address.  Raises BadScenario if its port is taken."""
+    if port is None:
+        yield None
+        return
+    from emulator.live.server import HOST, Live
+    from emulator.live.watching import Watching
+
+    try:
+        serving = Live(Watching(scenario), port)
+        serving.__enter__()
+    except OSError as error:
+        why = os.strerror(error.errno or 0).lower()
+        raise BadScenario(f"--live {port}: {why} on {HOST}; without a number a free port is taken") from None
+    say(f"fedlapse: live at {serving.url}", err=True)
+    try:
+        yield serving
+    finally:
+        serving.__exit__(None, None, None)  # sends its readers to the report

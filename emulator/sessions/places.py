@@ -123,21 +123,16 @@ class Places:
         """The cells of these places.  `labels`: replayed algorithms, by default all ranked ones; `among`: compared
         algorithms, by default all replayed ones."""
         labels = labels or list(dict.fromkeys([*ranked(self.scenario), *among]))
-        best = self._best(wanted, labels)
+        own = self.variants(OWN_CLOCK)
+        best = [{label: own[label] for label in labels} for _ in wanted]
+        several = [label for label, names in self.names.items() if len(names) > 1 and label in labels]
+        searched = self._searched([(label, each) for label in several for each in self.names[label].values()], wanted)
+        for label in several:
+            for chosen, name in zip(best, self._by_search(label, searched, len(wanted)), strict=True):
+                chosen[label] = name
         there = self.replays.of(self.folder, wanted, [list(each.values()) for each in best], until=goal)
         which = [{label: each[label] for label in among or labels if label in each} for each in best]
         return analysis.cells(places, there, which, self.runs, goal)
-
-    def _best(self, wanted: Sequence[Condition], labels: Sequence[str]) -> list[dict[str, str]]:
-        """The label of each algorithm's best configuration in each setting, by the runs of the search."""
-        own = self.variants(OWN_CLOCK)
-        found = [{label: own[label] for label in labels} for _ in wanted]
-        several = [label for label, names in self.names.items() if len(names) > 1 and label in labels]
-        there = self._searched([(label, each) for label in several for each in self.names[label].values()], wanted)
-        for label in several:
-            for chosen, name in zip(found, self._by_search(label, there, len(wanted)), strict=True):
-                chosen[label] = name
-        return found
 
     def _searched(self, tried: Sequence[Tried], wanted: Sequence[Condition]) -> dict[Tried, list[Ends]]:
         """The times at which rounds of these search runs end in each setting; the runs of a folder are replayed

@@ -80,7 +80,13 @@ def finish(batch: Batch, layout: Layout, findings: Sequence[Finding], passed: Se
             continue
         if folder != layout.out:
             replace_file(folder / REPLAY, _text(batch, [findings[0], finding], passed, whole))
-        _for_report(batch, folder, finding, whole)
+        said: dict[str, Any] = {
+            "reserved": [f"{_played_again(batch, finding.name)}.", _accuracies(batch, finding)],
+            "failures": {label: list(_ends(finding, label)) for label in batch.labels},
+            "links": {"assumed": [*finding.assumptions, *repeated(finding)], "loops": 0, "trace": ""},
+            "interrupted": not whole,
+        }
+        replace_file(folder / "summary.json", json.dumps(said, indent=1, sort_keys=True) + "\n")
     if whole:
         for folder in {folder for _, folder in layout.folders} - {layout.out}:
             seal_results(folder)
@@ -103,17 +109,6 @@ def plain(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whol
 
 def _text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> str:
     return json.dumps(plain(batch, findings, passed, whole), indent=1) + "\n"
-
-
-def _for_report(batch: Batch, folder: Path, finding: Finding, whole: bool) -> None:
-    """Writes summary.json, from which `report` learns that these are replays."""
-    said: dict[str, Any] = {
-        "reserved": [f"{_played_again(batch, finding.name)}.", _accuracies(batch, finding)],
-        "failures": {label: list(_ends(finding, label)) for label in batch.labels},
-        "links": {"assumed": [*finding.assumptions, *repeated(finding)], "loops": 0, "trace": ""},
-        "interrupted": not whole,
-    }
-    replace_file(folder / "summary.json", json.dumps(said, indent=1, sort_keys=True) + "\n")
 
 
 def _played_again(batch: Batch, name: str) -> str:

@@ -26,78 +26,36 @@ from scenarios.text.dimensions import RATE, SECONDS
 
 REPLAYED = "replayed"  # name of the only setting if nothing else names it
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `compare` or `run` wrote, or one run in it.")]
-Down = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
-]
-Up = Annotated[
-    list[str] | None, typer.Option(metavar="TRACE...", help="Uplinks likewise: one for all, or one for each downlink.")
-]
-From = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="FORMAT",
-        help="The format of the traces, such as `oboe`. Default: recognised from the content.",
-    ),
-]
-Anyway = Annotated[
-    bool,
-    typer.Option(
-        "--anyway",
-        help="Go on where a decision differs (who is asked, whose reply counts). From there on accuracies are assumed: "
-        "those recorded after equally many rounds with enough replies. What the record cannot tell stays not known.",
-    ),
-]
-Train = Annotated[
-    bool,
-    typer.Option(
-        "--train",
-        help="Go on where a decision differs, and train what the ledger lacks: each setting is a run of its own.",
-    ),
-]
-ServerRate = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RATE", help="Rate of the server's link in each direction, such as 100Mbit/s. Default: as in the run."
-    ),
-]
-Fleet = Annotated[
-    str | None,
-    typer.Option(metavar="SCENARIO", help="Take devices, links and server from another scenario."),
-]
-Only = Annotated[
-    list[str] | None,
-    typer.Option("--algorithm", "-a", help="Only the algorithm with this label. May be given several times."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core, if there is enough to do."),
-]
-
-
-UpRatio = Annotated[
-    float | None,
-    typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate."),
-]
-Symmetric = Annotated[bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.")]
-Latency = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms."),
-]
-
 
 @dataclass(frozen=True)
 class ReplayLinks:
     """Options for the links on which runs are replayed."""
 
-    down: Down = None
-    up: Up = None
-    up_ratio: UpRatio = None
-    symmetric: Symmetric = False
-    source: From = None
-    latency: Latency = None
+    down: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
+    ] = None
+    up: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TRACE...", help="Uplinks likewise: one for all, or one for each downlink."),
+    ] = None
+    up_ratio: Annotated[
+        float | None,
+        typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate."),
+    ] = None
+    symmetric: Annotated[bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.")] = False
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FORMAT",
+            help="The format of the traces, such as `oboe`. Default: recognised from the content.",
+        ),
+    ] = None
+    latency: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms."),
+    ] = None
 
     def rates(self, passed: list[str]) -> list[Condition]:
         """The links of all settings; notes on skipped files are added to `passed`."""
@@ -116,12 +74,40 @@ class ReplayLinks:
 class ReplayChoice:
     """Options for the choice of replayed runs, their devices, and the length."""
 
-    run: Run
-    server_rate: ServerRate = None
-    fleet: Fleet = None
-    algorithm: Only = None
-    anyway: Anyway = False
-    train: Train = False
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A folder that `compare` or `run` wrote, or one run in it.")
+    ]
+    server_rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="Rate of the server's link in each direction, such as 100Mbit/s. Default: as in the run.",
+        ),
+    ] = None
+    fleet: Annotated[
+        str | None,
+        typer.Option(metavar="SCENARIO", help="Take devices, links and server from another scenario."),
+    ] = None
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option("--algorithm", "-a", help="Only the algorithm with this label. May be given several times."),
+    ] = None
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Go on where a decision differs (who is asked, whose reply counts). From there on accuracies are "
+            "assumed: those recorded after equally many rounds with enough replies. What the record cannot tell stays "
+            "not known.",
+        ),
+    ] = False
+    train: Annotated[
+        bool,
+        typer.Option(
+            "--train",
+            help="Go on where a decision differs, and train what the ledger lacks: each setting is a run of its own.",
+        ),
+    ] = False
 
     def batch(self, fleet: Scenario | None = None) -> Batch:
         """Reads the runs.  The algorithms in the scenario of --fleet do not matter and are not checked.
@@ -140,7 +126,12 @@ class ReplayChoice:
 class Replaying(Playing):
     """Options for playing replays."""
 
-    workers: Workers = None
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core, if there is enough to do."
+        ),
+    ] = None
 
     def player(self, batch: Batch) -> Play:
         """The function that plays the runs of a batch.  Raises ValueError for an option without effect."""
@@ -189,7 +180,12 @@ def replay(
     passed: list[str] = []
     rates = links.rates(passed)
     batch = recorded.batch(fleet)
-    conditions = _conditions(rates, links.latency, recorded.server_rate, _called(batch))
+    otherwise = _called(batch)
+    seconds = None if links.latency is None else SECONDS.value(links.latency)
+    rate = None if recorded.server_rate is None else RATE.value(recorded.server_rate)
+    other = "" if otherwise == REPLAYED else f"{otherwise}, "
+    named = [replace(each, name=f"{other}{each.name}") for each in rates] or [Condition(otherwise)]
+    conditions = [replace(each, name=name, latency=seconds, server_rate=rate) for name, each in _distinct(named)]
     play = replaying.player(batch)
     if out is not None:
         refuse_runs(out, batch.home)
@@ -209,17 +205,6 @@ def _called(batch: Batch) -> str:
     """The name of a setting without links of its own: the other fleet's scenario, or else REPLAYED."""
     other = batch.source.fleet
     return REPLAYED if other is None or other.name == batch.scenario.name else other.name
-
-
-def _conditions(
-    rates: Sequence[Condition], latency: str | None, server_rate: str | None, otherwise: str
-) -> list[Condition]:
-    """The settings; without links a single one, named `otherwise`."""
-    seconds = None if latency is None else SECONDS.value(latency)
-    rate = None if server_rate is None else RATE.value(server_rate)
-    other = "" if otherwise == REPLAYED else f"{otherwise}, "
-    named = [replace(each, name=f"{other}{each.name}") for each in rates] or [Condition(otherwise)]
-    return [replace(each, name=name, latency=seconds, server_rate=rate) for name, each in _distinct(named)]
 
 
 def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:

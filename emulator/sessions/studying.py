@@ -176,7 +176,10 @@ class Studying:
         best = self._best(out / "baseline", founds)
         goals = targets(self.protocol, best)
         variants = self._variants(founds)
-        entries = self._entries(variants)
+        entries = []
+        for entry in self.scenario.algorithms:
+            each = variants.get(entry.name)
+            entries += [applied(entry, options, name) for name, options in each.items()] if each else [entry]
         rows = self._reporting(out / "reporting", entries, goals, variants)
         runs = {name: self._observed(of, goals[-1]) for name, of in rows.items()}
         return self._answer(out, founds, best, goals, variants, runs)
@@ -192,8 +195,7 @@ class Studying:
         """The best validation accuracy of the tuned baseline, mean over the seeds of the search."""
         first = self.scenario.algorithms[0]
         entry = applied(first, founds[first.name].best()) if first.name in founds else first
-        assert self.scenario.tune
-        seeds, rounds, evaluate = self.scenario.tune.seeds, self._until(None), untested(self.scenario)
+        seeds, rounds, evaluate = self.tuning.tune.seeds, self._until(None), untested(self.scenario)
         scenario = self._made(seeds=seeds, algorithms=(entry,), rounds=rounds, evaluate=evaluate)
         runs = self.trials.play(scenario, out, "the tuned baseline, for the targets")[first.name]
         tops = [max(row["validation"] or 0.0 for row in rows) for rows in runs.values()]
@@ -216,14 +218,6 @@ class Studying:
             found[label] = {label: own, **away}
         baseline = founds.get(self.scenario.algorithms[0].name)
         return found | {null: {null: training(baseline.best())} for null in self.protocol.nulls if baseline}
-
-    def _entries(self, variants: Variants) -> list[Entry]:
-        """The algorithms to play with the reported seeds."""
-        found = []
-        for entry in self.scenario.algorithms:
-            each = variants.get(entry.name)
-            found += [applied(entry, options, name) for name, options in each.items()] if each else [entry]
-        return found
 
     def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target], variants: Variants) -> Rows:
         """Plays all algorithms with the reported seeds, until the last target is reached."""

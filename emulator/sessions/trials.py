@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, Future
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from emulator.compute.batches import Job
 from emulator.compute.executor import Executor, Tally
 from emulator.compute.executors import Team
-from emulator.compute.knowing import Knowing, UnknownJob
 from emulator.compute.remembering import Disagreed
 from emulator.forecast.deadline import check_deadline
 from emulator.lab.build import built
@@ -137,3 +137,20 @@ def complete(out: Path, scenario: Scenario) -> bool:
     except (OSError, ValueError):
         return False
     return same and (out / SEAL).is_file()
+
+
+class UnknownJob(Exception):  # noqa: N818  a state, and not an error
+    """The ledger has no fact about this job."""
+
+
+class Knowing(Executor):
+    """Answers jobs from the ledger."""
+
+    def __init__(self, ledger: Executor) -> None:
+        self.ledger, self.store = ledger, ledger.store
+
+    def submit(self, job: Job, *args: Any) -> Future[Any]:
+        """Raises UnknownJob if the ledger does not know the job."""
+        if not self.ledger.knows(job, *args):
+            raise UnknownJob(job.__name__)
+        return self.ledger.submit(job, *args)

@@ -43,6 +43,7 @@ from emulator.tuning.together import (
     steps_of,
     target_of,
     trial,
+    tune_of,
     untested,
 )
 from scenarios.schema.scenario import Scenario
@@ -89,14 +90,24 @@ class Tuning:
         self.steps = 0
         self.began = time.monotonic()
         self.done, self.due = 0, _due(scenario)  # configurations x rounds
-        assert scenario.tune
-        self.links: Mapping[str, Condition] = {name: condition(name, of) for name, of in scenario.tune.links.items()}
+        self.tune = tune_of(scenario)
+        self.links: Mapping[str, Condition] = {name: condition(name, of) for name, of in self.tune.links.items()}
 
     def into(self, out: Path | None = None, force: bool = False) -> Tuned:
         """Plays the searches, and writes their findings to OUT.  Raises Unfinished if they were stopped."""
         out = folder(out, f"{self.scenario.name}-tune")
         with alone(out):
-            self._claim(out, force)
+            mine = out / "asked.json"
+            said = self.scenario.model_dump_json(indent=1) + "\n"
+            held = [path.name for path in out.iterdir() if not path.name.endswith(".partial")]
+            if held and not mine.is_file():
+                raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
+            if held and mine.read_text(encoding="utf-8") != said:
+                if not force:
+                    raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
+                replaced(out, "search", {})
+            replace_file(mine, said)
+            note(out, {})
             try:
                 founds = self.run(out)
             except Unfinished as end:
@@ -131,14 +142,12 @@ class Tuning:
     @property
     def _each(self) -> int:
         """Device-rounds of one configuration in one round: seeds x asked devices."""
-        assert self.scenario.tune
-        return len(self.scenario.tune.seeds) * (self.scenario.rounds.ask or self.scenario.needed)
+        return len(self.tune.seeds) * (self.scenario.rounds.ask or self.scenario.needed)
 
     def _base(self) -> Scenario:
         """The unchanged scenario with the seeds of the search."""
-        assert self.scenario.tune
         rounds = self.scenario.rounds.model_copy(update={"targets": (), "stop_at": None})
-        return remade(self.scenario, seeds=self.scenario.tune.seeds, rounds=rounds, evaluate=untested(self.scenario))
+        return remade(self.scenario, seeds=self.tune.seeds, rounds=rounds, evaluate=untested(self.scenario))
 
     def _known(self) -> tuple[int, bool]:
         """Device-rounds that the ledger has, up to the first step that it does not have as a whole, and True if it has
@@ -148,9 +157,8 @@ class Tuning:
         def play(asks: Asks, folder: Path) -> dict[str, dict[Configuration, Trial]]:
             nonlocal found
             made: dict[str, dict[Configuration, Trial]] = {}
-            assert self.scenario.tune
             for rounds, some in by_rounds(asks):
-                scenario = step(self.scenario, self.scenario.tune, some, self.names)
+                scenario = step(self.scenario, some, self.names)
                 runs, known = self.trials.known(scenario)
                 found += known
                 if runs is None:
@@ -191,39 +199,21 @@ class Tuning:
         replace_file(out / DONE, json.dumps(found, indent=1) + "\n")
         return found
 
-    def _claim(self, out: Path, force: bool) -> None:
-        """Raises BadScenario if the folder holds anything but trials of this scenario."""
-        mine = out / "asked.json"
-        said = self.scenario.model_dump_json(indent=1) + "\n"
-        held = [path.name for path in out.iterdir() if not path.name.endswith(".partial")]
-        if held and not mine.is_file():
-            raise BadScenario(f"--out {out} holds files that are not a tuning's; give a new folder")
-        if held and mine.read_text(encoding="utf-8") != said:
-            if not force:
-                raise BadScenario(f"--out {out} holds another tuning; give a new folder, or --force to replace it")
-            replaced(out, "search", {})
-        replace_file(mine, said)
-        note(out, {})
-
     def _play(self, asks: Asks, out: Path) -> dict[str, dict[Configuration, Trial]]:
         """Plays one step of all searches; configurations with the same number of rounds share a sitting."""
         found: dict[str, dict[Configuration, Trial]] = {}
         for rounds, some in by_rounds(asks):
-            found |= self._sitting(some, rounds, out)
+            self.steps += 1
+            scenario = step(self.scenario, some, self.names)
+            where = out / f"{self.steps:02}-{rounds}-rounds"
+            out.mkdir(parents=True, exist_ok=True)
+            note(out.parent, {f"{out.name}/{where.name}": "results"})
+            runs = self.trials.play(scenario, where, self._title(some, rounds), hopeless=True)
+            self.folders |= {(label, each): where for label, ask in some.items() for each in ask.configurations}
+            elsewhere = self._elsewhere(where, some)
+            self.done += sum(len(ask.configurations) for ask in some.values()) * rounds
+            found |= {label: dict(self._trials(label, some, rounds, runs, elsewhere)) for label in some}
         return found
-
-    def _sitting(self, asks: Asks, rounds: int, out: Path) -> dict[str, dict[Configuration, Trial]]:
-        assert self.scenario.tune
-        self.steps += 1
-        scenario = step(self.scenario, self.scenario.tune, asks, self.names)
-        where = out / f"{self.steps:02}-{rounds}-rounds"
-        out.mkdir(parents=True, exist_ok=True)
-        note(out.parent, {f"{out.name}/{where.name}": "results"})
-        runs = self.trials.play(scenario, where, self._title(asks, rounds), hopeless=True)
-        self.folders |= {(label, each): where for label, ask in asks.items() for each in ask.configurations}
-        elsewhere = self._elsewhere(where, asks)
-        self.done += sum(len(ask.configurations) for ask in asks.values()) * rounds
-        return {label: dict(self._trials(label, asks, rounds, runs, elsewhere)) for label in asks}
 
     def _trials(
         self, label: str, asks: Asks, rounds: int, runs: Runs, elsewhere: Mapping[str, Sequence[ReplayResult]]
@@ -270,16 +260,14 @@ def under(scenario: Scenario, protocol: str) -> Scenario:
 
 def _epochs(scenario: Scenario) -> float:
     """The mean of the grid's epochs over the scenario's epochs."""
-    assert scenario.tune
-    said = [float(value) for value in scenario.tune.grid.get("training.epochs", ())]
+    said = [float(value) for value in tune_of(scenario).grid.get("training.epochs", ())]
     return sum(said) / len(said) / scenario.training.epochs if said else 1.0
 
 
 def _due(scenario: Scenario) -> int:
     """Configurations x rounds of all searches, as played from the start: about half of all, and the replayed ones."""
-    assert scenario.tune
-    rounds = steps_of(scenario)
-    tried = sum(scenario.tune.budget if space.dimensions else 1 for space in spaces(scenario).values())
+    rounds, budget = steps_of(scenario), tune_of(scenario).budget
+    tried = sum(budget if space.dimensions else 1 for space in spaces(scenario).values())
     left, total = float(tried), 0.0
     for count in rounds:
         total += left * count

@@ -6,19 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from emulator.tuning.space import applied
-from emulator.tuning.together import spaces
+from emulator.tuning.together import spaces, tune_of
 from scenarios.builders import plugins
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, did_you_mean
 
-EXAMPLE = "tune: {grid: {training.lr: [0.01, 0.1], fedcl.strength: [0.5, 5, 50]}}"
-
 
 def check(scenario: Scenario) -> None:
     """Raises BadScenario for a `tune:` that is missing, or that does not fit the scenario."""
-    tune = scenario.tune
-    if tune is None:
-        raise BadScenario(f"the scenario has no `tune:`, which names the values to try, as {EXAMPLE}")
+    tune = tune_of(scenario)
     labels = [entry.name for entry in scenario.algorithms]
     for label in tune.fixed:
         if label not in labels:
@@ -33,10 +29,8 @@ def check(scenario: Scenario) -> None:
 
 def _check_grid(scenario: Scenario, labels: Sequence[str]) -> None:
     """Raises BadScenario for an option that no algorithm has, and for an algorithm without a valid configuration."""
-    tune = scenario.tune
-    assert tune
     owners = ["training", *labels, *(entry.key for entry in scenario.algorithms)]
-    for path in tune.grid:
+    for path in tune_of(scenario).grid:
         if not any(path.startswith(f"{owner}.") for owner in owners):
             owner = path.partition(".")[0]
             raise BadScenario(

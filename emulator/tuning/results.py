@@ -11,12 +11,11 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from emulator.record.targets import Target
 from emulator.results.units import counted, duration, joined
 from emulator.tuning.scores import Score
 from emulator.tuning.search import OWN, ROUNDS, Rung, SearchResult
 from emulator.tuning.space import Configuration, applied, words
-from emulator.tuning.together import target_of
+from emulator.tuning.together import target_of, tune_of
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 
@@ -51,13 +50,12 @@ def bests(founds: Founds) -> Iterator[Best]:
 
 def as_json(scenario: Scenario, founds: Founds) -> dict[str, Any]:
     """The content of tune.json."""
-    assert scenario.tune
-    target = target_of(scenario)
+    tune = tune_of(scenario)
     return {
         "scenario": scenario.name,
-        "target": target.name,
-        "seeds": list(scenario.tune.seeds),
-        "budget": scenario.tune.budget,
+        "target": target_of(scenario).name,
+        "seeds": list(tune.seeds),
+        "budget": tune.budget,
         "algorithms": {label: _of_one(found) for label, found in founds.items()},
     }
 
@@ -107,13 +105,12 @@ def _course(found: SearchResult) -> str:
 
 def remarks(scenario: Scenario, founds: Founds) -> list[str]:
     """Warnings: unused budgets, best values at an edge, ties, links without results, targets never reached."""
-    assert scenario.tune
-    said = []
+    tune, said = tune_of(scenario), []
     for label, found in founds.items():
-        if len(found.tried) < scenario.tune.budget:
+        if len(found.tried) < tune.budget:
             all_ = "the only configuration" if len(found.tried) == 1 else f"all {len(found.tried)} configurations"
-            inside = " in its grid" if scenario.tune.grid_only else ""
-            said.append(f"{label}: {all_} that there can be{inside}, fewer than the budget of {scenario.tune.budget}")
+            inside = " in its grid" if tune.grid_only else ""
+            said.append(f"{label}: {all_} that there can be{inside}, fewer than the budget of {tune.budget}")
         for option in found.edges:
             value, more = dict(found.best())[option], found.space.further(option, found.tried)
             advice = f"a larger budget tries {joined(more)} of the grid too" if more else "a wider grid may be better"
@@ -123,7 +120,7 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
             said.append(f"{label}: {tied} with the last of a better half")
         said += [
             f"{label}: on {link} its time is not known, as a replay there is not exact"
-            for link in scenario.tune.links
+            for link in tune.links
             if link not in found.clocks
         ]
         if not found.scores()[found.best()].reached:
@@ -156,11 +153,11 @@ def tuned_yaml(scenario: Scenario, founds: Founds) -> str:
     whole["tuned"] = {entry.name: _origin(scenario, founds, entry.name) for entry in scenario.algorithms}
     text = io.StringIO()
     yaml.dump(whole, text)
-    assert scenario.tune
-    seeds = ", ".join(map(str, scenario.tune.seeds))
+    seeds = ", ".join(map(str, tune_of(scenario).seeds))
     return (
-        f"# {scenario.name}, with the settings that `fedlapse tune` chose: the least mean time to {_named(scenario)},\n"
-        f"# under seeds {seeds}, out of {scenario.tune.budget} configurations of each algorithm.\n{text.getvalue()}"
+        f"# {scenario.name}, with the settings that `fedlapse tune` chose: the least mean time to "
+        f"{target_of(scenario).name},\n"
+        f"# under seeds {seeds}, out of {tune_of(scenario).budget} configurations of each algorithm.\n{text.getvalue()}"
     )
 
 
@@ -170,19 +167,13 @@ def _flow(options: Mapping[str, Any]) -> CommentedMap:
     return made
 
 
-def _named(scenario: Scenario) -> str:
-    target: Target = target_of(scenario)
-    return target.name
-
-
 def _origin(scenario: Scenario, founds: Founds, label: str) -> str:
     found = founds.get(label)
     if found is None:
         return "as the scenario says, not tuned"
-    assert scenario.tune
     best = Best(label, OWN, found.best(), found.scores()[found.best()])
-    seeds = ", ".join(map(str, scenario.tune.seeds))
-    return f"best of {len(found.tried)}: {best.time} to {_named(scenario)} under seeds {seeds}"
+    seeds = ", ".join(map(str, tune_of(scenario).seeds))
+    return f"best of {len(found.tried)}: {best.time} to {target_of(scenario).name} under seeds {seeds}"
 
 
 def rows(founds: Founds) -> list[tuple[str, ...]]:

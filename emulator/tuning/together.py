@@ -19,10 +19,12 @@ from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 from scenarios.schema.training import Evaluate, Stop
 from scenarios.schema.tuning import Tune
+from scenarios.text.faults import BadScenario
 
 Asks = Mapping[str, Ask]  # by label
 Play = Callable[[Asks], Mapping[str, Trials]]
 METRIC: Literal["validation"] = "validation"
+EXAMPLE = "tune: {grid: {training.lr: [0.01, 0.1], fedcl.strength: [0.5, 5, 50]}}"
 
 
 def together(searches: Mapping[str, Generator[Ask, Trials, SearchResult]], play: Play) -> dict[str, SearchResult]:
@@ -46,10 +48,16 @@ def by_rounds(asks: Asks) -> Iterator[tuple[int, Asks]]:
         yield rounds, {label: ask for label, ask in asks.items() if ask.rounds == rounds}
 
 
+def tune_of(scenario: Scenario) -> Tune:
+    """The scenario's `tune:`.  Raises BadScenario if it has none."""
+    if scenario.tune is None:
+        raise BadScenario(f"the scenario has no `tune:`, which names the values to try, as {EXAMPLE}")
+    return scenario.tune
+
+
 def target_of(scenario: Scenario) -> Target:
     """The validation accuracy that defines a configuration's time.  Raises ValueError if none is named."""
-    assert scenario.tune
-    if aim := scenario.tune.target:
+    if aim := tune_of(scenario).target:
         return Target(METRIC, aim.value, aim.hold)
     if not scenario.rounds.targets:
         raise ValueError("the scenario has no target; give tune.target, as {value: 0.9}")
@@ -58,9 +66,8 @@ def target_of(scenario: Scenario) -> Target:
 
 def fixed(scenario: Scenario) -> list[str]:
     """Labels of algorithms that are not tuned: fixed ones, and those of a study that use its baseline's settings."""
-    assert scenario.tune
     nulls = scenario.study.nulls if scenario.study else ()
-    return [entry.name for entry in scenario.algorithms if entry.name in (*scenario.tune.fixed, *nulls)]
+    return [entry.name for entry in scenario.algorithms if entry.name in (*tune_of(scenario).fixed, *nulls)]
 
 
 def tuned_entries(scenario: Scenario) -> list[Entry]:
@@ -70,8 +77,7 @@ def tuned_entries(scenario: Scenario) -> list[Entry]:
 
 def spaces(scenario: Scenario) -> dict[str, Space]:
     """The space of each algorithm to tune."""
-    tune = scenario.tune
-    assert tune
+    tune = tune_of(scenario)
     return {entry.name: space_of(entry, tune, _valid(entry, scenario)) for entry in tuned_entries(scenario)}
 
 
@@ -121,8 +127,7 @@ def _searches(
     scenario: Scenario, labels: Sequence[str], found: Mapping[str, SearchResult]
 ) -> dict[str, Generator[Ask, Trials, SearchResult]]:
     """The searches of a group, equal for equal scenarios; each learns from the results `found` so far."""
-    tune, steps, all_, first = scenario.tune, steps_of(scenario), spaces(scenario), _first_of_family(scenario)
-    assert tune
+    tune, steps, all_, first = tune_of(scenario), steps_of(scenario), spaces(scenario), _first_of_family(scenario)
     best = {label: each.best() for label, each in found.items()}
     baseline = found.get(_baseline(scenario))
     known = baseline.on_links if baseline else []
@@ -134,8 +139,8 @@ def _searches(
 
 def steps_of(scenario: Scenario) -> list[int]:
     """Rounds after which configurations are compared."""
-    assert scenario.tune
-    return rungs(scenario.tune.rounds or scenario.rounds.max, scenario.tune.rungs)
+    tune = tune_of(scenario)
+    return rungs(tune.rounds or scenario.rounds.max, tune.rungs)
 
 
 @dataclass
@@ -150,7 +155,7 @@ class Names:
         return f"{label}.{number:02}"
 
 
-def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
+def step(scenario: Scenario, asks: Asks, names: Names) -> Scenario:
     """The scenario that plays the requests of one step, all with the same number of rounds."""
     base = {entry.name: entry for entry in scenario.algorithms}
     entries = tuple(
@@ -160,7 +165,8 @@ def step(scenario: Scenario, tune: Tune, asks: Asks, names: Names) -> Scenario:
     target = target_of(scenario)
     stop = Stop(metric=METRIC, value=target.value, hold=target.hold)
     rounds = scenario.rounds.model_copy(update={"max": count, "targets": (), "stop_at": stop})
-    return remade(scenario, seeds=tune.seeds, algorithms=entries, rounds=rounds, evaluate=untested(scenario))
+    seeds, evaluate = tune_of(scenario).seeds, untested(scenario)
+    return remade(scenario, seeds=seeds, algorithms=entries, rounds=rounds, evaluate=evaluate)
 
 
 def untested(scenario: Scenario) -> Evaluate:

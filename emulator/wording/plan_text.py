@@ -326,7 +326,8 @@ def heat_map(labels: Mapping[str, Sequence[int]], width: int, devices: int = 0) 
     `devices`: the size of the fleet, if `labels` covers only a part of it.
     """
     names = list(labels)
-    shown = _evenly(names, ROWS)
+    step = max(1.0, len(names) / ROWS)
+    shown = [names[int(k * step)] for k in range(min(ROWS, len(names)))]
     longest, classes = max(map(len, shown)), len(labels[names[0]])
     room = width - longest - 14
     wide = 2 if 2 * classes <= room else 1
@@ -338,12 +339,6 @@ def heat_map(labels: Mapping[str, Sequence[int]], width: int, devices: int = 0) 
         cells = "".join(_shade(count, most) * wide for count in labels[name][:room])
         lines.append(f"  {name:{longest}}  {cells}  {sum(labels[name]):>8}")
     return "\n".join([*lines, *_left_out(max(devices, len(names)) - len(shown), classes - room)])
-
-
-def _evenly(names: Sequence[str], count: int) -> list[str]:
-    """At most `count` of these names, evenly spread."""
-    step = max(1.0, len(names) / count)
-    return [names[int(k * step)] for k in range(min(count, len(names)))]
 
 
 def _shade(count: int, most: int) -> str:

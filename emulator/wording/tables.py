@@ -157,7 +157,11 @@ def of_devices(summary: Mapping[str, Any]) -> Table:
     """
     labels = summary["labels"]
     spent = {label: said.get("joules_of_devices") or {} for label, said in labels.items()}
-    most = _most(spent.values())
+    most: dict[str, float] = {}
+    for of in spent.values():
+        for name, joules in of.items():
+            if joules is not None:
+                most[name] = max(joules, most.get(name, 0.0))
     names = sorted(most, key=lambda name: (-most[name], name))
     if most:
         names += sorted({name for of in spent.values() for name in of if name not in most})
@@ -170,16 +174,6 @@ def of_devices(summary: Mapping[str, Any]) -> Table:
     if len(names) > DEVICES:
         caption += f" {DEVICES} of {len(names):,} are shown, those that drew most."
     return Table(caption, ("device", *(f"{label}, {unit.name}" for label in spent)), rows, 1)
-
-
-def _most(spent: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
-    """The joules of each device whose energy is known, under the algorithm that used most."""
-    most: dict[str, float] = {}
-    for of in spent:
-        for name, joules in of.items():
-            if joules is not None:
-                most[name] = max(joules, most.get(name, 0.0))
-    return most
 
 
 def unmetered(summary: Mapping[str, Any]) -> list[str]:

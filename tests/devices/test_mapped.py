@@ -6,9 +6,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from devices.data.dataset import Dataset
+from devices.data.dataset import Dataset, Mapped
 from devices.data.finite import check_finite
-from devices.data.mapped import Mapped
 from emulator.ledger.canonical import digest
 
 NUMBERS = np.arange(120, dtype=np.float32).reshape(10, 3, 4)

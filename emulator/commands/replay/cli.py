@@ -40,10 +40,6 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
         yield word
 
 
-Events = Annotated[
-    bool,
-    typer.Option("--events", help="Write timelines even if there are several settings."),
-]
 Out = Annotated[Path | None, typer.Option(help="A new folder. Default: runs/NAME-replay-NNNN.")]
 
 
@@ -51,7 +47,10 @@ def replay(
     *,
     links: ReplayLinks,
     recorded: ReplayChoice,
-    events: Events = False,
+    events: Annotated[
+        bool,
+        typer.Option("--events", help="Write timelines even if there are several settings."),
+    ] = False,
     out: Out = None,
     force: Force = False,
     replaying: Replaying,

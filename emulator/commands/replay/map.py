@@ -11,7 +11,6 @@ import typer
 
 from emulator.commands.options import Format, FormatOption
 from emulator.record.folders import home
-from emulator.replay.batch import Source
 from emulator.replay.findings import ASSUMPTION
 from emulator.replay.grid import MapCell
 from emulator.results.units import counted
@@ -29,12 +28,6 @@ DOUBTS: dict[str, Callable[[MapCell], bool]] = {
     "accuracies are assumed": lambda cell: cell.assumed,
 }
 
-Goal = Annotated[
-    str | None,
-    typer.Option(
-        help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest that was reached, else all rounds.",
-    ),
-]
 Out = Annotated[
     Path | None,
     typer.Option(help="Folder for map.html, map.png and map.json. Default: RUN."),
@@ -44,7 +37,12 @@ Out = Annotated[
 def map_(
     *,
     ranges: Ranges,
-    target: Goal = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest that was reached, else all rounds.",
+        ),
+    ] = None,
     recorded: ReplayChoice,
     out: Out = None,
     replaying: Replaying,
@@ -82,10 +80,22 @@ def _text(found: Drawn) -> Iterator[str]:
     yield from (f"  {why}" for why in found.fallen)
     for label in batch.labels:
         yield _wins(label, [each for each in cells if each.first == label])
-    yield from _without_winner(cells)
-    yield from _two_alone(batch.labels, cells)
-    yield from _unknown(cells)
-    yield from _assumed(cells, batch.source)
+    for what, holds in DOUBTS.items():
+        if number := sum(map(holds, cells)):
+            why = ": the first two are less than 1 % apart, or not distinguishable" if what == "tie" else ""
+            yield f"  {what} in {number}{why}"
+    if len(batch.labels) > 2 and any(each.tie for each in cells):
+        yield f"  two alone: -a NAME -a NAME, such as -a {batch.labels[-2]} -a {batch.labels[-1]}"
+    reasons = Counter(each.why for each in cells if each.why)
+    for reason, count in reasons.most_common(REASONS):
+        yield f"    in {count}: {reason}"
+    if len(reasons) > REASONS:
+        yield f"    and {counted(len(reasons) - REASONS, 'other reason')} in map.json"
+    if any(each.assumed for each in cells):
+        yield f"    assumed: {ASSUMPTION}"
+    if any(each.why for each in cells) and not (batch.source.anyway or batch.source.train):
+        yield "    --train goes on, and trains what differs"
+        yield f"    --anyway goes on: {ASSUMPTION}"
     yield f"map: {found.out / 'map.html'}"
 
 
@@ -94,37 +104,3 @@ def _wins(label: str, won: Sequence[MapCell]) -> str:
     ratios = [each.ratio for each in won if each.ratio is not None]
     most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
     return f"  {label} in {len(won)}{most}"
-
-
-def _without_winner(cells: Sequence[MapCell]) -> Iterator[str]:
-    """Yields lines on cells without a clear or certain winner."""
-    for what, holds in DOUBTS.items():
-        if number := sum(map(holds, cells)):
-            why = ": the first two are less than 1 % apart, or not distinguishable" if what == "tie" else ""
-            yield f"  {what} in {number}{why}"
-
-
-def _two_alone(labels: Sequence[str], cells: Sequence[MapCell]) -> Iterator[str]:
-    """Suggests a map of two algorithms, if ties may hide which of two is faster."""
-    if len(labels) > 2 and any(each.tie for each in cells):
-        yield f"  two alone: -a NAME -a NAME, such as -a {labels[-2]} -a {labels[-1]}"
-
-
-def _unknown(cells: Sequence[MapCell]) -> Iterator[str]:
-    """Yields the reasons why cells are unknown or inexact, the most frequent first."""
-
-    reasons = Counter(each.why for each in cells if each.why)
-    for why, number in reasons.most_common(REASONS):
-        yield f"    in {number}: {why}"
-    if len(reasons) > REASONS:
-        yield f"    and {counted(len(reasons) - REASONS, 'other reason')} in map.json"
-
-
-def _assumed(cells: Sequence[MapCell], source: Source) -> Iterator[str]:
-    """Yields a line on the assumptions of --anyway."""
-
-    if any(each.assumed for each in cells):
-        yield f"    assumed: {ASSUMPTION}"
-    if any(each.why for each in cells) and not (source.anyway or source.train):
-        yield "    --train goes on, and trains what differs"
-        yield f"    --anyway goes on: {ASSUMPTION}"

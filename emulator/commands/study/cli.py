@@ -25,23 +25,22 @@ from emulator.terminal.lines import say
 from scenarios.text.faults import placed
 
 if TYPE_CHECKING:
-    from emulator.sessions.studying import Studied, StudyCost
-
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how much is trained, and how long that takes here.")]
-Exploratory = Annotated[
-    bool,
-    typer.Option(
-        "--exploratory",
-        help="Go on with records of another protocol, such as with other targets. The report then says so.",
-    ),
-]
+    from emulator.sessions.studying import StudyCost
 
 
 def study(
     *,
     what: What = None,
-    exploratory: Exploratory = False,
-    dry_run: DryRun = False,
+    exploratory: Annotated[
+        bool,
+        typer.Option(
+            "--exploratory",
+            help="Go on with records of another protocol, such as with other targets. The report then says so.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how much is trained, and how long that takes here.")
+    ] = False,
     small: SmallOption = False,
     out: Out = None,
     force: Force = False,
@@ -64,7 +63,17 @@ def study(
             if dry_run:
                 _tell_cost(studying.cost())
             else:
-                _tell(studying.into(out, force, exploratory), format)
+                studied = studying.into(out, force, exploratory)
+                if format is Format.json:
+                    typer.echo(json.dumps({"out": str(studied.out), **studied.plain}, indent=1))
+                    return
+                for line in studied.plain["verdict"]:
+                    say(line)
+                for text in studied.answer.warnings:
+                    say(f"fedlapse: {text}", err=True, tone="warning")
+                if studied.tally:
+                    say(studied.tally.sentence())
+                say(f"study: {studied.out / 'study.md'}")
 
 
 def _tell_cost(cost: StudyCost) -> None:
@@ -77,16 +86,3 @@ def _tell_cost(cost: StudyCost) -> None:
     where += ["the recorded links"] if cost.traces else []
     if where:
         say(f"and replays, without training, for {joined(where)}")
-
-
-def _tell(studied: Studied, format: Format) -> None:
-    if format is Format.json:
-        typer.echo(json.dumps({"out": str(studied.out), **studied.plain}, indent=1))
-        return
-    for line in studied.plain["verdict"]:
-        say(line)
-    for text in studied.answer.warnings:
-        say(f"fedlapse: {text}", err=True, tone="warning")
-    if studied.tally:
-        say(studied.tally.sentence())
-    say(f"study: {studied.out / 'study.md'}")

@@ -85,15 +85,9 @@ def facts(path: Path, format: str, trace: Trace) -> TraceFacts:
     step = max(STEP, trace.period / MOST)
     rates = means(trace, step)
     runs = [len(list(run)) * step for below, run in groupby((rates < OUT).tolist()) if below]
+    outages = tuple(min(run, trace.period) for run in runs)  # a trace may be shorter than one step
     quantiles = tuple(map(float, np.quantile(rates, SHARES)))
-    return TraceFacts(
-        str(path), format, trace, step, quantiles, float(rates.min()), float(rates.max()), _capped(runs, trace.period)
-    )
-
-
-def _capped(runs: Sequence[float], period: float) -> tuple[float, ...]:
-    """The outages, s, none longer than the period: a trace may be shorter than one step."""
-    return tuple(min(run, period) for run in runs)
+    return TraceFacts(str(path), format, trace, step, quantiles, float(rates.min()), float(rates.max()), outages)
 
 
 def sparkline(trace: Trace, width: int) -> str:

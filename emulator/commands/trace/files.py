@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -67,50 +67,38 @@ def save(traces: Sequence[Trace], out: Path, to: str, force: bool, comment: str 
     """
     if out == STDOUT and to == "mahimahi" and len(traces) > 1:
         raise ValueError("a Mahimahi file has one direction, and there are two; say --direction")
-    texts = _csv(traces, out, comment) if to == "csv" else _mahimahi(traces, out)
+    above = f"# {comment}\n" if comment else ""
+    texts = {out: above + columns.written(traces)} if to == "csv" else _mahimahi(traces, out)
     if out == STDOUT:
         typer.echo(texts[out], nl=False)
     else:
-        _write(texts, out.parent, force)
-
-
-def _write(texts: Mapping[Path, str], folder: Path, force: bool) -> None:
-    for path in texts:
-        if path.exists() and not force:
-            raise ValueError(f"{path} is there already; --force replaces it")
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
-        typer.echo(f"made the folder {folder}")
-    for path, text in texts.items():
-        replace_file(path, text)
-        typer.echo(f"wrote {path}")
-
-
-def _csv(traces: Sequence[Trace], out: Path, comment: str) -> dict[Path, str]:
-    return {out: (f"# {comment}\n" if comment else "") + columns.written(traces)}
+        for path in texts:
+            if path.exists() and not force:
+                raise ValueError(f"{path} is there already; --force replaces it")
+        if not out.parent.is_dir():
+            out.parent.mkdir(parents=True)
+            typer.echo(f"made the folder {out.parent}")
+        for path, text in texts.items():
+            replace_file(path, text)
+            typer.echo(f"wrote {path}")
 
 
 def _mahimahi(traces: Sequence[Trace], out: Path) -> dict[Path, str]:
     """The text of one file for each direction: OUT.down and OUT.up, unless OUT names a direction."""
     if out.suffix in (".down", ".up"):
-        _check_direction(traces, out)
+        ways = [trace.direction for trace in traces]
+        said = out.suffix[1:]
+        if ways != [said]:
+            other = "both directions" if len(ways) > 1 else f"the direction {ways[0]}"
+            raise ValueError(
+                f"{out} is for {said} alone, and what was read has {other}; leave the suffix out, or say --direction"
+            )
     written: dict[Path, str] = {}
     for trace in traces:
         whole = out == STDOUT or out.suffix in (".down", ".up")
         path = out if whole else out.with_name(f"{out.name}.{trace.direction}")
         written[path] = mahimahi.written(trace)
     return written
-
-
-def _check_direction(traces: Sequence[Trace], out: Path) -> None:
-    """Raises ValueError unless there is one trace, in the direction that the suffix of OUT names."""
-    ways = [trace.direction for trace in traces]
-    said = out.suffix[1:]
-    if ways != [said]:
-        other = "both directions" if len(ways) > 1 else f"the direction {ways[0]}"
-        raise ValueError(
-            f"{out} is for {said} alone, and what was read has {other}; leave the suffix out, or say --direction"
-        )
 
 
 def lost(traces: Sequence[Trace], format: str, to: str) -> list[str]:

@@ -24,18 +24,18 @@ from emulator.terminal.lines import say
 from scenarios.text.faults import placed
 
 if TYPE_CHECKING:
-    from emulator.sessions.tuning import SearchCost, Tuned
-
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Say how much would be trained, what of it is known, and how long it takes here."),
-]
+    from emulator.sessions.tuning import SearchCost
 
 
 def tune(
     *,
     what: What = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Say how much would be trained, what of it is known, and how long it takes here."
+        ),
+    ] = False,
     rounds: RoundsOption = None,
     small: SmallOption = False,
     out: Out = None,
@@ -60,7 +60,16 @@ def tune(
             if dry_run:
                 tell_cost(tuning.cost())
             else:
-                _tell(tuning.into(out, force), format)
+                from emulator.commands.tune.text import text
+
+                tuned = tuning.into(out, force)
+                if format is Format.json:
+                    typer.echo(json.dumps({"out": str(tuned.out), **tuned.plain}, indent=1))
+                    return
+                typer.echo(text(tuned.scenario, tuned.founds))
+                if tuned.tally:
+                    say(tuned.tally.sentence())
+                say(f"next: fedlapse compare {tuned.out / 'tuned.yaml'}    open {tuned.out / 'tune.html'}")
 
 
 def tell_cost(cost: SearchCost) -> None:
@@ -70,15 +79,3 @@ def tell_cost(cost: SearchCost) -> None:
     much = f"{cost.total}" if cost.exact else f"about {cost.total}"  # exact if no two tie and all clocks agree
     say(f"{much} device-rounds are trained, and {cost.known} of them are in the ledger")
     say(f"the rest takes {about(cost.seconds)} on this computer, with {cost.workers} workers")
-
-
-def _tell(tuned: Tuned, format: Format) -> None:
-    from emulator.commands.tune.text import text
-
-    if format is Format.json:
-        typer.echo(json.dumps({"out": str(tuned.out), **tuned.plain}, indent=1))
-        return
-    typer.echo(text(tuned.scenario, tuned.founds))
-    if tuned.tally:
-        say(tuned.tally.sentence())
-    say(f"next: fedlapse compare {tuned.out / 'tuned.yaml'}    open {tuned.out / 'tune.html'}")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from emulator.results.table import Table
 from emulator.terminal.lines import for_terminal
 from emulator.tuning import results
-from emulator.tuning.together import fixed, spaces, target_of
+from emulator.tuning.together import fixed, spaces, target_of, tune_of
 from emulator.wording.terminal import printed
 from scenarios.schema.scenario import Scenario
 
 
 def text(scenario: Scenario, founds: results.Founds) -> str:
     """The best settings of each algorithm for each clock, and remarks on the searches."""
-    assert scenario.tune
-    seeds = ", ".join(map(str, scenario.tune.seeds))
+    tune = tune_of(scenario)
+    seeds = ", ".join(map(str, tune.seeds))
     title = (
-        f"{scenario.name}: time to {target_of(scenario).name}, seeds {seeds}, {scenario.tune.budget} configurations "
+        f"{scenario.name}: time to {target_of(scenario).name}, seeds {seeds}, {tune.budget} configurations "
         f"of each algorithm, network model {scenario.network_model}"
     )
     shown = Table("", results.HEADINGS, results.rows(founds), len(results.HEADINGS))
@@ -25,10 +25,10 @@ def text(scenario: Scenario, founds: results.Founds) -> str:
 
 def text_of_plan(scenario: Scenario, rungs: str) -> str:
     """Returns the plan of `tune --dry-run` as text."""
-    assert scenario.tune
-    seeds = ", ".join(map(str, scenario.tune.seeds))
+    tune = tune_of(scenario)
+    seeds = ", ".join(map(str, tune.seeds))
     title = (
-        f"{scenario.name}: {scenario.tune.budget} configurations of each algorithm, seeds {seeds}, time to "
+        f"{scenario.name}: {tune.budget} configurations of each algorithm, seeds {seeds}, time to "
         f"{target_of(scenario).name}; the better half goes on after {rungs} rounds"
     )
     lines = [title]

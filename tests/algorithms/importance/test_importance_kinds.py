@@ -14,8 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from algorithms.algorithm import Tensors
 from algorithms.counting.cost import Meter
 from algorithms.counting.estimation import estimation
-from algorithms.importance.importance import MEANING, Kind, importance
-from algorithms.importance.labels import drawn
+from algorithms.importance.importance import MEANING, Kind, drawn, importance
 from algorithms.models import build, cross_entropy
 from tests.all_of import all_of
 

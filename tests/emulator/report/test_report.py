@@ -15,8 +15,7 @@ from emulator.report.comparison import MADE_BY, compare
 from emulator.report.curves import Curve, merged, thinned
 from emulator.report.figure import natural
 from emulator.report.markdown import markdown
-from emulator.report.page import _verdicts, _written, charts, command, page
-from emulator.report.plain import plain
+from emulator.report.page import _verdicts, _written, charts, command, page, plain
 from emulator.results import units
 from emulator.results.results import read
 from emulator.wording import tables

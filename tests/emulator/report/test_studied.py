@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.report.studied import figures, pace, pictures, ratios, times
+from emulator.report.studied import figures, pace, pictures, ratios, times, tornado
 from emulator.report.studied_places import WINNERS, colours, grid, traces
-from emulator.report.studied_tornado import tornado
 from tests.emulator.analysis.made import answer, run, runs_of
 
 NAMES = ["ratios", "times", "pace", "map", "tornado", "traces"]

@@ -3,7 +3,7 @@
 import pytest
 
 from emulator.record.events import events_of
-from emulator.results.activity import Activity, activities
+from emulator.results.records import Activity, activities
 
 
 def asked(t, round, *names):

@@ -76,14 +76,14 @@ def test_a_step_plays_the_search_s_seeds_until_the_validation_target_and_looks_a
     first, second = (("training.lr", 0.1),), (("training.lr", 1.0),)
     names = Names({})
     asks = {"fedavg": Ask((first, second), 15, "coarse"), "cl.a": Ask((second,), 15, "coarse")}
-    played = step(made, made.tune, asks, names)
+    played = step(made, asks, names)
     assert [entry.name for entry in played.algorithms] == ["fedavg.01", "fedavg.02", "cl.a.01"]
     assert [entry.options["training"] for entry in played.algorithms] == [{"lr": 0.1}, {"lr": 1.0}, {"lr": 1.0}]
     assert (played.seeds, played.rounds.max, played.rounds.targets, played.tune) == ((7,), 15, (), None)
     stop = played.rounds.stop_at
     assert stop
     assert (stop.metric, stop.value, stop.hold) == ("validation", 0.9, 3)
-    later = step(made, made.tune, {"fedavg": Ask((second,), 30, "coarse")}, names)
+    later = step(made, {"fedavg": Ask((second,), 30, "coarse")}, names)
     assert [entry.name for entry in later.algorithms] == ["fedavg.02"]  # a name for all steps
 
 

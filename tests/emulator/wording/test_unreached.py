@@ -10,7 +10,7 @@ import pytest
 from emulator.record.targets import Target
 from emulator.results.pace import best, rounds_at_pace
 from emulator.results.standings import observed
-from emulator.wording.unreached import paces
+from emulator.wording.verdict import paces
 from tests.emulator.results.played import Rows, row, runs_of
 
 
