@@ -22,7 +22,7 @@ from emulator.wording.hints import USUAL, Plan, hints, of_nobody
 from emulator.wording.reasons import reasons, times
 
 Show = Callable[[float], str]
-NOBODY = "none"
+NOBODY = "no other algorithm"
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def test_it_begins_with_the_three_lines_of_a_ranking():
     """40 s, 44.6 s and 60 s, each over the first."""
     assert verdict(answer())[:3] == [
         "fedavg is fastest to test accuracy 0.8 on the study's own links: 40.0 s (mean of 5 seeds).",
-        "Not distinguishable from it: none.",
+        "Not distinguishable from it: no other algorithm.",
         "Significantly slower: fedcurv 1.11x [1.08, 1.16] (44.6 s) and fedcl 1.50x [1.50, 1.50] (60.0 s).",
     ]
 

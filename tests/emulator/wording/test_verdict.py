@@ -23,7 +23,7 @@ def test_who_is_fastest_and_who_slower_by_how_much() -> None:
     times = [20.0, 30.0, 40.0, 50.0, 60.0]
     assert said(fedavg=[until(2 * time) for time in times], fedcl=[*map(until, times)]).lines == [
         "fedcl is fastest to accuracy 0.85: 40.0 s (mean of 5 seeds).",
-        "Not distinguishable from it: none.",
+        "Not distinguishable from it: no other algorithm.",
         "Significantly slower: fedavg 2.00x [2.00, 2.00] (80.0 s).",
     ]
 
