@@ -37,9 +37,9 @@ class AgentImportance(FedAvg):
     Choices that the paper leaves open (docs/design/algorithms.md §9): F̄ is F divided by its sum over the layer, then
     in each coordinate by the sum over the devices, so that Σ_k F̄^k = 1 without a further 1/m; buffers, and coordinates
     in which all F are 0, are averaged by examples.  F̄ comes from F after Eq. 4 (`ema`), or from F^k, and the server
-    applies Eq. 4 (`raw`).  There is no F_0: round 1 has no penalty and skips Eq. 4.  With RWalk (§4.2) F + s replaces F
-    (§7 there).  Negative F, which a lossy encoding may produce, counts as 0.  Raises ValueError if a field is out of
-    its range.
+    applies Eq. 4 (`raw`).  There is no F_0: round 1 has no penalty and skips Eq. 4.  With `importance` rwalk, F plus
+    RWalk's path scores s replaces F (docs/design/algorithms.md §7).  Negative F, which a lossy encoding may produce,
+    counts as 0.  Raises ValueError if a field is out of its range.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "fisher")
@@ -79,12 +79,13 @@ class AgentImportance(FedAvg):
 
     @property
     def sums_only(self) -> bool:
-        """True unless the server normalises each device's importance separately."""
+        """True if the server needs only sums of the uploads; false with `weighted`, because it then normalises each
+        device's importance separately."""
         return not self.weighted
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """Encodes importance as sparse if there is a threshold."""
+        """The encoding of importance: sparse if there is a `threshold`, otherwise none ({})."""
         return {"fisher": "sparse"} if self.threshold else {}
 
     @property
@@ -100,26 +101,27 @@ class AgentImportance(FedAvg):
         return self.ewc or (self.weighted and self.weigh_by == "ema")
 
     def download_form(self, server: Party) -> Message:
-        """Returns the model, and F_t if devices use it."""
+        """Returns the form of the largest download: the model, and the importance F_t if devices use it."""
         return forms(self.downloads if self._down else ("weights",), server.model)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
-        """Returns the model, and F^k if devices or the server use it."""
+        """Returns the form of an upload: the model, and the device's importance F^k if devices or the server use it."""
         return forms(self.uploads if self._up else ("weights",), model)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
-        """Sends the model and F_t to all."""
+        """Returns the message for all devices: the model, and the importance F_t if devices use it and there is one
+        yet."""
         more = {"fisher": fisher.cut(state["fisher"], self.threshold)} if self._down and "fisher" in state else {}
         return Request({"weights": state["weights"]} | more)
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
-        """Returns a spring to the broadcast model, as stiff in each coordinate as it is important to the devices (Eq.
-        3)."""
+        """Returns the penalty that pulls each coordinate to the broadcast model, the more strongly the larger its
+        importance F_t is (Eq. 3); None if the penalty is off, or if there is no F_t yet."""
         held = self.ewc and self.strength and "fisher" in download
         return Quadratic(download["weights"], self.strength / 2, fisher.positive(download["fisher"])) if held else None
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
-        """Returns true once there is an F, if devices have the penalty."""
+        """Returns true if the penalty is on (`ewc`) and the download has an importance F_t."""
         return self.ewc and "fisher" in kinds
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
@@ -146,13 +148,13 @@ class AgentImportance(FedAvg):
         return {"weights": weights, "fisher": fisher.mixed(old, plain_mean(seen, "fisher"), self.gamma)}
 
     def penalty_traffic(self, load: Load) -> float:
-        """Returns floats per parameter: parameter, anchor, gradient and F, once there is an F, plus those of the
-        walk."""
+        """Returns the floats that the penalty moves for each parameter and step (parameter, anchor, gradient and F; 0
+        before there is an F), plus those of RWalk's path scores."""
         pulled = PULL if self.ewc and self.strength and "fisher" in load.kinds else 0.0
         return pulled + (agentimportance_walk.traffic(self.window) if self._walks else 0.0)
 
     def device_work(self, load: Load) -> Work:
-        """Returns the work of training, and of one gradient for each example."""
+        """Returns the work of training and, if importance is uploaded, of one gradient for each example."""
         each = estimation("fisher", "sq", load.examples, load.parameters)
         return super().device_work(load) + (each if self._up else ())
 
@@ -163,6 +165,6 @@ class AgentImportance(FedAvg):
         return most * load.parameters if self._up else 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """Returns floats per parameter: F of each reply is read, twice if the mean is weighted by it (first for the
-        layers' sums); the mean of F is written."""
+        """Returns the floats that importance adds to the work of `combine`, for each parameter: F of each reply is
+        read, twice if the mean is weighted by it (first for the layers' sums); the mean of F is written."""
         return (2 if self.weighted else 1) * load.replies + 1.0 if self._up else 0.0

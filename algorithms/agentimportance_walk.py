@@ -14,8 +14,8 @@ RECENT = 0.9  # α: weight of the latest gradient in the running Fisher (Chaudhr
 
 # Floats that a Walk holds for each parameter: last and first position of the window, gradient, Fisher, gain, score.
 HELD = 6.0
-SCORE = 1.0  # floats that remain at its end
-# Floats that it moves for each parameter. In a step: move (3), gain (4), position (2), g² (2), Fisher (3), gradient
+SCORE = 1.0  # floats for each parameter that remain after training: the score
+# Floats that a Walk moves for each parameter. In a step: move (3), gain (4), position (2), g² (2), Fisher (3), gradient
 # (2).
 STEP = 16.0
 # At a window's end: move (3), its square (2), times Fisher (3), times ½ (2), plus ξ (2), quotient (3), relu (2), score
@@ -51,7 +51,8 @@ class Walk:
 
     @torch.no_grad()
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
-        """Records the position and gradient at the start of a step, which is also the end of the previous step."""
+        """Records the position and gradient of one parameter at the start of a step, which is also the end of the
+        previous step."""
         if name not in self.paths:
             place, slope = parameter.detach().clone(), grad.clone()
             zeros = (torch.zeros_like(place), torch.zeros_like(place))

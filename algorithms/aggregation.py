@@ -20,17 +20,19 @@ ROWS = 8  # uploads that are converted to float64 together
 
 
 class TensorRow(Protocol):
-    """Tensors by name in one row tensor, on any device; their mean is computed there, with the same bits."""
+    """Named tensors, one after the other in a single tensor `row`, on the CPU or a GPU.  The mean of such uploads is
+    computed on the first row's device, with the same bits as elsewhere."""
 
     @property
     def row(self) -> Tensor: ...  # (parameters,)
 
     def apart(self, row: Tensor) -> Tensors:
-        """Returns the tensors by name of another row (parameters,)."""
+        """Returns the named tensors in another row (parameters,) of the same layout."""
 
 
 def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensors:
-    """Mean of the uploads of this kind, weighted by `examples` (McMahan et al. 2017, Alg. 1, line 8).
+    """Returns the mean of the uploads of this kind, tensor by tensor, weighted by the replies' `examples` (McMahan et
+    al. 2017, Alg. 1, line 8).
 
     Means are computed in float64 and in the order of the names, so that they do not depend on the order of arrival.
     Integer buffers, such as BatchNorm's count of batches, take the largest value (docs/design/algorithms.md §15).
@@ -41,7 +43,8 @@ def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensor
 
 
 def plain_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
-    """Mean of the uploads of this kind, with equal weights; summed as in `weighted_mean`.
+    """Returns the mean of the uploads of this kind with equal weights, computed as in `weighted_mean`.  Replies with 0
+    examples do not count.
 
     Raises ValueError if all replies have 0 examples.
     """
@@ -82,8 +85,8 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
 
 
 def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
-    """Returns the means of the uploads of this kind, weighted by `times`; splitting into blocks does not change the
-    result."""
+    """Returns the mean of each tensor of this kind over the uploads of the replies `counted`, weighted by `times`.  Two
+    threads compute large tensors in blocks, which does not change the result."""
     uploads = [reply.upload[kind] for reply in counted]
     if all(hasattr(upload, "apart") for upload in uploads):  # isinstance of a Protocol takes 10 us
         rows = [cast(TensorRow, upload).row for upload in uploads]
@@ -98,7 +101,8 @@ def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors
 
 
 def _blocks(uploads: Sequence[Tensors], name: str) -> Iterable[Iterable[Tensor]]:
-    """Returns all uploads of one tensor, in blocks if they can be read in place, else as one block."""
+    """Returns the blocks into which the tensor `name` is split; each yields the values of all uploads in it, upload by
+    upload.  A tensor that is small, or that some upload cannot give without a copy, is a single block."""
     flat = [value.reshape(-1) for tensors in uploads if (value := _in_place(tensors, name)) is not None]
     if len(flat) < len(uploads) or flat[0].numel() <= BLOCK:
         return [(tensors[name] for tensors in uploads)]
@@ -117,13 +121,14 @@ def _in_place(tensors: Tensors, name: str) -> Tensor | None:
 
 
 def _either(tensors: Tensors, name: str) -> Tensor:
-    """Returns the tensor, read in place if possible."""
+    """Returns the tensor `name`, without a copy if it can be read in place."""
     value = _in_place(tensors, name)
     return tensors[name] if value is None else value
 
 
 def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
-    """Returns the mean in the first value's dtype, holding a few values at a time; the maximum for integers."""
+    """Returns the mean of the tensors `values`, weighted by `times`, in the first one's dtype; of integers, the largest
+    in each coordinate.  Holds only a few of the tensors in memory at a time."""
     others = iter(values)
     first = next(others)
     if not first.is_floating_point():
@@ -132,14 +137,14 @@ def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
     mean = torch.zeros(first.shape, dtype=torch.float64, device=first.device)
     for value, n, total in zip(_widened(chain([first], others), first), times, accumulate(times), strict=True):
         mean.lerp_(value, n / total)
-    if not mean.sum().isfinite():  # no server takes such values but constants, as of a mask, which are all the same
+    if not mean.sum().isfinite():  # only constants, as of a mask: the same in all uploads
         mean = mean.where(first.isfinite(), first)
     return mean.to(first.dtype)
 
 
 def _widened(values: Iterable[Tensor], like: Tensor) -> Iterator[Tensor]:
-    """Yields the values in float64, each valid until the next one.  Small ones, and values on a GPU, are converted
-    together."""
+    """Yields the tensors converted to float64; each is valid only until the next one is taken.  Small tensors, and
+    tensors on a GPU, are converted several at a time."""
     at_once = ROWS if elsewhere(like.device) else min(ROWS, BLOCK // max(1, like.numel()))
     if at_once <= 1:
         wide = torch.empty_like(like, dtype=torch.float64)

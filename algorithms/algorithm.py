@@ -50,7 +50,7 @@ class Training:
             raise ValueError(f"precision is {self.precision!r}; it must be 'float32', 'tf32' or 'bf16'")
 
     def cycle(self, round: int) -> int:
-        """The time slice of the training data in global round `round`; both count from 0."""
+        """Returns the number of the data's time slice in global round `round`; both count from 0."""
         return round // self.per_cycle if self.per_cycle else 0
 
     def rate(self, round: int) -> float:
@@ -75,13 +75,14 @@ def matches(name: str, globs: str) -> bool:
 
 
 def unharmed(kind: str, tensors: Tensors) -> Tensors:  # noqa: ARG001
-    """Returns the tensors unchanged: the receiver decodes them exactly."""
+    """Returns the tensors unchanged: the `send` of a Party whose messages the receiver decodes exactly."""
     return tensors
 
 
 @dataclass(frozen=True)
 class Party:
-    """One side of the conversation, server or device, as its job uses it; never sent."""
+    """The server or a device in one round, as the algorithm's code on that side sees it: its name, network, examples
+    and memory.  It is never sent."""
 
     name: str
     devices: int  # size of the fleet
@@ -143,7 +144,7 @@ class Phase:
     batch: int = 1
     epochs: int = 1
     backward: str = "*"  # globs of the parameters that need gradients, separated by spaces
-    second_order: float = 0.0  # Hessian-vector passes, in examples
+    second_order: float = 0.0  # examples of all Hessian-vector products in the phase
     traffic: float = 0.0  # further floats read or written per step: optimiser, penalties, importance sums
     per_parameter: float = 0.0  # further floats per step for each parameter that `backward` names
 
@@ -158,7 +159,8 @@ Work = tuple[Phase, ...]
 
 @dataclass(frozen=True)
 class Load:
-    """The sizes and kinds on which declared Work may depend, but no values."""
+    """The sizes and the kinds of messages from which an algorithm declares its work and memory; it has no values of
+    tensors."""
 
     round: int
     examples: int  # number of examples: the device's training examples, or the server's proxy set
@@ -202,11 +204,12 @@ class Algorithm(Protocol):
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """Encodings of kinds that are not sent exactly, such as {"fisher": "sparse"}; the scenario's `encoding`
-        overrides them."""
+        """The encodings of kinds that are not sent as plain tensors, such as {"fisher": "sparse"}; the scenario's
+        `encoding` overrides them."""
 
     def download_form(self, server: Party) -> Message:
-        """The largest download: its kinds, names, dtypes and shapes; values are ignored."""
+        """Returns a message with the kinds, names, dtypes and shapes of the largest download; its values are
+        ignored."""
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
         """Returns an upload of this round with the right kinds, names, dtypes and shapes; values are ignored.  The
@@ -234,11 +237,12 @@ class Algorithm(Protocol):
         """Opens a round: returns the messages for the devices `names`."""
 
     def train(self, download: Message, device: Party) -> Reply:
-        """Returns the device's reply; pure, runs in a worker."""
+        """Returns the device's reply to a download.  It must be a pure function, because it runs in a worker
+        process."""
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:
-        """Returns true if `train` may depend on the `penalty_options` on a device that received these kinds in this
-        round and has those kinds in its memory."""
+        """Returns true if the result of `train` may depend on the `penalty_options`, on a device that received the
+        kinds `kinds` in this round and has the kinds `memory` in its memory."""
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """Closes a round: returns the new state. Must not depend on the order of `replies`."""
@@ -250,8 +254,8 @@ class Algorithm(Protocol):
         """Returns the work of `train` on a device."""
 
     def device_floats(self, load: Load) -> float:
-        """Returns the floats that `train` holds at the same time, in addition to the model, gradients, momentum,
-        messages and activations."""
+        """Returns how many floats (4 bytes each) `train` holds at the same time, in addition to the model, gradients,
+        momentum, messages and activations."""
 
     def combine_work(self, load: Load) -> Work:
         """Returns the work of `combine` on the server."""

@@ -16,13 +16,15 @@ CohortRule = Literal["drawn", "own"]  # the choice of devices: as `draw` does, o
 
 
 def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-    """Returns `count` of `names` drawn without replacement, in their order; all if there are no more."""
+    """Returns `count` of `names`, drawn without replacement and in the order of `names`; all names if there are at most
+    `count`."""
     return names if count >= len(names) else [names[k] for k in drawn(len(names), count, seed).tolist()]
 
 
 @lru_cache(maxsize=2**10)  # the algorithms of a comparison, and the replays of a run, make the same draws
 def drawn(total: int, count: int, seed: int) -> NDArray[np.int64]:
-    """Returns the drawn indices below `total`, sorted, (count,). Callers share the array and must not change it.
+    """Returns `count` different random integers from 0 to `total` - 1, sorted, (count,). Callers share the array and
+    must not change it.
 
     Raises ValueError if count is more than total.
     """

@@ -91,7 +91,8 @@ class Continual(FedAvg):
         return self.variant == "alg2"
 
     def round_kind(self, round: int) -> str:
-        """Returns a name for the parameters that the round sends and trains; pretraining belongs to round 0."""
+        """Returns a name for the round that tells which parameters it sends, trains and uploads, and whether the server
+        pretrains before it."""
         turn = self.turns.of(round)
         sent = f"{turn.name}: {turn.down} down, {turn.trained or 'nothing'} trained, {turn.up or 'nothing'} up"
         return sent if round or not self.pretrain else f"pretrain, {sent}"
@@ -110,7 +111,7 @@ class Continual(FedAvg):
         return {"weights": part(super().upload_form(round, model)["weights"], self.turns.of(round).up)}
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """Draws devices as FedAvg does; a round that retrains asks all."""
+        """Returns the devices that FedAvg draws; in a round in which the whole fleet retrains, all of `names`."""
         return names if self.turns.of(round).name == "retrain" else super().cohort(round, names, count, seed)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
@@ -138,14 +139,15 @@ class Continual(FedAvg):
         return {"weights": state["weights"] | weighted_mean(replies)}
 
     def request_work(self, load: Load) -> Work:
-        """Returns the pretraining on the proxy set as work of round 0."""
+        """Returns the work of pretraining on the proxy set, in round 0; () in other rounds, and without pretraining."""
         if load.round or not self.pretrain:
             return ()
         (train,) = super().device_work(load)
         return (replace(train, name="pretrain", epochs=self.pretrain),)
 
     def device_work(self, load: Load) -> Work:
-        """Returns the passes over the examples, with gradients of the parameters that this round trains."""
+        """Returns the work of the passes over the device's examples, with gradients of the parameters that this round
+        trains; () if it trains none."""
         turn, batch = self.turns.of(load.round), max(1, min(self.training.batch, load.examples))
         if not (turn.trained and turn.epochs):
             return ()

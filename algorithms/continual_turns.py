@@ -40,9 +40,9 @@ class CycleSchedule:
         return self.variant != "baseline" or self.average
 
     def of(self, round: int) -> Turn:
-        """Returns the round's turn: FedAvg's training, or retraining in the last round of a block.
+        """Returns what the round does: FedAvg's training, or retraining if it is the last round of a block.
 
-        A block is a cycle, or with Algorithm 2 from cycle 1 on one m-th of it.
+        A block is a whole cycle; with Algorithm 2, from cycle 1 on, each cycle has `inner` blocks.
         """
         apart = self.variant == "alg2" and self.training.cycle(round) > 0
         sent = self._shared if apart else "*"
@@ -68,7 +68,8 @@ class CycleSchedule:
         return Turn("retrain", sent, self.personal, self.retrain_epochs, up)
 
     def check(self) -> None:
-        """Raises ValueError if a cycle does not consist of equal blocks of 2 rounds or more."""
+        """Raises ValueError if `inner` is above 1 without Algorithm 2, or if a cycle does not consist of `inner` equal
+        blocks of 2 rounds or more."""
         per_cycle, block = self.training.per_cycle, self.training.per_cycle / self.inner
         if self.inner > 1 and self.variant != "alg2":
             raise ValueError(f"inner is {self.inner}; it must be 1, or more with alg2")
@@ -79,7 +80,8 @@ class CycleSchedule:
             )
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Raises ValueError if the data do not drift, or if `personal` names none or all of these parameters."""
+        """Raises ValueError if the schedule needs data in time slices and they have none, or if `personal` names none
+        of the parameters `names` or, with Algorithm 2, all of them."""
         if self.asks_all and not self.training.per_cycle:
             raise ValueError(f"rounds.per_cycle is 0; {self.variant} needs data that drift, and 2 rounds in a cycle")
         if self.variant in ("alg1", "alg2"):

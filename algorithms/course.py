@@ -22,7 +22,7 @@ class Computation(Protocol):
 
     @property
     def sort(self) -> Hashable:
-        """A key that is equal for tasks of one class that can be computed together."""
+        """A key: computations of one class with equal keys can be done together."""
 
     def alone(self) -> Tensors:
         """Returns the result, computed for this device only."""
@@ -32,8 +32,8 @@ Course = Generator[Computation, Tensors, Result]
 
 
 def structure(model: nn.Module) -> Hashable:
-    """Returns a key that is equal for copies of one network, whatever their values: tasks of one sort share one of the
-    copies."""
+    """Returns a key that is equal for copies of one network, whatever the values of their weights.  Computations on
+    such copies can then be done together, on one of the copies."""
     parameters = tuple((name, value.shape, value.requires_grad) for name, value in model.named_parameters())
     return tuple(map(type, model.modules())), parameters
 

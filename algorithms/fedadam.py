@@ -20,5 +20,5 @@ class FedAdam(Adaptive, FedAvg):
     """
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
-        """Returns the moving mean of the squared changes."""
+        """Returns the new v, β₂ v + (1 - β₂) Δ², from the old v (`before`) and Δ² (`square`)."""
         return before.lerp(square, 1 - self.beta2)

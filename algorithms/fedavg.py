@@ -22,7 +22,8 @@ class FedAvg:
     """Devices train the broadcast model, and the server averages their models by examples (McMahan et al. 2017, Alg.
     1).
 
-    Bytes: |θ| down and up.  Other algorithms override `penalty`, `course`, and the messages.
+    Bytes: the model, |θ|, down to each device and up again.  Other algorithms override `penalty`, `course`, and the
+    messages.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights",)
@@ -70,7 +71,8 @@ class FedAvg:
         return "train"
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """Returns `count` of `names` drawn without replacement, in their order; all if there are no more."""
+        """Returns `count` of `names`, drawn without replacement and in the order of `names`; all names if there are at
+        most `count`."""
         return draw(names, count, seed)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
@@ -82,7 +84,7 @@ class FedAvg:
         return None
 
     def train(self, download: Message, device: Party) -> Reply:
-        """Runs the course on a single device."""
+        """Returns the device's reply, by running its course (course.py) for this device alone."""
         return alone(self.course(download, device))
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
@@ -91,7 +93,7 @@ class FedAvg:
         return fitting(device, download["weights"], self.training, self.penalty(download, device))
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:
-        """Returns true: a penalty acts in each round."""
+        """Returns true: without knowledge of a subclass's penalty, any round may have one."""
         return True
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
@@ -103,7 +105,7 @@ class FedAvg:
         return ()
 
     def penalty_traffic(self, load: Load) -> float:
-        """Returns the floats that the penalty moves for each parameter and step."""
+        """Returns how many floats the penalty reads from memory or writes to it, for each parameter and step."""
         return 0.0
 
     def device_work(self, load: Load) -> Work:
@@ -114,11 +116,12 @@ class FedAvg:
         return (Phase("train", "batch", load.examples, batch, self.training.epochs, traffic=moved),)
 
     def device_floats(self, load: Load) -> float:
-        """Returns 0: plain training holds no further floats."""
+        """Returns 0: plain training holds no floats in addition to the model, gradients and momentum."""
         return 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """Returns the floats that `combine` moves for each parameter, in addition to the mean of the models."""
+        """Returns how many floats `combine` reads from memory or writes to it for each parameter, in addition to the
+        mean of the models."""
         return 0.0
 
     def combine_work(self, load: Load) -> Work:

@@ -33,7 +33,7 @@ class FedAvgM(FedAvg):
         option_checks.check(self, beta=(0, 1), server_lr=(0, inf))
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Takes a step along the momentum."""
+        """Returns the new state: the model after a step along the momentum, and the momentum."""
         mean = weighted_mean(replies)
         delta = change(server.model, state["weights"], mean)
         old = state.get("momentum")
@@ -42,5 +42,5 @@ class FedAvgM(FedAvg):
         return {"weights": stepped(mean, delta, step), "momentum": momentum}
 
     def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Returns the floats per parameter that the server's step moves."""
+        """Returns how many floats the server's step reads from memory or writes to it, for each parameter."""
         return MOVED

@@ -98,12 +98,12 @@ class FedCL(FedAvg):
 
     @property
     def source(self) -> fedcl_omega.OmegaSource:
-        """The server's side of Ω."""
+        """The server's rules for the importance Ω: how and when it is estimated, kept and sent."""
         return fedcl_omega.OmegaSource(self.importance, self.interval, self.holder.sent, self.damping, self.placebo)
 
     @property
     def holder(self) -> fedcl_omega.OmegaHolder:
-        """The device's side of Ω."""
+        """The device's rules for the importance Ω: which one it uses in a round, and whether it keeps it."""
         used = self.strength > 0
         return fedcl_omega.OmegaHolder(self.importance, self.interval, self.fallback, self.first, used, self.placebo)
 
@@ -113,7 +113,8 @@ class FedCL(FedAvg):
         return self.holder.remembers
 
     def download_form(self, server: Party) -> Message:
-        """Returns the model, and Ω with one number for each parameter, or for each parameter tensor."""
+        """Returns the form of the largest download: the model, and Ω with one number for each parameter, or for each
+        parameter tensor."""
         form = super().download_form(server)
         return form | {"importance": fedcl_omega.form(self.importance, form["importance"])}
 
@@ -136,19 +137,21 @@ class FedCL(FedAvg):
         return Request(model, {name: {"importance": state["importance"]} for name in lacking})
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:
-        """Returns a spring to the broadcast model in each coordinate, as stiff as the coordinate is important."""
+        """Returns the penalty that pulls each coordinate to the broadcast model, the more strongly the larger its
+        importance Ω is; None at strength 0, and for a device without an Ω that does not use 1 instead."""
         weights, known = download["weights"], self.holder.known(download, device)
         if self.strength == 0 or (known is None and not self.holder.ones):
             return None
         return Quadratic(weights, self.strength, known and fedcl_omega.spread(known, weights))
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
-        """Returns true if the device has Ω, or uses 1 for it; always true at strength 0, where a missing Ω is not
-        reported."""
+        """Returns true if the device has an Ω or uses 1 for it.  At strength 0 always true: such a device does not
+        report a missing Ω, so its reply differs from the replies at other strengths."""
         return self.strength == 0 or self.holder.pulls(kinds, memory)
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains as FedAvg does, reports on Ω, and keeps it with its round if a later round may need it."""
+        """Trains as FedAvg does, reports on Ω, and keeps Ω and the round of its estimate if a later round may need
+        them."""
         known, number = (yield from self.holder.knowing(download, device)), self.holder.stand_in
         if known is None:
             return fedcl_omega.without((yield from super().course(download, device)), number, self.strength)
@@ -174,7 +177,7 @@ class FedCL(FedAvg):
         return (*super().combine_work(load), *self.source.combine_work(load))
 
     def penalty_traffic(self, load: Load) -> float:
-        """Returns the floats that the penalty moves with the Ω that the device uses."""
+        """Returns the floats that the penalty moves for each parameter and step, with the Ω that the device uses."""
         return self.holder.traffic(load)
 
     def device_work(self, load: Load) -> Work:

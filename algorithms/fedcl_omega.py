@@ -1,4 +1,4 @@
-"""FedCL's Ω: the server's estimate, and the Ω of devices in the rounds between estimates."""
+"""FedCL's importance Ω: the server's estimate, and the Ω that devices use in the rounds between estimates."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ LACKING = "no_importance"  # reported number: the share of devices without Ω, a
 
 @dataclass(frozen=True)
 class OmegaSource:
-    """The server's Ω of this kind, fresh in every `interval`-th round.
+    """The server's estimate of the importance Ω, by the method `kind`, anew for every `interval`-th round.
 
-    If it is `kept`, the server's state holds it (kind "importance"), the round of its estimate ("importance_round"),
-    and the last counted round of each device ("sent").  It is then estimated as soon as the model of its round exists:
-    before round 0 and at the end of the round before, so that after a round that did not close the last one remains.
+    If Ω is `kept`, the server's state holds it (kind "importance"), the round for which it was estimated
+    ("importance_round"), and for each device the last round in which its reply was counted ("sent").  The server then
+    estimates Ω as soon as it has the model of such a round: before round 0, or at the end of the round before.  If that
+    round does not close, the state still has the previous Ω.
     """
 
     kind: Importance
@@ -43,23 +44,25 @@ class OmegaSource:
         return round % self.interval == 0
 
     def begun(self, weights: Tensors, server: Party) -> Message:
-        """Returns the kinds of the state before round 0, without the weights."""
+        """Returns what the server's state before round 0 has in addition to the weights: the path of si, and Ω if it is
+        kept."""
         state = fedcl_si.begun(weights, server.model) if self.kind == "si" else {}
         return state | (self._kept({"weights": weights} | state, server, 0) if self.kept else {})
 
     def current(self, state: Message, server: Party) -> Tensors:
-        """Returns Ω at the state's model, or the kept one."""
+        """Returns the kept Ω, or if none is kept an estimate at the state's model."""
         return state["importance"] if "importance" in state else self._made(state, server, server.round)
 
     def lacking(self, state: Message, names: Sequence[str], newest: bool) -> list[str]:
-        """Returns the devices of `names` without any counted reply; with `newest`, those without one since the last
-        estimate."""
+        """Returns the devices of `names` that may have no Ω, because none of their replies was ever counted; with
+        `newest` also those without a counted reply since the last estimate."""
         since = int(state["importance_round"]["round"]) if newest else 0
         sent = state.get("sent", {})
         return [name for name in names if name not in sent or int(sent[name]) < since]
 
     def closed(self, state: Message, weights: Tensors, counted: Collection[str], server: Party) -> Message:
-        """Returns the kinds of the next state, without its `weights`, after the replies of the devices `counted`."""
+        """Returns what the next state has in addition to the new model `weights`, after a round in which the replies of
+        the devices `counted` were combined."""
         new = fedcl_si.extended(state, weights, server) if self.kind == "si" else {}
         if not self.kept:
             return new
@@ -72,13 +75,15 @@ class OmegaSource:
         return new | old | {"sent": sent}
 
     def request_work(self, load: Load) -> Work:
-        """Returns the work of a round's estimate of Ω; for round 0 also if Ω is kept, because `begun` estimates it."""
+        """Returns the work of estimating Ω when a round opens; () if none is due.  If Ω is kept, this is only round 0,
+        for which `begun` estimates it."""
         if not self.due(load.round) or (self.kept and load.round > 0):
             return ()
         return self._work(load)
 
     def combine_work(self, load: Load) -> Work:
-        """Returns the work of si's gradient of the proxy set, and of the estimate for the next round if Ω is kept."""
+        """Returns the work on Ω when a round closes: si's gradient of the proxy set, and if Ω is kept, its estimate for
+        the next round."""
         walk = fedcl_si.work(load) if self.kind == "si" else ()
         return (*walk, *(self._work(load) if self.kept and self.due(load.round + 1) else ()))
 
@@ -101,7 +106,8 @@ class OmegaSource:
 
 @dataclass(frozen=True)
 class OmegaHolder:
-    """A device's Ω in a round without a fresh one; see algorithms.fedcl.FedCL for the fields."""
+    """The rules by which a device chooses its importance Ω, also in rounds without a fresh one; see
+    algorithms.fedcl.FedCL for the fields."""
 
     kind: Importance
     interval: int  # N
@@ -112,7 +118,7 @@ class OmegaHolder:
 
     @property
     def sent(self) -> bool:
-        """True if the server sends Ω to single devices."""
+        """True if the server sends Ω, in rounds without a fresh one, to the devices that lack it."""
         return self.fallback == "catch_up" or (self.fallback, self.first) == ("keep_last", "send")
 
     @property
@@ -122,12 +128,13 @@ class OmegaHolder:
 
     @property
     def ones(self) -> bool:
-        """True if 1 replaces a missing Ω."""
+        """True if a device without an Ω uses 1 for all weights."""
         return self.fallback == "identity" or (self.fallback, self.first) == ("keep_last", "identity")
 
     @property
     def stand_in(self) -> str | None:
-        """The name of the number that reports a missing Ω; None if Ω is never missing, or if there is no penalty."""
+        """The name under which devices report that they have no Ω, IDENTITY or LACKING; None if Ω is never missing, or
+        if there is no penalty."""
         if not self.used or self.interval == 1:
             return None
         if self.ones:
@@ -151,7 +158,7 @@ class OmegaHolder:
         return alone(self.knowing(download, device))
 
     def knowing(self, download: Message, device: Party) -> Course[Tensors | None]:
-        """Returns the Ω of `known` as a course."""
+        """Returns the same Ω as `known`, as a course (course.py)."""
         held = (device.memory if self.remembers else {}) | download
         if "importance" in held:
             return positive(held["importance"])
@@ -161,8 +168,8 @@ class OmegaHolder:
         return replaced(omega, self.placebo, device.seed, device.round)
 
     def traffic(self, load: Load) -> float:
-        """Returns floats per parameter that the penalty moves: parameter, anchor, gradient, and Ω unless it is one
-        number per tensor."""
+        """Returns the floats that the penalty moves for each parameter and step: parameter, anchor, gradient, and Ω
+        unless it is one number per tensor; 0 without a penalty."""
         if not self.pulls(load.kinds, load.memory):
             return 0.0
         known = self.has(load.kinds, load.memory) or self._own
@@ -179,9 +186,11 @@ def estimated(kind: Importance, weights: Tensors, party: Party) -> Tensors:
 
 
 def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) -> Reply:
-    """Returns the reply, which also keeps Ω with its round in any case, and reports the age of Ω.
+    """Returns the reply with Ω and its round in the memory, which the device keeps whether or not the reply is counted,
+    and with the age of Ω in the report.
 
-    `since`: the round of a fresh Ω; None for a remembered one.  The age is in rounds (docs/design/algorithms.md §4).
+    `since`: the round of a fresh Ω; None if the device used the one in its memory.  The age is in rounds
+    (docs/design/algorithms.md §4).
     """
     fresh = device.memory["importance_round"] if since is None else {"round": torch.tensor(since)}
     age = float(device.round - int(fresh["round"]))
@@ -190,8 +199,8 @@ def remembering(reply: Reply, omega: Tensors, device: Party, since: int | None) 
 
 
 def without(reply: Reply, number: str | None, strength: float) -> Reply:
-    """Returns the reply of a device without Ω, with this number in it; if 1 replaced Ω, also with μ = 2λ of the
-    equivalent FedProx penalty, at strength λ."""
+    """Returns the reply of a device without Ω, which reports 1 under the name `number` (nothing if None).  If 1
+    replaced Ω, it also reports μ = 2λ of the equivalent FedProx penalty; `strength` is λ."""
     if number is None:
         return reply
     mu = {"mu": 2 * strength} if number == IDENTITY else {}

@@ -17,14 +17,15 @@ WALK = 8.0  # floats that `walked` moves: ω and gradient (2 + 2), both position
 
 
 def begun(weights: Tensors, model: nn.Module) -> Message:
-    """Returns the kinds that a path adds to the server's state: ω ("path"), and its starting point ("start")."""
+    """Returns what the server's state gets for synaptic intelligence: the sum ω for each weight, 0 at first ("path"),
+    and the weights at which the path starts ("start")."""
     start = {name: weights[name] for name, p in model.named_parameters() if p.requires_grad}
     return {"path": {n: torch.zeros_like(v, dtype=torch.float64) for n, v in start.items()}, "start": start}
 
 
 def extended(state: Message, weights: Tensors, server: Party) -> Message:
-    """Returns the path after a round that moved the model to `weights`, with the proxy set's gradient at the previous
-    model."""
+    """Returns the new "path", the sums ω, and the unchanged "start", after a round that moved the model from the
+    state's weights to `weights`.  Takes the gradient of the proxy set's loss at the state's weights."""
     load(server.model, state["weights"])
     gradient = slope(server.model, server.loss, server.x, server.y)
     return {"path": walked(state["path"], gradient, state["weights"], weights), "start": state["start"]}

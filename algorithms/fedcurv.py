@@ -46,9 +46,9 @@ class FedCurv(FedAvg):
     all devices answer in every round, `last_round` has the same sums to the bit, and keeps nothing.  Only the lean
     server knows the age of each device's part, so only it can drop those of devices that left (`max_age`).
 
-    Encodings (§11 there): a device's own part is always what the server has decoded and counted, v is computed from Î
-    and θ̂ as decoded, the own part is subtracted before any cut, and u is clamped at 0.  The report shows the number of
-    `clamped` coordinates, and the `density` of the downloaded U: its share of non-zero coordinates.
+    Encodings (docs/design/algorithms.md §11): a device's own part is always what the server has decoded and counted, v
+    is computed from Î and θ̂ as decoded, the own part is subtracted before any cut, and u is clamped at 0.  The report
+    shows the number of `clamped` coordinates, and the `density` of the downloaded U: its share of non-zero coordinates.
 
     Numerics: sums are float64 on both sides and sent in the precision of the parameters.  U and the own part are
     rounded alike before the subtraction, so a single device has u = v = 0 exactly.  Centred sums of changes need a
@@ -102,20 +102,22 @@ class FedCurv(FedAvg):
 
     @property
     def sums_only(self) -> bool:
-        """True unless the server multiplies each device's own Î and θ̂ (lean)."""
+        """True if the server needs only sums of the uploads; false with upload `lean`, because it then multiplies each
+        device's own Î and θ̂."""
         return self.upload == "paper"
 
     @property
     def encodings(self) -> Mapping[str, str]:
-        """Encodes sums as sparse if `keep` is below 1."""
+        """The encoding of the sums: sparse if `keep` is below 1, otherwise none ({})."""
         return {} if self.keep == 1 else dict.fromkeys(SUMS, "sparse")
 
     def download_form(self, server: Party) -> Message:
-        """Returns the model, U and V, and the round in which these were computed if parts can leave them."""
+        """Returns the form of the largest download: the model, U and V, and the round of U and V if a device's part can
+        later be dropped from them."""
         return forms(("weights", *SUMS), server.model) | self.sums.date(0)
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
-        """Returns θ̂, Î and, unless lean, Î⊙θ̂."""
+        """Returns the form of an upload: θ̂, Î and, unless upload is `lean`, Î⊙θ̂."""
         return forms(("weights", "fisher") if self.upload == "lean" else ("weights", *SUMS), model)
 
     def start(self, weights: Tensors, server: Party) -> Message:
@@ -124,12 +126,13 @@ class FedCurv(FedAvg):
         return super().start(weights, server)
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
-        """Sends the model, U and V to all."""
+        """Returns the message for all devices: the model and, once there are sums, U and V."""
         sums = {kind: rounded(state[kind], state["weights"]) for kind in SUMS if kind in state}
         return Request({kind: state[kind] for kind in ("weights", "formed") if kind in state} | sums)
 
     def penalty(self, download: Message, device: Party) -> Curvature | None:
-        """Returns the curvature of the other devices: u and v are U and V without the device's own part."""
+        """Returns the penalty of the other devices' curvature: its u and v are U and V without the device's own part.
+        None at strength 0, or while there are no sums."""
         if self.strength == 0 or "fisher" not in download:
             return None
         centre = self.sums.centre(download, device)
@@ -137,12 +140,12 @@ class FedCurv(FedAvg):
         return fedcurv_penalty.of_others(self.strength, download, own, centre)
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002
-        """Returns true once there are sums."""
+        """Returns true if the download has the sums U and V, which give the penalty."""
         return "fisher" in kinds
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains, then estimates the Fisher diagonal on the device's examples; uploads θ̂, and Î and v or their
-        changes."""
+        """Trains, then estimates the Fisher diagonal Î on the device's examples; uploads θ̂, and the device's part of
+        the sums or the change of it (with `lean` only Î)."""
         penalty = self.penalty(download, device)
         reply = yield from fitting(device, download["weights"], self.training, penalty)
         trained, numbers = reply.upload["weights"], dict(reply.numbers)
@@ -156,13 +159,13 @@ class FedCurv(FedAvg):
         return replace(reply, upload=upload, if_counted=own, model=trained, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Returns the mean of the models, and U and V: plus the uploaded changes, or computed again from each device's
-        last upload."""
+        """Returns the mean of the models, and the new U and V: the old ones plus the uploaded changes, or the sums of
+        the last uploads (with `lean` or `last_round`)."""
         return self.sums.closed(state, super().combine(state, replies, server), replies, server)
 
     def penalty_traffic(self, load: Load) -> float:
-        """Returns floats per parameter: parameter, u, v and gradient, once there is a curvature, and the origin of
-        θ."""
+        """Returns the floats that the penalty moves for each parameter and step: parameter, u, v, gradient and, if
+        centred, the origin of θ; 0 while there are no sums."""
         return PULL + 3 * self.sums.about(load.lossy) if self.strength and "fisher" in load.kinds else 0.0
 
     def device_work(self, load: Load) -> Work:

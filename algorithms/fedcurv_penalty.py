@@ -61,7 +61,7 @@ def of_others(strength: float, sums: Message, own: Message, centre: Tensors | No
 
 
 def _without(total: Tensors, own: Tensors | None) -> Tensors:
-    """Returns the sums of the other devices."""
+    """Returns the sums `total` without the device's `own` part, in the precision of the sums."""
     return total if own is None else {name: value - own[name].to(value.dtype) for name, value in total.items()}
 
 
@@ -69,7 +69,8 @@ def _without(total: Tensors, own: Tensors | None) -> Tensors:
 
 
 def term(fisher: Tensors, theta: Tensors, centre: Tensors | None) -> Message:
-    """Returns Î and Î⊙(θ̂ - centre), in float64."""
+    """Returns a device's part of the sums U and V, which is Î and Î⊙(θ̂ - centre), in float64; `centre` None means
+    0."""
     u = {name: value.double() for name, value in fisher.items()}
     at = {name: theta[name].double() if centre is None else theta[name].double() - centre[name] for name in u}
     # + 0.0: a coordinate without Î is 0 and not -0.0, which sparse encodings would send.
@@ -94,8 +95,8 @@ def own_part(kept: Message, sums: Message, centre: Tensors | None, max_age: int 
 
 
 def whole(fisher: Tensors, theta: Tensors, send: Send) -> tuple[Message, Message]:
-    """Returns a lean device's upload of its part, and the part that it keeps; both are only Î, because the server
-    computes the rest."""
+    """Returns a lean device's upload of its part of the sums, which is Î alone, and what the device keeps of that part:
+    Î as decoded, and θ̂.  All else is computed from these two."""
     arrived = send("fisher", fisher)
     return {"fisher": arrived}, {"fisher": arrived, "theta": {name: theta[name] for name in fisher}}
 
@@ -119,8 +120,8 @@ def changed(
 
 
 def strongest(fisher: Tensors, share: float) -> Tensors:
-    """Returns the largest `share` of the coordinates of the whole model, with 0 for all others; ties with the smallest
-    one stay."""
+    """Returns Î with 0 everywhere except in the largest `share` of the coordinates of the whole model.  Coordinates
+    that equal the smallest of these are kept, too."""
     if share == 1:
         return fisher
     values = torch.cat([value.flatten() for value in fisher.values()]).cpu().numpy()
@@ -163,7 +164,8 @@ def summed(before: Mapping[str, Tensors], parts: Iterable[Message]) -> Message:
 def last_sent(state: Message, uploads: Mapping[str, Message], round: int, max_age: int) -> Message:
     """Returns each device's last counted upload, Î, θ̂ and the round, as kinds of the server's state.
 
-    Without what is more than `max_age` rounds old in `round`, whose uploads these are; 0: however old.
+    `uploads` are those of this `round`.  Uploads more than `max_age` rounds old are left out; with `max_age` 0 none is
+    too old.
     """
     old = {kind: kept for kind, kept in state.items() if kind.startswith(KEPT)}
     young = {kind: kept for kind, kept in old.items() if not max_age or round - int(kept["round"]) <= max_age}
@@ -189,8 +191,8 @@ def _unpacked(kept: Tensors, kind: str) -> Tensors:
 
 
 def moved_by_device(lean: bool, centred: bool, knows: bool, kept: Collection[str], counted: bool) -> float:
-    """Returns the floats per parameter that a device moves in addition to its training: for u, v and their counts if it
-    `knows` sums, and for its upload."""
+    """Returns the floats per parameter that a device moves in addition to its training: for u, v and the reported
+    counts, if it `knows` sums, and for its upload.  `kept`: the kinds in its memory."""
     own = "fisher" in kept
     found = (16.0 + 5 * centred if lean else 20.0 * centred) if own else 0.0  # the own part, about today's centre
     taken = (9.0 + (12 + found) * own) if knows else 0.0  # without it; two comparisons, two cuts, two counts
@@ -201,7 +203,7 @@ def moved_by_device(lean: bool, centred: bool, knows: bool, kept: Collection[str
 
 
 def moved_by_server(lean: bool, centred: bool, parts: int, new: bool) -> float:
-    """Returns the floats per parameter that the server moves in addition to the mean of the models: it adds up `parts`,
-    from 0 if `new`, and rounds."""
+    """Returns the floats per parameter that the server moves in addition to the mean of the models: it adds the parts
+    of `parts` devices, to zeros if `new` and otherwise to the old sums, and rounds the result."""
     each = (28.0 + 5 * centred) if lean else 10.0
     return (4.0 if new or lean else 8.0) + each * parts + (20.0 if centred and not lean else 0.0) + 6.0

@@ -15,7 +15,8 @@ from algorithms.fedcurv_penalty import SUMS
 
 @dataclass(frozen=True)
 class Sums:
-    """U = Σ Î_j and V = Σ Î_j⊙θ̂_j over the devices; see algorithms.fedcurv.FedCurv for the fields."""
+    """The rules for the sums U = Σ Î_j and V = Σ Î_j⊙θ̂_j over the devices; see algorithms.fedcurv.FedCurv for the
+    fields."""
 
     lean: bool
     counted: bool  # over all devices ever counted, not only those of the last round
@@ -24,7 +25,8 @@ class Sums:
     max_age: int
 
     def check(self) -> None:
-        """Raises ValueError if old parts are to be dropped but their ages are unknown."""
+        """Raises ValueError if `max_age` is set but the server does not know how old each device's part of its sums
+        is."""
         if self.max_age and not (self.lean and self.counted):
             raise ValueError(
                 f"max_age is {self.max_age}; it must be 0, or rounds with upload 'lean' and participation 'counted': "
@@ -46,20 +48,20 @@ class Sums:
                 )
 
     def about(self, lossy: Mapping[str, str]) -> bool:
-        """Returns true if sums are centred; with "auto", if their uploads are lossy and the download of the model is
-        exact."""
+        """Returns true if the origin of θ̂ in V is the broadcast model (centred sums) and not 0; with "auto", if
+        uploads of the sums are lossy and the download of the model is exact."""
         if self.centred != "auto":
             return self.centred
         up = SUMS[:1] if self.lean else SUMS
         return "down weights" not in lossy and any(f"up {kind}" in lossy for kind in up)
 
     def centre(self, download: Message, device: Party) -> Tensors | None:
-        """Returns the origin of θ; None is 0."""
+        """Returns the origin of θ in v: the downloaded model, or None for 0."""
         return download["weights"] if self.about(device.lossy) else None
 
     def sent(self, fisher: Tensors, theta: Tensors, download: Message, device: Party) -> tuple[Message, Message]:
-        """Returns a device's upload of its part, Î at θ̂ as the server decodes it, and the state that it keeps once
-        this is counted."""
+        """Returns the upload of a device's part of the sums, and the state that it keeps once this upload is counted;
+        `fisher` is Î, and `theta` is θ̂ as the server decodes it."""
         if self.lean:
             upload, own = fedcurv_penalty.whole(fisher, theta, device.send)
         else:
@@ -69,12 +71,13 @@ class Sums:
         return upload, own | self.date(device.round)
 
     def date(self, round: int) -> Message:
-        """Returns the round in which sums are computed, if parts can leave them; {} otherwise."""
+        """Returns the kind "formed" with this round, in which sums are formed, if a device's part can later be dropped
+        from the sums; {} otherwise."""
         return {"formed": {"round": torch.tensor(round)}} if self.max_age or not self.counted else {}
 
     def closed(self, state: Message, new: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Returns the `new` state with U and V: the old sums plus the changes, or computed again from each device's
-        last upload."""
+        """Returns the `new` state with U and V: the old sums plus the uploaded changes, or the sums of the last uploads
+        (with `lean` or without `counted`)."""
         uploads = {name: replies[name].upload for name in sorted(replies)}
         centred, round = self.about(server.lossy), server.round
         old = state if self.counted else {}
@@ -87,19 +90,19 @@ class Sums:
         return new | (fedcurv_penalty.recentred(sums, state["weights"], new["weights"]) if centred else sums)
 
     def moved_by_device(self, load: Load, knows: bool) -> float:
-        """Returns floats per parameter for removing the own part from the sums that the device `knows`, and computing a
-        new one."""
+        """Returns the floats per parameter that a device moves to remove its own part from the sums, if it `knows`
+        them, and to compute its new part."""
         moved = fedcurv_penalty.moved_by_device(self.lean, self.about(load.lossy), knows, load.memory, self.counted)
         return moved + 8 * (self.keep < 1)  # all Î in one piece: copied, partitioned, compared, cut
 
     def moved_by_server(self, load: Load) -> float:
-        """Returns floats per parameter for the server's sums; with lean, over all devices, as after each has been
-        counted."""
+        """Returns the floats per parameter that the server moves for its sums.  With `lean` it adds the parts of all
+        devices, as it does once each has been counted."""
         parts = load.devices if self.lean and self.counted else load.replies
         return fedcurv_penalty.moved_by_server(self.lean, self.about(load.lossy), parts, not self.counted)
 
     def held(self, load: Load) -> float:
-        """Returns floats per parameter held on a device: with lean, the own part and u and v before training; otherwise
-        the part before and after training, and the change."""
+        """Returns the floats per parameter that a device holds for the sums: with `lean`, its own part and u and v
+        before training; otherwise its part before and after training, and the change."""
         before = 3.0 + 2 * self.about(load.lossy) if self.counted else 0.0
         return 7.0 if self.lean else 7.0 + before + (self.keep < 1)

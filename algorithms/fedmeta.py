@@ -25,9 +25,9 @@ class FedMeta(FedAvg):
     Clients are FedAvg's, with the plain mean of their models (η_g = 1 for the pseudo-gradient ω_t - ω^k), or UGA's,
     with UGA's options; bytes are those of the clients' algorithm.  Choices that the paper leaves open
     (docs/design/algorithms.md §9): η_meta is the devices' rate η_t, decayed; `one_step` is Eq. 20; `epoch` and
-    `E_epochs` are that many passes over D_meta in batches of B; `sum` is one step with the sum of the losses (§8 there:
-    one step with their mean cannot reach the paper's table); the model is in train mode.  Steps on D_meta have neither
-    momentum nor weight decay.  Raises ValueError if a field is out of its range.
+    `E_epochs` are that many passes over D_meta in batches of B; `sum` is one step with the sum of the losses
+    (docs/design/algorithms.md §8: one step with their mean cannot reach the paper's table); the model is in train mode.
+    Steps on D_meta have neither momentum nor weight decay.  Raises ValueError if a field is out of its range.
     """
 
     uploads: ClassVar[Collection[str]] = ("weights", "gradient", "buffers")
@@ -71,11 +71,11 @@ class FedMeta(FedAvg):
         return FedAvg(self.training) if self.clients == "fedavg" else self._uga
 
     def upload_form(self, round: int, model: nn.Module) -> Message:
-        """Returns the upload of the clients' own algorithm."""
+        """Returns the form of the clients' uploads, which is FedAvg's or UGA's."""
         return self.base.upload_form(round, model)
 
     def train(self, download: Message, device: Party) -> Reply:
-        """Trains by the clients' own algorithm."""
+        """Returns the device's reply, from training by the clients' own algorithm (FedAvg or UGA)."""
         return self.base.train(download, device)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
@@ -85,7 +85,8 @@ class FedMeta(FedAvg):
         return {**state, "weights": self._updated(state["weights"], server, rate)} if rate else state
 
     def _updated(self, weights: Tensors, server: Party, rate: float) -> Tensors:
-        """Returns ω^meta. Raises ValueError if there is no D_meta."""
+        """Returns ω^meta: the weights after the server's training on its own examples at this learning rate.  Raises
+        ValueError if it has no examples."""
         n = len(server.y)
         if n == 0:
             raise ValueError("the server holds 0 examples; FedMeta's step needs at least 1 in its proxy set")

@@ -31,9 +31,10 @@ class FedProx(FedAvg):
             raise ValueError(f"mu is {self.mu}; it must be from 0 (no penalty) to {STRONGEST:g}")
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
-        """Returns a spring of constant μ to the broadcast model."""
+        """Returns the penalty (μ/2) ‖θ - θ_t‖², with the broadcast model as θ_t; None if μ is 0."""
         return Quadratic(download["weights"], self.mu / 2) if self.mu else None
 
     def penalty_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Returns floats per parameter: parameter, anchor and gradient."""
+        """Returns the floats that the penalty moves for each parameter and step (parameter, anchor and gradient); 0 if
+        μ is 0."""
         return PULL_PLAIN if self.mu else 0.0

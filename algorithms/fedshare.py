@@ -24,11 +24,11 @@ class FedShare(FedAvg):
     """Devices train as in FedAvg on their own examples and on the server's proxy set, which it shares with them (Zhao
     et al. 2018, §4.1; Yao et al. 2019, §4).
 
-    Bytes: |θ| down, plus D_share to each device until an upload of its own has been counted; |θ| up.  Images are sent
-    with a byte per pixel if that loses nothing, as for images that were read from bytes: 1.5 MB for 500 of CIFAR-10
-    (docs/design/algorithms.md §8); all other data are sent unchanged.  A device's model is weighted by its private
-    examples alone.  All parts of a split have one size: of n examples in p parts each has n // p, and the rest is left
-    out.  Raises ValueError for another `split`.
+    Bytes: |θ| down, plus the shared examples to each device until an upload of that device has been counted; |θ| up.
+    Images are sent with a byte per pixel if that loses nothing, as for images that were read from bytes: 1.5 MB for 500
+    of CIFAR-10 (docs/design/algorithms.md §8); all other data are sent unchanged.  A device's model is weighted by its
+    private examples alone.  All parts of a split have one size: of n examples in p parts each has n // p, and the rest
+    is left out.  Raises ValueError for another `split`.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "share")
@@ -42,7 +42,7 @@ class FedShare(FedAvg):
 
     @property
     def keeps_uncounted(self) -> bool:
-        """True if devices keep the shared examples, unless they are sent again in each round."""
+        """True if devices keep the shared examples; false if each round sends new ones."""
         return self.split != "per_round"
 
     def download_form(self, server: Party) -> Message:
@@ -52,7 +52,8 @@ class FedShare(FedAvg):
         return forms(["weights"], server.model) | ({"share": part} if len(part["y"]) else {})
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:
-        """Sends the model to all asked devices, and examples to those that may not have them."""
+        """Returns the messages: the model for all asked devices, and shared examples for those that may not have
+        them."""
         request = super().request(state, names, server)
         known = state.get("shared_with", {})
         parts = {name: at for name, at in self._parts(names, server).items() if name not in known and len(at)}
@@ -62,7 +63,7 @@ class FedShare(FedAvg):
         return replace(request, extra={name: {"share": _part(share, at)} for name, at in parts.items()})
 
     def _parts(self, names: Sequence[str], server: Party) -> dict[str, Tensor]:
-        """Returns the indices of the server's examples for each device."""
+        """Returns, by device name, the indices of the server's examples that the device gets."""
         n = len(server.y)
         if self.split == "whole":
             return {name: torch.arange(n) for name in names}
@@ -75,7 +76,8 @@ class FedShare(FedAvg):
         return {name: _cut(torch.arange(n), places[name], len(places)) for name in names}
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains on the private and the shared examples together; keeps the latter, unless they are sent again."""
+        """Trains on the private and the shared examples together; keeps the shared ones, unless each round sends new
+        ones."""
         share = download.get("share", device.memory.get("share"))
         if not share:
             return (yield from super().course(download, device))
@@ -122,7 +124,7 @@ def packed(x: Tensor, y: Tensor) -> Tensors:
 
 
 def unpacked(share: Tensors) -> tuple[Tensor, Tensor]:
-    """Returns the examples: x and y."""
+    """Returns the examples x and labels y that `packed` has brought into this form."""
     if "levels" not in share:
         return share["x"], share["y"]
     channels = [table[numbers.long()] for table, numbers in zip(share["levels"], share["x"].unbind(1), strict=True)]
@@ -130,13 +132,13 @@ def unpacked(share: Tensors) -> tuple[Tensor, Tensor]:
 
 
 def _cut(examples: Tensor, k: int, parts: int) -> Tensor:
-    """Returns the k-th of `parts` parts of equal size.  Raises ValueError if there are examples, but fewer than
-    parts."""
+    """Returns the k-th of `parts` parts of equal size of these examples (their indices).  Raises ValueError if there
+    are examples, but fewer than parts."""
     if 0 < len(examples) < parts:
         raise ValueError(f"the server holds {len(examples)} examples for {parts} parts; each needs at least 1")
     return examples[: len(examples) // parts * parts][k::parts]
 
 
 def _part(share: Tensors, at: Tensor) -> Tensors:
-    """Returns the examples at these indices."""
+    """Returns the packed examples at the indices `at`."""
     return {name: value if name == "levels" else value[at] for name, value in share.items()}

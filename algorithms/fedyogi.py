@@ -24,5 +24,5 @@ class FedYogi(Adaptive, FedAvg):
     """Rate β₂ of the squared changes: v moves towards a squared change by 1 - β₂ times that square."""
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
-        """Returns v after a step of (1 - β₂) Δ² towards the squared change."""
+        """Returns the new v: the old v (`before`) after a step of size (1 - β₂) Δ² towards Δ² (`square`)."""
         return before - (1 - self.beta2) * square * (before - square).sign()

@@ -44,21 +44,23 @@ def traced_steps(n: int, training: Training) -> int:
 
 def spacing(steps: int, parameters: int, budget: float) -> int:
     """Returns the number of steps between two kept weights: 1 if the weights of all steps fit into `budget` bytes,
-    otherwise √T."""
+    otherwise the square root of the number of steps, rounded up."""
     return 1 if steps * parameters * FLOAT <= budget else ceil(sqrt(steps))
 
 
 def stored(steps: int, every: int, momentum: float) -> int:
-    """Returns the number of copies of the parameters held at the same time for this many steps, one kept in every
-    `every`.
+    """Returns how many copies of the parameters are in memory at the same time, for this many steps of which every
+    `every`-th keeps its weights.
 
-    T of them; or T/c checkpoints, with the momentum for continuing from there, and a segment of c.
+    With `every` 1 this is one copy for each step.  Otherwise it is one for each kept step, two with momentum (training
+    continues from there), and one for each step between two kept ones.
     """
     return steps if every == 1 else ceil(steps / every) * (2 if momentum else 1) + min(every, steps)
 
 
 def replayed(n: int, training: Training, every: int) -> int:
-    """Returns the number of examples in repeated steps: all steps but the last of each segment."""
+    """Returns the number of examples in the steps that are computed a second time: between two kept weights all steps
+    but the last."""
     per_epoch, T = ceil(n / training.batch), traced_steps(n, training)
     lasts = [step for step in range(T) if step % every == every - 1 or step == T - 1]
     short = per_epoch * training.batch - n  # number of examples missing from an epoch's last batch
@@ -75,7 +77,8 @@ def keep_trace(
     first_order: bool = False,
     accumulate: bool = False,
 ) -> Traced:
-    """Trains for all epochs except the last, then computes the gradient of the loss over all examples there (Eq. 13).
+    """Trains for all epochs except the last, and returns the gradient, with respect to the initial `weights`, of the
+    trained weights' loss over all examples (Yao et al. 2019, Eq. 13).
 
     Weights are kept in every `every`-th step; the result does not depend on it, to the last bit.  SGD is local.sgd's,
     including momentum, weight decay and batches; `penalty` is part of the training loss, and its anchor, `weights`, is
@@ -115,7 +118,8 @@ class _State:
 
 
 class _Way:
-    """The steps of one round, each of which can be repeated."""
+    """The training steps of one device's round; each can be computed again, with the same batch and the same
+    dropout."""
 
     def __init__(self, device: Party, weights: Tensors, training: Training, penalty: Quadratic | None) -> None:
         self.device, self.training, self.penalty = device, training, penalty
@@ -182,7 +186,8 @@ class _Way:
         return {name: value.to(state.theta[name].dtype) for name, value in total.items()}
 
     def hessian_times(self, u: Tensors, state: _State, step: int) -> Tensors:
-        """Returns H_i u, by a gradient that keeps its graph and a backward pass through it."""
+        """Returns H_i u, the Hessian of this step's loss at `state` times u, by a gradient that keeps its graph and a
+        backward pass through it."""
         self._load(state)
         gradients = self._gradient(step, graph=True)
         outs = [(g, u[name]) for name, g in zip(u, gradients, strict=True) if g.requires_grad]
@@ -197,7 +202,7 @@ class _Way:
         return dict(zip(u, products, strict=True))
 
     def finish(self, end: _State) -> Tensors:
-        """Puts the last weights into the model, in its own memory, and returns them with the current buffers."""
+        """Copies the weights of `end` into the model, and returns them with the model's current buffers."""
         for name, parameter in self.parameters.items():
             parameter.data = end.theta[name].clone()
         return {name: value.clone() for name, value in tensors_of(self.model).items()}
@@ -215,7 +220,8 @@ def _forward(way: _Way, every: int) -> tuple[dict[int, _State], _State]:
 
 
 def _segment(way: _Way, first: _State, start: int, every: int) -> list[_State]:
-    """Returns the states before the steps `start`, `start` + 1 ... up to the next kept one, without momentum."""
+    """Returns the states before the steps `start`, `start` + 1 ... up to the next kept one, without momentum, computed
+    again from `first`, the kept state before step `start`."""
     states = []
     for step in range(start, min(start + every, way.steps) - 1):
         # Only the next step needs the momentum, and no backward step; keeping it would double what `stored` declares.
@@ -225,7 +231,8 @@ def _segment(way: _Way, first: _State, start: int, every: int) -> list[_State]:
 
 
 def _backward(way: _Way, kept: dict[int, _State], every: int, v: Tensors) -> Tensors:
-    """Returns the derivative of the steps, computed backwards (docs/design/algorithms.md §14).
+    """Returns the gradient of the trained weights' loss with respect to the initial weights, computed backwards through
+    the steps from `v`, the gradient at the trained weights (docs/design/algorithms.md §14).
 
     With v_θ and v_m the derivatives by θ_i and m_i: u = v_m - η v_θ, then v_θ ← v_θ + H_i u + wd u and v_m ← μ u; a
     penalty adds 2λΩ to H_i, and -2λΩ u to the derivative by its anchor.
@@ -245,7 +252,8 @@ def _backward(way: _Way, kept: dict[int, _State], every: int, v: Tensors) -> Ten
 
 
 def _stepped_back(way: _Way, v: Tensors, u: Tensors, product: Tensors, by_anchor: Tensors) -> Tensors:
-    """Returns v_θ before a step whose H u is `product`; adds a penalty's part for the anchor to `by_anchor`."""
+    """Returns v_θ before a step (see `_backward`); `v` is v_θ after it, and `product` is H u.  Adds a penalty's part of
+    the derivative by the anchor to `by_anchor`, in place."""
     before = {name: value + product[name] for name, value in v.items()}
     for name, value in before.items():
         if way.training.weight_decay:

@@ -35,7 +35,8 @@ def mnist_cnn(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
 
 
 def cifar_cnn_32_64(dropout: float = 0.2, classes: int = 10) -> nn.Sequential:
-    """Returns the CIFAR CNN of importance from agents, McMahan's network on colours: 2,156,490 parameters.
+    """Returns the CIFAR CNN of importance from agents (Kim et al. 2020), McMahan's network for colour images: 2,156,490
+    parameters.
 
     The paper names neither the dense layer nor the padding: 512 units and SAME are our choice.
     """
@@ -251,8 +252,8 @@ def build(
     It has `classes` outputs, or with None its usual number: 10 kinds of image, 90 characters, 2,000 words.  A name like
     `package.module:thing` names a user's own network.  The thing is a function that returns the network, and gets
     `classes` only if it has a parameter of this name; or it is a network, which is copied with its weights.  Lazy
-    layers infer the number of their inputs from examples of shape `shape`, int64 tokens (`text`) or else float32
-    numbers; None: the network has no such layers.
+    layers infer the number of their inputs from examples of shape `shape`, which are int64 tokens with `text` and
+    float32 numbers without; `shape` None means that the network has no lazy layers.
 
     Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that no example reaches; TypeError
     for a function that returns something else.
@@ -291,7 +292,8 @@ def _sized(network: nn.Module, examples: Tensor) -> None:
 
 
 def fits(name: str, shape: Sequence[int], tokens: bool) -> bool:
-    """Returns true if the network called `name` accepts examples of this shape, int64 tokens or else float32 numbers.
+    """Returns true if the network called `name` accepts examples of this shape, which are int64 tokens if `tokens` and
+    otherwise float32 numbers.
 
     Always true for a user's own network (`package.module:function`), for which only a try can tell.  Raises ValueError
     for an unknown name.
@@ -360,7 +362,8 @@ def hits(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def answers(outputs: Tensor, y: Tensor) -> Tensor:
-    """Returns the logits of the labelled positions, (*y's shape, classes)."""
+    """Returns the logits that belong to the labels y, (*y's shape, classes); for one label per text, those of the last
+    position.  Raises ValueError for shapes that do not belong together."""
     if outputs.dim() == 3 and y.dim() == 1:
         outputs = outputs[:, -1]
     if outputs.shape[:-1] != y.shape or y.dim() not in (1, 2):

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 def check(algorithm: object, **ranges: tuple[float, float]) -> None:
-    """Raises ValueError for a field with a word that its type does not allow, or with a value outside its range, ends
-    included."""
+    """Raises ValueError if a field of a Literal type has a word that the type does not list, or if a field is outside
+    its range in `ranges`, (least, largest), ends included."""
     for name, hint in get_type_hints(type(algorithm)).items():
         words = get_args(hint) if get_origin(hint) is Literal else ()
         if words and getattr(algorithm, name) not in words:

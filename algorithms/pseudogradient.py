@@ -18,28 +18,31 @@ BELOW_1 = 1 - 1e-9
 
 
 def change(model: nn.Module, before: Tensors, mean: Tensors) -> Tensors:
-    """Returns Δ_t = Σ_k p_k (θ^k - θ_t) of each trainable parameter, float64 (Reddi et al. 2021, Alg. 1, line 9).
+    """Returns the mean change of each trainable parameter in a round, `mean` - `before`, in float64 (Δ_t in Reddi et
+    al. 2021, Alg. 1, line 9).
 
-    `mean`: the mean of the devices' models; `model` distinguishes parameters from buffers, its values are ignored.
+    `before`: the broadcast model; `mean`: the mean of the devices' models; `model` distinguishes parameters from
+    buffers, its values are ignored.
     """
     trainable = (name for name, parameter in model.named_parameters() if parameter.requires_grad)
     return {name: mean[name].double() - before[name].double() for name in trainable}
 
 
 def stepped(mean: Tensors, change: Tensors, step: Tensors) -> Tensors:
-    """Returns θ_t + step for parameters, and the mean's buffers.  If the step equals the change, the result is the mean
-    to the bit."""
+    """Returns the model after the server's step: the broadcast parameters plus `step`, and the mean's buffers.  If the
+    step equals the change, the result is the mean to the bit."""
     moved = {name: (mean[name].double() + (value - change[name])).to(mean[name].dtype) for name, value in step.items()}
     return {**mean, **moved}
 
 
 @dataclass(frozen=True)
 class Adaptive:
-    """m ← β₁ m + (1 - β₁) Δ, θ ← θ + η m / (√v + τ), and v by each subclass's own rule (Reddi et al. 2021, Alg. 2).
+    """An adaptive optimiser on the server: m ← β₁ m + (1 - β₁) Δ, θ ← θ + η m / (√v + τ), and v by each subclass's own
+    rule (Reddi et al. 2021, Alg. 2).
 
-    Comes before FedAvg in the bases of an algorithm, and has its options. Δ is the difference from θ to the mean of the
-    devices' models, weighted by examples.  At first m = 0 and v = τ²; there is no bias correction. m and v are float64
-    and never leave the server: bytes as FedAvg.  Buffers come from the mean.
+    An algorithm names it before FedAvg among its bases.  Δ is the difference from θ to the mean of the devices' models,
+    weighted by examples.  At first m = 0 and v = τ²; there is no bias correction. m and v are float64 and never leave
+    the server: bytes as FedAvg.  Buffers come from the mean.
     """
 
     server_lr: float = 0.01
@@ -56,11 +59,11 @@ class Adaptive:
         option_checks.check(self, server_lr=(0, inf), beta1=(0, BELOW_1), beta2=(0, BELOW_1), tau=(1e-12, inf))
 
     def variance(self, before: Tensor, square: Tensor) -> Tensor:
-        """Returns the new v, from the old one and Δ²."""
+        """Returns the new v, from the old v (`before`) and Δ² (`square`)."""
         raise NotImplementedError
 
     def start(self, weights: Tensors, server: Party) -> Message:
-        """Returns the model, and the initial moments."""
+        """Returns the model, and the moments before the first round, m = 0 and v = τ²."""
         zeros = change(server.model, weights, weights)
         first = {name: torch.full_like(value, self.tau**2) for name, value in zeros.items()}
         return {"weights": weights, "momentum": zeros, "variance": first}
@@ -75,5 +78,5 @@ class Adaptive:
         return {"weights": stepped(mean, delta, step), "momentum": m, "variance": v}
 
     def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Returns the floats per parameter that the server's step moves."""
+        """Returns how many floats the server's step reads from memory or writes to it, for each parameter."""
         return ADAPTED

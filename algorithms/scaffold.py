@@ -25,7 +25,7 @@ MOVED = 3.0  # floats per parameter: θ and mean read, θ written; a reply's con
 
 @dataclass(frozen=True)
 class Correction:
-    """Adds c - c_i to each gradient."""
+    """An addition to each gradient: c - c_i, the mean gradient over all devices minus the device's own."""
 
     coordinatewise: ClassVar[bool] = True
 
@@ -60,7 +60,7 @@ class SCAFFOLD(FedAvg):
         option_checks.check(self, server_lr=(0, inf))
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
-        """Sends the model and c to all."""
+        """Returns the message for all devices: the model and, once a reply has been counted, c."""
         model, total = state["weights"], state.get("control", {})
         control = {name: (value / server.devices).to(model[name].dtype) for name, value in total.items()}
         return Request({"weights": model, "control": control} if control else {"weights": model})
@@ -79,7 +79,8 @@ class SCAFFOLD(FedAvg):
         return Reply({"weights": weights, "control": sent}, len(device.y), if_counted={"control": kept})
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Takes a step towards the mean of the models, and adds the uploaded changes to the sum of all c_i."""
+        """Returns the state after a step towards the mean of the models; adds the uploaded changes to the sum of all
+        c_i."""
         mean = weighted_mean(replies)
         delta = change(server.model, state["weights"], mean)
         total = state.get("control", _zeros(delta))
@@ -90,7 +91,7 @@ class SCAFFOLD(FedAvg):
         return {"weights": stepped(mean, delta, step), "control": total}
 
     def penalty_traffic(self, load: Load) -> float:
-        """Returns the floats per parameter that the correction moves, once there is one."""
+        """Returns the floats that the correction moves for each parameter and step; 0 while there is none."""
         return CORRECTION if "control" in load.kinds else 0.0
 
     def device_floats(self, load: Load) -> float:
@@ -98,7 +99,8 @@ class SCAFFOLD(FedAvg):
         return float(load.parameters) if "control" in load.kinds else 0.0
 
     def combine_traffic(self, load: Load) -> float:
-        """Returns floats per parameter for the step: each control is read, the float64 sum is read and written."""
+        """Returns the floats that the server moves for each parameter: its step, each device's change of c_i read, and
+        the float64 sum of all c_i read and written."""
         return load.replies + 4.0 + MOVED
 
 
@@ -111,7 +113,7 @@ def _zeros(values: Tensors) -> Tensors:
 
 
 def _gradients(steps: int, momentum: float) -> float:
-    """Returns the number of gradients whose full effect the weights show after this many steps; momentum has not yet
-    fully applied the last ones."""
+    """Returns how far this many equal gradients have moved the weights, in units of rate times gradient.  With momentum
+    the last gradients have not had their full effect yet."""
     spent = momentum * (1 - momentum**steps) / (1 - momentum)
     return (steps - spent) / (1 - momentum)

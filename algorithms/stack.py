@@ -52,8 +52,12 @@ def together(courses: Sequence[Course[Reply]]) -> list[Reply]:
 
 
 def _answered(tasks: Mapping[int, Computation], courses: Sequence[Course[Reply]]) -> Iterator[tuple[int, Tensors]]:
-    """Yields the tasks' results.  An error is raised in the course of the device that also has it alone, and which can
-    name the device, otherwise in the first course; out-of-memory errors are raised for the whole stack."""
+    """Yields each course's number and the result of its task.
+
+    If the joint computation fails, the tasks are computed one by one, so that the error is raised in the course of the
+    device that causes it, which can name the device; if none of them fails alone, in the first course.  An
+    out-of-memory error is raised at once, because a smaller stack may fit.
+    """
     these = list(tasks.values())
     joint = JOINT.get(type(these[0])) if len(these) > 1 else None
     if joint is None:

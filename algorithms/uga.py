@@ -63,16 +63,17 @@ class UGA(FedAvg):
             raise ValueError(f"eta_g is 'matched'; with loss {self.loss!r} it must be a number")
 
     def upload_form(self, round: int, model: nn.Module) -> Message:  # noqa: ARG002
-        """Returns the gradient like the parameters, and buffers if the model has any."""
+        """Returns the form of an upload: a gradient for each parameter, and the buffers if the model has any."""
         return forms(["gradient"], model) | _buffers(model, forms(["weights"], model)["weights"])
 
     def penalty(self, download: Message, device: Party) -> Quadratic | None:  # noqa: ARG002
-        """Returns FedProx's spring; its anchor, the broadcast model, is differentiated, too."""
+        """Returns FedProx's penalty, or None if μ is 0.  The gradient is also taken with respect to its anchor, the
+        broadcast model."""
         return Quadratic(download["weights"], self.mu / 2) if self.mu else None
 
     def train(self, download: Message, device: Party) -> Reply:
-        """Runs keep-trace descent for E - 1 epochs, then takes the gradient over all examples (Alg. 1,
-        ClientUpdate)."""
+        """Returns the reply with the keep-trace gradient: trains for E - 1 epochs, then takes the gradient of the loss
+        over all examples with respect to the broadcast model (Alg. 1, ClientUpdate)."""
         n = len(device.y)
         every = self._every(n, sum(p.numel() for p in device.model.parameters() if p.requires_grad))
         given = (device, download["weights"], self.training, every, self.penalty(download, device), self.first_order)
@@ -89,7 +90,7 @@ class UGA(FedAvg):
         return Reply({"gradient": gradient, **buffers}, n, model=traced.weights, numbers=numbers)
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        """Takes one step against the mean of the gradients (Eq. 14)."""
+        """Returns the model after one step against the mean of the gradients (Eq. 14), with the mean of the buffers."""
         n = sum(reply.examples for reply in replies.values()) / len(replies)
         weights = descended(state["weights"], weighted_mean(replies, "gradient"), self._rate(server.round, n))
         if any("buffers" in reply.upload for reply in replies.values()):
@@ -97,7 +98,8 @@ class UGA(FedAvg):
         return {"weights": weights}
 
     def penalty_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Returns floats per parameter: parameter, anchor and gradient."""
+        """Returns the floats that the penalty moves for each parameter and step (parameter, anchor and gradient); 0 if
+        μ is 0."""
         return PULL_PLAIN if self.mu else 0.0
 
     def device_work(self, load: Load) -> Work:
@@ -109,12 +111,14 @@ class UGA(FedAvg):
         )
 
     def device_floats(self, load: Load) -> float:
-        """Returns the floats of the kept weights, and of two more in the backward pass: T |θ|, or (T/c + c) |θ|."""
+        """Returns the floats of the weights that are kept along the T steps of training, T |θ|, or (T/c + c) |θ| if
+        every c-th is kept, and of two more copies of the parameters in the backward pass."""
         held = keeptrace.held(load.examples, self.training, self._every_of(load), self.first_order, self.mu > 0)
         return held * load.parameters
 
     def combine_traffic(self, load: Load) -> float:  # noqa: ARG002
-        """Returns floats per parameter: weights and mean read, weights written."""
+        """Returns how many floats the server's step moves for each parameter: weights and mean are read, weights are
+        written."""
         return 3.0
 
     def _every(self, n: int, parameters: int) -> int:
@@ -157,7 +161,7 @@ def _length(tensors: Tensors) -> float:
 
 
 def _buffers(model: nn.Module, weights: Tensors) -> Message:
-    """Returns the kind "buffers", or {} if the model has none."""
+    """Returns the buffers among `weights` as the kind "buffers"; {} if the model has none."""
     parameters = dict(model.named_parameters())
     found = {name: value for name, value in weights.items() if name not in parameters}
     return {"buffers": found} if found else {}

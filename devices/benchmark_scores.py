@@ -25,10 +25,11 @@ ANCHORS: dict[str, tuple[float, str]] = {
 
 
 def scores(path: Path, column: str = "CPU_F_AI_Score") -> dict[str, float]:
-    """Returns phone -> score, from `raw_ai_benchmark_list.json` (its `column`) or `benchmark2score.json`.
+    """Returns phone -> score, from FLASH's `raw_ai_benchmark_list.json` (the values of its `column`) or
+    `benchmark2score.json`.
 
-    A phone listed several times has its last score.  The second file holds scores of NPUs, which do not train: prefer
-    the first.  Raises ValueError for a file that is neither, or a score that is not a positive number.
+    A phone listed several times has its last score.  `benchmark2score.json` holds scores of NPUs, which do not train:
+    prefer the other file.  Raises ValueError for a file that is neither, or a score that is not a positive number.
     """
     table = _json(path)
     if isinstance(table, list) and all(isinstance(row, dict) and {"Model", column} <= row.keys() for row in table):
@@ -41,7 +42,8 @@ def scores(path: Path, column: str = "CPU_F_AI_Score") -> dict[str, float]:
 
 
 def speed_of(score: float, anchors: Mapping[float, float]) -> float:
-    """Returns the FLOP/s of a phone with this score: a power law between neighbouring anchors (score -> FLOP/s).
+    """Returns the FLOP/s of a phone with this score: interpolated by a power law between neighbouring anchors (score ->
+    FLOP/s).
 
     Beyond the outermost anchors speed is proportional to the score.  Raises ValueError for numbers that are not
     positive, and for no anchors.

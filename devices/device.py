@@ -26,10 +26,10 @@ POSITION = 0.6
 class Profile:
     """The performance of a kind of hardware in training, with the source of the numbers.
 
-    A class of operators whose speed is None has `flops_per_s`; grouped and 1 x 1 ones have that of convolutions.
-    Convolutions whose bandwidth is None have `memory_bytes_per_s`.  The defaults of all other optional fields disable
-    their effect.  Raises ValueError for a rate or memory that is not positive, a negative overhead, and for values that
-    Power, Throttle and jitter.factor reject.
+    A class of operators whose speed is None has the speed `flops_per_s`; grouped and 1 x 1 convolutions have the speed
+    of convolutions.  If `conv_bytes_per_s` is None, convolutions have `memory_bytes_per_s`.  The defaults of all other
+    optional fields disable their effect.  Raises ValueError for a rate or memory that is not positive, a negative
+    overhead, and for values that Power, Throttle and jitter.factor reject.
     """
 
     name: str
@@ -64,8 +64,9 @@ class Profile:
     def computing(
         self, flops: float, conv: float = 0.0, recurrent: float = 0.0, grouped: float = 0.0, pointwise: float = 0.0
     ) -> float:
-        """Returns the seconds of `flops` FLOPs: `conv` of them are in convolutions (`grouped` and `pointwise` of these
-        in grouped and in 1 x 1 ones), and `recurrent` in recurrent layers."""
+        """Returns the seconds that `flops` FLOPs take: `conv` of them are in convolutions, `recurrent` in recurrent
+        layers, and all others are dense.  `grouped` and `pointwise` are the parts of `conv` in grouped and in 1 x 1
+        convolutions."""
         speeds = [getattr(self, what) for what in SPEEDS]
         if speeds == [None] * len(SPEEDS):  # with one speed, whatever the classes sum to in floats
             return flops / self.flops_per_s
@@ -74,7 +75,8 @@ class Profile:
         return sum(part / (speed or self.flops_per_s) for part, speed in zip(parts, speeds, strict=True))
 
     def moving(self, floats: float, conv_floats: float = 0.0) -> float:
-        """Returns the seconds in which `floats` numbers of 4 bytes move, `conv_floats` of them in convolutions."""
+        """Returns the seconds that it takes to move `floats` numbers of 4 bytes from or to memory, `conv_floats` of
+        them in convolutions."""
         apart = conv_floats if self.conv_bytes_per_s else 0.0
         return 4 * (floats - apart) / self.memory_bytes_per_s + 4 * apart / (self.conv_bytes_per_s or 1.0)
 
@@ -89,7 +91,7 @@ class Profile:
 
     @property
     def one_speed(self) -> Profile:
-        """A copy with `flops_per_s` for every class of operators."""
+        """A copy of this profile in which every class of operators has the speed `flops_per_s`."""
         none: dict[str, Any] = dict.fromkeys(SPEEDS)
         return replace(self, **none)
 
@@ -111,7 +113,7 @@ class StepLike(Protocol):
 
     @property
     def recurrent(self) -> float:
-        """FLOPs of the step in recurrent layers; FLOPs that are neither are dense."""
+        """FLOPs of the step in recurrent layers; FLOPs that are neither in these nor in convolutions are dense."""
 
     @property
     def positions(self) -> float:
@@ -173,13 +175,13 @@ class Device:
 
 @cache
 def profiles() -> dict[str, Profile]:
-    """Returns the named profiles of devices/profiles.csv."""
+    """Returns the profiles of devices/profiles.csv, by name."""
     return {name: _of_table(name, said) for name, said in shipped().items()}
 
 
 def read_profiles(lines: Iterable[str]) -> dict[str, Profile]:
-    """Returns the profiles of a CSV file; raises ValueError as read_table does, and for numbers that Profile
-    refuses."""
+    """Returns the profiles of a CSV file, by name, from its lines.  Raises ValueError as read_table does, and for
+    numbers that Profile refuses."""
     return {name: _of_table(name, said) for name, said in read_table(lines).items()}
 
 
@@ -188,7 +190,8 @@ def _of_table(name: str, said: Mapping[str, Said]) -> Profile:
 
 
 def profile_of(name: str, numbers: Mapping[str, float], source: str) -> Profile:
-    """Returns a profile from its quantities by name, in the units of a profiles file.
+    """Returns a profile made from numbers by name of their quantity, in the units of a profiles file
+    (profiles.QUANTITIES).
 
     Raises ValueError as Profile does.
     """
@@ -204,8 +207,8 @@ def _inside(values: Mapping[str, float], prefix: str) -> dict[str, float]:
 
 
 def numbers_of(profile: Profile) -> dict[str, float]:
-    """Returns the quantities of a profile by name, in the units of a profiles file; optional ones without effect are
-    left out."""
+    """Returns the numbers of a profile by name of their quantity, in the units of a profiles file; optional quantities
+    without effect are left out."""
     bare = Profile(profile.name, 1.0, 1.0, 0.0, 1, profile.source)
     values = ((quantity, attrgetter(quantity.field)) for quantity in QUANTITIES)
     return {

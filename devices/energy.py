@@ -1,4 +1,4 @@
-"""Energy: idle, computing and radio power times their seconds."""
+"""Energy: the power draw of a device that is idle, computes or uses its radio, times the seconds in that state."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Power:
                 raise ValueError(f"{what} power is {value} W; it must be 0 or more, and finite")
 
     def joules(self, idle: float, compute: float, radio: float) -> float:
-        """Returns the energy in joules of the seconds in each state.  A second in two states counts as computing before
-        radio, and as radio before idle.
+        """Returns the energy in joules of a device that has been idle, has computed and has used its radio for these
+        seconds.  The caller counts a second in two states once: as computing before radio, and as radio before idle.
 
         Raises ValueError for seconds that are negative or not finite.
         """

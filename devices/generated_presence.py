@@ -1,7 +1,8 @@
-"""Generated presence: seeded, endless, and generated on demand.
+"""Generated presence: the times at which a device is online, drawn from a seed without end and on demand.
 
-A generator remembers its changes, 8 bytes each, up to the latest time that was asked for.  They are drawn in order from
-its seed, so that no question changes an answer.  Only the seed is sent to a worker.
+A generator remembers its changes between online and offline, 8 bytes each, up to the latest time that was asked for.
+They are drawn in order from its seed, so that answers do not depend on earlier calls.  A worker process gets only the
+seed.
 """
 
 from __future__ import annotations
@@ -24,26 +25,27 @@ MOST = 200_000  # changes that one generator draws: months of sessions of a minu
 
 
 class Undrawn(ValueError):  # noqa: N818 - shown to a user
-    """The error for a time beyond the first MOST changes."""
+    """The error for a time after the first MOST changes, which are all that one generator draws."""
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """Base of the generators: answers questions about an endless series of changes, which `_first` and `_changes`
-    generate."""
+    """The base of the generators, an Availability: it answers from an endless series of changes between online and
+    offline, which subclasses generate in `_first` and `_changes`."""
 
     seed: int
     _state: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def always(self) -> bool:
-        """False: the device goes offline again and again."""
+        """False, because a generated device goes offline again and again."""
         return False
 
     def on(self, t: float) -> bool:
         """Returns true if the device is online at `t`.
 
-        Raises ValueError for a time that is not finite or before 0, and Undrawn for one beyond MOST changes.
+        Raises ValueError for a time that is not finite or before 0, and Undrawn for a time after the first MOST
+        changes.
         """
         return self._on_after(self._passed(t))
 
@@ -68,7 +70,7 @@ class Sessions:
         return bool(self._state["first"]) == (changes % 2 == 0)
 
     def _passed(self, t: float) -> int:
-        """Returns the number of changes until `t`; the next change is then known, too."""
+        """Returns the number of changes until `t`; draws changes until the next one after `t` is known, too."""
         if not 0 <= t < math.inf:
             raise ValueError(f"t is {t}; it must be a time in seconds since the run began")
         changes = self._known()
@@ -99,16 +101,17 @@ class Sessions:
         raise NotImplementedError
 
     def _changes(self, rng: np.random.Generator, on: bool) -> Iterator[float]:
-        """Yields the instants of all changes, without end."""
+        """Yields the times of all changes in order, s, without end; `on`: the device is online at the start."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class RenewalSessions(Sessions):
-    """Alternating sessions online and offline, with lognormal lengths: means in seconds, and coefficients of variation.
+    """Alternating sessions online and offline of lognormal length, given by means in seconds and coefficients of
+    variation (cv).
 
-    The run begins at a random instant of a stationary process: online with the probability of its share of time, in a
-    session drawn in proportion to its length.  Raises ValueError for a mean that is not positive or a negative cv.
+    The run begins at a random instant of a stationary process: online with the probability of the share of time online,
+    in a session drawn in proportion to its length.  Raises ValueError for a mean that is not positive or a negative cv.
     Source: docs/design/devices.md §4; the beginning: Cox 1962, Renewal Theory, §5.4.
     """
 
@@ -152,13 +155,13 @@ NIGHT = (  # comings and goings per hour, assumed
 
 @dataclass(frozen=True)
 class DiurnalSessions(Sessions):
-    """Sessions that begin and end with rates that depend on the hour of the local day.
+    """Sessions that begin and end at random, with rates that depend on the hour of the local day.
 
-    `arrive` and `leave` are expected changes per hour of a device that is offline, and online: 24 each.  `local` is the
-    hour, with its fraction, of the device's day at which the run begins.  Within an hour the rate is constant, so waits
-    are exact: a change comes when the integrated rate reaches an exponential draw.  The run begins in the stationary
-    state of that hour.  Raises ValueError for rates that are negative, or that never change anything.  Source:
-    docs/design/devices.md §4 (charging and on wifi at night).
+    `arrive` and `leave` have 24 values, the expected changes per hour: `arrive` of a device that is offline, `leave` of
+    one that is online.  `local` is the hour of the device's day, with its fraction, at which the run begins.  Within an
+    hour the rate is constant, so waits are exact: a change comes when the integrated rate reaches an exponential draw.
+    The run begins in the stationary state of that hour.  Raises ValueError for rates that are negative, or that never
+    change anything.  Source: docs/design/devices.md §4 (charging and on wifi at night).
     """
 
     arrive: tuple[float, ...]
@@ -174,9 +177,10 @@ class DiurnalSessions(Sessions):
             raise ValueError(f"local is {self.local}; it must be an hour of the day")
 
     def share(self, hour: float) -> float:
-        """Returns the stationary probability that the device is online at this hour of its day.
+        """Returns the stationary probability p that the device is online at this hour of its day.
 
-        p' = arrive (1 - p) - leave p over a day is p -> a p + b; the result is the fixed point p of that line.
+        p changes by p' = arrive (1 - p) - leave p.  A whole day therefore maps p to a p + b, and the fixed point of
+        this line is the probability at midnight.
         """
         a, b = _day(self.arrive, self.leave, hour % 24)
         return a * _at_midnight(self.arrive, self.leave) + b
@@ -211,8 +215,8 @@ def night(seed: int, local: float = 0.0) -> DiurnalSessions:
 
 
 def _reached(sums: list[float], clock: float, more: float) -> float:
-    """Returns the time at which the integrated rate since `clock` reaches `more`; both in seconds after the first
-    midnight."""
+    """Returns the time at which the integral of the rate since `clock` reaches `more` changes; both times are in
+    seconds after the first midnight.  `sums`: the integrals of the rate from midnight to each full hour, 0 to 24."""
     days, hours = divmod(clock / HOUR, 24)
     hour = min(int(hours), 23)
     total = sums[hour] + (hours - hour) * (sums[hour + 1] - sums[hour]) + more
@@ -226,13 +230,14 @@ def _reached(sums: list[float], clock: float, more: float) -> float:
 
 @lru_cache(maxsize=64)
 def _at_midnight(arrive: tuple[float, ...], leave: tuple[float, ...]) -> float:
-    """Returns the probability that a device is online at midnight."""
+    """Returns the stationary probability that a device with these hourly rates is online at midnight."""
     a, b = _day(arrive, leave, 24.0)
     return b / (1 - a)
 
 
 def _day(arrive: Sequence[float], leave: Sequence[float], hours: float) -> tuple[float, float]:
-    """Returns a and b of the line p -> a p + b from midnight to `hours` later."""
+    """Returns a and b of the line p -> a p + b that maps the probability to be online at midnight to that `hours`
+    later."""
     a, b = 1.0, 0.0
     for start, (coming, going) in enumerate(zip(arrive, leave, strict=True)):
         length, both = min(1.0, max(0.0, hours - start)), coming + going

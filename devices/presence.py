@@ -15,7 +15,7 @@ SHORTEST, LATEST = 1e-3, 1e11  # s: within them, a float separates neighbouring 
 
 
 class Availability(Protocol):
-    """The times at which a device is online; answers never depend on earlier questions.
+    """The times at which a device is online; answers never depend on earlier calls.
 
     Times are seconds since the run began.  All methods raise ValueError for a time that is not a number.
     """
@@ -31,12 +31,12 @@ class Availability(Protocol):
         """Returns the first instant from `t` on at which the device is online: `t` itself if it is; inf if never."""
 
     def next_off(self, t: float) -> float:
-        """Returns the first instant from `t` on at which the device is off: `t` itself if it is off; inf if never."""
+        """Returns the first instant from `t` on at which the device is offline: `t` itself if it is; inf if never."""
 
 
 def share_online(presence: Availability, until: float) -> float:
-    """Returns the share of the first `until` seconds in which a device is online; beyond 2,000 sessions, the share in
-    these."""
+    """Returns the share of the first `until` seconds in which a device is online.  If these have more than 2,000
+    sessions, returns the share of the time up to the end of the 2,000th."""
     online = now = 0.0
     for _ in range(SESSIONS):
         begins = min(presence.next_on(now), until)
@@ -81,7 +81,8 @@ class StatedPresence:
         return self.off[following][0] if following < len(self.off) else math.inf
 
     def _around(self, t: float) -> Interval | None:
-        """Returns the off interval that contains `t`; an infinite one contains inf, too."""
+        """Returns the off interval that contains `t`, None if the device is online; an interval without end contains
+        inf, too."""
         if math.isnan(t):
             raise ValueError("t is nan; it must be a time in seconds")
         last = bisect_right(self.off, t, key=_start) - 1
@@ -92,11 +93,13 @@ class StatedPresence:
 
 @dataclass(frozen=True)
 class RecordedPresence:
-    """A recording of `period` seconds that repeats: online in its intervals [t0, t1), otherwise off.
+    """A recording of `period` seconds that repeats: online in the intervals [t0, t1) of the recording, otherwise
+    offline.
 
-    The run begins `offset` seconds into it.  FedScale reads its behaviour traces in the same way: the state at t is the
-    one recorded at t mod finish_time (docs/design/network.md §4).  Intervals that overlap, or are less than SHORTEST
-    apart, are merged.  Raises ValueError unless 0 <= t0 < t1 <= period in each, and t1 - t0 is at least SHORTEST.
+    The run begins `offset` seconds into the recording.  FedScale reads its behaviour traces in the same way: the state
+    at t is the one recorded at t mod finish_time (docs/design/network.md §4).  Intervals that overlap, or are less than
+    SHORTEST apart, are merged.  Raises ValueError unless 0 <= t0 < t1 <= period in each, and t1 - t0 is at least
+    SHORTEST.
     """
 
     intervals: tuple[Interval, ...]
@@ -150,12 +153,13 @@ class RecordedPresence:
         return (t + self.offset) % self.period
 
     def _before(self, phase: float) -> tuple[Interval, ...]:
-        """Returns the last interval that begins at or before `phase`; () if there is none."""
+        """Returns the last interval that begins at or before `phase`, in a tuple; () if there is none."""
         last = bisect_right(self.intervals, phase, key=_start)
         return self.intervals[max(0, last - 1) : last]
 
     def _settled(self, t: float, on: bool) -> float:
-        """Returns `t`, or a few floats later: rounding may put it just before the change."""
+        """Returns `t`, a change to online (`on`) or offline, or the next floats after it if rounding has put it before
+        the change."""
         while self.on(t) != on:
             t += max(math.ulp(t), math.ulp(t + self.offset))
         return t
@@ -163,9 +167,9 @@ class RecordedPresence:
 
 @dataclass(frozen=True)
 class AllOf:
-    """Online while all `parts` are, such as a phone that must be charging, idle and on an unmetered link.
+    """Online while all `parts` are online, such as a phone that must be charging, idle and on an unmetered link.
 
-    If no common second is found within HOPS sessions, the answer is never.
+    If no common time is found within HOPS sessions, `next_on` returns inf.
     """
 
     parts: tuple[Availability, ...]
@@ -190,7 +194,8 @@ class AllOf:
 
 
 def together(parts: Sequence[Availability]) -> Availability:
-    """Returns one availability from several; a single one is returned as it is."""
+    """Returns one availability that is online while all parts are.  Parts that are always online are left out; a single
+    remaining one is returned as it is."""
     needed = [part for part in parts if not part.always]
     return needed[0] if len(needed) == 1 else AllOf(tuple(needed)) if needed else StatedPresence()
 

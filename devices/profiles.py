@@ -1,4 +1,4 @@
-"""The quantities of a profile, and the CSV files that hold them."""
+"""The quantities that make up a hardware profile, and the CSV files that hold them."""
 
 from __future__ import annotations
 
@@ -171,17 +171,17 @@ Table = dict[str, dict[str, Said]]  # profile -> name of a quantity -> its numbe
 
 
 def shipped() -> Table:
-    """Returns the profiles of devices/profiles.csv."""
+    """Returns the numbers of devices/profiles.csv, by profile and name of their quantity."""
     text = resources.files("devices").joinpath("profiles.csv").read_text(encoding="utf-8")
     return read_table(text.splitlines())
 
 
 def read_table(lines: Iterable[str]) -> Table:
-    """Returns the profiles in CSV lines `name,quantity,value,unit,source,date`.
+    """Returns the numbers of CSV lines `name,quantity,value,unit,source,date`, by profile and name of their quantity.
 
     Lines that begin with # are comments; they come after the header. Raises ValueError for lines of another form, an
-    unknown quantity or unit, a value that is no number or out of range, and for a quantity that is given twice, or
-    missing though it is not optional.
+    unknown quantity or unit, a value that is no number or out of range, for a quantity that is given twice, and for a
+    profile that lacks a quantity that is not optional.
     """
     table: Table = {}
     blank = ("" if line.startswith("#") else line for line in lines)  # the reader skips blank lines, but counts them
@@ -201,7 +201,7 @@ def read_table(lines: Iterable[str]) -> Table:
 
 
 def sources_of(said: Mapping[str, Said]) -> str:
-    """Returns the sources of all numbers of a profile, in one sentence."""
+    """Returns the sources and dates of all numbers of a profile, as one text."""
     return "; ".join(f"{quantity}: {one.source} ({one.date})" for quantity, one in said.items())
 
 

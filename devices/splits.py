@@ -23,10 +23,11 @@ SMALLEST_PROXY = 64  # examples: fewer make an estimate of importance too noisy 
 
 
 def iid(labels: NDArray[np.integer], devices: int, rng: Generator, sizes_sigma: float | None = None) -> list[Indices]:
-    """Returns even shards: floor(n / devices) examples each, drawn at random from `labels` (n,); the rest is left
-    out.
+    """Returns even shards: floor(n / devices) examples for each device, drawn at random from `labels` (n,); the rest is
+    left out.
 
-    With `sizes_sigma` the sizes are those of `_sizes`.  Raises ValueError if there are fewer examples than devices.
+    With `sizes_sigma` the sizes of the shards vary as in `_sizes`.  Raises ValueError if there are fewer examples than
+    devices.
     """
     ends = _sizes(_shard_size(labels, devices), devices, sizes_sigma, rng).cumsum()
     return [np.sort(part) for part in np.split(rng.permutation(len(labels)), ends)[:-1]]
@@ -35,12 +36,13 @@ def iid(labels: NDArray[np.integer], devices: int, rng: Generator, sizes_sigma: 
 def dirichlet(
     labels: NDArray[np.integer], devices: int, alpha: float, rng: Generator, sizes_sigma: float | None = None
 ) -> list[Indices]:
-    """Returns uneven shards: floor(n / devices) examples each, of uneven `labels` (n,); the rest is left out.
+    """Returns shards of uneven labels: floor(n / devices) examples for each device, from `labels` (n,); the rest is
+    left out.
 
     Each device draws its label shares q_k ~ Dir(alpha*1); the convention is alpha for every class, not alpha*p of Hsu
     et al. 2019. Rows (devices, equal sizes) and columns (classes, in proportion to their examples) are then fitted
-    together, so that no device is left with what the others did not take. With `sizes_sigma` the sizes of devices are
-    those of `_sizes`. Raises ValueError for a split that is impossible or not to be fitted. Source: the Dirichlet
+    together, so that no device is left with what the others did not take. With `sizes_sigma` the sizes of the shards
+    vary as in `_sizes`. Raises ValueError for a split that is impossible or not to be fitted. Source: the Dirichlet
     convention of docs/design/algorithms.md §9; fitting: Deming & Stephan 1940.
     """
     size = _shard_size(labels, devices)
@@ -60,14 +62,14 @@ def dirichlet(
 def labelled(
     labels: NDArray[np.integer], devices: int, rng: Generator, each: int = 2, homogeneous: bool = False
 ) -> list[Indices]:
-    """Returns shards of few labels: `each` pieces for every device, dealt at random, of examples in the order of
-    `labels` (n,).
+    """Returns shards of few labels: the examples are ordered by `labels` (n,) and cut into pieces, and each device gets
+    `each` pieces at random.
 
-    Pieces have floor(n / (each * devices)) examples and may hold the end of one label and the start of the
-    next.  If `homogeneous`, each piece is cut within one label and has the largest size that gives enough of
-    them (306 for MNIST's 60,000, 96 devices and 2 each: 193 pieces, 192 of them used).  What is left over is
-    left out, drawn blindly.  Raises ValueError if there are fewer examples than pieces.
-    Source: McMahan et al. 2017, section 3; `homogeneous`: Shoham et al. 2019 (FedCurv), section 4.
+    Pieces have floor(n / (each * devices)) examples and may hold the end of one label and the start of the next.  If
+    `homogeneous`, each piece is cut within one label and has the largest size that gives enough pieces (306 for MNIST's
+    60,000, 96 devices and 2 each: 193 pieces, 192 of them used).  The remaining examples, a random choice, are in no
+    shard.  Raises ValueError if there are fewer examples than pieces.  Source: McMahan et al. 2017, section 3;
+    `homogeneous`: Shoham et al. 2019 (FedCurv), section 4.
     """
     pieces = each * devices
     if labels.ndim != 1:
@@ -90,13 +92,14 @@ def labelled(
 def classes(
     labels: NDArray[np.integer], devices: int, rng: Generator, each: int, sizes_sigma: float | None = None
 ) -> list[Indices]:
-    """Returns the *pathological* split of FedLab and NIID-Bench: `each` classes a device, and all examples of `labels`
-    (n,).
+    """Returns the *pathological* split of FedLab and NIID-Bench: each device holds `each` classes, and all examples of
+    `labels` (n,) are used.
 
-    A class has devices in proportion to its examples, which classes are drawn at random, and the examples of a class
-    are shared out evenly among its devices; with `sizes_sigma` in proportion to lognormal draws, as in `_sizes`.
-    So devices hold about equally many.  Raises ValueError unless each device can hold so many classes, each class is
-    on a device, and there are examples enough.  Source: Li et al. 2022 (NIID-Bench), #C = k.
+    Each class is on a number of devices in proportion to its examples; which classes a device holds is drawn at random.
+    The examples of a class are shared out evenly among its devices, or, with `sizes_sigma`, in proportion to lognormal
+    draws, as in `_sizes`.  So devices hold about equally many examples.  Raises ValueError unless each device can hold
+    so many classes, each class is on a device, and there are examples enough.  Source: Li et al. 2022 (NIID-Bench), #C
+    = k.
     """
     _shard_size(labels, devices)
     kinds, available = np.unique(labels, return_counts=True)
@@ -124,8 +127,8 @@ def classes(
 
 
 def _places(available: NDArray[np.int64], most: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Returns the number of devices that hold each class, in proportion to its examples: `total` in all, from 1 to
-    `most` each."""
+    """Returns the number of devices that hold each class, in proportion to the class's `available` examples: at least 1
+    and at most `most` (classes,) for each class, and `total` in all."""
     places = np.ones_like(available)
     for _ in range(total - len(places)):  # a place goes to the class with the most examples per place (D'Hondt)
         due = np.where(places < most, available / (places + 1), 0)
@@ -134,8 +137,8 @@ def _places(available: NDArray[np.int64], most: NDArray[np.int64], total: int) -
 
 
 def _placed(places: NDArray[np.int64], devices: int, each: int, rng: Generator) -> NDArray[np.bool_]:
-    """Returns (devices, classes), true for each class that a device holds: `each` a device, `places` of each class,
-    drawn at random."""
+    """Returns an array (devices, classes) that is true for the classes that a device holds, drawn at random: each
+    device holds `each` classes, and each class is on `places` (classes,) devices."""
     held, left = np.zeros((devices, len(places)), bool), places.copy()
     for done, number in enumerate(rng.permutation(devices)):
         must = np.flatnonzero(left == devices - done)  # every remaining device needs them
@@ -149,7 +152,8 @@ def _placed(places: NDArray[np.int64], devices: int, each: int, rng: Generator) 
 
 
 def _homogeneous(labels: NDArray[np.integer], order: Indices, pieces: int) -> NDArray[np.int64]:
-    """Returns at least `pieces` blocks (blocks, size) of one label each, as large as possible."""
+    """Returns at least `pieces` blocks of indices, (blocks, size), each of one label, with the largest possible size;
+    the examples are taken in `order`."""
     counts = np.unique(labels, return_counts=True)[1]
     size = min(len(labels) // pieces, counts.max())
     while (counts // size).sum() < pieces:  # ends: single examples are always enough
@@ -159,10 +163,10 @@ def _homogeneous(labels: NDArray[np.integer], order: Indices, pieces: int) -> ND
 
 
 def draw(n: int, devices: int, each: int, rng: Generator) -> list[Indices]:
-    """Returns shards for large fleets: each device draws `each` of `n` examples at random, whatever the others drew.
+    """Returns shards for large fleets: each device draws `each` of `n` examples at random, independently of the others.
 
-    So devices may share examples, and there may be more devices than examples; no device holds one twice.
-    Raises ValueError unless 1 <= each <= n and there is a device.
+    So devices may share examples, and there may be more devices than examples; no device holds an example twice. Raises
+    ValueError unless 1 <= each <= n and there is a device.
     """
     if not 1 <= each <= n:
         raise ValueError(f"each device is to draw {each} of {n} examples; it must be 1 to {n}")
@@ -180,11 +184,11 @@ def natural(
     least: int = 1,
     taken: Sequence[int] = (),
 ) -> tuple[Indices, list[Indices]]:
-    """Returns `devices` owners, drawn at random, and the examples of each; `owner` (n,) indexes `owners`.
+    """Returns `devices` owners (authors of examples, such as writers), drawn at random as indices into `owners`, and a
+    shard with all examples of each.  `owner` (n,) is the index of each example's owner.
 
-    Only owners whose name matches `glob` ("census-*"), with at least `least` examples, and who are not in
-    `taken` are drawn.  A device's test shard is `owned(owner_test, chosen)`.  Raises ValueError if there are
-    too few.
+    Only owners whose name matches `glob` ("census-*"), with at least `least` examples, and who are not in `taken` are
+    drawn.  A device's test shard is `owned(owner_test, chosen)`.  Raises ValueError if there are too few such owners.
     """
     able = np.setdiff1d(_able(owner, owners, glob, least), np.asarray(taken, np.int64))
     if not 1 <= devices <= len(able):
@@ -203,17 +207,19 @@ def _able(owner: NDArray[np.integer], owners: Sequence[str], glob: str, least: i
 
 
 def owned(owner: NDArray[np.integer], chosen: NDArray[np.integer]) -> list[Indices]:
-    """Returns the examples of each of the `chosen` owners; none for an owner without any."""
+    """Returns the indices of the examples of each of the `chosen` owners, an empty array for an owner without examples;
+    `owner` (n,) is the owner of each example."""
     order = np.argsort(owner, kind="stable")
     ends = np.searchsorted(owner[order], chosen, "right")
     return [order[s:e] for s, e in zip(np.searchsorted(owner[order], chosen), ends, strict=True)]
 
 
 def tenths(owner: NDArray[np.integer]) -> tuple[Indices, Indices]:
-    """Returns each owner's examples split 9:1 into training and test examples, in the same way for every user.
+    """Returns the indices of the training and of the test examples: each owner's examples are split 9:1, without
+    chance.
 
-    In the order of the data, every tenth example of an owner is a test example, and the last one of 2 to 9 examples; a
-    single example is for training.  Source: docs/design/algorithms.md §12.
+    In the order of the data, every tenth example of an owner is a test example; of 2 to 9 examples it is the last one,
+    and a single example is for training.  Source: docs/design/algorithms.md §12.
     """
     order = np.argsort(owner, kind="stable")
     _, starts, counts = np.unique(owner[order], return_index=True, return_counts=True)
@@ -226,13 +232,13 @@ def tenths(owner: NDArray[np.integer]) -> tuple[Indices, Indices]:
 def population(
     owner: NDArray[np.integer], chosen: NDArray[np.integer], overlap: float, count: int, rng: Generator
 ) -> Indices:
-    """Returns the `count` owners whose examples the server knows: round(overlap * count) of the `chosen`, and others;
-    sorted.
+    """Returns the `count` owners whose examples the server knows, sorted: round(overlap * count) of the `chosen`, and
+    others.
 
     `chosen` are the owners of the devices; the others are drawn at random from all other owners with examples.  The
     server's set is then `among(owner, population, size, rng)`, and the test set is `owned(owner_test, population)`.
-    Raises ValueError if there are too few of either.  Source: Yao et al. 2019 (FedMeta), section 4.4 and Fig. 5;
-    docs/design/algorithms.md §12.
+    Raises ValueError if there are too few chosen or other owners.  Source: Yao et al. 2019 (FedMeta), section 4.4 and
+    Fig. 5; docs/design/algorithms.md §12.
     """
     if not 0 <= overlap <= 1:
         raise ValueError(f"the overlap is {overlap}; it must lie in 0 to 1")
@@ -248,7 +254,8 @@ def population(
 
 
 def among(owner: NDArray[np.integer], owners: NDArray[np.integer], size: int, rng: Generator) -> Indices:
-    """Returns `size` random examples of `owners`.  Raises ValueError if they have fewer."""
+    """Returns the indices, sorted, of `size` random examples that belong to any of `owners`.  Raises ValueError if they
+    have fewer."""
     theirs = np.flatnonzero(np.isin(owner, owners))
     if not 1 <= size <= len(theirs):
         raise ValueError(f"{size} examples of {len(owners)} owners who have {len(theirs)}; it must be 1 to as many")
@@ -264,11 +271,11 @@ def _shard_size(labels: NDArray[np.integer], devices: int) -> int:
 
 
 def _sizes(mean: int, devices: int, sigma: float | None, rng: Generator) -> NDArray[np.int64]:
-    """Returns the number of examples of each device, `mean * devices` in all; without `sigma` all are equal, and
-    nothing is drawn.
+    """Returns the number of examples of each device, `mean * devices` in all.  Without `sigma` all numbers are equal,
+    and nothing is drawn.
 
-    With `sigma` they are in proportion to draws from a lognormal distribution whose logarithms have this standard
-    deviation: rounded by largest remainders, and at least 1.
+    With `sigma` the numbers are in proportion to draws from a lognormal distribution whose logarithms have this
+    standard deviation, rounded by largest remainders, and at least 1.
     """
     if sigma is None:
         return np.full(devices, mean, np.int64)
@@ -277,7 +284,8 @@ def _sizes(mean: int, devices: int, sigma: float | None, rng: Generator) -> NDAr
 
 
 def _at_least_one(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Returns `total` >= len(weights), shared out in proportion to `weights`; a share below 1 becomes 1."""
+    """Returns whole numbers of sum `total` in proportion to `weights`; a share below 1 becomes 1.  `total` must be at
+    least len(weights)."""
     due, more = np.zeros(len(weights)), np.ones(len(weights), bool)
     while (due < 1).any():
         due[:] = 1
@@ -291,7 +299,8 @@ def _at_least_one(weights: NDArray[np.float64], total: int) -> NDArray[np.int64]
 def _fitted(
     shares: NDArray[np.float64], rows: NDArray[np.int64], columns: NDArray[np.float64], alpha: float
 ) -> NDArray[np.float64]:
-    """Returns rows of `shares` scaled to sum to `rows` and columns to `columns`, each within half an example."""
+    """Returns `shares` (devices, classes) with rows and columns scaled so that rows sum to `rows` and columns to
+    `columns`, within half an example.  Raises ValueError if SWEEPS sweeps do not suffice."""
     for _ in range(SWEEPS):
         shares = shares * (columns / shares.sum(axis=0))
         shares *= rows[:, None] / shares.sum(axis=1, keepdims=True)
@@ -304,7 +313,8 @@ def _fitted(
 
 
 def _rounded(fitted: NDArray[np.float64], rows: NDArray[np.int64], available: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns whole examples: rows sum to `rows`, no column exceeds `available`; largest remainders first."""
+    """Returns `fitted` (devices, classes) rounded to whole examples, the largest remainders up: each row sums to its
+    number in `rows`, and no column to more than its number in `available`."""
     counts = np.floor(fitted).astype(np.int64)
     short = (rows - counts.sum(axis=1)).tolist()
     room = (available - counts.sum(axis=0)).tolist()
@@ -325,7 +335,8 @@ def _rounded(fitted: NDArray[np.float64], rows: NDArray[np.int64], available: ND
 
 
 def _dealt(pools: list[Indices], counts: NDArray[np.int64]) -> list[Indices]:
-    """Deals each class's pool to the devices in turn, `counts` (devices, classes) of it."""
+    """Returns one shard for each device: `counts` (devices, classes) examples of each class, taken from that class's
+    pool of indices in turn."""
     ends = counts.cumsum(axis=0)
     return [
         np.sort(np.concatenate([pool[e - n : e] for pool, e, n in zip(pools, end, count, strict=True)]))
@@ -334,9 +345,10 @@ def _dealt(pools: list[Indices], counts: NDArray[np.int64]) -> list[Indices]:
 
 
 def proxy(n: int, fraction: float, rng: Generator) -> Indices:
-    """Returns the server's own examples: round(fraction * n) of `n`, but at least 64; shards may hold them, too.
+    """Returns the indices, sorted, of examples that the server holds: round(fraction * n) of `n`, drawn at random, but
+    at least 64.  Devices may hold the same examples.
 
-    Raises ValueError if there are fewer.
+    Raises ValueError if `n` is too small.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"the proxy fraction is {fraction}; it must lie in 0 to 1")
@@ -347,7 +359,8 @@ def proxy(n: int, fraction: float, rng: Generator) -> Indices:
 
 
 def hold_out(indices: Indices, fraction: float, rng: Generator) -> tuple[Indices, Indices]:
-    """Returns `indices` cut at random into training and validation, floor(fraction * n) for the latter.
+    """Returns `indices` cut at random into two sorted parts, for training and for validation, which gets floor(fraction
+    * n).
 
     Raises ValueError unless 0 <= fraction < 1.
     """
@@ -361,11 +374,12 @@ def hold_out(indices: Indices, fraction: float, rng: Generator) -> tuple[Indices
 def test_shard(
     train_labels: NDArray[np.integer], test_labels: NDArray[np.integer], size: int, rng: Generator
 ) -> Indices:
-    """Returns a device's own test set: `size` indices into `test_labels`, labels in proportion to `train_labels`.
+    """Returns a device's own test set: `size` indices into `test_labels`, with labels in the proportions of
+    `train_labels`.
 
-    Drawn without replacement; fractions of examples go by largest remainder (Hamilton), ties to the lower
-    label.  A class with too few test examples gives all it has, and the device's other labels share the rest
-    in proportion.  Raises ValueError if the device's labels have fewer than `size` test examples together.
+    The examples are drawn without replacement; fractions of examples go by largest remainder (Hamilton), ties to the
+    lower label.  A class with too few test examples gives all it has, and the device's other labels share the rest in
+    proportion.  Raises ValueError if the device's labels have fewer than `size` test examples together.
     """
     kinds, weights = np.unique(train_labels, return_counts=True)
     pools = [np.flatnonzero(test_labels == kind) for kind in kinds]
@@ -381,7 +395,8 @@ def test_shard(
 
 
 def _apportioned(size: int, weights: NDArray[np.int64], available: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns `size` shared out in proportion to `weights`, never more than `available`; whole numbers, exactly."""
+    """Returns whole numbers of sum `size`, in proportion to `weights` but none above its number in `available`;
+    computed in integers, without rounding errors."""
     given = np.zeros_like(available)
     open_ = np.ones(len(weights), dtype=bool)
     while True:

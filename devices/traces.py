@@ -29,8 +29,8 @@ EVENTS = {  # the state that each event changes (charging, locked, wifi, running
 
 @dataclass(frozen=True)
 class Log:
-    """The times at which one phone may work: the intervals [begin, end) of a period, both in s; the log repeats
-    forever."""
+    """The times at which one phone may take part in training: the intervals [begin, end), in s, of a log of `period`
+    seconds that repeats forever."""
 
     name: str
     on: tuple[Interval, ...]
@@ -42,9 +42,9 @@ class Log:
 
 
 def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
-    """Returns the phones in a file of either format, which its first entry shows; `needs` applies to FLASH's alone.
+    """Returns the log of each phone in a file of FedScale's or FLASH's format; the file's first entry shows which.
 
-    Raises BadFile.
+    `needs`: what must hold for a phone of FLASH to take part; FedScale's file has no such states.  Raises BadFile.
     """
     name = str(path)
     with being_read(name):
@@ -59,17 +59,18 @@ def read(path: str | Path, needs: Collection[str] = NEEDS) -> tuple[Log, ...]:
 
 
 def _emptied(name: str, logs: Table) -> Iterator[tuple[str, object]]:
-    """Yields the entries, removing each from the table: a large file's entries and the logs made of them take much
-    memory."""
+    """Yields the entries of a table, and removes each from it before, because a large file's entries and the logs made
+    of them would together take much memory."""
     for done, key in enumerate(list(logs)):
         tell(name, done / (done + len(logs)))
         yield key, logs.pop(key)
 
 
 def _behaviour(name: str, client: str, entry: object) -> Log:
-    """Returns one client of FedScale's client_behave_trace: {active: [s], inactive: [s], finish_time: s, ...}.
+    """Returns the log of one client of FedScale's client_behave_trace: {active: [s], inactive: [s], finish_time: s,
+    ...}.
 
-    It is online from active[i] to inactive[i], at t modulo finish_time.
+    The client is online from active[i] to inactive[i], at t modulo finish_time.
     """
     who = f"client {shown(client)}"
     if not isinstance(entry, dict) or not {"active", "inactive", "finish_time"} <= entry.keys():
@@ -91,11 +92,11 @@ def _behaviour(name: str, client: str, entry: object) -> Log:
 
 
 def _states(name: str, phone: str, entry: object, needs: Collection[str]) -> Log:
-    """Returns one phone of FLASH's state_traces: {messages: lines of `Y-m-d H:M:S<tab>event`, ...}.
+    """Returns the log of one phone of FLASH's state_traces: {messages: lines of `Y-m-d H:M:S<tab>event`, ...}.
 
-    It is eligible while everything in `needs` is known to hold, by default locked, charging and on Wi-Fi, and while it
-    is not off; before the first and after the last event nothing is known.  Seconds count from midnight of the log's
-    first day, and the period is whole days, so that the hour of the day is preserved.
+    The phone may take part while it is switched on and everything in `needs` is known to hold, by default locked,
+    charging and on Wi-Fi; nothing is known before the first and after the last event.  Seconds count from midnight of
+    the log's first day, and the period is whole days, so that the hour of the day is preserved.
     """
     messages = entry.get("messages") if isinstance(entry, dict) else None
     if not isinstance(messages, str):
@@ -128,8 +129,8 @@ def _states(name: str, phone: str, entry: object, needs: Collection[str]) -> Log
 
 
 def _lasting(on: list[Interval]) -> tuple[Interval, ...]:
-    """Returns the intervals that last long enough; FLASH's events of one second and FedScale's whole seconds can leave
-    empty ones."""
+    """Returns the intervals that last at least SHORTEST.  FLASH's events of the same second and FedScale's whole
+    seconds can leave empty intervals."""
     return tuple((begin, end) for begin, end in on if end - begin >= SHORTEST)
 
 

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """One of the commands, which takes half a second to import."""
+    """Returns the command called `name` as a function.  It is imported only now, because that takes half a second."""
     if name not in __all__:
         raise AttributeError(f"module 'fedlapse' has no attribute {name!r}")
     return getattr(import_module("fedlapse.calls"), {"map": "map_"}.get(name, name))

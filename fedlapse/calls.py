@@ -77,11 +77,12 @@ def compare(
     frames: Backend | None = None,
     **options: Any,
 ) -> Loaded | Framed:
-    """Plays a scenario as `fedlapse compare` does, and loads the results; progress goes to stderr.
+    """Plays a scenario as `fedlapse compare` does, and returns the results; progress goes to stderr.
 
     `scenario`: a file, a name that comes with fedlapse, a mapping, or a Scenario; `changes`: PATH=VALUE; `frames`: as
-    in `load`; all others are options of the command, such as `workers=2, force=True, track=["csv:logs"]`.  Raises
-    Error, and KeyboardInterrupt if it is interrupted, after every run has completed its round and its files.
+    in `load`; all others are options of the command, such as `workers=2, force=True, track=["csv:logs"]`.  Raises Error
+    if the command would end with an error.  If it is interrupted, each run first completes its round and its files;
+    then it raises KeyboardInterrupt.
     """
     if frames is not None:
         installed(frames)  # before hours of training
@@ -114,7 +115,8 @@ def run(
     track: str | Sequence[str] = (),
     **options: Any,
 ) -> Loaded:
-    """Plays one algorithm of a scenario, by its label, as `fedlapse run` does; otherwise like `compare`."""
+    """Plays one algorithm of a scenario, by its label, as `fedlapse run` does, and returns the results; otherwise like
+    `compare`."""
     with _call():
         from emulator.sessions.one_scenario import play_scenario
 
@@ -139,7 +141,8 @@ def check(
     seed: int | None = None,
     rounds: int | None = None,
 ) -> dict[str, Any]:
-    """The forecast of a scenario, as in `fedlapse check --format json`.  Raises Error."""
+    """Returns the forecast of a scenario, as in `fedlapse check --format json`; warnings go to stderr.  Raises Error
+    for an invalid scenario."""
     with _call():
         from emulator.sessions.checking import planned
 
@@ -227,7 +230,7 @@ def replay(
 def map_(
     run: Folder, *, fleet: Given | None = None, target: str | None = None, out: Folder | None = None, **options: Any
 ) -> dict[str, Any]:
-    """The fastest algorithm over a grid of links; returns the content of map.json.
+    """Finds the fastest algorithm at each point of a grid of links; returns the content of map.json.
 
     Example: `map("runs/farm-0001", uplink="0.1..100Mbit/s")`.  `fleet` is as in `replay`.  Raises as `compare`.
     """
@@ -244,7 +247,8 @@ def map_(
 
 
 def audit(*runs: Folder) -> dict[str, dict[str, Any]]:
-    """The audit of each folder, as in `fedlapse audit --format json`.  Raises Error for a folder that holds no run."""
+    """Returns, by folder, the audit of its run, as in `fedlapse audit --format json`.  Raises Error for a folder that
+    holds no run."""
     with _call(ValueError, computes=False):
         from emulator.sessions.auditing import audited_in
 
@@ -252,7 +256,8 @@ def audit(*runs: Folder) -> dict[str, dict[str, Any]]:
 
 
 def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folder | None = None) -> Path:
-    """Writes rounds, events, transfers and devices as a table each; returns their folder.  Raises Error."""
+    """Writes the tables of rounds, events, transfers and devices, a file for each; returns their folder.  Raises Error
+    if the results are damaged or cannot be read."""
     with _call(ValueError, computes=False):
         from emulator.sessions.exporting import ExportFormat, exported
 
@@ -262,7 +267,8 @@ def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folde
 
 @contextmanager
 def _call(*also: type[Exception], computes: bool = True) -> Iterator[None]:
-    """Turns the command line's one-line errors into Error, and a stop into KeyboardInterrupt."""
+    """A context for one call: errors that the command line would print in a line, and those of the types `also`, become
+    Error; a stop from outside becomes KeyboardInterrupt."""
     try:
         with called(computes):
             yield
@@ -320,7 +326,8 @@ def _whole(played: Played) -> None:
 
 
 def _sound(run: Path) -> None:
-    """Prints the findings of the results' seal.  Raises Error if the results are damaged."""
+    """Prints what is doubtful about the results, by their seal (the digests of their files).  Raises Error if they are
+    damaged."""
     folder = home(run)
     found = soundness(folder)
     if found.damaged:

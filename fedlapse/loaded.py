@@ -26,9 +26,10 @@ def load(out: str | Path, frames: Backend) -> Framed: ...
 @overload
 def load(out: str | Path, frames: Backend | None) -> Loaded | Framed: ...
 def load(out: str | Path, frames: Backend | None = None) -> Loaded | Framed:
-    """The results in a folder that `compare` or `run` wrote, its tables as lists of records, or as frames.
+    """Returns the results in a folder that `compare` or `run` wrote, with their tables as lists of records, or as
+    frames of the library `frames`.
 
-    Raises Error if the folder holds none or is damaged, and if the library of `frames` is not installed.
+    Raises Error if the folder holds no results, if they are damaged, and if the library is not installed.
     """
     from emulator.results.results import read
     from emulator.results.soundness import missing, soundness
@@ -45,7 +46,8 @@ def load(out: str | Path, frames: Backend | None = None) -> Loaded | Framed:
 
 
 def installed(backend: Backend) -> Backend:
-    """The library's name.  Raises Error if the name is unknown or the library is not installed."""
+    """Returns the name of the library.  Raises Error if the name is unknown, or if the library or narwhals is not
+    installed."""
     if backend not in get_args(Backend):
         raise Error(f"there is no library {backend!r}; there are {', '.join(get_args(Backend))}")
     for name in ("narwhals", backend):
@@ -105,7 +107,7 @@ class Loaded:
 
     @property
     def verdict(self) -> str:
-        """The verdict, its reasons and next steps, as lines."""
+        """The verdict on the algorithms, its reasons and the next steps, as lines of text."""
         from emulator.wording.conclusion import answered, summed_up, told
 
         summary = self.results.summary
@@ -119,8 +121,8 @@ class Loaded:
         return dict(self.results.summary)
 
     def frame(self, table: Table, backend: Backend | None = None) -> Any:
-        """One of the lists as a frame of this library.  Raises Error for an unknown table or a library that is not
-        installed."""
+        """Returns one of the four tables as a frame of this library, by default `self.backend`.  Raises Error for an
+        unknown table or a library that is not installed."""
         from emulator.results.records import TABLES, columns
 
         if table not in TABLES:
@@ -131,8 +133,8 @@ class Loaded:
         return narwhals.from_dict(columns(self._records(table), table), backend=library).to_native()
 
     def plot(self, name: str = "accuracy-time") -> Any:
-        """A chart of the report by its name, as an Altair chart, which notebooks show.  Raises Error for an unknown
-        name."""
+        """Returns the report's chart of this name as an Altair chart, which notebooks show.  Raises Error for an
+        unknown name."""
         from emulator.report.page import charts
 
         known = charts([self.results])

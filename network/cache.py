@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def cache(environment: Mapping[str, str]) -> Path:
-    """Returns `~/.cache/fedlapse`, or the folder below $XDG_CACHE_HOME (XDG base directories).
+    """Returns the path of fedlapse's cache: `$XDG_CACHE_HOME/fedlapse` if that variable is set, otherwise
+    `~/.cache/fedlapse` (XDG base directories).
 
     Raises RuntimeError if the user has no home.
     """

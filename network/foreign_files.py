@@ -1,6 +1,6 @@
-"""Readers of foreign files: text, and JSON and pickles of plain values, without running any code.
+"""Readers of files that other programs wrote: text, and JSON and pickles of plain values, without running any code.
 
-The readers in network/ and in devices/ use them, so that each fault of a file is one kind of error.
+The readers in network/ and in devices/ use them, so that every fault of a file raises the same error, BadFile.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ Lack = Literal["format", "direction", "trace"]
 class BadFile(ValueError):  # noqa: N818 - shown to a user
     """A file that cannot be read; the message is one line with the file, its line and the reason.
 
-    `reason`: the message without the file's name.  `lacks`: for an undamaged file, what is missing to read it as a
-    trace: the name of its format or direction, or the file is not a trace at all.
+    `reason`: the message without the file's name.  `lacks`: None for a damaged file; for an undamaged one that cannot
+    be read as a trace, what must be named ("format" or "direction"), or "trace" if the file is no trace at all.
     """
 
     reason = ""
@@ -66,7 +66,8 @@ class BadFile(ValueError):  # noqa: N818 - shown to a user
 
 
 def bad(name: str, line: int | None, reason: str, lacks: Lack | None = None) -> BadFile:
-    """Returns the error, in one line for any name and content of the file."""
+    """Returns a BadFile with the file's name, the line's number unless that is None, and the reason.  The message is
+    one printable line, whatever characters the name and the reason contain."""
     why = _printable(f"line {line}: {reason}" if line is not None else reason)
     error = BadFile(f"{_printable(name)}: {why}")
     error.reason, error.lacks = why, lacks
@@ -78,7 +79,8 @@ def _printable(text: str) -> str:
 
 
 def shown(cell: object) -> str:
-    """Returns a value for an error, cut if long; a container is named by its type, because it may be of any size."""
+    """Returns a value of a file as text for an error: a string cut to 40 characters, a container only by its type's
+    name, because it may be of any size."""
     if isinstance(cell, str):
         return repr(cell if len(cell) <= 40 else cell[:37] + "...")
     return repr(cell) if isinstance(cell, float | bool | None) else f"a {type(cell).__name__}"
@@ -86,7 +88,8 @@ def shown(cell: object) -> str:
 
 @contextmanager
 def watched(told: Told) -> Iterator[None]:
-    """A context in which `told` is called repeatedly with the share of a file that was read; it must be quick."""
+    """A context in which `told` is called repeatedly with the name of the file being read and the share read so far,
+    from 0 to 1; `told` must return quickly."""
     token = _told.set(told)
     try:
         yield
@@ -96,7 +99,8 @@ def watched(told: Told) -> Iterator[None]:
 
 @contextmanager
 def being_read(name: str) -> Iterator[None]:
-    """A context that ends the file's progress, complete or not."""
+    """A context in which the file `name` is read.  At its end the file is reported as wholly read, even after an error,
+    so that its progress ends."""
     try:
         yield
     finally:
@@ -104,7 +108,7 @@ def being_read(name: str) -> Iterator[None]:
 
 
 def tell(name: str, share: float) -> None:
-    """Reports the share of the file that was read."""
+    """Reports the share of the file that was read, from 0 to 1, to the function given to `watched`, if there is one."""
     told = _told.get()
     if told is not None:
         told(name, share)
@@ -135,7 +139,8 @@ def check_size(name: str, nbytes: int, most: int, what: str = "") -> None:
 
 
 def decoded(name: str, data: bytes) -> str:
-    """Returns the bytes as UTF-8 text. Raises BadFile if they are no text, or too many to be read safely."""
+    """Returns the bytes as UTF-8 text. Raises BadFile if they are no text, or so many that the text could take too much
+    memory."""
     for start, reason in FOREIGN.items():
         if data.startswith(start):
             raise bad(name, None, reason)
@@ -176,7 +181,8 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def figure(name: str, value: object, what: str, largest: float = math.inf) -> float:
-    """Returns a value of a table as a finite number that is at least 0 and at most `largest`. Raises BadFile."""
+    """Returns a value of a table as a finite number that is at least 0 and at most `largest`. Raises BadFile for
+    another value; `what` names it in the error."""
     try:
         number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     except OverflowError:
@@ -187,7 +193,8 @@ def figure(name: str, value: object, what: str, largest: float = math.inf) -> fl
 
 
 def _check_memory(name: str, data: bytes, values: int) -> None:
-    """Raises BadFile if the values, in bytes, and the file could take more memory than allowed."""
+    """Raises BadFile if the content `data` of a file, and the objects made from it with up to `values` bytes, could
+    take more memory than VALUES."""
     if values + 2 * len(data) > VALUES:
         reason = f"has {len(data) / 1e6:,.1f} MB, whose values could take more than {VALUES / 1e6:g} MB of memory"
         raise bad(name, None, f"{reason}, the most that is used: leave clients out, or cut it in parts")

@@ -25,7 +25,7 @@ WIDTH = 120  # characters per line of the file; shorter values are on one line
 
 
 def text(own: bool = True) -> str:
-    """Returns the schema as a JSON file."""
+    """Returns the JSON schema of scenarios as the text of a file.  With `own`, it includes installed plug-ins."""
     return _wrapped(json_schema(own), 0)
 
 
@@ -41,7 +41,8 @@ def _wrapped(node: Any, indent: int, before: int = 0) -> str:
 
 
 def json_schema(own: bool = True) -> dict[str, Any]:
-    """Returns the schema, with the options of every named algorithm; with `own`, also of installed plug-ins."""
+    """Returns the JSON schema of scenarios, with the options of every algorithm that has a name; with `own`, also of
+    plug-ins of installed packages."""
     schema = _draft7(Scenario.model_json_schema())
     definitions = schema.pop("definitions")
     known = {name: kind for name, kind in plugins.kinds().items() if own or kind.__module__.startswith("algorithms.")}
@@ -97,7 +98,7 @@ def _entry(known: Collection[str]) -> dict[str, Any]:
 
 
 def _options(kind: type[Any]) -> dict[str, Any]:
-    """Returns the schema of an algorithm's options, `{strength: 0.5}`."""
+    """Returns the schema of an algorithm's options, as in `{strength: 0.5}`."""
     options = _draft7(plugins.options(kind))
     properties = {key: _with_example(key, value) for key, value in options["properties"].items() if key != "training"}
     properties["training"] = {

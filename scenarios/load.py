@@ -1,4 +1,5 @@
-"""Loads a scenario from its file, and dumps it. builders/ makes the objects that it names."""
+"""Loads a scenario from its file, and writes it as YAML.  The objects that it names are made by the modules in
+builders/."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def parse(
     recordings: bool = False,
     algorithms: bool = True,
 ) -> Scenario:
-    """Returns the scenario in a text; `where` names it in errors; the rest is as in `load`. Raises BadScenario."""
+    """Returns the scenario in a YAML text; `where` names the text in errors.  The other arguments are those of `load`.
+    Raises BadScenario."""
     try:
         source = read(text, where)
     except Unreadable as error:
@@ -81,7 +83,7 @@ def _made(source: YamlSource, changes: Sequence[str], small: bool, recordings: b
 
 
 def recorded(out: Path) -> Scenario:
-    """Returns the scenario that a run has written to OUT, with every default.
+    """Returns the scenario that a command has written to the folder of results OUT, with every default.
 
     It is not checked again, because that would run the code of plug-ins and import torch.  Raises ValueError or OSError
     if it cannot be read.
@@ -122,10 +124,10 @@ def build(raw: Mapping[str, Any], where: str = "scenario") -> Scenario:
 def given(
     scenario: Mapping[str, Any] | Scenario, changes: Sequence[str] = (), small: bool = False, algorithms: bool = True
 ) -> Scenario:
-    """Returns a program's scenario, with `path=value` changes, and with its recordings read; errors have no place in a
-    text.
+    """Returns the scenario that a program has passed, with `path=value` changes.  Its recordings are read, too; errors
+    name no place in a text.
 
-    The rest is as in `load`.  Raises BadScenario.
+    The other arguments are those of `load`.  Raises BadScenario.
     """
     raw = plain(scenario) if isinstance(scenario, Scenario) else scenario
     try:
@@ -151,7 +153,7 @@ _written: tuple[Scenario, str] | None = None
 
 
 def plain(scenario: Scenario) -> dict[str, Any]:
-    """Returns the scenario's plain values, with every default."""
+    """Returns the scenario as dicts, lists, strings and numbers, with every default."""
     found = scenario.model_dump(mode="json")
     found["algorithms"] = [{entry.key: dict(entry.options), "name": entry.name} for entry in scenario.algorithms]
     return found
@@ -178,8 +180,8 @@ def _in_folder(folder: str) -> dict[str, str]:
 
 
 def _read(path: str) -> tuple[str, bytes | None]:
-    """Returns the text and the bytes of a file, which is read once because it may be a pipe; or the text of a built-in
-    scenario.  Raises BadScenario."""
+    """Returns the text and the bytes of a file, which is read only once because it may be a pipe; or the text of a
+    built-in scenario, and None.  Raises BadScenario."""
     name = in_one_line(path)
     try:
         if not Path(path).exists() and path in (known := shipped()):
@@ -198,7 +200,8 @@ def _read(path: str) -> tuple[str, bytes | None]:
 
 
 def _near(path: str) -> str:
-    """Returns a hint with the scenario of the most similar name, ignoring endings."""
+    """Returns a hint for a path that is no scenario: the scenario with the most similar name, ignoring endings, or the
+    command that lists all."""
     names = {Path(name).with_suffix("").as_posix(): name for name in (*shipped(), *map(str, Path().glob("*.yaml")))}
     near = get_close_matches(Path(path).with_suffix("").as_posix(), names, n=1, cutoff=0.8)
     return f"did you mean {names[near[0]]}?" if near else "`fedlapse scenarios` lists those with a name"
@@ -222,8 +225,8 @@ def _checked(source: YamlSource, algorithms: bool = True) -> Scenario:
 
 
 def _of_algorithms(scenario: Scenario) -> list[Fault]:
-    """Returns the faults that the algorithms themselves find.  This imports torch, so it comes after all other
-    checks."""
+    """Returns the faults that the algorithms' own classes find in their options.  This imports torch, so it comes after
+    all other checks."""
     from scenarios.builders import plugins
 
     shared, per_cycle = scenario.training, scenario.rounds.per_cycle
@@ -232,7 +235,8 @@ def _of_algorithms(scenario: Scenario) -> list[Fault]:
 
 
 def _write_out_profiles(source: YamlSource) -> None:
-    """Replaces the name of a profiles file by its content, so that a kept scenario needs no other file."""
+    """Replaces the name of a file of hardware profiles by its content, so that the stored scenario needs no other
+    file."""
     said = source.plain.get("profiles")
     if isinstance(said, str):
         try:

@@ -1,6 +1,6 @@
-"""Checks the names in a scenario's plain values, also if other values do not fit the schema.
+"""Checks the names in the plain values of a scenario, even if other values do not fit the schema.
 
-So a wrong name and a wrong number are reported together.  It imports nothing.
+So a wrong name and a wrong number are reported together.  The check imports no algorithm, model or data set.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from scenarios.text.yaml_source import Loc
 
 
 def faults(plain: Any) -> list[Fault]:
-    """Returns faults of names that do not exist or are repeated: of profiles, radios, models, algorithms and others.
+    """Returns a fault for each name that does not exist or is repeated: of profiles, radios, models, algorithms and
+    others.
 
-    Values that are not names are left to the schema.
+    Values that are not names at all are left to the schema.
     """
     boards = [*profiles(), *_keys(plain, "profiles")]
     return [
@@ -56,7 +57,7 @@ def _shadowing(plain: Any) -> Iterator[Fault]:
 
 
 def _twice(plain: Any) -> Iterator[Fault]:
-    """Yields repeated names and seeds that must be unique."""
+    """Yields a fault for each repeated name or seed that must be unique."""
     labels = [_label(plain, number) for number in range(_length(plain, "algorithms"))]
     for number, label in _repeated(labels):
         message = f"{short(label)} is another algorithm's name already; give this one its own `name:`"
@@ -68,7 +69,7 @@ def _twice(plain: Any) -> Iterator[Fault]:
 
 
 def _groups_twice(plain: Any) -> Iterator[Fault]:
-    """Yields groups with another group's name; a group without a name has its profile's."""
+    """Yields a fault for each group that has another group's name; a group without a name has its profile's."""
     groups = range(_length(plain, "fleet"))
     names = [_at(plain, ("fleet", number, "name")) for number in groups]
     for number, name in _repeated(names):
@@ -99,7 +100,7 @@ def _label(plain: Any, number: int) -> str | None:
 
 
 def _repeated(values: Sequence[Any]) -> list[tuple[int, Any]]:
-    """Returns (place, value) of each word or whole number that repeats an earlier one."""
+    """Returns (index, value) of each word or whole number in the list that repeats an earlier one."""
     words = [(number, value) for number, value in enumerate(values) if isinstance(value, (str, int))]
     first: dict[Any, int] = {}
     return [(number, value) for number, value in words if first.setdefault(value, number) != number]
@@ -118,7 +119,8 @@ def _link(plain: Any, loc: Loc) -> Iterator[Fault]:
 
 
 def _algorithm(plain: Any, number: int) -> list[Fault]:
-    """Returns faults of an unknown algorithm, and of unknown options or wrong types of a built-in algorithm."""
+    """Returns the faults of one entry of `algorithms:`: an unknown algorithm, or unknown options or wrong types of a
+    built-in one."""
     loc: Loc = ("algorithms", number)
     try:
         entry = Entry.model_validate(_at(plain, loc))

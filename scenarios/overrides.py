@@ -13,7 +13,8 @@ LONGEST_SAID = 100  # characters of a change that errors show
 
 
 def change(source: YamlSource, changes: Sequence[str]) -> None:
-    """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the values read.
+    """Applies changes like `rounds.max=3`, `fleet.0.count=30`, `algorithms.fedcl.strength=1` to the plain values in
+    `source`.
 
     Items of a list are named by their number from 0; groups also by their name or profile, algorithms by their label.
     Unknown keys are reported when the scenario is checked.  Raises BadScenario.
@@ -34,7 +35,8 @@ def change(source: YamlSource, changes: Sequence[str]) -> None:
 
 
 def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
-    """Writes the value at the path into the scenario; returns the path as keys and indices."""
+    """Writes the value at the path into the scenario's plain values; returns the path as keys and indices.  `said`: the
+    change as typed, for errors."""
     where, loc = whole, ()  # type: Any, Loc
     if path[0] == "algorithms" and len(path) > 2:
         _write_out_entries(whole, path, said)
@@ -53,14 +55,15 @@ def _put(whole: dict[str, Any], path: list[str], value: Any, said: str) -> Loc:
 
 
 def _as_written(whole: dict[str, Any], loc: Loc) -> Loc:
-    """Returns the place at which errors report the value: an option is under the name of its algorithm."""
+    """Returns the place under which later errors report the value at `loc`.  For an algorithm's option, that is the
+    place as in the scenario's file: under the algorithm's name, not under `options`."""
     if loc[0] == "algorithms" and len(loc) > 2 and loc[2] == "options":
         return (*loc[:2], str(whole["algorithms"][loc[1]]["key"]), *loc[3:])
     return loc
 
 
 def _index(items: list[Any], part: str, said: str, inside: str) -> int:
-    """Returns the index of an item named by number, name, profile or label."""
+    """Returns the index of the item that `part` of a path names, by number, name, profile or label."""
     if part.isascii() and part.isdigit() and int(part) < len(items):
         return int(part)
     found = [number for number, item in enumerate(items) if part in _names(item)]
@@ -72,7 +75,7 @@ def _index(items: list[Any], part: str, said: str, inside: str) -> int:
 
 
 def _items_hint(items: list[Any], part: str) -> str:
-    """Returns a hint with the existing items."""
+    """Returns a hint with the items that exist, for the error that an item is unknown."""
     numbers = f"a number from 0 to {len(items) - 1}" if items else "nothing: it is empty"
     known = [name for item in items for name in _names(item)]
     if not known:
@@ -88,7 +91,8 @@ def _names(item: Any) -> list[str]:
 
 
 def _write_out_entries(whole: dict[str, Any], path: list[str], said: str) -> None:
-    """Expands entries in short form, because `algorithms.fedcl.strength` names an option."""
+    """Expands the short forms of all entries of `algorithms:`, because `algorithms.fedcl.strength` names an option
+    inside an entry.  `said`: the change as typed, for errors."""
     entries = whole.get("algorithms")
     if not isinstance(entries, list):
         raise BadScenario(f"{said}: the scenario lists no algorithms")

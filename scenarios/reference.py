@@ -57,7 +57,8 @@ def _algorithm(name: str, kind: Schema, paths: dict[str, str]) -> str:
 
 
 def _parts(keys: Schema, path: str, definitions: Schema, paths: dict[str, str]) -> Iterator[tuple[str, Schema]]:
-    """Yields every part below these keys with its schema, each once; `paths` gets the path of its first occurrence."""
+    """Yields (path, schema) of every part of a scenario below these keys, each part once.  Fills `paths` with the path
+    at which each part occurs first."""
     for key, spec in keys.items():
         for name in _references(spec):
             if name in paths:
@@ -104,7 +105,7 @@ def _default(spec: Schema) -> str:
 
 
 def _value(spec: Schema, paths: dict[str, str]) -> str:
-    """Returns a description of the values of a key."""
+    """Returns a description of the values that a key may have, in Markdown."""
     for several in ("anyOf", "oneOf", "allOf"):
         if several in spec:
             forms = (_value(form, paths) for form in spec[several] if form != {"type": "null"})
@@ -153,5 +154,5 @@ def _sentence(text: str) -> str:
 
 
 def _slug(path: str) -> str:
-    """Returns the anchor of a heading in the form of GitHub and MyST."""
+    """Returns the anchor that GitHub and MyST give to the heading of a part."""
     return re.sub(r"[^\w -]", "", path.lower()).replace(" ", "-")

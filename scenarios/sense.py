@@ -1,4 +1,4 @@
-"""Checks that involve several parts of a scenario."""
+"""Checks of a scenario that involve several of its parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scenarios.text.yaml_source import Loc
 
 
 def faults(scenario: Scenario) -> list[Fault]:
-    """Returns all faults of the scenario as a whole that can be found without reading data."""
+    """Returns all faults in the combination of a scenario's parts that can be found without reading data."""
     return [
         *_rounds(scenario),
         *_targets(scenario),
@@ -99,7 +99,7 @@ def _topology(scenario: Scenario) -> Iterator[Fault]:
 
 
 def _windows(scenario: Scenario) -> Iterator[Fault]:
-    """Yields parts that do not support windows, if the scenario asks for windows."""
+    """Yields a fault for each part that does not support the network model windows, if the scenario asks for it."""
     if scenario.network.model != "windows":
         return
     for name, link in scenario.topology.items():
@@ -128,7 +128,8 @@ def _behind(scenario: Scenario) -> Iterator[Fault]:
 
 
 def _shares_already(link: Links, loc: Loc) -> Iterator[Fault]:
-    """Yields single-device rates, which include a share of a cell, on a link behind a cell."""
+    """Yields a fault if a link behind a shared cell has rates that were measured by a single device, because these are
+    already a share of a cell."""
     if link.trace and link.trace.capacity == "device":
         message = "a recording of one phone contains its share of the cell"
         yield Fault((*loc, "trace"), f"{message}; leave via out, or say `capacity: cell`")
@@ -138,7 +139,8 @@ def _shares_already(link: Links, loc: Loc) -> Iterator[Fault]:
 
 
 def _presence(scenario: Scenario) -> Iterator[Fault]:
-    """Yields presence that would have to be drawn session by session until a time too far in the future."""
+    """Yields a fault for each group whose presence would have to be drawn session by session up to a time too far in
+    the future."""
     rounds = scenario.rounds
     jumps = (rounds.max - 1) // rounds.per_cycle if rounds.per_cycle and rounds.cycle_s else 0
     slices = jumps * (rounds.cycle_s or 0.0)

@@ -41,7 +41,7 @@ PULL_PLAIN = 6.0  # the same difference (3); add_: grad and difference read, wri
 SQUARES = 5.0  # a chunk's float32 sum read (1), the float64 accumulator read and written (2 + 2)
 
 # The cost of these runs is a part for the weights plus a part per example, so two batch sizes determine it for all:
-# otherwise devices with 1,000 different last batches would each unroll an 80-step GRU. One of them is not 1, where a
+# otherwise devices with 1,000 different last batches would each unroll an 80-step GRU. Neither size is 1, because a
 # recurrent layer saves copies of a single text (at most 1.6 % of the floats of a forward).
 PROPORTIONAL = frozenset({"forward", "batch", "second"})
 TWO_SIZES = (2, 4)
@@ -59,12 +59,12 @@ def sgd_traffic(parameters: int, momentum: float) -> float:
 
 
 class FloatCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has no types
-    """Counts the floats that operations read and write; views and allocations move nothing.
+    """A counter of the floats that operations read and write; views and allocations move nothing.
 
-    Eight bytes count as two floats.  An operation's scratch memory is not visible; operations during which `aside` is
-    true are not counted.  Also counts the operations that move something, with convolutions separately; without those
-    `within` recurrent layers, whose cost per position replaces them (a fused layer is a single operator).  `flops` is
-    read before and after each convolution: its FLOPs are counted separately, by kind.
+    Eight bytes count as two floats.  An operation's scratch memory is not visible.  Floats are not counted while
+    `aside()` is true.  The operations that move something are counted, too, convolutions separately, but not while
+    `within()` is true: in a recurrent layer, which is charged by its positions.  `flops()` is read before and after
+    each convolution, so that the FLOPs of convolutions are also counted by kind.
     """
 
     def __init__(
@@ -155,7 +155,8 @@ class Meter:
         return 1 if phase.traffic > 0 or phase.per_parameter > 0 else 0
 
     def flops(self, phase: Phase) -> float:
-        """Returns the FLOPs of the whole phase: its passes, and its Hessian-vector passes (`second_order` in all).
+        """Returns the FLOPs of the whole phase: all of its passes, and Hessian-vector products for `second_order`
+        examples.
 
         A gradient per example counts as one forward and one backward.  Raises ValueError if a pass counts 0 FLOPs,
         because then the counter does not know the model's operations, or if `backward` matches no parameter.
@@ -164,10 +165,10 @@ class Meter:
         return sum((examples * self._flops(order, phase) for order, examples in self._passes(phase)), 0.0)
 
     def step(self, phase: Phase) -> StepCounts:
-        """Returns the counts of a mean step; the last batch of a pass may be shorter.
+        """Returns the counts of the phase's mean step (the last batch of a pass may be shorter).
 
-        Its floats are weights, activations and their gradients, and the declared traffic; its operators are those in
-        addition to the smallest network's.  Raises ValueError as `flops` does.
+        Its floats are weights, activations and their gradients, and the declared traffic.  Its operators are counted
+        only beyond those of one dense layer, BARE.  Raises ValueError as `flops` does.
         """
         steps, floats = max(1, self.steps(phase)), phase.traffic
         parts = dict.fromkeys(("conv", "recurrent", "grouped", "pointwise"), 0.0)  # FLOPs, which grow with the examples
@@ -193,12 +194,13 @@ class Meter:
         )
 
     def _passes(self, phase: Phase) -> list[tuple[str, float]]:
-        """Returns the kinds of runs in the phase, and the total examples of each."""
+        """Returns the kinds of runs in the phase (keys of RUNS, or "each_label"), each with its total number of
+        examples."""
         runs = [(phase.kind, float(phase.epochs * phase.examples)), ("second", float(phase.second_order))]
         return [(order, examples) for order, examples in runs if examples > 0]
 
     def _flops(self, order: str, phase: Phase) -> float:
-        """Returns FLOPs per example."""
+        """Returns the FLOPs per example of this phase's runs of kind `order` (a key of RUNS, or "each_label")."""
         count = self._count(order, phase.batch, phase.backward)
         if count.flops == 0:
             raise ValueError(
@@ -285,7 +287,8 @@ class Meter:
 
 
 def _inside(names: Collection[str], flops: FlopCounterMode) -> bool:
-    """Returns true if the run is currently in one of these modules."""
+    """Returns true if the model is at this moment inside one of the modules `names`; `flops` is torch's counter, which
+    tracks that."""
     return not flops.mod_tracker.parents.isdisjoint(names)
 
 

@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def counter() -> FlopCounterMode:
-    """Returns torch's counter of FLOPs, with these formulas."""
+    """Returns torch's counter of FLOPs, with the formulas of this module (FORMULAS)."""
     return FlopCounterMode(display=False, custom_mapping=dict(FORMULAS))
 
 
@@ -55,15 +55,16 @@ def _distances(one: Shape, two: Shape, **_: Any) -> int:
 
 
 def _convolution_backward(grad: Shape, x: Shape, weight: Shape, *more: Any, **_: Any) -> int:
-    """Returns the FLOPs of the gradients of inputs and weights, (outputs, inputs / groups, *kernel): each equals a
-    forward's."""
+    """Returns the FLOPs of a convolution's gradients with respect to its inputs and its weights (outputs, inputs /
+    groups, *kernel), as far as they are wanted; each takes as many as a forward pass."""
     _bias, _stride, _padding, _dilation, transposed, _output_padding, _groups, wanted = more
     positions, gradients = (x if transposed else grad)[2:], [each for each in wanted[:2] if each]
     return len(gradients) * 2 * x[0] * prod(positions) * prod(weight)
 
 
 def _convolution_over_time(_: Shape, weight: Shape, *__: Any, out_shape: Shape, **___: Any) -> int:
-    """Returns the FLOPs of (positions, n, inputs) with (kernel, inputs, outputs)."""
+    """Returns the FLOPs of a convolution over time, of (positions, n, inputs) with the weights (kernel, inputs,
+    outputs)."""
     return 2 * prod(out_shape[:2]) * prod(weight)
 
 

@@ -27,7 +27,7 @@ from torch.nn.utils.rnn import PackedSequence
 # Numbers that an LSTM writes for each unit and position: its state, its cell, and its four gates, which the backward
 # pass reads.
 KEPT = 6
-BACKWARD = 2.0  # of a forward pass: two products replace each of its own, as with FLOPs
+BACKWARD = 2.0  # floats of a backward pass, in forward passes: it has two products for each of theirs, as with FLOPs
 
 
 @dataclass
@@ -54,7 +54,8 @@ def recurrent_flops(model: nn.Module, counts: Mapping[str, Mapping[Any, int]]) -
 
 @contextmanager
 def watched(model: nn.Module, order: str) -> Iterator[Sequences]:
-    """Watches the recurrent layers during one run of kind `order` (cost.RUNS)."""
+    """A context that counts what the model's recurrent layers do during one run of kind `order` (a key of cost.RUNS);
+    it gives the counts."""
     once = order != "second"  # a fused layer has no second derivative
     layers = _recurrent(model)
     fused = frozenset(

@@ -30,5 +30,6 @@ class StepCounts:
         return StepCounts(*(n * value for value in astuple(self)))
 
     def towards(self, other: StepCounts, share: float) -> StepCounts:
-        """Returns the interpolation at `share` of the way to another; above 1 it extrapolates."""
+        """Returns counts between these (`share` 0) and those of `other` (`share` 1), interpolated linearly; above 1
+        extrapolated."""
         return StepCounts(*(a + (b - a) * share for a, b in zip(astuple(self), astuple(other), strict=True)))

@@ -29,8 +29,8 @@ def mixed(old: Tensors | None, new: Tensors, gamma: float) -> Tensors:
 def prepared(
     importance: Tensors, known: Tensors | None, gamma: float, threshold: float
 ) -> tuple[Tensors, dict[str, float]]:
-    """Returns the importance to upload, mixed with the `known` one, if any, and then cut; and, if it is cut, the share
-    of non-zero coordinates."""
+    """Returns the importance to upload: mixed with the `known` one, if there is one, and cut at the threshold.  Also
+    returns the share of its coordinates that are not 0, for the report; {} with threshold 0."""
     sent = cut(importance if known is None else mixed(positive(known), importance, gamma), threshold)
     return sent, {"fisher_sent": density(sent)} if threshold else {}
 
@@ -44,9 +44,10 @@ def cut(importance: Tensors, threshold: float) -> Tensors:
 
 
 def joined(fisher: Tensors, scores: Tensors, normalise: bool) -> tuple[Tensors, dict[str, float]]:
-    """Returns F + s, and the share of s in it; `normalise`: first divides each by its largest value in all layers.
+    """Returns F + s, from the Fisher diagonal and path scores, and the share of s in it for the report; with
+    `normalise`, each is first divided by its largest value in all layers.
 
-    Without scores ({}), F alone.
+    Without scores ({}), returns F alone.
     """
     if not scores:
         return fisher, {}

@@ -58,7 +58,7 @@ def importance(
 
 
 def estimating(device: Party, weights: Tensors, kind: Kind, seed: int = 0, batch: int = 64) -> Course[Tensors]:
-    """Returns the `importance` of a party's examples at these weights, as a course (course.py)."""
+    """Returns a course (course.py) that computes the `importance` of a party's examples at these weights."""
     restore(device.model)
     private = copied(device.model)
     load(private, weights)
@@ -86,9 +86,11 @@ def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: 
 
 @dataclass(frozen=True)
 class Summed:
-    """Sums of |g| ("abs") or g² ("sq") over the examples, in float64, as a task of a course.
+    """A computation of a course: sums over the examples of |g| ("abs") or g² ("sq"), in float64, where g is the
+    gradient of one example's loss.
 
-    `label`: the label for which the loss is taken (labels.at_label); None: `y`.  The model is in eval mode.
+    `label`: the label for which the loss is taken (`at_label`); None: each example's own, `y`.  The model is in eval
+    mode.
     """
 
     model: nn.Module
@@ -104,7 +106,7 @@ class Summed:
 
     @property
     def weighed(self) -> Loss:
-        """The loss that is differentiated."""
+        """The loss that is differentiated: `loss`, or `at_label` of it if there is a `label`."""
         return self.loss if self.label is None else at_label(self.loss, self.label)
 
     def alone(self) -> Tensors:
@@ -117,7 +119,8 @@ class Summed:
 
 @dataclass(frozen=True)
 class BatchSquares:
-    """Sums over batches, in the order given, of the squared gradient of a batch's mean loss, in float64."""
+    """A computation of a course: sums over batches, in the order given, of the squared gradient of a batch's mean loss,
+    in float64."""
 
     model: nn.Module
     loss: Loss
@@ -156,7 +159,8 @@ def _sums_of(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, see
 
 
 def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Course[Tensors]:
-    """Returns sums over the examples of Σ_c p(c | x) g_c²."""
+    """Returns, for each trainable parameter, the sum over the examples of Σ_c p(c | x) g_c², where g_c is the gradient
+    of an example's loss if its label were c."""
     if y.dim() != 1:
         raise ValueError(f"y has shape {tuple(y.shape)}; the exact sum over labels needs one label per example, (n,)")
     with torch.no_grad():
@@ -169,7 +173,7 @@ def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Course[Tens
     return sums
 
 
-OWN = 2**32 - 1  # separates draws from those of training with the same seed: a step that no round reaches (local.py)
+OWN = 2**32 - 1  # a step number that no round reaches: so training with this seed draws otherwise (local.step_seed)
 
 
 def norm(outputs: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001  it needs no labels
@@ -178,8 +182,8 @@ def norm(outputs: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001  it needs no lab
 
 
 def at_label(loss: Loss, label: int) -> Loss:
-    """Returns √p(label | x), held fixed, times the loss with that label, so that squared gradients are weighted by
-    p."""
+    """Returns a loss that ignores the examples' labels: the given loss for `label`, times √p(label | x), which is not
+    differentiated.  The squares of its gradients are therefore weighted by p."""
 
     def weighed(outputs: Tensor, y: Tensor) -> Tensor:
         root = answers(outputs, y).detach().softmax(1)[:, label].sqrt()

@@ -13,7 +13,7 @@ import torch
 from algorithms.algorithm import Tensors
 
 Placebo = Literal["none", "shuffled", "mean"]
-OWN = 2**32 - 2  # separates draws from those of training and of labels with the same seed (local.py, labels.py)
+OWN = 2**32 - 2  # no other draw with this seed has this key (local.step_seed; importance.OWN, of drawn labels)
 
 
 def replaced(importance: Tensors, placebo: Placebo, seed: int, round: int) -> Tensors:

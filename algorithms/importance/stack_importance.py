@@ -19,7 +19,8 @@ from algorithms.training.tensors import call
 
 
 def summed(tasks: Sequence[Summed]) -> list[Tensors]:
-    """Returns Summed.alone for each task; computed one by one unless all layers of the model are dense and used once.
+    """Returns the same sums as Summed.alone for each task: computed together if all trainable layers of the model are
+    dense and used once, otherwise one by one.
 
     As in chunk_sums: the gradient of a dense layer's weight is an outer product, and so are its squares.
     """
@@ -31,7 +32,7 @@ def summed(tasks: Sequence[Summed]) -> list[Tensors]:
 
 
 def batch_squares(tasks: Sequence[BatchSquares]) -> list[Tensors]:
-    """Returns BatchSquares.alone for each task."""
+    """Returns the same sums as BatchSquares.alone for each task, computed together."""
     return _added(tasks, tasks[0].batch, _Examples.squares, tasks[0].loss)
 
 
@@ -41,7 +42,7 @@ def _added(
     values: Callable[[_Examples, StepBatches], Tensors],
     loss: Loss,
 ) -> list[Tensors]:
-    """Returns the sums of these values over all batches, for each task."""
+    """Returns, for each task, the sums over all batches of what `values` gives for a batch."""
     stack = _Examples(tasks, loss)
     sums = stack.zeros()
     with drawing(0):  # as for a single device
@@ -72,12 +73,13 @@ class _Examples:
         return {name: torch.zeros(shape, dtype=torch.float64, device=self.x.device) for name, shape in shapes.items()}
 
     def apart(self, sums: Tensors) -> list[Tensors]:
-        """Returns each device's sums, in the order of the tasks."""
+        """Splits stacked sums, one row for each device, into one dict for each device, in the order of the tasks and
+        not of the rows."""
         found = {k: {name: value[row] for name, value in sums.items()} for row, k in enumerate(self.places)}
         return [found[k] for k in range(len(found))]
 
     def losses(self, outputs: Tensor, batches: StepBatches) -> Tensor:
-        """Returns losses (k, B) from outputs (k, B, ...)."""
+        """Returns the loss of each example, (k, B), from outputs (k, B, ...) for the batches of k devices."""
         y = batches.of(self.y)
         return self.loss(outputs.flatten(0, 1), y.flatten(0, 1)).view(y.shape[:2])
 
@@ -91,7 +93,7 @@ class _Examples:
         return {name: grad.double().square_() for name, grad in zip(self.names, found, strict=True)}
 
     def chunk(self, batches: StepBatches) -> Tensors:
-        """Returns sums over these examples of |g| or g², (k, *shape)."""
+        """Returns, for each parameter, each device's sum of |g| or g² over the examples of its batch, (k, *shape)."""
         k, width = batches.places.shape
         weights = {name: value[:k] for name, value in self.weights.items()}
         layers = {name: layer for name, layer in layers_of(self.model).items() if isinstance(layer, nn.Linear)}
@@ -112,8 +114,8 @@ class _Examples:
         return sums
 
     def _probed(self, weights: Tensors, x: Tensor, probes: Tensors) -> tuple[Tensor, Tensors]:
-        """Returns outputs with a probe added behind each dense layer, whose gradient is that of the layer's outputs,
-        and the layers' inputs."""
+        """Returns the outputs, and each dense layer's inputs.  To each layer's outputs a probe is added, so that the
+        probe's gradient is that of the outputs."""
         inputs: Tensors = {}
 
         def probe(name: str, layer: nn.Module) -> torch.utils.hooks.RemovableHandle:

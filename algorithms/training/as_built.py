@@ -45,13 +45,14 @@ def restore(model: nn.Module) -> None:
 
 
 def has_changed(model: nn.Module) -> bool:
-    """Returns true if a recorded model differs from its record, apart from its weights and its mode."""
+    """Returns true if anything reachable from the network differs from its record (`remember`), apart from weights and
+    modes."""
     built: AsBuilt = vars(model)[KEY]
     return built.has_changed()
 
 
 class _Place(NamedTuple):
-    """Reads and writes one value that is reachable from a network."""
+    """Two functions for one value that is reachable from a network: `now` reads it, `put` replaces it."""
 
     now: Callable[[], Any]
     put: Callable[[Any], object]
@@ -63,16 +64,16 @@ class AsBuilt:
     def __init__(self, model: nn.Module) -> None:
         vars(model)[KEY] = self
         weights = (*model.parameters(), *model.state_dict(keep_vars=True).values())
-        self.known: dict[int, Any] = {id(each): each for each in (self, *weights)}  # stays itself, as deepcopy takes it
+        self.known: dict[int, Any] = {id(each): each for each in (self, *weights)}  # by id: what deepcopy must not copy
         self.memory = {each.untyped_storage().data_ptr() for each in weights if isinstance(each, Tensor)}
         self.trained = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
         self.tensors: list[tuple[Tensor, Tensor]] = []
-        self.generators: list[tuple[_Place, Any]] = []  # the places of their states
+        self.generators: list[tuple[_Place, Any]] = []  # random generators: the place of the state, and the state
         self.mappings: list[tuple[Any, dict[Any, Any]]] = []
         self.rows: list[tuple[Any, list[Any]]] = []
         self.sets: list[tuple[set[Any], set[Any]]] = []
         self.cells: list[tuple[CellType, Any]] = []  # of closures
-        self.others: list[tuple[_Place, Any]] = []  # objects that know themselves how they are copied, with a copy
+        self.others: list[tuple[_Place, Any]] = []  # objects that only their own code can copy, by place, with a copy
         self._reach(model)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
@@ -80,7 +81,7 @@ class AsBuilt:
         return type(None), ()
 
     def restore(self) -> None:
-        """Restores everything that is reachable from the network."""
+        """Gives everything reachable from the network the value that it had after construction, except the weights."""
         for mapping, held in self.mappings:
             if mapping or held:
                 mapping.clear()
@@ -106,7 +107,8 @@ class AsBuilt:
                 place.put(value)
 
     def has_changed(self) -> bool:
-        """Returns true if anything differs."""
+        """Returns true if anything reachable from the network differs from its value after construction, apart from
+        weights and modes."""
         mappings = [(_without_mode(of), _without_mode(held)) for of, held in self.mappings]
         return not (
             all(of.keys() == held.keys() for of, held in mappings)
@@ -121,7 +123,9 @@ class AsBuilt:
         )
 
     def _same(self, found: Iterable[Any], were: Iterable[Any]) -> bool:
-        """Returns true if the objects are identical or equal constants; skips objects that are restored by a copy."""
+        """Returns true if each object in `found` is the one recorded in `were`, or a constant (a number, a string,
+        bytes or None) equal to it.  Recorded objects outside `known` are skipped: they are restored as copies, if at
+        all."""
         pairs = zip(found, were, strict=True)
         return all(
             one is was or (one == was if isinstance(was, STILL) else id(was) not in self.known) for one, was in pairs
@@ -146,8 +150,8 @@ class AsBuilt:
                     self.others.append((place, copied))
 
     def _parts(self, value: Any) -> Sequence[tuple[_Place | None, Any]] | None:
-        """Notes a value and returns the values reachable from it; None if only the object itself knows how it is
-        copied."""
+        """Records a value, and returns the values to which it refers, each with its place (None if it need not be
+        replaced there).  Returns None, without a record, if only the object's own code knows how it is copied."""
         if isinstance(value, Tensor):
             if value.layout is not torch.strided:
                 return None
@@ -224,7 +228,8 @@ def _equal(state: Any, was: Any) -> bool:
 
 
 def _leads_to(value: Any) -> Sequence[Any] | None:
-    """Returns the objects to which a non-container refers; None if only the object itself knows how it is copied."""
+    """Returns the objects to which a value that is no container refers; None if only the value's own code knows how it
+    is copied."""
     match value:
         case tuple():
             return value

@@ -63,7 +63,8 @@ def shapes() -> Iterator[None]:
 
 
 class _ByValue(TorchFunctionMode):
-    """Copies non-leaf tensors by value; `weights`: the addresses of the parameters' storages."""
+    """A mode of torch in which a deep copy copies non-leaf tensors by value; `weights`: the addresses of the
+    parameters' storages."""
 
     def __init__(self, weights: Collection[int]) -> None:
         super().__init__()
@@ -80,7 +81,8 @@ class _ByValue(TorchFunctionMode):
 
 
 class _Constants(TorchFunctionMode):
-    """Moves tensors to the meta device if other arguments are there, except lengths of sequences, which torch reads."""
+    """A mode of torch in which an operation with some arguments on the meta device has its other tensors moved there,
+    except lengths of sequences, whose values torch reads."""
 
     def __torch_function__(
         self, func: Callable[..., Any], _: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -107,7 +109,8 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 def _moved(value: Any, lengths_stay: bool) -> Any:
-    """Returns the value with all its tensors on the meta device."""
+    """Returns the value with its tensors, also those in tuples and lists, on the meta device; with `lengths_stay` int64
+    tensors stay where they are."""
     if isinstance(value, Tensor):
         stays = value.is_meta or (lengths_stay and value.dtype == torch.int64)
         return value if stays else torch.empty_like(value, device="meta")
@@ -118,7 +121,8 @@ def _moved(value: Any, lengths_stay: bool) -> Any:
 
 @contextmanager
 def without_compiler() -> Iterator[None]:
-    """A context in which torch's compiler is imported only for more than disabling itself for a function."""
+    """A context in which torch's compiler is not imported by code that only disables it for a function; any other use
+    of it imports it."""
     if COMPILER in sys.modules:
         yield
         return
@@ -132,7 +136,8 @@ def without_compiler() -> Iterator[None]:
 
 
 class _StandIn(ModuleType):
-    """Replaces torch's compiler, and loads it at the first use beyond `disable`."""
+    """A module in the place of torch's compiler, which imports the compiler at the first use of anything but
+    `disable`."""
 
     @staticmethod
     def disable(function: Callable[..., Any], *_: object, **__: object) -> Callable[..., Any]:

@@ -21,7 +21,8 @@ _STEP, _FIRST, _SECOND = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644EC
 
 
 def counter_based(model: nn.Module) -> nn.Module:
-    """Makes the model's dropout layers use this module in train mode, unless they are on the CPU; returns the model."""
+    """Makes the model's dropout layers take their masks from `mask` in train mode, unless their inputs are on the CPU;
+    returns the model."""
     for layer in model.modules():
         if type(layer) in DROPOUTS:
             layer.forward = partial(_forward, layer)
@@ -69,6 +70,7 @@ def _shifted(z: Tensor, bits: int) -> Tensor:
 
 @torch.no_grad()
 def mask_on_cpu(layer: nn.Module, ones: Tensor) -> Tensor:
-    """Returns the mask of a dropout layer on the CPU for inputs like `ones`; it also depends on their strides."""
+    """Draws the mask of a dropout layer on the CPU for inputs in the form of `ones`, on whose strides it also
+    depends."""
     drawn: Tensor = layer(ones)
     return drawn

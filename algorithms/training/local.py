@@ -1,4 +1,4 @@
-"""Training on one device: the one training loop, and the one penalty."""
+"""Training on one device: the only training loop, and the only penalty that algorithms share."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def steps(n: int, training: Training) -> int:
 def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor | None = None) -> None:
     """Adds 2 * strength * importance * difference to `grad`, in place; importance None means ones.
 
-    Every penalty uses this function: its two forms agree bit for bit, others differ in the last bit, and the equalities
-    between algorithms are tested bit for bit (docs/design/algorithms.md §1).
+    Every penalty uses this function: its two forms (no importance, and an importance of 1) agree bit for bit, other
+    formulas differ in the last bit, and the equalities between algorithms are tested bit for bit
+    (docs/design/algorithms.md §1).
     """
     if importance is None:
         grad.add_(difference, alpha=2 * strength)
@@ -67,7 +68,7 @@ def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor |
 
 
 class Penalty(Protocol):
-    """A quadratic penalty, which adds its gradient and provides the numbers of its leverage.
+    """A quadratic penalty: it adds its gradient, and has the numbers from which its leverage is computed.
 
     A dataclass whose `__call__` treats each coordinate independently may set `coordinatewise = True`, as a ClassVar: it
     is then called once for all devices of a stack (stack.py), with tensors that begin with the devices' axis.
@@ -82,7 +83,7 @@ class Penalty(Protocol):
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None: ...
 
     def value(self, weights: Tensors) -> float:
-        """Returns the penalty at these weights, above its own minimum."""
+        """Returns the penalty's value at these weights, minus the smallest value that it can have."""
 
 
 def check_penalty(found: object) -> None:
@@ -116,7 +117,8 @@ class Quadratic:
 
 
 class Descent:
-    """The steps of one round of plain SGD, by torch's fused kernel: 0.9 ms each, not 1.5 (MNIST CNN with momentum).
+    """The steps of one round of plain SGD, by torch's fused kernel: 0.9 ms each instead of 1.5 (MNIST CNN with
+    momentum).
 
     The kernel is elementwise, so no order of summation changes.  The same bits as torch.optim.SGD(fused=True), which
     would import torch's compiler: a second of CPU and 70 MB in each process.
@@ -129,8 +131,8 @@ class Descent:
 
     @torch.no_grad()
     def step(self, parameters: Mapping[str, Tensor], grads: Mapping[str, Tensor]) -> None:
-        """Moves the parameters that have a gradient, in place.  In a stack (devices, *shape) a step may have fewer
-        devices than the one before: the first ones."""
+        """Moves the parameters that have a gradient, in place.  In a stack, tensors (devices, *shape), a step may have
+        fewer devices than the step before; these are the first ones."""
         momentum = [self._momentum(name, grad) for name, grad in grads.items()]
         descend(
             [parameters[name] for name in grads],
@@ -149,11 +151,11 @@ class Descent:
             self.momentum = {name: own for name, own in zip(grads, momentum, strict=True) if own is not None}
 
     def tensors(self) -> list[Tensor]:
-        """Returns its tensors, always in the same order."""
+        """Returns the rate, if it is a tensor, and the momenta, always in the same order."""
         return [*([self.rate] if isinstance(self.rate, Tensor) else []), *self.momentum.values()]
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Descent:
-        """Returns a copy whose tensors are `change` of these."""
+        """Returns a copy that has `change(t)` in place of each tensor t."""
         found = copy(self)
         found.rate = change(self.rate) if isinstance(self.rate, Tensor) else self.rate
         found.momentum = {name: change(value) for name, value in self.momentum.items()}
@@ -231,7 +233,8 @@ class Sgd:
 
     @property
     def sort(self) -> Hashable:
-        """A key of the training and of the forms of its pulls: devices may have a penalty or none, and Ω or none."""
+        """A key that is equal for devices that can be trained together: same training, same structure of the network,
+        same round, and pulls of the same forms (so either all have a penalty or none has, and likewise Ω)."""
         device = self.device
         given = (structure(device.model), id(device.loss), device.round)
         return self.training, self.only, tuple(map(form, self.pulls)), self.losses is None, *given
@@ -248,7 +251,8 @@ class Sgd:
 def fitting(
     device: Party, weights: Tensors, training: Training, penalty: Penalty | None = None, watch: Pull | None = None
 ) -> Course[Reply]:
-    """Trains for a round under a penalty, and reports its leverage and its share of the loss.
+    """Trains for a round, and returns the reply with the trained weights.  Under a penalty the reply also reports the
+    penalty's leverage and its share of the loss.
 
     `watch` is called with each trained parameter and its gradient before each step, without the penalty's part.
     """
@@ -310,8 +314,8 @@ def _by_size(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
 
 
 def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
-    """Yields the batches of one round; all generators are seeded before each, so a step does not depend on earlier
-    draws."""
+    """Yields the batches of one round, as indices of examples.  Seeds all generators before each, so a step's draws do
+    not depend on earlier draws."""
     step = 0
     for epoch in range(training.epochs):
         for chosen in batches(n, training.batch, seed, epoch):
@@ -354,17 +358,19 @@ def share_of(penalty: float, losses: Sequence[Tensor]) -> float:
 
 
 def forms(kinds: Collection[str], model: nn.Module) -> Message:
-    """Returns a message of these kinds: weights like the model's, all other kinds like its parameters."""
+    """Returns a message of these kinds for its names, dtypes and shapes: "weights" has all of the model's tensors,
+    every other kind has its trainable parameters."""
     weights = tensors_of(model)
     parameters = {name: weights[name] for name, p in model.named_parameters() if p.requires_grad}
     return {kind: weights if kind == "weights" else parameters for kind in kinds}
 
 
 def leverage(strength: float, importance: Tensors | None, lr: float, steps: int) -> dict[str, float]:
-    """Returns how far a quadratic penalty damps a coordinate's move in one round (docs/design/algorithms.md §10).
+    """Returns the leverage of a quadratic penalty: how far it pulls a coordinate back to its anchor in one round
+    (docs/design/algorithms.md §10).
 
     `median`, `p99` and `max` of lr * steps * 2 * strength * Ω over all coordinates (nearest rank); `step` is lr * 2 *
-    strength * max Ω, with which SGD is stable below 2 (1 + momentum).
+    strength * max Ω; SGD is stable while it is below 2 (1 + momentum).
     """
     stiffness = 2 * lr * strength
     reached = {"median": 1.0, "p99": 1.0, "max": 1.0}

@@ -1,4 +1,5 @@
-"""Penalties of a stack's devices, joined into one penalty with stacked tensors."""
+"""Joins the pulls of a stack's devices into one pull with stacked tensors.  A pull adds to a gradient, as a penalty
+does (local.Pull)."""
 
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ def form(pull: Any) -> Hashable:
 
 
 def joined(pulls: Sequence[Any], weights: Tensors, stacked: Callable[[Sequence[Tensor]], Tensor]) -> Any:
-    """Returns one pull for all of these, which are of one form; None if they differ in more than their tensors' values,
-    do not treat coordinates independently, or have tensors unlike those of `weights`, which would broadcast
-    differently."""
+    """Returns one pull with stacked tensors in place of these pulls, which are of one form.
+
+    Returns None if they cannot be joined: they differ in more than their tensors' values, do not treat coordinates
+    independently, or have tensors of other names or shapes than `weights`, which would broadcast differently.
+    """
     first = pulls[0]
     if not _coordinatewise(first) or not all(_alike(others(pull), others(first)) for pull in pulls):
         return None
@@ -38,7 +41,7 @@ def joined(pulls: Sequence[Any], weights: Tensors, stacked: Callable[[Sequence[T
 
 
 def changed(pull: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Returns a copy of the pull whose tensors are `change` of its own."""
+    """Returns a copy of the pull that has `change(t)` in place of each tensor t."""
     of = mappings(pull)
     return replace(pull, **{key: {name: change(value) for name, value in of[key].items()} for key in of})
 
@@ -49,7 +52,8 @@ def mappings(pull: Any) -> dict[str, Tensors]:
 
 
 def others(pull: Any) -> list[Any]:
-    """Returns the pull's other fields, without those excluded from comparison."""
+    """Returns the values of the pull's fields that are not mappings of tensors, without fields that are excluded from
+    comparison."""
     values = [getattr(pull, each.name) for each in fields(pull) if each.compare]
     return [value for value in values if not _tensors(value)]
 

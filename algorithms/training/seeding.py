@@ -23,7 +23,8 @@ def seeded(seed: int) -> None:
 
 @contextmanager
 def drawing(seed: int) -> Iterator[None]:
-    """A context in which these generators are seeded; afterwards they continue from their earlier states."""
+    """A context in which torch's, Python's and NumPy's global generators are seeded; afterwards they continue from
+    their earlier states."""
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     seeded(seed)
     try:

@@ -15,18 +15,18 @@ from algorithms.training.transfers import sent
 
 @dataclass(frozen=True)
 class StepBatches:
-    """The batches of one step, for the devices that take it.
+    """The batches of one step, for the k devices that take it.
 
-    `places` (k, B): indices of their examples among those of all devices; `sizes` (k,), on the CPU: the number of
-    examples that count in each batch; the others pad a short batch.
+    `places` (k, B): for each device, the indices of its batch's examples among the examples of all devices; `sizes`
+    (k,), on the CPU: the number of examples that count in each batch.  The examples after these only pad a short batch.
     """
 
     places: Tensor
     sizes: Tensor
 
     def of(self, values: Tensor) -> Tensor:
-        """Returns the batches' rows of the values (n, ...) of all examples, (k, B, ...).  Indexing would take up to
-        five times as long."""
+        """Returns the batches' rows, (k, B, ...), of `values` (n, ...), which has one row for each example of all
+        devices.  Indexing would take up to five times as long as index_select."""
         return values.index_select(0, self.places.flatten()).view(*self.places.shape, *values.shape[1:])
 
     @property
@@ -71,8 +71,9 @@ def schedule(epochs: Sequence[Sequence[ndarray]], batch: int, on: torch.device) 
 
 
 def _batches(drawn: ndarray, batch: int, width: int) -> ndarray:
-    """Returns the batches (devices, steps, width) of equally many examples in their order (devices, epochs, n).  A
-    short batch is padded with its own first example, whose loss is as finite as the batch's."""
+    """Returns the batches (devices, steps, width) of devices with equally many examples; `drawn` (devices, epochs, n)
+    has the order of the examples.  A short batch is padded with its own first example, whose loss is as finite as the
+    batch's."""
     n, count = drawn.shape[2], -(-drawn.shape[2] // batch)
     first = drawn[:, :, [(count - 1) * batch]]  # the last batch of each
     return np.concatenate([drawn, np.repeat(first, count * width - n, 2)], 2).reshape(len(drawn), -1, width)

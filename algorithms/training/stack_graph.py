@@ -26,7 +26,7 @@ _kept: dict[Hashable, Recorder] = {}  # in order of use, the latest last
 
 class StackSteps(Protocol):
     def __call__(self, batch: StackBatch) -> Tensor:
-        """Takes Stack.step."""
+        """Takes one step, as Stack.step does, and returns the devices' mean losses (k,)."""
 
     def weights(self) -> Tensors:
         """Returns the weights after all steps so far."""
@@ -68,7 +68,8 @@ def _with_tensors(stack: Stack) -> Stack:
 
 
 def _sort(stack: Stack) -> Hashable:
-    """Returns a key that is equal for stacks that differ only in the values of their tensors."""
+    """Returns a key that is equal for stacks that differ only in the values of their tensors; recorded steps can then
+    serve both."""
     forms = tuple((tensor.shape, tensor.dtype, _shared(tensor)) for tensor in stack.tensors())
     pulls = tuple(pull.sort for pull in stack.pulls)
     return stack.model, stack.loss, stack.descent.training, tuple(stack.weights), tuple(stack.names), pulls, forms
@@ -89,7 +90,8 @@ def _copied(tensor: Tensor) -> Tensor:
 
 
 class Recorder:
-    """The steps of one sort of stack, in memory of its own."""
+    """The steps of stacks of one sort, on its own copy of their tensors: it records a step as a CUDA graph once the
+    step's shapes have been seen often enough."""
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack.mapped(_copied)
@@ -98,7 +100,7 @@ class Recorder:
         self.pool = torch.cuda.graph_pool_handle()
 
     def begin(self, stack: Stack) -> None:
-        """Starts a round from this stack."""
+        """Starts a round: copies the tensors of this stack into the recorder's own."""
         for own, given in zip(self.stack.tensors(), stack.tensors(), strict=True):
             _once(own).copy_(_once(given))
 

@@ -34,7 +34,8 @@ def stack_model(model: nn.Module) -> StackModel:
 
 @torch.no_grad()
 def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) -> list[Tensor]:
-    """Returns local.outputs of each of these weights for its own x (n, ...), computed together."""
+    """Returns, for each model in `weights`, its outputs for its own x (n, ...), as local.outputs does; all are computed
+    together."""
     restore(model)
     seeded(0)  # as in local.outputs
     one, longest = stack_model(model).as_built(), max(map(len, xs))
@@ -52,7 +53,7 @@ def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) 
 
 
 class StackModel:
-    """Computes the network's outputs for all devices together.
+    """The network of a stack: computes the outputs for all devices together, each with its own weights.
 
     On the CPU the masks of dropout are drawn in advance, as each device draws them alone; on a GPU they are computed
     where they are used (dropout.py).
@@ -62,8 +63,8 @@ class StackModel:
         parameter = next(model.parameters())
         self.on_cpu = not transfers.elsewhere(parameter.device)
         self.drawing = model if self.on_cpu else copied(model).to_empty(device="cpu")  # only for the forms of inputs
-        self.given: list[Tensor] = []  # for the call under way: masks on the CPU, in the order of the layers; else keys
-        self.ones: dict[torch.Size, list[tuple[nn.Module, Tensor]]] = {}  # by that of a batch: layers, inputs' form
+        self.given: list[Tensor] = []  # masks (CPU) or keys for the current call, in the order of the layers
+        self.ones: dict[torch.Size, list[tuple[nn.Module, Tensor]]] = {}  # by a batch's shape: see _ones
         self.draws = any(type(layer) in DROPOUTS for layer in model.modules())
         self.whole = self.on_cpu and takes_stacks(model)  # the network itself is called for all devices
         self.model = self._changed(model)
@@ -72,7 +73,8 @@ class StackModel:
                 remember(each)
 
     def as_built(self) -> StackModel:
-        """Returns the StackModel in train mode, without traces of earlier stacks in its network (as_built.py)."""
+        """Returns this StackModel in train mode, after restoring its network to its state after construction
+        (as_built.py)."""
         for each in (self.model, self.drawing):
             restore(each)
             each.train()
@@ -99,12 +101,12 @@ class StackModel:
         return instead_of(layer, self.on_cpu)
 
     def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
-        """Returns outputs (k, B, ...) for x (k, B, ...), of which each device's first examples count; `drawn`: the
-        result of `draw`."""
+        """Returns the outputs (k, B, ...) of k devices for x (k, B, ...), in which padding may follow a device's own
+        examples.  `how`: the precision of products; `drawn`: the result of `draw`."""
         return precision.outputs(how, x.device, lambda: self.called(weights, x, *drawn))
 
     def called(self, weights: Tensors, x: Tensor, *drawn: Tensor) -> Tensor:
-        """Returns the network's own outputs for x (k, B, ...)."""
+        """Returns the network's outputs (k, B, ...) for x (k, B, ...), without a change of precision."""
 
         def one(weights: Tensors, x: Tensor, *drawn: Tensor) -> Any:
             self.given[:] = drawn if self.on_cpu else [key for keys in drawn for key in keys]
@@ -161,27 +163,27 @@ class StackModel:
 
 
 class _Given(nn.Module):
-    """A dropout layer of a stack."""
+    """A dropout layer of a stack; `given` has the masks or keys of the calls that are still to come."""
 
     given: list[Tensor]
 
 
 class _Masked(_Given):
-    """Multiplies by a mask that was drawn in advance."""
+    """A dropout layer that multiplies by a mask that was drawn in advance."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.given.pop(0) if self.training else x
 
 
 class _CounterBased(_Given):
-    """Multiplies by the mask of the next key."""
+    """A dropout layer that multiplies by the mask computed from the next key."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * mask(self, x, self.given.pop(0)) if self.training else x
 
 
 def _in_place_of(how: type[nn.Module]) -> dict[type, type[nn.Module]]:
-    """Returns a class of this kind for each kind of dropout layer."""
+    """Returns, for each kind of dropout layer, a subclass of it whose masks come from `how`."""
     return {kind: type(f"{how.__name__}{kind.__name__}", (how, kind), {}) for kind in DROPOUTS}
 
 

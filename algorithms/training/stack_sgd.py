@@ -19,7 +19,7 @@ from algorithms.training.stack_step import Stack, StackBatch
 
 
 def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
-    """Returns local.sgd's weights for each of these tasks, which are of one sort and of one model.
+    """Returns the trained weights of each task, as local.sgd does; the tasks are of one sort and of one model.
 
     Devices with the most steps come first, so that the devices still training are a slice of the stack.
     """

@@ -30,7 +30,7 @@ class StackBatch:
     drawn: tuple[Tensor, ...]
 
     def tensors(self) -> list[Tensor]:
-        """Returns all its tensors."""
+        """Returns all tensors of the batch, in the order that `made_of` takes."""
         return [self.x, self.y, *([] if self.counted is None else [self.counted]), *self.drawn]
 
     def made_of(self, tensors: Sequence[Tensor]) -> StackBatch:
@@ -89,7 +89,7 @@ class Stack:
         self.descent.step(theta, grads)
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Stack:
-        """Returns a copy whose tensors are `change` of these."""
+        """Returns a copy that has `change(t)` in place of each tensor t."""
         weights = {name: change(value) for name, value in self.weights.items()}
         pulls = [pull.mapped(change) for pull in self.pulls]
         return replace(self, weights=weights, descent=self.descent.mapped(change), pulls=pulls)
@@ -102,7 +102,8 @@ class Stack:
 
 @dataclass(frozen=True)
 class JointPull:
-    """The pulls of all devices, for (k, ...) tensors; k may decrease."""
+    """The pulls of a stack's devices as one pull, for tensors (k, ...) of the first k devices; k may decrease from step
+    to step."""
 
     pulls: Sequence[Pull]  # one per device
     together: Any = None  # one for all, with stacked tensors; None if they cannot be joined
@@ -110,11 +111,12 @@ class JointPull:
 
     @classmethod
     def of(cls, pulls: Sequence[Pull], weights: Tensors) -> JointPull:
-        """Returns the joint pull of these pulls, which are of one form, on such weights."""
+        """Returns the joint pull of these pulls, which are of one form; `weights`: those of one device, for the
+        shapes."""
         return cls(pulls, joined(pulls, weights, stacked))
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
-        """Adds to grad (k, ...) each device's pull."""
+        """Adds each device's pull at `parameter` (k, ...) to its row of `grad` (k, ...), in place."""
         if self.together is None:
             for pull, own, its in zip(self.pulls, parameter, grad, strict=False):
                 pull(name, own, its)
@@ -129,7 +131,7 @@ class JointPull:
         return [tensor for tensors in mappings(self.together).values() for tensor in tensors.values()]
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> JointPull:
-        """Returns a copy whose tensors are `change` of these."""
+        """Returns a copy that has `change(t)` in place of each tensor t."""
         return self if self.together is None else JointPull(self.pulls, changed(self.together, change))
 
     @property

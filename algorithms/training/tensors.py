@@ -33,7 +33,8 @@ def second_names(model: nn.Module) -> dict[str, str]:
 
 
 def load(model: nn.Module, weights: Tensors) -> None:
-    """Restores the model to its built state, with these weights; no other trace of its earlier use remains.
+    """Loads these weights into the model, after restoring everything else to its state after construction; no trace of
+    earlier use remains.
 
     Call it before train(), eval() and hooks, which it undoes.  Raises RuntimeError if the weights do not fit the model.
     """
@@ -71,8 +72,8 @@ def overlap(model: nn.Module) -> tuple[str, str] | None:
 
 
 def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
-    """Returns `moved`, whose buffers get back the second names that they have in `model`: Module.to() makes a buffer
-    for each name."""
+    """Returns `moved`, a network like `model` that Module.to() has moved and that has therefore lost its buffers'
+    second names: gives them back, as they are in `model`."""
     buffers = dict(moved.named_buffers(remove_duplicate=False))
     for name, first in _second_names(model, dict(model.named_buffers(remove_duplicate=False))).items():
         owner, _, own = name.rpartition(".")

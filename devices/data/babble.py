@@ -1,4 +1,5 @@
-"""Babble: a small text made from a seed, of communities that differ and change."""
+"""Babble: a small text generated from a seed, of communities whose words differ from each other and change over
+time."""
 
 from __future__ import annotations
 
@@ -26,18 +27,19 @@ def babble(
     windows: int = 100,
     drift: float = 0.1,
 ) -> Dataset:
-    """Returns next-word prediction in `communities` that share a grammar and differ in their words, over `cycles`.
+    """Returns a generated data set of next-word prediction: `communities` (the owners) share a grammar and differ in
+    their words, which change over `cycles`.
 
     The grammar is one for all: each word is of one of eight kinds. A community has its own three words after each kind,
     and says the first of them in 18 of 32 cases, the others in 3 each; in the other 8 it says any word. From a cycle to
     the next each word's kind is drawn anew with chance `drift`, and so are each community's three words after each
     kind. So an embedding and LSTM that tell kinds apart are worth sharing, a softmax is worth having alone, and both
-    grow old. The best accuracy that is possible is 18/32 + 8/32/`words`: 56.6 % of 64 words.
+    grow old. The best accuracy that is possible is 18/32 + 8/32/`words`: 56.6 % for 64 words.
 
-    A community says `windows` windows of `length` words in each cycle, each on its own, with a label a position; each
-    tenth is a test example. Token 0 is the unknown word and never comes. The same arguments give the same text under
-    every numpy. Raises ValueError for arguments that are out of their range. Source: our own; why it drifts:
-    docs/design/algorithms.md §6.
+    A community says `windows` windows of `length` words in each cycle, independently of one another, with a label for
+    each position; every tenth window is a test example. Token 0 is the unknown word and never occurs. The same
+    arguments give the same text under every version of numpy. Raises ValueError for arguments that are out of their
+    range. Source: our own; why it drifts: docs/design/algorithms.md §6.
     """
     _check(seed, communities, cycles, words, length, windows, drift)
     bits = PCG64(seed)
@@ -77,8 +79,8 @@ def _check(seed: int, communities: int, cycles: int, words: int, length: int, wi
 
 
 def _moved(bits: PCG64, cycles: int, shape: tuple[int, int], limit: int, drift: float) -> Numbers:
-    """Returns numbers (cycles, *shape) below `limit`; from one cycle to the next each row is drawn again with
-    probability `drift`."""
+    """Returns random numbers below `limit`, (cycles, *shape).  From one cycle to the next each row is drawn again with
+    probability `drift`, and otherwise kept."""
     drawn = _below(bits, limit, cycles * shape[0] * shape[1]).reshape(cycles, *shape)
     moves = _below(bits, 1 << 32, cycles * shape[0]).reshape(cycles, shape[0]) < round(drift * (1 << 32))
     for cycle in range(1, cycles):

@@ -34,11 +34,11 @@ def cifar10(root: Path, download: bool = False, batches: int = BATCHES) -> Datas
     """Returns CIFAR-10: 50,000 images of 3 x 32 x 32 to train on, 10,000 to test; each channel normalised by its mean
     and deviation.
 
-    With fewer `batches`, only the first 10,000 training images of each are read.  The files, packed by xz or
-    not, are read where they lie: in `root`, `root`/cifar-10-batches-py or `root`/cifar10/cifar-10-batches-py.
-    With `download`, missing files are fetched by torchvision into `root`.  Raises FileNotFoundError if they are not
-    there, ValueError if a file's md5 is not CIFAR-10's or the download fails.
-    Source: Krizhevsky 2009, "Learning Multiple Layers of Features from Tiny Images".
+    With fewer `batches`, only that many of the five files of 10,000 training images are read.  The files, packed by xz
+    or not, are in `root`, `root`/cifar-10-batches-py or `root`/cifar10/cifar-10-batches-py.  With `download`, missing
+    files are fetched by torchvision into `root`.  Raises FileNotFoundError if files are missing, ValueError if a file's
+    md5 is not CIFAR-10's or the download fails.  Source: Krizhevsky 2009, "Learning Multiple Layers of Features from
+    Tiny Images".
     """
     if not 1 <= batches <= BATCHES:
         raise ValueError(f"batches is {batches}; CIFAR-10 has 1 to {BATCHES}")
@@ -62,9 +62,9 @@ def cifar10(root: Path, download: bool = False, batches: int = BATCHES) -> Datas
 
 
 def read_batch(path: Path, md5: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Returns pixels (n, 3, 32, 32) and labels (n,) of one batch whose unpacked content has this `md5`.
+    """Returns pixels (n, 3, 32, 32) and labels (n,) of one batch, a file whose unpacked content has this `md5`.
 
-    Raises ValueError, naming the file and the reason, for another file and for what is no batch.
+    Raises ValueError, naming the file and the reason, for another md5 and for a content that is no batch.
     """
     content = unpacked(path, LIMIT)
     check_md5(content, md5, path, "CIFAR-10")

@@ -22,9 +22,10 @@ class Dataset:
 
     Instead of arrays, torch's tensors may be given; uint8 pixels become float32 from 0 to 1, and other integers int64.
     Images are float32 and have one label each.  Texts are int64 tokens; each example is a sequence with one label (the
-    next token) or one for each position; UNLABELLED positions count nowhere.  Natural clients: `owner` is the index in
-    `owners` of each example's owner.  Drifting data: `cycle` is the time slice, of `cycles`, in which each example
-    came.  Raises ValueError for arrays of another type or shape, and for numbers out of their range.
+    next token) or one for each position; UNLABELLED positions count in no loss and no accuracy.  With natural clients,
+    `owner` is the index in `owners` of each example's owner.  With data that drift, `cycle` is the time slice, of
+    `cycles`, to which each example belongs.  Raises ValueError for arrays of another type or shape, and for numbers out
+    of their range.
     """
 
     name: str
@@ -66,10 +67,11 @@ class Dataset:
         return self.x.dtype == np.int64
 
     def put_away(self, folder: Path) -> dict[str, Any]:
-        """Moves the arrays into files and maps them, so that memory holds one copy for all processes that map them.
+        """Moves the arrays into files in `folder` and maps them, so that memory holds one copy for all processes that
+        map them.
 
-        Arrays that are already mapped stay in their files.  Returns, by field, the value or the place of its array: the
-        argument of `taken_down`.
+        Arrays that are already mapped stay in their files.  Returns each field's value, or for an array the place of
+        its file: the argument of `taken_down`.
         """
         shelf = {}
         for field in fields(self):
@@ -84,12 +86,14 @@ class Dataset:
 
     @cached_property
     def _mapped_before(self) -> dict[str, Mapped]:
-        """By field, the places of arrays that were already mapped from a file, which outlives each pool of workers."""
+        """The places of those arrays, by field, that were mapped from a user's file before `put_away`; these files
+        outlive a pool of workers."""
         return {}
 
     @classmethod
     def taken_down(cls, shelf: Mapping[str, Any]) -> Dataset:
-        """Returns the data set whose arrays another process has written to this shelf."""
+        """Returns the data set that another process has moved into files: `shelf` is what its `put_away` has
+        returned."""
         values: dict[str, Any] = {k: _mapped(v) if isinstance(v, (Path, Mapped)) else v for k, v in shelf.items()}
         return cls(**values)
 
@@ -117,8 +121,8 @@ class Dataset:
         self._check_range(f"the labels of {part}", y, lowest, self.classes)
 
     def _check_numbers(self, what: str, count: int) -> None:
-        """Raises ValueError unless both parts have `owner` or `cycle`, or neither has: one number for each example, in
-        its range."""
+        """Raises ValueError unless `what`, "owner" or "cycle", is given for both the training and the test examples or
+        for neither, with one number from 0 to count - 1 for each example."""
         for suffix, y in (("", self.y), ("_test", self.y_test)):
             numbers = getattr(self, what + suffix)
             if numbers is None:
@@ -145,7 +149,8 @@ def _moved(array: NDArray[Any], file: Path) -> Path:
 
 
 def _converted(values: Any, examples: bool) -> Any:
-    """Returns an array of a data set's type if the conversion is obvious; other values unchanged."""
+    """Returns tensors as arrays, uint8 pixels as float32 from 0 to 1, and other integers as int64; any other value
+    unchanged."""
     if hasattr(values, "detach"):  # torch, which this module does not import
         values = values.detach().cpu().numpy()
     if not isinstance(values, np.ndarray):
@@ -163,7 +168,7 @@ def _mapped(place: Path | Mapped) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Mapped:
-    """The place of an array in a file: in C order, without gaps."""
+    """The place of an array in a file, where it lies in C order and without gaps."""
 
     file: Path
     offset: int  # bytes
@@ -172,9 +177,10 @@ class Mapped:
 
     @classmethod
     def of(cls, array: NDArray[Any]) -> Mapped | None:
-        """Returns the place of a mapped array, or of a part of one; None if its values are not in a file.
+        """Returns the place in its file of a memory-mapped array, or of a part of one; None if the array's values are
+        not in a file.
 
-        A map of mode `c` does not count, because writing to it changes only this process's copy.
+        An array mapped in mode `c` does not count, because writing to it changes only this process's copy.
         """
         root: Any = array
         while isinstance(root, np.ndarray) and not isinstance(root.base, mmap.mmap):
@@ -187,5 +193,5 @@ class Mapped:
         return cls(Path(root.filename), offset, array.shape, array.dtype)
 
     def array(self, mode: Literal["r", "c"]) -> NDArray[Any]:
-        """Returns the array, mapped again in this mode of numpy's."""
+        """Returns the array, mapped again from the file; `mode` is numpy.memmap's: read-only, or copy-on-write."""
         return np.memmap(self.file, self.dtype, mode, self.offset, self.shape)

@@ -1,4 +1,4 @@
-"""The small digits of scikit-learn, which need no download."""
+"""Reader of scikit-learn's small handwritten digits, which need no download."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TRAIN = 1437  # four fifths of the 1,797
 def digits() -> Dataset:
     """Returns 1,797 handwritten digits of 8 x 8 pixels in 0 ... 1: 1,437 to train on, 360 to test.
 
-    The split is the same for every user: examples in the order of the first 1,797 raw numbers of PCG64(0).
-    Source: scikit-learn's `load_digits`, the test part of the UCI "Optical Recognition of Handwritten
-    Digits" (Alpaydin & Kaynak 1998), whose pixels are counts from 0 to 16.
+    The split is always the same: examples are taken in the order of the first 1,797 raw numbers of PCG64(0). Source:
+    scikit-learn's `load_digits`, the test part of the UCI "Optical Recognition of Handwritten Digits" (Alpaydin &
+    Kaynak 1998), whose pixels are counts from 0 to 16.
     """
     table = _table()
     x = (table[:, :-1] / 16).astype(np.float32).reshape(-1, 1, 8, 8)  # (1797, 1, 8, 8)
@@ -32,7 +32,8 @@ def digits() -> Dataset:
 
 @cache
 def _table() -> np.ndarray:
-    """Returns 1,797 rows of 64 pixels and a label, as `load_digits` reads them, without its import of some seconds."""
+    """Returns the digits as an array (1797, 65) of 64 pixels and a label each: scikit-learn's file, read without
+    importing scikit-learn, which takes some seconds."""
     found = find_spec("sklearn")
     assert found
     assert found.origin

@@ -13,7 +13,7 @@ CHUNK = 1 << 22  # values per check: an array may be mapped, and larger than the
 
 
 def check_finite(data: Dataset) -> None:
-    """Raises ValueError, naming the array and the example, for a value that is NaN or infinite."""
+    """Raises ValueError, naming the array and the example, if any input value of the data set is NaN or infinite."""
     for part in ("x", "x_test"):
         values: NDArray[Any] = getattr(data, part)
         found = _not_finite(values)

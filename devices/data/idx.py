@@ -52,8 +52,7 @@ def read_idx(path: Path) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class PublishedImages:
-    """Images and labels as published: four IDX files, with training images, training labels, and then the same for
-    test."""
+    """A data set published as four IDX files: training images, training labels, test images and test labels."""
 
     name: str
     title: str
@@ -98,11 +97,10 @@ FASHION = PublishedImages(
 def mnist(root: Path, download: bool = False) -> Dataset:
     """Returns MNIST: 60,000 digits of 28 x 28 pixels to train on, 10,000 to test; x = (v/255 - 0.1307)/0.3081.
 
-    The four files, gzipped or not, are read where they lie: in `root`, `root`/MNIST/raw or
-    `root`/mnist/MNIST/raw; nothing is written there.  With `download`, missing files are fetched by
-    torchvision into `root`.  Raises FileNotFoundError if they are not there, ValueError if a file's md5 is
-    not MNIST's or the download fails.
-    Source: Y. LeCun, C. Cortes, C. Burges; mean and deviation as in PyTorch's MNIST example.
+    The four files, gzipped or not, are read from `root`, `root`/MNIST/raw or `root`/mnist/MNIST/raw; nothing is written
+    there.  With `download`, missing files are fetched by torchvision into `root`.  Raises FileNotFoundError if files
+    are missing, ValueError if a file's md5 is not MNIST's or the download fails. Source: Y. LeCun, C. Cortes, C.
+    Burges; mean and deviation as in PyTorch's MNIST example.
     """
     return _read(MNIST, root, download)
 
@@ -134,8 +132,8 @@ def _read(published: PublishedImages, root: Path, download: bool) -> Dataset:
 
 
 def checked(path: Path, md5: tuple[str, str], whose: str) -> NDArray[Any]:
-    """Returns the array of an IDX file with the published `md5` (of the .gz, of the unpacked). Raises ValueError for
-    another."""
+    """Returns the array of an IDX file.  Raises ValueError unless the file has the published `md5`: the first one if it
+    is a .gz, the second one if it is unpacked; `whose` names the data set in the error."""
     if path.stat().st_size > LIMIT:
         raise ValueError(f"{path}: {path.stat().st_size} bytes; {whose}'s file is smaller")
     check_md5(path.read_bytes(), md5[0 if path.suffix == ".gz" else 1], path, whose)

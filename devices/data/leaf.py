@@ -1,4 +1,5 @@
-"""LEAF's JSON files, and FEMNIST which is kept in them."""
+"""Reader of the JSON files of LEAF, a benchmark of federated data sets, and of FEMNIST, which is stored in such
+files."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ BLANKS = re.compile(r"[ \t\n\r]*")
 
 
 class User(NamedTuple):
-    """One user's examples as in the file: lists of equal length."""
+    """One user's examples as they are in the file: `x` and `y` are lists of equal length."""
 
     name: str
     x: list[Any]
@@ -32,7 +33,7 @@ class User(NamedTuple):
 
 
 class LeafExamples(NamedTuple):
-    """The examples of a folder, with the index of each example's user."""
+    """The examples of all files of a folder, with the index of each example's user."""
 
     x: NDArray[Any]  # (n, *shape)
     y: NDArray[Any]  # (n,) or (n, positions)
@@ -45,11 +46,11 @@ Read = Callable[[User], tuple[NDArray[Any], NDArray[Any]]]  # one user's x and y
 def users(files: Path | Iterable[Path], counted: bool = True) -> Iterator[User]:
     """Yields the users of LEAF files: of all *.json of a folder in the order of their names, or of the given files.
 
-    A file is an object with `users`, `num_samples` and `user_data`: {user: {"x": [...], "y": [...]}}; users come in its
-    order and one at a time, so that memory holds only a file's text and one user.  Raises ValueError, naming the file
-    and the reason, for another form, for a user who comes twice and for more than LIMIT bytes.  Unless `counted`,
-    `num_samples` may differ from the number of examples, as in LEAF's Reddit, whose parts repeat the numbers of the
-    whole.  Source: Caldas et al. 2018 (arXiv 1812.01097), "LEAF", as its preprocessing writes them.
+    A file is an object with `users`, `num_samples` and `user_data`: {user: {"x": [...], "y": [...]}}.  Users are read
+    in the file's order and one at a time, so that memory holds only a file's text and one user.  Raises ValueError,
+    naming the file and the reason, for another form, for a user who occurs twice and for more than LIMIT bytes.  Unless
+    `counted`, `num_samples` may differ from the number of examples, as in LEAF's Reddit, whose parts repeat the numbers
+    of the whole.  Source: Caldas et al. 2018 (arXiv 1812.01097), "LEAF", as its preprocessing writes the files.
     """
     seen: set[str] = set()
     for path in sorted(files.glob("*.json")) if isinstance(files, Path) else files:
@@ -74,7 +75,7 @@ class _Text:
         return ValueError(f"{self.path}: not LEAF's JSON, {why} at character {self.at}")
 
     def value(self) -> Any:
-        """Reads the next value."""
+        """Returns the next JSON value and moves past it.  Raises ValueError if there is none."""
         self._skip_blanks()
         try:
             value, self.at = DECODER.raw_decode(self.text, self.at)
@@ -95,7 +96,7 @@ class _Text:
                 return
 
     def end(self) -> None:
-        """Raises ValueError if anything comes after what was read."""
+        """Raises ValueError if the text goes on after what was read."""
         self._skip_blanks()
         if self.at < len(self.text):
             raise self.wrong("something after its end")
@@ -149,12 +150,12 @@ def femnist(root: Path, digits: bool = False, writers: int | None = None) -> Dat
     """Returns FEMNIST: handwritten characters of 28 x 28 pixels in 0 ... 1 (1 is paper) in 62 classes, by their
     writers.
 
-    The LEAF files lie in `root`, `root`/femnist or `root`/femnist/data: in folders train and test, or undivided in
-    all_data or without a folder; of undivided files each writer's examples are split 9:1 (`tenths`).  Owners are the
-    writers in the order of the files, the first `writers` of them if it is given.  With `digits`, only the ten
+    The LEAF files are in `root`, `root`/femnist or `root`/femnist/data: either in folders train and test, or undivided
+    in all_data or without a folder.  Of undivided files each writer's examples are split 9:1 (`tenths`).  Owners are
+    the writers in the order of the files, the first `writers` of them if that is given.  With `digits`, only the ten
     digits are kept (the form that FedMeta uses).  Raises FileNotFoundError if there are no files, ValueError, naming
-    the file, or folder and user, for what is no such image or label.
-    Source: Caldas et al. 2018; docs/design/algorithms.md §12.
+    the file, or folder and user, for what is no such image or label. Source: Caldas et al. 2018;
+    docs/design/algorithms.md §12.
     """
     if writers is not None and writers < 1:
         raise ValueError(f"writers is {writers}; it must be 1 or more")
@@ -175,7 +176,8 @@ def femnist(root: Path, digits: bool = False, writers: int | None = None) -> Dat
 
 
 def _folders(root: Path) -> tuple[Path, Path | None]:
-    """Returns the folders of the training and the test files; None for the latter if they are not divided."""
+    """Returns the folders of the training and of the test files; if the files are not divided, their folder and
+    None."""
     for place in PLACES:
         folder = root / place
         if all(any((folder / part).glob("*.json")) for part in ("train", "test")):
@@ -195,10 +197,11 @@ def part_of(
     what: str,
     counted: bool = True,
 ) -> LeafExamples:
-    """Returns the examples of a folder's files; new users are added to `owners`, up to `most` of them.
+    """Returns the examples of a folder's files, as `read` converts them.  New users are added to `owners` (name ->
+    index) until it has `most` users; the examples of any others are left out.
 
-    Raises ValueError, naming the folder and user, if there is no example, for more than `limit` numbers, called `what`,
-    and for values that `read` rejects.
+    Raises ValueError, naming the folder and user, if there is no example, for more than `limit` numbers in all
+    examples, called `what` in the error, and for values that `read` rejects.
     """
     xs: list[NDArray[Any]] = []
     ys: list[NDArray[Any]] = []
@@ -226,7 +229,8 @@ def part_of(
 
 
 def _arrays(user: User) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Returns a writer's images (n, 1, 28, 28) and labels (n,). Raises ValueError for other values."""
+    """Returns a writer's images (n, 1, 28, 28) and labels (n,). Raises ValueError for values that are no such images or
+    labels."""
     try:
         x = np.array(user.x, np.float64).reshape(len(user.y), SIDE * SIDE)
         y = np.array(user.y)

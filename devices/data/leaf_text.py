@@ -1,4 +1,4 @@
-"""The texts of LEAF: Shakespeare and Reddit, by user."""
+"""Readers of the texts of LEAF, a benchmark of federated data sets: Shakespeare and Reddit, by user."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ Rows = NDArray[np.int32]  # half of int64, while a folder's users are collected
 
 
 def leaf_shakespeare(root: Path, roles: int | None = None) -> Dataset:
-    """Returns LEAF's Shakespeare: 80 characters and the one that comes next, by role.
+    """Returns LEAF's Shakespeare: each example is 80 characters, its label is the next one, and owners are the roles.
 
-    Characters are LEAF's 80, numbered from 1 in their order; 0 is any other.  LEAF's folders train and test lie in
-    `root`, `root`/shakespeare or `root`/shakespeare/data; undivided files are not read, because examples that
-    follow each other overlap by 79 characters, and LEAF leaves a gap when it divides them.  Owners are the
-    first `roles` users of train, or all.  Raises FileNotFoundError if there are no such folders, ValueError, naming
-    the folder and user, for what is no such example.
-    Source: Caldas et al. 2018 (arXiv 1812.01097).
+    Characters are LEAF's 80, numbered from 1 in their order; 0 is any other.  LEAF's folders train and test are in
+    `root`, `root`/shakespeare or `root`/shakespeare/data; undivided files are not read, because examples that follow
+    each other overlap by 79 characters, and LEAF leaves a gap when it divides them.  Owners are the first `roles` users
+    of train, or all.  Raises FileNotFoundError if there are no such folders, ValueError, naming the folder and user,
+    for what is no such example. Source: Caldas et al. 2018 (arXiv 1812.01097).
     """
     numbers = {letter: i for i, letter in enumerate(LETTERS, 1)}
 
@@ -48,14 +47,14 @@ def leaf_shakespeare(root: Path, roles: int | None = None) -> Dataset:
 
 
 def leaf_reddit(root: Path, words: int = 10_000, people: int | None = None) -> Dataset:
-    """Returns LEAF's Reddit: pieces of ten words of a comment, and for each word the one that comes next, by person.
+    """Returns LEAF's Reddit: each example is a piece of ten words of a comment, with the next word as label of each
+    word; owners are persons.
 
-    The `words` commonest of the training pieces (<BOS> and <EOS> are words) have the tokens 1 ...; 0 is any
-    other word and padding, which are UNLABELLED as labels: LEAF never counts either as right.  Pieces without a
-    label are left out.  LEAF's folders train and test lie in `root`, `root`/reddit or `root`/reddit/data.  Owners
-    are the first `people` users of train, or all.  Raises as `leaf_shakespeare`.
-    Source: Caldas et al. 2018, and LEAF's data/reddit for the form: x a list of pieces for each comment, y an object
-    with as many `target_tokens`.
+    The `words` commonest words of the training pieces (<BOS> and <EOS> are words) have the tokens 1 ...; 0 is any other
+    word and padding, which are UNLABELLED as labels: LEAF never counts either as right.  Pieces without a label are
+    left out.  LEAF's folders train and test are in `root`, `root`/reddit or `root`/reddit/data.  Owners are the first
+    `people` users of train, or all.  Raises as `leaf_shakespeare` does. Source: Caldas et al. 2018, and LEAF's
+    data/reddit for the form: x a list of pieces for each comment, y an object with as many `target_tokens`.
     """
     if words < 1:
         raise ValueError(f"words is {words}; it must be 1 or more")
@@ -76,7 +75,8 @@ def leaf_reddit(root: Path, words: int = 10_000, people: int | None = None) -> D
 
 
 def _pieces(comments: list[Any], seen: dict[str, int]) -> Rows:
-    """Returns the pieces of all comments, with words numbered as in `seen`, to which new words are added."""
+    """Returns the pieces of all comments, (pieces, words), as numbers: a word's number is its value in `seen`, to which
+    new words are added."""
     rows = []
     for pieces in comments:
         for piece in pieces if isinstance(pieces, list) else [None]:
@@ -100,7 +100,8 @@ def _labelled(part: LeafExamples) -> LeafExamples:
 def _parts(
     root: Path, places: Sequence[str], what: str, most: int | None, read: Read, counted: bool = True
 ) -> tuple[dict[str, int], LeafExamples, LeafExamples]:
-    """Returns the numbers of the first `most` users of train, and the examples of train and test."""
+    """Returns the owners (name -> index), which are the first `most` users of the folder train or all, and the examples
+    of the folders train and test."""
     if most is not None and most < 1:
         raise ValueError(f"{most} users are asked for; it must be 1 or more")
     owners: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Published files, packed or not: found in the usual places, and identified by their md5."""
+"""Files of published data sets, packed or not: found in the usual folders, and identified by their md5."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MEMORY = 1 << 27  # bytes that xz may use in addition to its output; its stronge
 
 
 def unpacked(path: Path, limit: int) -> bytes:
-    """Returns the content of a file, unpacked if it is gzip or xz, which its content shows and not its name.
+    """Returns the content of a file, unpacked if the content (not the name) shows that it is gzip or xz.
 
-    Raises ValueError, naming the file and the reason, for more than `limit` bytes (packed or not) and for
-    anything but one whole gzip or xz.
+    Raises ValueError, naming the file and the reason, for more than `limit` bytes (packed or not) and for a gzip or xz
+    that is damaged, cut, or followed by other bytes.
     """
     if path.stat().st_size > limit:
         raise ValueError(f"{path}: {path.stat().st_size} bytes; at most {limit} are read")
@@ -55,15 +55,16 @@ def _out_of(kind: str, unpacker: _Unpacker, content: bytes, path: Path, limit: i
 
 
 def check_md5(content: bytes, expected: str, path: Path, whose: str) -> None:
-    """Raises ValueError unless `content`, read from `path`, is the published file's."""
+    """Raises ValueError unless `content`, read from `path`, has the md5 `expected`; `whose` names the data set in the
+    error."""
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         raise ValueError(f"{path}: md5 {found}; {whose}'s is {expected}: the file is damaged or another one")
 
 
 def find(root: Path, places: Sequence[str], names: Sequence[str], packing: str) -> list[Path] | None:
-    """Returns the files called `names`, with or without the ending `packing`: all from the first place that has all of
-    them; None if no place has."""
+    """Returns the files called `names`, with or without the ending `packing`, from the first of the `places` (folders
+    below `root`) that has all of them; None if no place has all."""
     for place in places:
         # packed first: an interrupted download may leave half an unpacked file next to a complete packed one
         found = [
@@ -85,10 +86,11 @@ def located(
     fetch: Callable[[], object] | None = None,
     fetched: bool = False,
 ) -> list[Path]:
-    """Returns the files that `find` finds; if there are none and `fetch` is given, it downloads them first.
+    """Returns the files that `find` finds.  If it finds none and `fetch` is given, calls `fetch` to download them
+    first.
 
-    `fetched` says, for the error, that a download is possible. Raises FileNotFoundError if they are nowhere, ValueError
-    if the download fails.
+    `fetched`: the error for missing files mentions that the program can download them. Raises FileNotFoundError if
+    files are missing, ValueError if the download fails.
     """
     files = find(root, places, names, packing)
     if files is None and fetch is not None:
@@ -105,7 +107,8 @@ def located(
 
 
 def absent(what: str, root: Path, places: Sequence[str], fetched: bool = True) -> FileNotFoundError:
-    """Returns the error for missing files; `fetched`: the program can download them."""
+    """Returns the error for files, called `what`, that are in none of the places; with `fetched`, it says that the
+    program can download them."""
     return FileNotFoundError(
         f"{what} are in none of {', '.join(str(root / place) for place in places)};"
         " set data.root or $FEDLAPSE_DATA to where they are"
@@ -114,7 +117,7 @@ def absent(what: str, root: Path, places: Sequence[str], fetched: bool = True) -
 
 
 def normalised(x: NDArray[np.float32], mean: Any, deviation: Any) -> NDArray[np.float32]:
-    """Returns pixels from 0 to 255 scaled to 0 ... 1, less the mean, over the deviation; in place."""
+    """Returns `x`, pixels from 0 to 255, changed in place to (x / 255 - mean) / deviation."""
     x /= 255
     x -= mean
     x /= deviation

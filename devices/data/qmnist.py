@@ -25,13 +25,14 @@ MOST_WRITERS = 10_000  # their numbers end at 2,599
 
 
 def qmnist(root: Path, download: bool = False, strangers: bool = False) -> Dataset:
-    """Returns MNIST's training images by their 539 writers: 289 "census-0012", 250 "student-2154".
+    """Returns MNIST's training images with their 539 writers as owners: 289 such as "census-0012", 250 such as
+    "student-2154".
 
-    No writer of MNIST's training images wrote test images.  So each writer's 60,000 are split 9:1 (`tenths`) into
-    training and test examples.  With `strangers` the test set is MNIST's own: 10,000 images by 297 other writers,
-    who are owners too but have no training examples.  Images as `idx.mnist` finds and scales them; the label files
-    lie in `root`, `root`/qmnist or `root`/QMNIST/raw.  Raises as `idx.mnist`.
-    Source: Yadav & Bottou 2019 (arXiv 1905.10498); docs/design/algorithms.md §12.
+    No writer of MNIST's training images wrote test images.  So the 60,000 training images are split 9:1 for each writer
+    (`tenths`) into training and test examples.  With `strangers` the test set is MNIST's own: 10,000 images by 297
+    other writers, who are owners too but have no training examples.  Images are found and scaled as by `idx.mnist`; the
+    label files are in `root`, `root`/qmnist or `root`/QMNIST/raw.  Raises as `idx.mnist` does. Source: Yadav & Bottou
+    2019 (arXiv 1905.10498); docs/design/algorithms.md §12.
     """
     images = idx.mnist(root, download)
     writers = _writers(root, "train", download)
@@ -51,7 +52,8 @@ def qmnist(root: Path, download: bool = False, strangers: bool = False) -> Datas
 
 
 def _writers(root: Path, part: str, download: bool) -> NDArray[np.int64]:
-    """Returns the writer of each row of a label file, as series * MOST_WRITERS + number."""
+    """Returns the writer of each row of QMNIST's label file for `part`, as one number: series * MOST_WRITERS + the
+    writer's number in that series of forms."""
     name = f"qmnist-{part}-labels-idx2-int"
 
     def fetch() -> None:

@@ -52,17 +52,18 @@ def reddit(
     words: int = 2000,
     length: int = 20,
 ) -> Dataset:
-    """Returns next-word prediction; owners are the `communities` (subreddits), a cycle is `months_per_cycle` months.
+    """Returns next-word prediction on Reddit; owners are the `communities` (subreddits), and a cycle is
+    `months_per_cycle` months.
 
     Cycle 0 begins with the month `first`; by default ten cycles of five months end with the file, in 2015-11.  The
-    comments of a community and cycle, in the file's order and each ended by <eos>, are cut into windows of
-    `length` tokens that do not overlap, with a label a position, and the windows split 9:1.  Words are in lower
-    case; marks are words too.  The `words` commonest of all training windows have the tokens 2 ...; 1 is <eos>, 0 is
-    any other word, which is UNLABELLED as a label; windows without a label are left out.
-    The file, packed or not, lies in `root` or `root`/reddit.  Raises FileNotFoundError if it does not,
-    ValueError, naming the file, for another form and for a community with too few comments in a cycle.
-    Source: Bian 2018 ("Continual Federated Learning"), section 3.1, with 20 subreddits, months as cycles and windows
-    of 20, 30 or 35; docs/design/algorithms.md §6 (months pooled, 2,000 words).
+    comments of a community and cycle, in the file's order and each ended by <eos>, are cut into windows of `length`
+    tokens that do not overlap, with a label for each position, and the windows are split 9:1.  Words are in lower case;
+    punctuation marks are words too.  The `words` commonest of all training windows have the tokens 2 ...; 1 is <eos>, 0
+    is any other word, which is UNLABELLED as a label; windows without a label are left out. The file, packed or not, is
+    in `root` or `root`/reddit.  Raises FileNotFoundError if it is not, ValueError, naming the file, for another form
+    and for a community with too few comments in a cycle. Source: Bian 2018 ("Continual Federated Learning"), section
+    3.1, with 20 subreddits, months as cycles and windows of 20, 30 or 35; docs/design/algorithms.md §6 (months pooled,
+    2,000 words).
     """
     _check(communities, first, cycles, months_per_cycle, words, length)
     [file] = located(root, PLACES, [FILE], ".xz", f"Reddit's comments ({FILE})")
@@ -84,7 +85,7 @@ def reddit(
 
 
 def split(body: str) -> list[str]:
-    """Returns the words and marks of a comment, in lower case."""
+    """Returns the words and punctuation marks of a comment, in lower case and in order."""
     return WORD.findall(body.lower().replace("’", "'"))
 
 
@@ -133,7 +134,8 @@ def _month(text: str) -> int:
 def _numbered(
     parts: Sequence[tuple[NDArray[Any], NDArray[Any]]], group: NDArray[np.int64], names: Sequence[str], words: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Returns all windows and labels in the numbers of the vocabulary, and the vocabulary's size."""
+    """Returns all windows and their labels, with words numbered by how common they are in training windows, and the
+    size of the vocabulary.  `group`: the community and cycle of each window, as one number."""
     x, y = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     counts = np.bincount(x[tenths(group)[0]].ravel(), minlength=len(names))
     counts[0] = 0  # <eos> has its own number

@@ -21,12 +21,12 @@ LIMIT = 1 << 24  # bytes; all plays are 5 million
 def shakespeare(root: Path, least: int = 1000, length: int = 80) -> Dataset:
     """Returns next-character prediction; owners are the roles ("hamlet/OPHELIA") with at least `least` characters.
 
-    Examples are a role's lines cut into windows of `length` characters that do not overlap, with a label a
-    position; each role's windows are split 9:1.  Characters of the whole file are numbered from 1 in their
-    order, so that `least` does not change the numbers; 0 is the unknown character and never comes.
-    shakespeare_roles.json, packed or not, lies in `root` or `root`/shakespeare.  Raises FileNotFoundError if it does
-    not, ValueError, naming the file, for another form and for arguments that leave no windows.
-    Source: McMahan et al. 2017, section 3 (roles); LEAF, Caldas et al. 2018 (80 characters).
+    Examples are a role's lines cut into windows of `length` characters that do not overlap, with a label for each
+    position; each role's windows are split 9:1.  Characters of the whole file are numbered from 1 in the order of
+    Unicode, so that `least` does not change the numbers; 0 is the unknown character and never occurs.
+    shakespeare_roles.json, packed or not, is in `root` or `root`/shakespeare.  Raises FileNotFoundError if it is not,
+    ValueError, naming the file, for another form and for arguments that leave no windows. Source: McMahan et al. 2017,
+    section 3 (roles); LEAF, Caldas et al. 2018 (80 characters).
     """
     if length < 1:
         raise ValueError(f"length is {length}; it must be 1 or more")
@@ -52,7 +52,7 @@ def shakespeare(root: Path, least: int = 1000, length: int = 80) -> Dataset:
 
 
 def _lines(path: Path) -> dict[str, str]:
-    """Returns the text of each role."""
+    """Returns the text of each role, by name.  Raises ValueError for a file of another form."""
     try:
         found: Any = json.loads(unpacked(path, LIMIT))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -67,5 +67,6 @@ def _lines(path: Path) -> dict[str, str]:
 
 
 def _codes(said: str) -> NDArray[np.uint32]:
-    """Returns the characters' Unicode numbers; half a surrogate pair (JSON may have one) counts as a character."""
+    """Returns the Unicode number of each character, (characters,); half a surrogate pair, which JSON may have, counts
+    as one."""
     return np.frombuffer(said.encode("utf-32-le", "surrogatepass"), np.uint32)

@@ -1,4 +1,5 @@
-"""Shared parts of the text data sets: windows of a stream of tokens, numbers of words, and the split by owner."""
+"""Shared parts of the readers of texts: cutting a stream of tokens into windows, numbering words, and the split by
+owner."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ UNKNOWN = 0  # the token of every word that is not in the vocabulary, and of pad
 def windows(stream: NDArray[Any], length: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Returns `stream` (n,) cut into windows x and their labels y, both ((n - 1) // length, length).
 
-    Windows do not overlap; the label of a token is the next one in the stream.  The remainder at the end is dropped.
+    Windows do not overlap; the label of a token is the next token of the stream.  The remainder at the end is dropped.
     """
     count = max(0, len(stream) - 1) // length
     end = count * length
@@ -25,11 +26,11 @@ def windows(stream: NDArray[Any], length: int) -> tuple[NDArray[Any], NDArray[An
 
 
 def renumbered(counts: NDArray[np.integer], names: Sequence[str], most: int, first: int = 1) -> NDArray[np.int64]:
-    """Returns new numbers (n,) of the words `names`, which come `counts` (n,) times: the `most` commonest get `first`
-    ...
+    """Returns the new number of each of the words `names`, (n,): the `most` commonest get first, first + 1, ..., by
+    their `counts` (n,), and all others UNKNOWN.
 
-    The others become UNKNOWN, as do words that never come. Equally common words are taken in the order of their names,
-    so the numbers depend on nothing else.
+    Words with count 0 also become UNKNOWN. Equally common words are taken in the order of their names, so the numbers
+    depend on nothing else.
     """
     ranking = sorted(range(len(names)), key=lambda i: (-int(counts[i]), names[i]))
     chosen = [i for i in ranking[:most] if counts[i]]
@@ -39,10 +40,11 @@ def renumbered(counts: NDArray[np.integer], names: Sequence[str], most: int, fir
 
 
 def only_known(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns `labels` with UNLABELLED for UNKNOWN, because predicting some unknown rare word is useless.
+    """Returns `labels` with UNLABELLED in place of UNKNOWN, so that no model is rewarded for predicting that a word is
+    rare.
 
-    As a class, "unknown" would be the most common one, and most of the accuracy.  Source: LEAF (Caldas et al. 2018)
-    never counts a predicted unknown word as right.
+    As a class, "unknown" would be the most common one, and would make up most of the accuracy.  Source: LEAF (Caldas et
+    al. 2018) never counts a predicted unknown word as right.
     """
     return np.where(labels == UNKNOWN, UNLABELLED, labels)
 
@@ -57,9 +59,10 @@ def divided(
     cycles: int = 1,
     cycle: NDArray[np.int64] | None = None,
 ) -> Dataset:
-    """Returns the data set of windows in their order, with the windows of each owner and cycle split 9:1 (`tenths`).
+    """Returns the data set of these windows, with the windows of each owner and cycle split 9:1, in their order
+    (`tenths`).
 
-    Windows without any label are then left out: they count nowhere, and their mean would be undefined.
+    Windows without any label are then left out: they would count nowhere, and their mean loss would be undefined.
     """
     when = np.zeros_like(owner) if cycle is None else cycle
     labelled = (y != UNLABELLED).any(axis=1)

@@ -16,8 +16,8 @@ ATTACHES = "torchvision._meta_registrations"  # the module that fails; torchvisi
 
 
 class Definitions:
-    """A finder of modules that is asked first: it defines the missing operators before the failing module is imported.
-    It finds no module itself."""
+    """An import hook: Python asks it for every module, and just before the failing module is imported, it defines the
+    missing operators.  It finds no module itself."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> None:
@@ -26,7 +26,7 @@ class Definitions:
 
 
 def _define() -> None:
-    """Defines the operators that torchvision could not load."""
+    """Defines in torch the two operators that torchvision could not load."""
     import torch  # torchvision has already imported it; importing this module costs nothing
 
     for name in ("nms", "qnms"):

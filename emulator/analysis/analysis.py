@@ -1,5 +1,5 @@
-"""From runs, and from the times at which their rounds end on other links, to values, comparisons, reasons and cells.
-Pure."""
+"""Computes a study's findings from its runs, and from the times at which their rounds end on other links: times to
+targets, reasons for differences, and the cells of the map.  Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,19 @@ Variants = Mapping[str, str]  # algorithm -> the label under which its configura
 
 
 def chosen(runs: Runs, variants: Variants) -> Runs:
-    """The runs of each algorithm in the configuration that `variants` names, by the algorithm's label."""
+    """Returns, by algorithm, its runs in one configuration.
+
+    `variants` names, by algorithm, the label of the runs with that configuration, by which `runs` has them.
+    """
     return {label: runs[name] for label, name in variants.items() if name in runs}
 
 
 def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
-    """The runs with other end times of their rounds, and the labels for which these times are not known."""
+    """Returns the runs as they are on other links, and the labels that are left out, because not all of their runs have
+    an exact replay there.
+
+    `stamps`: the times at which rounds end there, s, by label and seed.
+    """
     found: dict[str, dict[int, Observed]] = {}
     lost = []
     for label, of in runs.items():
@@ -40,10 +47,11 @@ def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
 def all_values(
     on: Mapping[str, Runs], targets: Sequence[Target], wanted: float | None, aside: Collection[str] = ()
 ) -> list[Values]:
-    """Values on each link and to each target.
+    """Returns the times of all algorithms on each link to each target.
 
-    `wanted`: the protocol's horizon on the runs' own links, s.  `aside`: algorithms whose runs shorten only their own
-    horizon.  On other links rounds take other times, so there the horizon is the end of the first run.
+    `on`: runs by link.  `wanted`: the horizon that the protocol sets for the runs' own links, s; None: no such limit.
+    On other links rounds take other times, so the horizon there is the end of the first run that missed the target.
+    `aside`: algorithms whose runs shorten only their own horizon, and not that of the others.
     """
     return [
         each
@@ -54,7 +62,10 @@ def all_values(
 
 
 def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]], link: str) -> Iterator[Why]:
-    """The reasons for each pair's ratio of times, to each target, on one link."""
+    """Yields the reasons for the ratio of two algorithms' times on one link, for each pair and each target.
+
+    `found`: the times of algorithms.  `runs`: their runs on this link.
+    """
     here = {(each.label, each.target): each for each in found if each.link == link}
     for label, base in pairs:
         for target in dict.fromkeys(each.target for each in found):
@@ -64,8 +75,11 @@ def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]
 
 
 def nulls(runs: Runs, labels: Sequence[str], baseline: str) -> list[Null]:
-    """Compares algorithms without their penalty with the baseline.  A slower one plays fewer rounds until the horizon;
-    the missing rounds do not count as a difference."""
+    """Compares nulls (algorithms without their penalty) with the baseline, seed by seed.
+
+    `labels`: the nulls.  Only rounds that both have played are compared, because a slower algorithm plays fewer rounds
+    until the horizon.
+    """
     return [
         _null(label, seed, run, base)
         for label in labels
@@ -87,9 +101,11 @@ def cells(
     runs: Runs,
     target: Target,
 ) -> list[Cell]:
-    """The ranking at each place, with the configurations that are best there.
+    """Returns one cell for each place, with the algorithm that reaches the target first there.
 
-    Rounds after the one in which a run reached the target need no stamps.
+    `places`: the coordinates of each place (a point of the map or a recorded link).  `stamps`: the times at which
+    rounds end there, by label and seed; those after the target was reached may be missing.  `variants`: by algorithm,
+    the label of the runs with the configuration that is best there.
     """
     found = []
     for place, there, which in zip(places, stamps, variants, strict=True):
@@ -100,19 +116,22 @@ def cells(
 
 
 def renamed(stamps: Stamps, variants: Variants) -> Stamps:
-    """The stamps of the configurations in `variants`, by the algorithm's label."""
+    """Returns, by algorithm, the stamps (times at which rounds end) of the configuration that `variants` names."""
     return {label: stamps[name] for label, name in variants.items() if name in stamps}
 
 
 def moved(factor: str, setting: str, runs: Runs, baseline: str, target: Target) -> list[Moved]:
-    """The ratio of each algorithm's time to the baseline's in one setting of a factor."""
+    """Returns the ratio of each other algorithm's time to the baseline's in one setting of the sensitivity analysis.
+
+    `factor`: what the setting changes.  `runs`: the runs in the setting, by label and seed.
+    """
     found = {each.label: each for each in values(OWN, target, runs, None)}
     limit = bound((each for of in found.values() for each in of.times.values()), found[baseline].tau)
     return [_moved(factor, setting, each, found[baseline], limit) for each in found.values() if each.label != baseline]
 
 
 def _moved(factor: str, setting: str, mine: Values, base: Values, limit: float) -> Moved:
-    """One algorithm's ratio to the baseline; `limit`: the horizon of its means, s."""
+    """Returns the ratio of one algorithm's time to the baseline's; `limit`: the horizon of both mean times, s."""
     every = (*mine.times.values(), *base.times.values())
     known = mine.tau > 0 and any(each.time is not None for each in every)
     counts = mine.reached, len(mine.times), base.reached

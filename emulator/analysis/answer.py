@@ -18,38 +18,41 @@ from scenarios.schema.scenario import Scenario
 
 @dataclass(frozen=True)
 class Moved:
-    """The ratio of an algorithm's time to the baseline's in one setting of one factor."""
+    """The ratio of an algorithm's time to the baseline's in one setting of the sensitivity analysis, which changes one
+    factor of the scenario at a time."""
 
     factor: str
     setting: str
     label: str
     ratio: float | None  # ratio of restricted means; None: no run reached the target
     contrast: Contrast | None  # None: below 5 seeds
-    reached: int
-    of: int
+    reached: int  # the algorithm's seeds that reached the target
+    of: int  # the algorithm's seeds
     base_reached: int  # the baseline's seeds that reached the target
     mean: float | None = None  # s, restricted
     base_mean: float | None = None  # s, the baseline's
 
     @property
     def whole(self) -> bool:
-        """True if all seeds of both reached the target; otherwise the ratio depends on the horizon."""
+        """True if all seeds of the algorithm and of the baseline reached the target; otherwise the ratio depends on the
+        horizon."""
         return self.ratio is not None and self.reached == self.base_reached == self.of
 
 
 @dataclass(frozen=True)
 class Null:
-    """A comparison of the baseline with an algorithm without its penalty, under one seed."""
+    """A comparison of the baseline with a null, which is an algorithm without its penalty, under one seed.  Both must
+    have equal accuracies."""
 
     label: str
     seed: int
-    rounds: int  # that both have played and evaluated
+    rounds: int  # number of rounds that both algorithms have played, and the null has evaluated
     differs: int | None  # the first of these rounds, from 0, with different accuracies; must be None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The findings of a study; each part has a class of its own."""
+    """All findings of a study, from which its tables, figures and page are made."""
 
     scenario: Scenario
     digest: str
@@ -74,19 +77,19 @@ class Answer:
 
     @property
     def main(self) -> Target:
-        """The target of the verdict."""
+        """The main target, which the verdict is about."""
         return main_target(protocol_of(self.scenario), self.best, self.targets)
 
     @property
     def baseline(self) -> str:
-        """The label of the first algorithm."""
+        """The label of the baseline, which is the scenario's first algorithm."""
         return self.scenario.algorithms[0].name
 
     def value(self, label: str, target: Target, link: str = OWN) -> Values | None:
-        """The times of one algorithm; None if the study has none."""
+        """Returns the times of one algorithm to a target on a link; None if the study does not have them."""
         return next((v for v in self.values if (v.label, v.target, v.link) == (label, target, link)), None)
 
     def compared(self, label: str, base: str, target: Target, link: str = OWN) -> Comparison | None:
-        """The comparison of two algorithms; None if the study has none."""
+        """Returns the comparison of algorithm `label` with `base` for a target on a link; None if there is none."""
         at = (label, base, target, link)
         return next((c for c in self.comparisons if (c.label, c.base, c.target, c.link) == at), None)

@@ -1,4 +1,5 @@
-"""The map of a study: the fastest algorithm for each link and device, where one is significantly faster.  Pure."""
+"""The map of a study: for many links and device speeds, the fastest algorithm, if it is significantly faster than the
+next one.  Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ NEAR = 1.01  # precision of a border: the ratio of the two uplinks that enclose 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of the map, or one recorded link."""
+    """The ranking of algorithms at one place: a point of the map, or a recorded link."""
 
     place: Mapping[str, float | str]
     means: Mapping[str, float]  # restricted mean time of each known algorithm, s
@@ -34,7 +35,10 @@ class Cell:
 
     @property
     def winner(self) -> str:
-        """The fastest algorithm if the interval against the runner-up excludes 1; else UNDECIDED or UNKNOWN."""
+        """The fastest algorithm, if the interval of the ratio of the runner-up's time to its time excludes 1.
+
+        Otherwise UNDECIDED; but UNKNOWN if no run reached the target, or replays are not exact.
+        """
         if self.first is None:
             return UNKNOWN
         return self.first if self.contrast and self.contrast.decided else UNDECIDED
@@ -50,10 +54,10 @@ def cell(
     times: Mapping[str, Mapping[int, Timed]],
     chosen: Mapping[str, str],
 ) -> Cell:
-    """The cell of a place: the fastest of these algorithms and the runner-up.
+    """Returns the cell of a place, with the fastest of these algorithms and the runner-up.
 
-    All means share one horizon, so that they can be shown together; two algorithms are compared for as long as both are
-    known.
+    `times`: times to the target, by label and seed.  `chosen`: as in `Cell`.  All means have the same horizon, so that
+    they can be shown together.  The comparison of two algorithms has the longer horizon for which both are known.
     """
     every = [each for of in times.values() for each in of.values()]
     tau = known_for(*times.values())
@@ -71,13 +75,14 @@ def cell(
 
 
 def _sooner(times: Mapping[str, Mapping[int, Timed]], one: str, other: str) -> str:
-    """The algorithm of the two with the smaller mean over their common horizon; `one` if they are equal."""
+    """Returns the one of two algorithms with the smaller mean time over their common horizon; `one` if the means are
+    equal."""
     limit = bound([*times[one].values(), *times[other].values()], known_for(times[one], times[other]))
     return other if mean(times[other], limit) < mean(times[one], limit) else one
 
 
 def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:
-    """The points of the map, each with the links and the speed of all devices there."""
+    """Returns the points of the map: the coordinates of each, by axis, and its links and device speed for replays."""
     return [
         (dict(zip(AXES, at, strict=True)), at_point(*at))
         for at in product(said.up_mbit_s, said.down_over_up, said.round_trip_ms, said.speed_gflop_s)
@@ -85,7 +90,11 @@ def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:
 
 
 def at_point(up: float, ratio: float, round_trip: float, speed: float) -> Condition:
-    """The condition at a point: uplink in Mbit/s, downlink as a multiple of it, round trip in ms, speed in GFLOP/s."""
+    """Returns the links and device speed at a point of the map.
+
+    `up`: the uplink in Mbit/s.  `ratio`: the downlink as a multiple of the uplink.  `round_trip`: in ms.  `speed`: of
+    all devices in GFLOP/s.
+    """
     return Condition(
         f"{up:g} Mbit/s, {ratio:g}:1, {round_trip:g} ms, {speed:g} GFLOP/s",
         down=up * ratio * 1e6 / 8,
@@ -97,7 +106,7 @@ def at_point(up: float, ratio: float, round_trip: float, speed: float) -> Condit
 
 @dataclass(frozen=True)
 class Border:
-    """The uplink at which the faster of two algorithms changes, with all else equal."""
+    """An uplink rate at which the fastest algorithm changes from one to another, if nothing but the uplink changes."""
 
     place: Mapping[str, float]  # values of the other axes
     slower: str  # the faster algorithm on slower uplinks
@@ -106,10 +115,10 @@ class Border:
 
 
 def borders(cells: Sequence[Cell], ratio: Callable[[Mapping[str, float], str, str], float]) -> Iterator[Border]:
-    """Borders along the uplink between cells with different winners; undecided cells are skipped.  Bisection finds the
-    uplink.
+    """Yields the borders between cells that differ only in the uplink and have different winners.
 
-    `ratio(place, one, other)`: the mean time of `one` over that of `other` at a place.
+    Cells without a winner are skipped.  Bisection finds the uplink rate of each border.  `ratio(place, one, other)`
+    returns the mean time of `one` over the mean time of `other` at a place.
     """
     rows: dict[tuple[float | str, ...], list[Cell]] = {}
     for each in cells:
@@ -130,7 +139,10 @@ def borders(cells: Sequence[Cell], ratio: Callable[[Mapping[str, float], str, st
 
 
 def crossing(ratio: Callable[[float], float], low: float, high: float) -> float:
-    """The value, to 1 %, at which a ratio reaches 1; it is below 1 at `low` and above 1 at `high`."""
+    """Returns the argument, to within 1 %, at which the function `ratio` reaches 1.
+
+    The function must be below 1 at `low` and above 1 at `high`.
+    """
     while high / low > NEAR:
         middle = sqrt(low * high)
         low, high = (middle, high) if ratio(middle) <= 1 else (low, middle)
@@ -138,8 +150,10 @@ def crossing(ratio: Callable[[float], float], low: float, high: float) -> float:
 
 
 def winners(cells: Sequence[Cell], always: Sequence[str] = ()) -> dict[str, int]:
-    """The number of cells by winner, UNDECIDED and UNKNOWN included; algorithms in `always` are listed even with
-    none."""
+    """Returns the number of cells by winner, which may also be UNDECIDED or UNKNOWN.
+
+    `always`: algorithms that get an entry even if they win no cell.
+    """
     found = dict.fromkeys(always, 0)
     for each in cells:
         found[each.winner] = found.get(each.winner, 0) + 1

@@ -1,4 +1,5 @@
-"""Pairwise comparisons of times to targets on one or several links, with Holm's adjustment over targets and links."""
+"""Compares algorithms in pairs by their times to targets on one or several links.  Holm's method adjusts the p-values
+of a pair over its targets and links."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ from emulator.results.times import Values, known_for
 
 
 def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
-    """The comparisons of each pair on each link and to each target; p-values are adjusted over a pair's targets and
-    links."""
+    """Returns the comparisons of each pair (algorithm, base), on each link and for each target.
+
+    `found`: the times of all algorithms.  The p-values of a pair are adjusted over all of its targets and links.
+    """
     at = {(each.link, each.target, each.label): each for each in found}
     made: list[Comparison] = []
     for label, base in pairs:
@@ -25,10 +28,10 @@ def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> li
 
 
 def ranking(found: Sequence[Values], labels: Sequence[str], target: Target) -> Ranking | None:
-    """The ranking of these algorithms on the study's own links; None if no run reached the target.
+    """Returns the ranking of the algorithms in `labels` on the study's own links; None if none of their runs reached
+    the target.
 
-    Comparisons with the best algorithm are made as in `comparisons`, so a pair of the protocol has the same p-value
-    here.
+    All others are compared with the best one by `comparisons`, so a pair of the protocol has the same p-value here.
     """
     here = [each for each in found if (each.link, each.target) == (OWN, target) and each.label in labels]
     if not any(each.reached for each in here):
@@ -39,10 +42,10 @@ def ranking(found: Sequence[Values], labels: Sequence[str], target: Target) -> R
 
 
 def _horizon(mine: Values, theirs: Values) -> float:
-    """The horizon of a comparison, s: on the study's own links the common one, or that of a row that ends earlier.
+    """Returns the horizon of a comparison of two algorithms, s.
 
-    On other links the same rounds end at other times.  There two algorithms are compared for as long as both are known,
-    so that a third one that ended early does not shorten their horizon.
+    On the study's own links it is the smaller of the two algorithms' horizons, which are mostly equal.  On other links
+    it is the time for which the runs of both are known, so that a third algorithm that ended early does not shorten it.
     """
     if mine.link == OWN:
         return min(mine.tau, theirs.tau)

@@ -1,4 +1,4 @@
-"""The protocol of a study: which algorithms are compared, and the digest that ties records to the protocol."""
+"""The protocol of a study (the section `study:` of its scenario): which algorithms are compared, to which targets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ METRIC: Literal["accuracy"] = "accuracy"  # on test examples; validation example
 
 
 def protocol_of(scenario: Scenario) -> Protocol:
-    """The scenario's protocol.  Raises BadScenario if there is none, or if it does not fit the scenario."""
+    """Returns the scenario's protocol, that is, its section `study:`.
+
+    Raises BadScenario if there is none, or if it does not fit the rest of the scenario.
+    """
     said = scenario.study
     if said is None:
         raise BadScenario("the scenario has no `study:`; `fedlapse new --study NAME` writes a file that has")
@@ -43,16 +46,16 @@ def protocol_of(scenario: Scenario) -> Protocol:
 
 
 def ranked(scenario: Scenario) -> list[str]:
-    """The algorithms that may win: the baseline, and all that are not a control, a placebo, a null or shown for
-    information only."""
+    """Returns the labels of the algorithms that may win: the baseline, and all others that the protocol does not list
+    as a control, a placebo, a null or a row (shown for information only)."""
     said = protocol_of(scenario)
     others = {*said.controls, *said.placebos, *said.nulls, *said.rows}
     return [entry.name for entry in scenario.algorithms if entry.name not in others]
 
 
 def pairs(scenario: Scenario) -> list[tuple[str, str]]:
-    """The compared pairs (algorithm, base): each algorithm with the baseline, the study's own pairs, and placebos with
-    their originals."""
+    """Returns the pairs (algorithm, base) to compare: each algorithm except nulls with the baseline, the pairs that the
+    study names, and each placebo with the algorithm that it imitates."""
     said, baseline = protocol_of(scenario), scenario.algorithms[0].name
     with_baseline = [(entry.name, baseline) for entry in scenario.algorithms[1:] if entry.name not in said.nulls]
     found = [*with_baseline, *said.pairs, *said.placebos.items()]
@@ -60,19 +63,23 @@ def pairs(scenario: Scenario) -> list[tuple[str, str]]:
 
 
 def duels(scenario: Scenario) -> list[tuple[str, str]]:
-    """The study's own pairs in which both algorithms are ranked, so that either may win."""
+    """Returns those pairs that the study names in which both algorithms are ranked, so that either may win."""
     return [pair for pair in protocol_of(scenario).pairs if {*pair} <= {*ranked(scenario)}]
 
 
 def targets(said: Protocol, best: float) -> list[Target]:
-    """The targets, as test accuracies: shares of the tuned baseline's best validation accuracy, and the values that the
-    study names."""
+    """Returns the targets, which are test accuracies, lowest first: the values that the study names, and its shares of
+    `best`, the best validation accuracy of the tuned baseline."""
     values = [*(round(share * best, 4) for share in said.shares), *said.values]
     return [Target(METRIC, value, said.hold) for value in sorted(dict.fromkeys(values))]
 
 
 def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
-    """The target of the verdict: the one of the middle share, or without shares the middle target."""
+    """Returns the target that the verdict is about: of the targets `among`, the one of the study's middle share, or the
+    middle target if the study names no shares.
+
+    `best`: the best validation accuracy of the tuned baseline.
+    """
     if not said.shares:
         return among[len(among) // 2]
     wanted = sorted(said.shares)[len(said.shares) // 2] * best
@@ -80,5 +87,5 @@ def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
 
 
 def enough_seeds(scenario: Scenario) -> bool:
-    """True if there are enough seeds for intervals."""
+    """Returns True if the scenario has enough seeds for confidence intervals."""
     return len(scenario.seeds) >= FEW

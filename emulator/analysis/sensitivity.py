@@ -12,7 +12,8 @@ AS_IT_IS = "as it is"  # the factor and the setting of the runs in which nothing
 
 @dataclass(frozen=True)
 class Swing:
-    """The range of a ratio over the settings of one factor, the unchanged setting included."""
+    """The range of an algorithm's ratio of times to the baseline over the settings of one factor and the unchanged
+    setting."""
 
     factor: str
     low: float
@@ -22,18 +23,21 @@ class Swing:
 
     @property
     def wide(self) -> float:
-        """The highest ratio over the lowest."""
+        """The highest ratio divided by the lowest."""
         return self.high / self.low
 
 
 def unchanged(moved: Sequence[Moved], label: str) -> Moved | None:
-    """The result of one algorithm in the runs without any change; None if there is none."""
+    """Returns an algorithm's ratio to the baseline in the setting without any change; None if it is not in `moved`."""
     return next((each for each in moved if (each.factor, each.label) == (AS_IT_IS, label)), None)
 
 
 def swings(moved: Sequence[Moved], label: str) -> list[Swing]:
-    """The ranges of one algorithm's ratio, widest first.  Factors without an effect are left out, and so are settings
-    in which a seed of either algorithm missed the target."""
+    """Returns the ranges of one algorithm's ratio to the baseline, one for each factor, widest first.
+
+    Settings in which a seed of the algorithm or of the baseline missed the target do not count.  Factors that change
+    nothing, or of which no setting counts, are left out.
+    """
     base = unchanged(moved, label)
     found = []
     for factor in dict.fromkeys(each.factor for each in moved if each.factor != AS_IT_IS):

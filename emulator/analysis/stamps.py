@@ -1,4 +1,5 @@
-"""Times at which the rounds of a study's runs end on other links; replays compute them once, and a file keeps them."""
+"""Stamps: the times, in modelled seconds, at which the rounds of a study's runs end on other links.  Replays compute
+them once, and a file keeps them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ Stamps = Mapping[str, Mapping[int, tuple[float, ...] | None]]  # by label, by se
 def stamps(
     results: Sequence[ReplayResult], rounds: Mapping[tuple[str, int], int]
 ) -> dict[str, dict[int, tuple[float, ...] | None]]:
-    """The stamps of one setting.  `rounds`: the number of rounds of each run in the record."""
+    """Returns the stamps of one setting, by label and seed, from the results of its replays; None for a replay that is
+    not exact, or that has fewer rounds than the record.
+
+    `rounds`: the number of rounds in the record of each run, by label and seed.
+    """
     found: dict[str, dict[int, tuple[float, ...] | None]] = {}
     for each in results:
         exact = each.failure is None and each.parting is None and len(each.stamps) == rounds[each.label, each.seed]
@@ -31,7 +36,8 @@ def stamps(
 
 
 def key(condition: Condition, record: str) -> str:
-    """The key of a setting in the file: a SHA-256 of its values and of the digest of the replayed runs."""
+    """Returns the key of a setting in the file: the SHA-256, in hex, of the setting's values and of `record`, which
+    identifies the replayed runs."""
     plain = {
         name: value if isinstance(value, (int, float, str)) else repr(value) for name, value in vars(condition).items()
     }
@@ -40,18 +46,22 @@ def key(condition: Condition, record: str) -> str:
 
 
 class KeptSettings:
-    """Replayed settings in one file.  It is not a part of the results: without it the replays are made again."""
+    """The stamps of all replayed settings, kept in one file.
+
+    The file is no part of the results: if it is missing, the replays are made again.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known: dict[str, Stamps] = _read(path)
 
     def add(self, found: Mapping[str, Stamps]) -> None:
-        """Adds the stamps of these settings."""
+        """Adds the stamps of these settings, by key, in memory only; `write` saves them."""
         self.known.update(found)
 
     def write(self) -> None:
-        """Writes all settings to the file, which ends with the SHA-256 of the rest.  Raises OSError."""
+        """Writes the stamps of all settings to the file, and at its end the SHA-256 of all before.  Raises OSError if
+        that fails."""
         replace_file(self.path, self._content())
 
     def _content(self) -> bytes:
@@ -67,7 +77,7 @@ class KeptSettings:
 
 
 def _read(path: Path) -> dict[str, Stamps]:
-    """The settings in the file; {} if it is missing or damaged, because a damaged file may name wrong settings."""
+    """Returns the stamps of all settings in the file, by key; {} if the file is missing or damaged."""
     found: dict[str, dict[str, dict[int, tuple[float, ...] | None]]] = {}
     try:
         written = path.read_bytes()

@@ -1,1 +1,1 @@
-"""Checks records against their laws, from the files alone."""
+"""Checks the records of runs against the laws of docs/design/record.md, from the files alone."""

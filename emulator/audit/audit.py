@@ -38,7 +38,7 @@ RECORD = ("events.jsonl", "rounds.jsonl")
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of judging a record."""
+    """The result of checking the record of a run, or a folder of results."""
 
     faults: list[str]  # one sentence for each broken law
     unjudged: str | None = None  # reason why the laws of the scenario were not applied
@@ -46,9 +46,10 @@ class Audit:
 
 
 def audit(folder: Path) -> Audit:
-    """Checks the record in `folder`; applies the laws of the scenario only if it obeys all others.
+    """Checks the record of the run in `folder`.  The laws of the scenario are applied only if the record obeys all
+    others.
 
-    A file that is missing, or is not lines of JSON objects, breaks the law of form; then no other law is applied.
+    A file that is missing, or that is not lines of JSON objects, breaks the law of form; then no other law is applied.
     """
     from emulator.audit import expected, scenario_laws
 
@@ -104,7 +105,8 @@ def _objects(path: Path) -> list[Row]:
 
 
 def _judge(rows: list[Row], timeline: Timeline) -> Iterator[str]:
-    """Applies the laws of rounds.jsonl.  It may have fewer rows than rounds: a row waits for the last straggler."""
+    """Yields a sentence for each law that rounds.jsonl breaks.  It may have fewer rows than the events have rounds: a
+    round's row is written only when its last straggler has ended."""
     before: float | None = 0.0
     watts: dict[str, Any] = {}  # by device, as in its first row
     for place, row in enumerate(rows):
@@ -171,7 +173,8 @@ def _numbers(row: Row, round: AuditedRound) -> Iterator[str]:
 
 
 def _seconds(row: Row, round: AuditedRound) -> Iterator[str]:
-    """Checks the seconds and joules of all devices asked, from the opening to the close or to a later last end."""
+    """Yields a sentence for each device whose seconds or joules in a round's row differ from the events.  They count
+    from the opening of the round to its close, or to the device's last end if that is later."""
     said, spent = row["seconds"], round.spent()
     for what, keys in (("seconds.devices", said["devices"]), ("joules", row["joules"]), ("watts", row["watts"])):
         if keys.keys() != spent.keys():
@@ -190,7 +193,8 @@ def _seconds(row: Row, round: AuditedRound) -> Iterator[str]:
 
 
 def _joules(name: str, row: Row, seconds: list[float]) -> Iterator[str]:
-    """Checks joules = watts x seconds, summed over idling, computing and the radio."""
+    """Yields a sentence unless a device's joules in a row are its watts times its seconds, summed over idling,
+    computing and sending; `seconds` has these three."""
     joules, watts = row["joules"][name], row["watts"][name]
     due = None if watts is None else sum(a * b for a, b in zip(watts, seconds, strict=True))
     if (joules is None) != (due is None) or (due is not None and not near(joules, due, 1e-6)):
@@ -213,8 +217,9 @@ def _without_zeros(sums: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str,
 
 
 def _critical(row: Row, before: float | None, round: AuditedRound) -> Iterator[str]:
-    """Checks that the parts of the critical path agree with the events, and that their sum is the length of the
-    round."""
+    """Yields a sentence for each part of a row's critical path (the path of the device whose reply closed the round)
+    that differs from the events, and one if the parts do not add up to the round.  `before`: the end of the last round,
+    s; None if unknown."""
     path = row["critical"]
     closer = round.counted[-1] if round.counted else None
     if path["device"] != closer:
@@ -257,7 +262,8 @@ def _parts(visit: Visit, round: AuditedRound) -> dict[str, dict[str, float]]:
 
 
 def _split(stretches: list[Stretch], key: str) -> dict[str, float]:
-    """Divides the stretches' seconds after the set-up in proportion to `key` of the line that starts each."""
+    """Divides the seconds of the stretches, without their set-up, among the names in `key` ("bytes" or "seconds") of
+    the line that starts each stretch, in proportion to their values there.  Returns the sums by name."""
     sums: Counter[str] = Counter()
     for stretch in stretches:
         shares = stretch.start.body[key]

@@ -1,7 +1,8 @@
-"""Checks the cohorts: a round asks as many of the online, idle devices as the scenario says, as the seed draws them.
+"""Checks the cohorts, the devices that a round asks: as many of the online and idle devices as the scenario says, drawn
+by the seed.
 
-The draw is repeated here, as docs/design/record.md §2 describes it.  By run.json an algorithm may have a rule of its
-own instead; then the record shows only the devices from which it chose.  Pure.
+The draw is repeated here, as docs/design/record.md §2 describes it.  If run.json says that the algorithm chooses
+devices by a rule of its own, the record shows only a digest of the devices from which it chose.  Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scenarios.builders.roster import EACH, all_names
 
 
 def faults(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
-    """Checks the cohorts of all rounds."""
+    """Yields a fault for each round whose cohort breaks the law."""
     asked_by: dict[str, AuditedRound] = {}
     since = 0.0
     for round in rounds.values():
@@ -36,8 +37,8 @@ def faults(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[F
 class FleetState:
     """The state of the fleet when a round opens.
 
-    The order of events at the instant of the opening is not recorded; over sockets this also holds for events shortly
-    before.  In such doubt an answer is None.
+    The record does not show the order of events at the instant of the opening; over sockets, it does not show that of
+    events shortly before either.  A state that depends on this order is unknown (None).
     """
 
     declared: Declared
@@ -46,7 +47,7 @@ class FleetState:
     asked_by: Mapping[str, AuditedRound]  # by device: the last earlier round that asked it
 
     def free(self, name: str) -> bool | None:
-        """True if a device is online and idle; None if the record does not tell."""
+        """Returns true if a device is online and idle; None if the record leaves that open."""
         states = self._online(name), self._idle(name)
         return False if False in states else None if None in states else True
 
@@ -74,9 +75,10 @@ class FleetState:
         return None if unsure else True
 
     def choice(self, facts: AlgorithmFacts, doubted: bool) -> Sequence[str]:
-        """The devices from which the round chooses, sorted.  `doubted`: devices in doubt count as free.
+        """Returns the devices from which the round chooses, sorted.  `doubted`: devices whose state is unknown count as
+        free.
 
-        In a large fleet the choice is among some of the free devices: the first ones in an order that the seed draws.
+        In a large fleet only some of the free devices are candidates: the first ones in an order that the seed draws.
         """
 
         def free(name: str) -> bool:
@@ -93,7 +95,7 @@ class FleetState:
 
     @property
     def root(self) -> int:
-        """The seed of the round's draws."""
+        """The seed of the random draws of this round's cohort."""
         parts = [f"int:{self.declared.seed}", "str:cohort", f"int:{self.line.round}"]
         coded = b"".join(len(part).to_bytes(4, "big") + part.encode() for part in parts)
         return int.from_bytes(hashlib.sha256(coded).digest()[:8], "big") >> 1
@@ -127,7 +129,8 @@ def _drawn(opening: FleetState, facts: AlgorithmFacts, asked: Sequence[str]) -> 
 
 
 def _draw(names: Sequence[str], count: int, root: int) -> list[str]:
-    """Draws `count` of the names without replacement and keeps their order; returns all if there are no more."""
+    """Draws `count` of the names without replacement, with the seed `root`, and returns them in their order; returns
+    all names if there are no more than `count`."""
     if count >= len(names):
         return list(names)
     places = np.random.default_rng(root).choice(len(names), count, replace=False, shuffle=False)
@@ -135,7 +138,8 @@ def _draw(names: Sequence[str], count: int, root: int) -> list[str]:
 
 
 def _chosen(opening: FleetState, facts: AlgorithmFacts, asked: Sequence[str]) -> Iterator[str]:
-    """Checks a cohort by the algorithm's own rule: at most `ask` devices, or all, of those in the digest `idle`."""
+    """Yields a sentence for each fault of a cohort that the algorithm chose by its own rule: it must have at most as
+    many devices as the scenario asks, or all free ones, and `idle` must be the digest of the free devices."""
     count, said = opening.declared.asked, opening.line.body.get("idle")
     least, most = (opening.choice(facts, doubted) for doubted in (False, True))
     if not (1 <= len(asked) <= count or len(least) <= len(asked) <= len(most)):

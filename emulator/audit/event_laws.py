@@ -1,6 +1,6 @@
 """Checks the events of a record line by line.  Pure.
 
-docs/design/record.md §1 defines the laws I1 to I8; of I4 a record shows only the acknowledgements.
+docs/design/record.md §1 defines the laws I1 to I8.  Of law I4, a record shows only which round a device acknowledges.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AFTER: dict[str, str | None] = {  # event -> the event before it in a device-rou
 
 
 class Timeline:
-    """The rounds of a record, put together line by line; `faults` has a sentence for each broken law."""
+    """The rounds of a record, built line by line with `read`; `faults` has a sentence for each broken law."""
 
     def __init__(self) -> None:
         self.rounds: dict[int, AuditedRound] = {}
@@ -168,9 +168,10 @@ class Timeline:
                 self.back.append((line, round, visit, visit.last))
 
     def _went_on(self) -> None:
-        """Checks that devices that came back continued in the same instant what their absence had cut.
+        """Checks that each device that came back at this instant has continued the work or transfer that its absence
+        had cut.
 
-        This holds after the close, too, unless the close stopped the device in the same instant.
+        This holds after the round's close, too, unless the close stopped the device in the same instant.
         """
         for line, round, visit, before in self.back:
             stopped = round.close is not None and round.close.number > line.number
@@ -207,8 +208,8 @@ class Timeline:
             self._stops(line, visit, visit.did[phase])
 
     def _goes_on(self, line: Event, before: Stretch) -> None:
-        """Checks that a stretch cut by an absence continues with exactly the rest, or starts again from the
-        beginning."""
+        """Checks that a transfer or work which an absence cut (`before`) continues with exactly the rest, or starts
+        again from the beginning, as the line of the cut says."""
         if "seconds" in line.body:
             self._roofline(line)
             self._rest_of_work(line, before)
@@ -220,7 +221,8 @@ class Timeline:
             self.fault("I5", line, f"goes on with another message than that of line {before.start.number}")
 
     def _rest_of_work(self, line: Event, before: Stretch) -> None:
-        """Compares work with the rest of it, in seconds of a cold machine, because the device may have cooled down."""
+        """Checks that the continued work is what the cut one left.  Seconds are compared as on a cold machine, because
+        the device may have cooled down meanwhile."""
         left = 1 - before.share if before.then == "pause" else 1.0
         for what in ("phases", "seconds"):
             heat, heat_before = (
@@ -271,7 +273,8 @@ class Timeline:
             self.fault("I5", line, f"{stretch.moved} bytes went through of {announced} announced")
 
     def _done(self, line: Event, stretch: Stretch) -> None:
-        """Checks the share done before a cut: at least its share of seconds, at most the share of a cold machine.
+        """Checks which share of the work was done before a cut: at least the share of the seconds that passed, at most
+        the share that a cold machine would have done in them.
 
         A device heats up as it computes, so its first seconds do more work than the later ones.
         """
@@ -302,7 +305,8 @@ class Timeline:
                 )
 
     def _duration(self, stretch: Stretch) -> None:
-        """Checks that work lasts as charged plus its recorded overrun: over sockets real training can take longer."""
+        """Checks that work lasts as many seconds as it is charged, plus its recorded overrun: over sockets, real
+        training may take longer than its charge."""
         assert stretch.stop
         stop, passed, charged = stretch.stop, stretch.seconds, stretch.charged
         margin = slack(stop.t)
@@ -313,7 +317,8 @@ class Timeline:
             self.fault("I6", stop, f"says it was cut after {stop.body['seconds']} s, but {passed} s passed")
 
     def finish(self, stragglers: bool | None = None) -> None:
-        """Applies the laws that need the whole record.  `stragglers`: True if they may finish; None if unknown."""
+        """Applies the laws that need the whole record.  `stragglers`: true if devices may finish after the close of a
+        round, false if they are stopped, None if unknown."""
         after, absences = after_the_close(self.rounds, stragglers), whole_record.absences(self.rounds.values())
         for law, line, what in chain(after, absences):
             self.fault(law, line, what)

@@ -1,6 +1,6 @@
-"""Reads from OUT/scenario.yaml the devices, links and rules that a record must show.
+"""Reads from the scenario.yaml of a folder of results which devices, links and rules a record must show.
 
-It imports no algorithm, model or data.
+It imports no algorithm, model or data set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DRAW = ("fedlapse", "numpy")  # packages whose other versions may draw another f
 
 @dataclass(frozen=True)
 class Declared:
-    """A run as its scenario declares it."""
+    """What the scenario and run.json say about a run, in which the audit looks up what the record must show."""
 
     rounds: Rounds
     evaluate: Evaluate
@@ -45,17 +45,18 @@ class Declared:
 
     @property
     def asked(self) -> int:
-        """The number of devices that a round asks, if as many are online and idle."""
+        """The number of devices that a round asks, if so many are online and idle."""
         return self.rounds.ask or self.needed
 
     @property
     def finish(self) -> bool:
-        """True if devices may finish after the close."""
+        """True if devices may finish their work after the close of the round."""
         return self.rounds.stragglers == "finish"
 
 
 def declared(folder: Path) -> Declared:
-    """Reads the declaration of the run in `folder` from OUT.  Raises ValueError or OSError if that is impossible."""
+    """Reads from the folder of results around the run's `folder` what its scenario declares.  Raises ValueError or
+    OSError if that is impossible."""
     out = folder.resolve().parent
     if (out / REPLAY).is_file():
         raise ValueError("it is a replay, whose devices and links may be others than the scenario's")
@@ -77,13 +78,14 @@ def declared(folder: Path) -> Declared:
 
 
 def works_of(folder: Path) -> Works:
-    """Reads the run's work.jsonl; a missing one is empty.  Raises ValueError for a line that no run writes."""
+    """Reads the run's work.jsonl, as empty if there is none.  Raises ValueError for a line that no run writes."""
     path = folder / "work.jsonl"
     return Works(path, read_lines(path, repeated_keys=False) if path.is_file() else ())
 
 
 def host_of(out: Path) -> Mapping[str, Any]:
-    """Reads host.json; {} if there is none.  Raises ValueError if this version may draw another fleet."""
+    """Returns the object in host.json; {} if there is no such file.  Raises ValueError if the fleet was drawn with
+    other versions of packages, which may draw another fleet."""
     path = out / "host.json"
     try:
         host = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique) if path.is_file() else {}

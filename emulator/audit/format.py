@@ -14,7 +14,7 @@ LARGEST = 1e100  # a larger number is nonsense, and sums of it may overflow
 
 @dataclass(frozen=True)
 class ValueKind:
-    """A test for values, and a description of valid ones."""
+    """A kind of value in a record: a test for valid values, and their description for messages."""
 
     fits: Fits
     words: str

@@ -1,6 +1,5 @@
-"""Checks a folder of results: its seal, that summary.json and split.json follow from its runs, and that all runs of a
-seed begin with one model.
-"""
+"""Checks a folder of results: that it equals its seal, that summary.json and split.json follow from the runs in it, and
+that all runs of a seed begin with the same model."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ HOST = {"command", "versions", "machine", "device", "real_seconds", "world", "ov
 
 
 def audit_results(out: Path, runs: Mapping[Path, Audit]) -> Audit:
-    """Checks the folder that holds these runs; checks its summary only if the runs obey their own laws."""
+    """Checks the folder `out`, which holds the audited `runs`.  Checks its summary only if the runs break no law."""
     audited = _as_a_whole(out, runs)
     if (out / REPLAY).is_file():
         return audited
@@ -75,7 +74,7 @@ def _as_a_whole(out: Path, runs: Mapping[Path, Audit]) -> Audit:
 
 
 def _due(out: Path, runs: Iterable[Path]) -> Iterator[str]:
-    """Yields the files that the seal of these results must name."""
+    """Yields the files that the seal of these results must name, as paths in `out`."""
     needed: tuple[str, ...] = () if (out / REPLAY).is_file() else ALWAYS
     if _of_a_study(out):  # or a search: one page covers all their folders
         needed = tuple(name for name in needed if name != REPORT)
@@ -94,7 +93,8 @@ def _of_a_study(out: Path) -> bool:
 
 
 def _unreadable(out: Path) -> Iterator[str]:
-    """Yields a sentence for each file that cannot be read; "" for a missing one, which the seal has reported."""
+    """Yields a sentence for each file that cannot be read; an empty one for a missing file, which the check of the seal
+    reports."""
     for name in ("split.json", "summary.json"):
         try:
             _object(out / name)
@@ -114,7 +114,8 @@ def _host(host: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_device(said: object) -> bool:
-    """True for {"torch": ["cpu"]}, or {"torch": ["cuda:0", ...], "model": "..."}: the hardware that trained."""
+    """Returns true if `said` is a valid description of the hardware that trained: {"torch": ["cpu"]}, or {"torch":
+    ["cuda:0", ...], "model": "..."}."""
     if said == {"torch": ["cpu"]}:
         return True
     if not isinstance(said, dict) or said.keys() != {"torch", "model"} or not isinstance(said["model"], str):
@@ -157,7 +158,8 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
 
 
 def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequence[Row]]]) -> Caveats:
-    """The assumptions about links, and the number of repetitions of recordings while their devices are asked."""
+    """Returns the caveats that the summary must state: the assumptions about links, and how often recordings repeat
+    while a run replays them."""
     looped = []
     for label, seeds in runs.items():
         for seed, rows in seeds.items():
@@ -170,7 +172,8 @@ def _links(out: Path, scenario: Scenario, runs: Mapping[str, Mapping[int, Sequen
 
 
 def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]:
-    """Checks the form of split.json, and that each device trained on as many examples as it held in that round."""
+    """Checks the form of split.json, and that each device was asked to train on as many examples as split.json says
+    that it holds in that round."""
     said = _object(out / "split.json")
     if not _is_split(said, scenario.rounds.per_cycle):
         yield "form: split.json is not as `fedlapse compare` writes it"
@@ -189,10 +192,10 @@ def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]
 
 
 def _held(counts: Sequence[int], classes: int, round: int, per_cycle: int) -> Sequence[int]:
-    """The possible numbers of a device's examples in a round; `counts`: by class, or by time slice for texts.
+    """Returns the possible numbers of a device's examples in a round; `counts`: by class, or by time slice for texts.
 
-    Drifting data come in slices, one for each cycle of `per_cycle` rounds; the last slice stays.  Counts by class are
-    sums over all slices, so a slice may hold any part of them.
+    Drifting data come in slices, one for each cycle of `per_cycle` rounds; after the last cycle the last slice stays.
+    Counts by class are sums over all slices, so that a slice may hold any part of them.
     """
     if not per_cycle:
         return (sum(counts),)
@@ -202,7 +205,8 @@ def _held(counts: Sequence[int], classes: int, round: int, per_cycle: int) -> Se
 
 
 def _is_split(said: Mapping[str, Any], per_cycle: int) -> bool:
-    """True if each device has a count for each class, or for texts one for each time slice."""
+    """Returns true if the content of split.json is well-formed: each device has a count for each class, or for texts
+    one for each time slice."""
     if said.keys() != {"classes", "seeds"} or not COUNT.fits(said["classes"]) or not isinstance(said["seeds"], dict):
         return False
     if not all(map(_is_dealt, said["seeds"].values())):
@@ -212,7 +216,8 @@ def _is_split(said: Mapping[str, Any], per_cycle: int) -> bool:
 
 
 def _is_dealt(of: object) -> bool:
-    """True if the counts of one seed, by device, are well-formed; `of`: the size of a larger fleet."""
+    """Returns true if `of` is a well-formed part of split.json for one seed: counts of examples under "devices", and
+    possibly under "of" the size of a fleet that is too large to be listed whole."""
     if not isinstance(of, dict) or not {"devices"} <= of.keys() <= {"devices", "of"} or not COUNT.fits(of.get("of", 0)):
         return False
     return isinstance(of["devices"], dict) and all(
@@ -221,7 +226,7 @@ def _is_dealt(of: object) -> bool:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """Reads a JSON object.  Raises ValueError for anything else."""
+    """Reads the JSON object in a file.  Raises ValueError if the file holds anything else."""
     return object_of(path.read_bytes(), str(path), repeated_keys=False)
 
 
@@ -231,7 +236,8 @@ def _near(change: Change) -> bool:
 
 
 def _reworded(change: Change) -> bool:
-    """True if only words changed, whose data are compared separately: a sentence, or the same number of sentences."""
+    """Returns true if a summary differs only in the wording of sentences: one sentence, or a list of as many.  The
+    values in them are compared under other keys."""
     a, b = change.a, change.b
     if change.key.rpartition(".")[2] not in PROSE or ABSENT in (a, b):
         return False
@@ -240,11 +246,12 @@ def _reworded(change: Change) -> bool:
 
 
 def first_models(out: Path, runs: Mapping[Path, Audit]) -> tuple[list[str], str | None]:
-    """A sentence for each run that begins with another model than the other runs of its seed, and a doubt, if there is
-    one.
+    """Returns a sentence for each run that begins with another model than the other runs of its seed, and the reason
+    for a doubt, None if there is no doubt.
 
     Runs that break another law are skipped.  An algorithm may train on the server's examples before round 0: a shipped
-    algorithm does so with the option `pretrain`; a user's own algorithm may do so unseen, which is the doubt.
+    algorithm does so with the option `pretrain`, and its runs are skipped.  A user's own algorithm may do so without
+    any such option; then a different model is only a doubt.
     """
     try:
         scenario = recorded(out)
@@ -274,7 +281,7 @@ def first_models(out: Path, runs: Mapping[Path, Audit]) -> tuple[list[str], str 
 
 
 def _first(folder: Path) -> Any:
-    """The digest of the model with which a run begins; None if it has no round."""
+    """Returns the digest of the model with which a run begins; None if its record is empty."""
     path = folder / "events.jsonl"
     opened = next(read_lines(path), None) if path.is_file() else None
     return opened.get("model") if opened else None

@@ -1,13 +1,13 @@
 """Checks a record against its scenario: its devices, links and rules are the declared ones.
 
-    rules      the close follows the rules, and what an absence cuts is resumed, restarted or lost by them
+    rules      the close follows the rules, and what an absence cuts is resumed, restarted or lost as they say
     presence   devices go off and come back at the declared times
-    watts      follow the profile
+    watts      are those of the device's profile
     evaluate   models are evaluated when the scenario says so
     cohort_laws.py: which devices a round asks
     work_laws.py, transfer_laws.py: the cost of work on a machine, and of transfers on a link
 
-In virtual time events happen when they are due; over sockets never earlier.  Pure.
+In virtual time, events happen exactly when they are due; over sockets they may be late, and never early.  Pure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from scenarios.schema.training import Rounds
 
 
 def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """Checks a record that obeys all other laws.  Raises ValueError if a device or link cannot be made."""
+    """Yields a sentence for each breach of the scenario by a record that obeys all other laws.  Raises ValueError if a
+    device or link of the scenario cannot be made."""
     asked = {name for round in timeline.rounds.values() for name in round.visits}
     if strange := sorted(name for name in asked if name not in declared.devices):
         yield f"scenario: asks {strange[0]!r}, and the scenario has no such device"
@@ -47,7 +48,8 @@ def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Itera
 
 
 def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
-    """Checks the number of rounds: a run plays all, or up to the one that reaches `stop_at` or ends after `until_s`."""
+    """Yields a sentence if the number of rounds is wrong: a run plays all, or stops with the first round that reaches
+    `stop_at` or ends after `until_s`."""
     rules = declared.rounds
     if rows and not (is_enough(rules, rows) and not is_enough(rules, rows[:-1])):
         due = f"{rules.max} at most" if rules.stop_at or rules.until_s else rules.max
@@ -55,9 +57,10 @@ def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator[Fault]:
-    """Checks the events.  `written`: the rounds for which work.jsonl is complete.
+    """Yields a fault for each event that contradicts the scenario.  `written`: the number of rounds for which
+    work.jsonl is complete.
 
-    Links come last, because a link may be a recording that is not on this machine.
+    Links are checked last, because a link may be a recording that is not on this machine; that ends the check.
     """
     rounds, now = timeline.rounds, timeline.latest.t if timeline.latest else 0.0
     for round in rounds.values():
@@ -94,7 +97,8 @@ def _rules(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
 
 
 def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
-    """Checks that work cut by an absence follows the rule; a device that never comes back loses its work."""
+    """Yields a fault for each stretch of work or transfer that an absence cut and that is not continued, restarted or
+    lost as the scenario says.  A device that never comes back may lose it under any rule."""
     presence = declared.devices[name].presence
     for stretch in visit.all(*PHASES):
         if stretch.stop is None or stretch.stop.body.get("why") != "off":
@@ -110,7 +114,8 @@ def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
 
 
 def _presence(declared: Declared, name: str, visit: Visit, round: AuditedRound, now: float) -> Iterator[Fault]:
-    """Checks that a device goes off and comes back when the scenario says so."""
+    """Yields a fault if a device goes offline or comes back at another time than the scenario says.  `now`: the
+    record's end."""
     presence, t = declared.devices[name].presence, round.open.t
     for away in visit.away:
         for line in away.lines:
@@ -125,18 +130,19 @@ def _presence(declared: Declared, name: str, visit: Visit, round: AuditedRound, 
 
 
 def _next(presence: Availability, change: str, t: float) -> float:
-    """The time of the next change to `off` or `on`."""
+    """Returns the time of the first change to `change` ("off" or "on") from `t` on, s."""
     return presence.next_off(t) if change == "off" else presence.next_on(t)
 
 
 def _timely(declared: Declared, at: float, due: float) -> bool:
-    """True if an event happens when it is due, or over sockets later."""
+    """Returns true if an event at `at` is neither earlier nor later than `due`; over sockets it may be later."""
     early, late = at < due - slack(at), at > due + slack(at)
     return not (early or (late and declared.virtual))
 
 
 def _watched(declared: Declared, visit: Visit, round: AuditedRound, now: float) -> float:
-    """The time until which a device's presence is recorded: the close, or its last event if it may finish."""
+    """Returns the time until which the record shows whether a device is online: the close of the round, or the device's
+    last event if that is later because it may finish after the close.  `now`: the record's end."""
     if round.close is None:
         return now
     if not declared.finish or over(visit, round.close):
@@ -151,7 +157,8 @@ TRAINED = "personalised"  # in fewer rounds, because every device trains once mo
 
 
 def evaluations(declared: Declared, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
-    """Yields (place of the row, fault) for each metric that breaks the schedule."""
+    """Yields (index of the row, sentence) for each metric that has a value in a round without an evaluation, or lacks
+    one in a round with an evaluation, by the schedule of the scenario."""
     evaluate, last = declared.evaluate, len(rows) - 1
     often = evaluate.personalise_every if evaluate.test and evaluate.every else "never"
     for place, row in enumerate(rows):
@@ -171,7 +178,8 @@ def evaluations(declared: Declared, rows: Sequence[Row]) -> Iterator[tuple[int, 
 
 
 def is_enough(rules: Rounds, rows: Sequence[Row]) -> bool:
-    """True if a run with these rows is at its end."""
+    """Returns true if a run ends with the last of these rows: it has all rounds, has reached `stop_at`, or has lasted
+    `until_s`."""
     stop, until = rules.stop_at, rules.until_s
     held = any(pending(rows, Target.of(target)) for target in rules.targets)
     late = bool(until and rows and rows[-1]["time_s"] >= until) and not held
@@ -179,7 +187,8 @@ def is_enough(rules: Rounds, rows: Sequence[Row]) -> bool:
 
 
 def _falls(every: int, place: int) -> bool:
-    """True if the round at this place is the last of `every` rounds; `every` = 0 is never."""
+    """Returns true if something that happens every `every` rounds happens after the round with index `place`; `every` =
+    0 means never."""
     return every > 0 and (place + 1) % every == 0
 
 

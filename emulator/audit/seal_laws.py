@@ -1,4 +1,5 @@
-"""Checks a sealed record: its files equal their digests, it is whole, and it ends in the final model."""
+"""Checks a sealed record: its files equal the digests in the seal, none of it is missing, and its final model is the
+one that the last round left."""
 
 from __future__ import annotations
 
@@ -25,14 +26,16 @@ ABOUT_ALL_RUNS = ("scenario.yaml", HOST, REPLAY)  # files of the results that th
 
 
 def of_run(folder: Path) -> list[str]:
-    """A sentence for each file in the run's folder or next to it that differs from its seal."""
+    """Returns a sentence for each file in the run's folder, or of those next to it that concern all runs, that differs
+    from its seal."""
     run = folder.resolve()
     there = [name for name in OF_RUN if (folder / name).is_file()]
     return [*broken(folder, due=there), *broken(run.parent, {*ABOUT_ALL_RUNS, f"{run.name}/{SEAL}"})]
 
 
 def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
-    """Checks the end of a record.  Only a sealed record must be whole."""
+    """Yields a sentence for each fault at the end of a record.  Only a sealed record must be complete; `sealed` is None
+    for a record without a seal."""
     if sealed is not None:
         there = [name for name in FILES if (folder / name).is_file()]
         yield from (f"form: {name} is missing" for name in FILES if name not in (*there, *sealed.files))
@@ -58,14 +61,15 @@ def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[R
 
 
 def _cut(folder: Path, names: Iterable[str]) -> Iterator[str]:
-    """Yields the faults of files that end in the middle of a line."""
+    """Yields a sentence for each of these files that ends in the middle of a line."""
     for name in names:
         if (content := (folder / name).read_bytes()) and not content.endswith(b"\n"):
             yield f"form: {name} ends in the middle of a line"
 
 
 def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
-    """Checks the final model by I8: the last round left it.  A replay without training has none."""
+    """Yields a sentence if the file of the final model breaks law I8: it must hold the model that the last round left.
+    `due`: a missing file is a fault, too, except in a replay without training, which must have none."""
     out = folder.resolve().parent
     replay = untrained(out)
     if not (folder / MODEL).is_file():
@@ -85,7 +89,8 @@ def _model(folder: Path, timeline: Timeline, due: bool) -> Iterator[str]:
 
 
 def _saved(file: Path) -> dict[str, ndarray]:
-    """Reads the model's tensors, by their first names.  Raises ValueError if a second name has other values."""
+    """Reads the tensors of the final model.  If two names share one tensor, it is returned under the first.  Raises
+    ValueError if the file has different values under the second name."""
     with safe_open(file, "numpy") as opened:
         second: dict[str, str] = json.loads((opened.metadata() or {}).get(SECOND_NAMES, "{}"))
     tensors = load(file.read_bytes())

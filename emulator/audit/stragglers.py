@@ -1,7 +1,8 @@
-"""Checks the events after the close of a round: none, or with `stragglers: finish` the end of all activities.
+"""Checks the events after the close of a round: there are none, or, with the rule `stragglers: finish`, devices go on
+until all that they do has ended.
 
-The same rule holds for the whole run.  The record shows it by a device that a close cuts, or by a line after a close.
-Pure.
+The whole run has one rule.  If the scenario is unknown, the record shows the rule: by a device that a close cuts, or by
+an event of a device after a close.  Pure.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ NUMBER = attrgetter("number")
 
 
 def faults(rounds: Mapping[int, AuditedRound], finish: bool | None = None) -> Iterator[Fault]:
-    """Checks all rounds.
+    """Yields a fault for each event of all rounds that breaks the rule.
 
-    `finish`: devices may finish after the close; None if only the record can show it.
+    `finish`: true if devices may finish after the close, false if not; None if the scenario is unknown, so that only
+    the record can show it.
     """
     stopped = [cut for round in rounds.values() for cut in _cuts(round) if _by_the_close(cut, round)]
     if finish:
@@ -36,7 +38,8 @@ def faults(rounds: Mapping[int, AuditedRound], finish: bool | None = None) -> It
 
 
 def _go_on(rounds: Mapping[int, AuditedRound], why: str) -> Iterator[Fault]:
-    """Yields a fault for each event of a device after the close that stopped it."""
+    """Yields a fault for each event of a device after the close, and for each transfer or work that the close did not
+    cut, although stragglers are stopped; `why` says how that is known."""
     for round in rounds.values():
         for line in _late(round):
             yield "I7", line, f"{line.event} after the close, but {why}"
@@ -47,7 +50,8 @@ def _go_on(rounds: Mapping[int, AuditedRound], why: str) -> Iterator[Fault]:
 
 
 def _asked_before_it_is_over(rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
-    """Checks that no device is asked before it has finished: its seconds would count in two rounds."""
+    """Yields a fault for each device that a round asks before it has finished what it does for an earlier round: its
+    seconds would count in both rounds."""
     before: dict[str, Visit] = {}
     for round in rounds.values():
         for device, visit in round.visits.items():
@@ -60,7 +64,8 @@ def _asked_before_it_is_over(rounds: Mapping[int, AuditedRound]) -> Iterator[Fau
 
 
 def over(visit: Visit, by: Event) -> bool:
-    """True if the device had nothing more to do at line `by`.  A request before an absence may be lost."""
+    """Returns true if the device had nothing more to do in its round at line `by`.  It also counts as done if it went
+    offline after its download and before any work, because its request may be lost."""
     if visit.last is None or visit.last.number > by.number:
         return visit.last is None
     lost = visit.last.event == "down.end" and visit.away and visit.away[-1].start.t >= visit.last.t
@@ -68,7 +73,8 @@ def over(visit: Visit, by: Event) -> bool:
 
 
 def _ends_before_the_run(rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
-    """Checks that only the end of the run cuts a device that may finish."""
+    """Yields a fault for each device that was cut as if the run had ended, although the run goes on.  Devices that may
+    finish are cut only by the end of the run."""
     served = (line for round in rounds.values() for stretch in round.server.values() for line in stretch.lines)
     ends = (line for round in rounds.values() for line in (round.open, round.close) if line)
     last = max(chain(served, ends), key=NUMBER, default=None)
@@ -79,7 +85,7 @@ def _ends_before_the_run(rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
 
 
 def _cuts(round: AuditedRound) -> list[Event]:
-    """The lines in which the close or the end of the run cut a device."""
+    """Returns, for a round, the lines in which its close or the end of the run cut a device."""
     return [cut for visit in round.visits.values() if (cut := visit.cut("closed"))]
 
 
@@ -88,12 +94,13 @@ def _by_the_close(cut: Event, round: AuditedRound) -> bool:
 
 
 def _late(round: AuditedRound) -> list[Event]:
-    """The lines of a round's devices after its close, in order."""
+    """Returns the events of a round's devices that come after its close, in order."""
     return sorted(chain.from_iterable(_after(round, visit) for visit in round.visits.values()), key=NUMBER)
 
 
 def _after(round: AuditedRound, visit: Visit) -> list[Event]:
-    """A device's last event, and its changes of presence, if they are after the close."""
+    """Returns those events of a device that come after the round's close: its last one, and when it went offline or
+    came back."""
     lines = list(chain.from_iterable(away.lines for away in visit.away))
     if visit.last:
         lines.append(visit.last)

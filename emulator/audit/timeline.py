@@ -1,6 +1,7 @@
-"""Builds from events.jsonl the rounds, their devices, and each device's transfers, work and absences.  Pure.
+"""Builds from the lines of events.jsonl the rounds, their devices, and each device's transfers, work and absences.
+Pure.
 
-It does not use emulator/record/events.py, which wrote the lines, so that the audit can check that module.
+It does not use emulator/record/events.py, which wrote the lines, so that the audit can find errors of that module.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ class Event:
 
     @property
     def where(self) -> str:
-        """The place of the line, in words."""
+        """The line's number, round and device in words, for messages."""
         device = f", device {self.device!r}" if "device" in self.body else ""
         return f"line {self.number}, round {self.round}{device}"
 
 
 @dataclass
 class Stretch:
-    """A transfer, a computation or an absence, from its first line to its last."""
+    """A transfer, work or absence of a device, from the line of its start to the line of its end or cut."""
 
     start: Event
     stop: Event | None = None  # None: the record ends first
 
     @property
     def lines(self) -> list[Event]:
-        """The first line, and the last if there is one."""
+        """The line at which the stretch starts, and the one at which it ends or is cut, if there is one."""
         return [self.start, self.stop] if self.stop else [self.start]
 
     @property
@@ -51,13 +52,14 @@ class Stretch:
 
     @property
     def then(self) -> str | None:
-        """`resume`, `pause` or `restart` if the stretch continues when the device is back; None if it is lost or was
-        not cut."""
+        """What follows when the device is back: `resume`, `pause` (work that continues) or `restart`; None if the
+        stretch was lost, or was not cut by an absence."""
         return self.stop.body.get("then") if self.stop else None
 
     @property
     def since(self) -> int:
-        """The byte of the message with which a transfer begins."""
+        """The index of the first byte of the message that this transfer sends; 0 unless it continues an earlier
+        transfer."""
         return int(self.start.body.get("from", 0))
 
     @property
@@ -74,12 +76,12 @@ class Stretch:
 
     @property
     def setup(self) -> float:
-        """Seconds of round trips before a transfer."""
+        """Seconds of the transfer that passed before its bytes flowed: round trips, and the waking of the radio."""
         return min(float(self.start.body.get("setup", 0.0)), self.seconds)
 
     @property
     def charged(self) -> float:
-        """The charged seconds of the work."""
+        """Seconds that the work should take, summed over its phases."""
         return float(sum(self.start.body["seconds"].values()))
 
     @property
@@ -88,14 +90,15 @@ class Stretch:
 
     @property
     def moved(self) -> int:
-        """Bytes that were transferred."""
+        """Bytes that this transfer has sent; 0 if the record ends before the transfer does."""
         if self.stop is None:
             return 0
         return self.announced - self.since if self.whole else int(self.stop.body["bytes"])
 
     @property
     def share(self) -> float:
-        """The share of the work that was done, by its seconds, or as stated by the line that cuts it."""
+        """The share of the work that was done, from 0 to 1: as the line that cuts it says, or else by its seconds; 0 if
+        the record ends before the work does."""
         if self.whole or self.stop is None:
             return float(self.whole)
         plain = min(1.0, self.stop.body["seconds"] / self.charged) if self.charged else 0.0
@@ -103,13 +106,13 @@ class Stretch:
 
     @property
     def flops(self) -> float:
-        """FLOPs that were done."""
+        """FLOPs of the work that were done."""
         return self.share * float(sum(self.start.body["phases"].values()))
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of a device in a round: useful + wasted = computing + sending; idle is the rest."""
+    """How many seconds a device spent in a round on what: useful + wasted = computing + sending; idle is the rest."""
 
     useful: float
     wasted: float
@@ -120,7 +123,7 @@ class Spent:
 
 @dataclass
 class Visit:
-    """One device in one round."""
+    """What one device does in one round: its transfers, its work and its absences."""
 
     did: dict[str, Stretch] = field(default_factory=dict)  # down, compute, up
     away: list[Stretch] = field(default_factory=list)
@@ -129,7 +132,7 @@ class Visit:
     earlier: list[Stretch] = field(default_factory=list)  # stretches that an absence cut and that continued
 
     def all(self, *phases: str) -> list[Stretch]:
-        """The stretches of these phases, in order."""
+        """Returns the stretches of these phases ("down", "compute", "up"), those that absences have cut first."""
         before = [stretch for stretch in self.earlier if stretch.phase in phases]
         return [*before, *(self.did[phase] for phase in phases if phase in self.did)]
 
@@ -140,11 +143,12 @@ class Visit:
 
     @property
     def vain(self) -> list[Stretch]:
-        """The stretches that were wasted, because the device started again."""
+        """Stretches that were wasted, because an absence cut them and the device started again from the beginning."""
         return [stretch for stretch in self.earlier if stretch.then == "restart"]
 
     def spent(self, opened: float, closed: float, counts: bool) -> Spent:
-        """The seconds from the opening to the close, or to the device's own last end if later."""
+        """Returns the device's seconds from `opened` to `closed`, or to its own last end if that is later.  `counts`:
+        its reply counts in the round, so that its seconds are useful."""
         ended = [stretch for stretch in self.all(*PHASES) if stretch.stop]
         ended.sort(key=lambda stretch: stretch.start.number)
         idle, t = 0.0, opened
@@ -158,7 +162,7 @@ class Visit:
 
     @property
     def pending(self) -> Stretch | None:
-        """The stretch that has not ended, if there is one."""
+        """The transfer or work that has begun and not ended; None if there is none."""
         return next((stretch for stretch in self.did.values() if stretch.stop is None), None)
 
     @property
@@ -167,29 +171,33 @@ class Visit:
 
     @property
     def over(self) -> bool:
-        """True if the device has nothing more to do: it never began, was cut, or its upload has ended."""
+        """True if the device has nothing more to do in this round: it never began, its reply was sent or refused, or it
+        was cut for good."""
         over = ("down.cut", "compute.cut", "up.cut", "up.end", "refused")
         return self.last is None or (self.last.event in over and not self.suspended)
 
     @property
     def suspended(self) -> bool:
-        """True if an absence cut the device's last stretch, which will continue."""
+        """True if an absence cut the device's last transfer or work, which will continue or start again."""
         return self.last is not None and self.last.body.get("then") is not None
 
     def cut(self, why: str) -> Event | None:
-        """The line that cut a stretch for good, for this reason; None if there is none."""
+        """Returns the line that cut the device's transfer or work for good for the reason `why`, such as "off"; None if
+        there is none."""
         stops = (stretch.stop for stretch in self.did.values() if not stretch.then)
         return next((stop for stop in stops if stop and stop.body.get("why") == why), None)
 
     @property
     def lost(self) -> bool:
-        """True if the device was off when its request was due, or an absence or a broken connection cut it for good."""
+        """True if the device took no further part: it was offline when its request was due, or an absence or a broken
+        connection cut what it did for good."""
         never_began = "down" not in self.did and bool(self.away)
         return never_began or self.cut("off") is not None or self.cut("broken") is not None
 
     @property
     def perhaps_lost(self) -> bool:
-        """True if the device went off between two stretches, or before the server had read its whole upload."""
+        """True if the device may be lost: it went offline between two stretches, or before the server had read its
+        whole upload."""
         if self.lost or self.suspended or not self.away or "down" not in self.did:
             return False
         return self.away[-1].start.number > self.did["down"].start.number
@@ -197,7 +205,7 @@ class Visit:
 
 @dataclass
 class AuditedRound:
-    """One round."""
+    """One round of a record, with its devices."""
 
     open: Event
     visits: dict[str, Visit]
@@ -215,24 +223,26 @@ class AuditedRound:
 
     @property
     def useful(self) -> set[str]:
-        """The devices whose work is in the model; none if the round failed."""
+        """The devices whose work is in the new model; none if the round failed."""
         return set() if self.failed else set(self.counted)
 
     def spent(self) -> dict[str, Spent]:
-        """The seconds of each device that was asked."""
+        """Returns the seconds of each device that was asked, by its name."""
         closed = self.close.t if self.close else self.open.t
         return {name: visit.spent(self.open.t, closed, name in self.useful) for name, visit in self.visits.items()}
 
     @property
     def stamp(self) -> Event | None:
-        """The line at whose time the round was over; None if it never was."""
+        """The line at whose time the round was over: the end of the server's combining, or the close of a round that
+        failed; None if the record ends earlier."""
         return self.close if self.failed else self.server["combine"].stop if "combine" in self.server else None
 
 
 def losses(round: AuditedRound) -> tuple[int, int]:
-    """The smallest and the largest possible number of devices that the server knew to be lost at the close.
+    """Returns the smallest and the largest number of devices that the server may have known to be lost when the round
+    closed.
 
-    They differ by the devices whose state is not in the record.
+    They differ by the devices that may be lost, which the record leaves open.
     """
     known, counted = round.visits.items(), round.counted
     others = [visit for name, visit in known if name not in counted and not visit.refused]

@@ -1,4 +1,5 @@
-"""Checks transfers: headers and round trips follow the link, and no byte is faster than the link.  Pure."""
+"""Checks transfers: their headers and round trips are those of the link, and their bytes are not faster than the link.
+Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ CLOSE = 1e-6  # relative error of values that are computed from times
 
 
 def faults(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
-    """Checks each device over all rounds, because an open connection serves the next transfer, too."""
+    """Yields a fault for each transfer that contradicts the device's link.  Each device is followed over all rounds,
+    because a connection that stays open also serves the next transfer."""
     did: dict[str, list[Stretch]] = {}
     for round in rounds.values():
         for name, visit in round.visits.items():
@@ -54,7 +56,7 @@ def _transfers(declared: Declared, device: Device, link: Link, stretches: Sequen
 
 
 def _pace(declared: Declared, stretch: Stretch, waking: float, passage: Passage) -> Iterator[Fault]:
-    """Checks that a transfer is not faster than one that is alone on the device's link and on the server's."""
+    """Yields a fault if a transfer is faster than it would be alone on the device's link and the server's."""
     if stretch.stop is None or not stretch.moved:
         return
     server = declared.server_link.rate("up" if stretch.phase == "down" else "down")

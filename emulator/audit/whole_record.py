@@ -1,4 +1,5 @@
-"""Checks the laws that need the whole record: absences and overlaps.  Pure."""
+"""Checks the laws that need the whole record: one rule for all absences, and one activity of a device at a time.
+Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ Span = tuple[float, int, float, str]  # start, its line, end, kind
 
 
 def slack(t: float) -> float:
-    """The error in s that float arithmetic may cause in a difference of times around `t`."""
+    """Returns the error in seconds that rounding may cause in a difference of two times near `t`."""
     return 1e-9 + 1e-12 * t
 
 
 def absences(rounds: Iterable[AuditedRound]) -> Iterator[Fault]:
-    """Checks that the whole run has one rule for work that an absence cuts, and one for transfers."""
+    """Yields a fault for each absence that breaks the run's rule: one rule holds for all work that absences cut, and
+    one for all transfers."""
     rules: dict[bool, tuple[str, Event]] = {}
     visits = chain.from_iterable(round.visits.values() for round in rounds)
     cuts = chain.from_iterable(map(_cuts, visits))
@@ -30,9 +32,10 @@ def absences(rounds: Iterable[AuditedRound]) -> Iterator[Fault]:
 
 
 def _cuts(visit: Visit) -> Iterator[tuple[Event, str]]:
-    """Yields each line in which an absence cut a device, and the rule it follows.
+    """Yields each line in which an absence cut what a device did, and the rule that was followed: "resume", "pause",
+    "restart" or "be lost".
 
-    Skips a device that never comes back: it loses everything by any rule.
+    Skips a device that never comes back, because it loses everything by any rule.
     """
     back = {away.start.t for away in visit.away if away.stop}  # the starts of absences that ended
     for stretch in visit.all(*PHASES):
@@ -41,7 +44,8 @@ def _cuts(visit: Visit) -> Iterator[tuple[Event, str]]:
 
 
 def overlaps(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[str]:
-    """Checks that a device does one thing at a time.  A stretch without an end lasts until `now`, the record's end."""
+    """Yields a sentence for each device that does two things at a time.  A stretch without an end lasts until `now`,
+    the end of the record."""
     spans: dict[str, list[Span]] = {}
     for device, span in _spans(rounds, now):
         spans.setdefault(device, []).append(span)
@@ -50,7 +54,7 @@ def overlaps(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[str]:
 
 
 def _spans(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[tuple[str, Span]]:
-    """Yields (device, span) for all stretches."""
+    """Yields (device, span) for each transfer, work and absence of all rounds; see `Span`."""
     asked: dict[str, float] = {}  # by device: the time of its next request, when it is online again
     for round in reversed(list(rounds.values())):
         for device, visit in round.visits.items():
@@ -63,8 +67,8 @@ def _spans(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[tuple[str
 
 
 def _overlaps(spans: Iterable[Span]) -> Iterator[str]:
-    """Yields a sentence for each stretch that begins before another has ended; a stretch of length 0 may touch
-    another."""
+    """Yields a sentence for each span of one device that begins before an earlier one has ended; a span of length 0 may
+    touch another.  The spans are sorted by their start."""
     longest: Span | None = None
     for span in spans:
         start, number, end, what = span

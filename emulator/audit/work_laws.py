@@ -1,4 +1,5 @@
-"""Checks the cost of work: the declared FLOPs on the declared machine, with jitter and heat.  Pure."""
+"""Checks the cost of work: its FLOPs and seconds are those of the declared work on the declared machine, with the
+machine's random jitter and its slowing by heat.  Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ CLOSE = 1e-6  # tolerance for values that are computed from times
 
 
 def faults(declared: Declared, rounds: Mapping[int, AuditedRound], written: int) -> Iterator[Fault]:
-    """Checks the work of all rounds.  `written`: the number of rounds for which work.jsonl is complete."""
+    """Yields a fault for each piece of work that contradicts the declaration.  `written`: the number of rounds for
+    which work.jsonl is complete."""
     for round in rounds.values():
         if round.open.round < written:
             yield from _work(declared, round)
@@ -26,7 +28,8 @@ def faults(declared: Declared, rounds: Mapping[int, AuditedRound], written: int)
 
 
 def _work(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
-    """Checks that a round computes the declared work, at the machine's rate and with the round's jitter."""
+    """Yields a fault for each device, and for the server, whose work in a round is not the declared work at its
+    machine's speed, with the jitter that the seed draws for that round."""
     number = round.open.round
     for name, visit in round.visits.items():
         if not (did := visit.all("compute")):
@@ -60,7 +63,8 @@ def _priced(stretch: Stretch, device: Device, pieces: Pieces, factors: Mapping[s
 
 
 def _heat(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
-    """Checks the rate of each machine, and its heat while it computes, over all rounds."""
+    """Yields a fault for each machine with another rate than its profile's, or slowed by heat otherwise than its
+    earlier work implies."""
     for stretch in (stretch for round in rounds.values() for stretch in round.server.values()):
         yield from _rate(stretch, declared.server)
     work: dict[str, list[Stretch]] = {}

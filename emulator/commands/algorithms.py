@@ -56,7 +56,8 @@ def algorithms(
 
 
 def _words(what: list[str]) -> list[str]:
-    """The words; if the first names a user's own algorithm, the quickstart with this algorithm alone."""
+    """Returns the words of the command line; if the first one is MODULE:CLASS, a user's own algorithm, it is replaced
+    by words for the quickstart scenario with this algorithm alone."""
     first = what[0] if what else ""
     if ":" not in first or "=" in first or Path(first).exists():
         return what
@@ -64,8 +65,11 @@ def _words(what: list[str]) -> list[str]:
 
 
 def list_algorithms(scenario: Scenario, format: Format = Format.text, own: bool = False, only: str = "") -> int:
-    """Prints the algorithms, only the scenario's if `own`, or the one named `only`; returns the exit code.  Raises
-    BadScenario."""
+    """Prints algorithms and what a round of each costs; returns the exit code.
+
+    `scenario`: its model and fleet determine the costs.  `own`: prints only the scenario's algorithms.  `only`: the
+    name of the only algorithm to print; "": all.  Raises BadScenario.
+    """
     from emulator.forecast.algorithm_costs import catalogue, chosen  # torch
 
     with busy("counting the work and the bytes of each algorithm"):

@@ -57,7 +57,8 @@ def audit(
 
 
 def _reservations(audited: Mapping[Path, Audit]) -> Iterator[str]:
-    """Yields sentences on runs and laws that were not judged."""
+    """Yields a line for each reason why the audit of these folders is incomplete: runs not judged by all laws,
+    and folders without a seal."""
     yield from _unjudged(audited)
     for folder, each in audited.items():
         if not each.sealed:
@@ -65,7 +66,8 @@ def _reservations(audited: Mapping[Path, Audit]) -> Iterator[str]:
 
 
 def _unjudged(audited: Mapping[Path, Audit]) -> Iterator[str]:
-    """Yields a line on runs that were not judged by their scenario, and on a folder of results, with reasons."""
+    """Yields a line for each reason why runs were not judged by all laws of their scenario, and a line for each folder
+    of results that was not judged as a whole for yet another reason."""
     runs = [each.unjudged for folder, each in audited.items() if is_run(folder)]
     reasons = Counter(filter(None, runs))
     for why, number in reasons.items():

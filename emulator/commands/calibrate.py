@@ -45,7 +45,8 @@ def calibrate(
 
 
 def source(threads: int) -> str:
-    """The source of the numbers: the computer, torch and threads, without the date."""
+    """Returns a text on where the measured numbers come from: the processor, the version of torch, and the number of
+    threads."""
     import torch
 
     with_threads = f"{threads} thread{'s' * (threads > 1)}"
@@ -54,14 +55,18 @@ def source(threads: int) -> str:
 
 
 def csv_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
-    """Lines of a profiles file, in the format of read_profiles."""
+    """Returns the lines of a CSV file of device profiles with this profile alone.
+
+    `memory`: of this computer, in bytes.  `said`: the source of the numbers.
+    """
     numbers, today = numbers_of(found.profile(name, said, memory)), date.today()
     lines = [f'{name},{what},{value:.4g},{NAMED[what].unit},"{said}",{today}' for what, value in numbers.items()]
     return [",".join(COLUMNS), *lines, f"# {_unmeasured(POWERS)}, in W"]
 
 
 def yaml_lines(name: str, found: Measured, memory: int, said: str) -> list[str]:
-    """The `profiles:` section of a scenario with this profile alone."""
+    """Returns the lines of a scenario's section `profiles:` with this profile alone.  The parameters are as in
+    `csv_lines`."""
     numbers = numbers_of(found.profile(name, said, memory))
     lines = [f"{NAMED[what].key}: {value:.6g}" for what, value in numbers.items()]
     source = f'source: "{said} ({date.today()})"'

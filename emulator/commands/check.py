@@ -50,7 +50,7 @@ def check(
 
 
 def _tell(plan: Forecast, format: Format) -> int:
-    """Prints the plan; the exit code."""
+    """Prints the forecast; returns the exit code, which is not 0 if an algorithm cannot succeed."""
     if format is Format.json:
         typer.echo(json.dumps(plan.plain(), indent=1, allow_nan=False))
     else:

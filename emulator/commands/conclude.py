@@ -46,7 +46,10 @@ def concluded(ended: Ended, format: Format) -> int:
 
 
 def _print_verdict(results: Results, judged: Sequence[Judgement]) -> None:
-    """Prints the verdict, as the last part because readers look for it there."""
+    """Prints the verdict with its reasons, the judged expectations, and the place of the results.
+
+    They are printed last, because readers look for them there.
+    """
     for line in results.summary["reserved"]:
         say(line, tone="warning")
     (first, *others), ranked = results.summary["verdict"], results.summary["ranking"]

@@ -75,7 +75,10 @@ def devices(
 
 
 def alone(name: str) -> Table | None:
-    """The built-in profile of this name; None if it is a file.  Raises BadScenario for anything else."""
+    """Returns a table with only the built-in profile of this name; None if the name is that of a file.
+
+    Raises BadScenario if there is neither such a profile nor such a file.
+    """
     if name in (known := shipped()):
         return {name: known[name]}
     if not Path(name).suffix and not Path(name).exists():
@@ -84,7 +87,7 @@ def alone(name: str) -> Table | None:
 
 
 def _one(known: Table) -> str:
-    """One profile as text: each number with its source."""
+    """Returns a table with a single profile as text: each number with its source."""
     ((name, said),) = known.items()
     table = grid(name, "quantity", numbers=["value"])
     table.add_column("unit")
@@ -95,7 +98,10 @@ def _one(known: Table) -> str:
 
 
 def read(file: Path | None = None) -> Table:
-    """Returns the shipped profiles, and a file's.  Raises BadScenario for a file that no scenario could use."""
+    """Returns the profiles that come with fedlapse and, if `file` is given, those in the file.
+
+    Raises BadScenario if a scenario could not use the file, for example because it repeats a built-in name.
+    """
     known = shipped()
     own = boards.read(str(file)) if file is not None else {}
     if taken := sorted(own.keys() & known.keys()):
@@ -125,7 +131,10 @@ def _text(known: Table) -> str:
 
 
 def _sources(quantities: Mapping[str, Said]) -> str:
-    """Each source once, with its quantities: `speed: measured: ...; memory, overhead: assumed (2026-11-21)`."""
+    """Returns the sources of a profile's numbers, each once after the quantities that come from it.
+
+    For example: `speed: measured: ...; memory, overhead: assumed (2026-11-21)`.
+    """
     said: dict[tuple[str, str], list[str]] = {}
     for quantity, one in quantities.items():
         said.setdefault((one.source, one.date), []).append(quantity.replace("_", " "))

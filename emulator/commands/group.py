@@ -56,7 +56,7 @@ class Commands(TyperGroup):
                 raise typer.Exit(FAILED) from None
 
     def _named(self, words: Iterable[str]) -> Iterable[str]:
-        """Yields the leading words that name a command and its subcommands."""
+        """Yields the words at the beginning of the command line that name a command and its subcommands."""
         within: Any = self
         for word in words:
             within = within.get_command(cast(Any, None), word) if isinstance(within, TyperGroup) else None
@@ -66,9 +66,10 @@ class Commands(TyperGroup):
 
 
 class Lazy(Commands):
-    """A group that knows the place and the first sentence of each command, and imports only the one that is called.
+    """A group that imports only the command that is called, and lists the others in its help without importing them.
 
-    `known`: (place, first sentence) by the command's name; a place is MODULE:NAME of a function or a Typer.
+    `known`: by a command's name, where its code is (MODULE:NAME of a function or of a Typer object), and the first
+    sentence of its help.
     """
 
     known: ClassVar[Mapping[str, tuple[str, str]]]
@@ -99,12 +100,14 @@ class Lazy(Commands):
 
     @property
     def _listed(self) -> TyperGroup:
-        """This group with commands that have only their names and first sentences, so that none is imported."""
+        """A copy of this group whose commands have only names and first sentences, for help and shell completion
+        without importing any command."""
         return TyperGroup(name=self.name, params=self.params, help=self.help, commands=dict(self.commands))
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the fields of its dataclass parameters as parameters of its own."""
+    """Returns the command as a function without dataclass parameters: each is replaced by one parameter for each of its
+    fields, so that typer shows the fields as options."""
     groups: dict[str, Any] = {name: kind for name, kind in get_type_hints(command).items() if is_dataclass(kind)}
     parameters: list[Parameter] = []
     for parameter in signature(command, eval_str=True).parameters.values():
@@ -128,7 +131,8 @@ def _options_of(kind: Any) -> Iterator[Parameter]:
 
 
 def _with_port(words: Sequence[str]) -> list[str]:
-    """Adds the port 0 to a bare `--live`, because typer has no options with an optional value."""
+    """Returns the words of the command line, with `--live=0` for a `--live` without a port, because typer has no
+    options with an optional value."""
     following = [*words[1:], ""]
     return [
         "--live=0" if word == "--live" and not after.isdecimal() else word
@@ -137,13 +141,13 @@ def _with_port(words: Sequence[str]) -> list[str]:
 
 
 def _told(command: str, error: typer.TyperException) -> str:
-    """The error, and a pointer to the command's options."""
+    """Returns an error of the command line in one line, which ends with the command that lists the options."""
     said = " ".join(error.format_message().split()).replace(": Value error,", ":").replace(": Input should", ": should")
     return f"{said[:1].lower()}{said[1:].rstrip('.')}{_given(error)}; see `{command} --help`"
 
 
 def _given(error: typer.TyperException) -> str:
-    """The invalid value, if pydantic rejected it without naming it."""
+    """Returns a phrase with the invalid value, if pydantic rejected it and the error does not name it; else ""."""
     from pydantic import ValidationError
 
     if not isinstance(cause := error.__cause__, ValidationError):

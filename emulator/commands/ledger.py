@@ -129,7 +129,7 @@ def clear(place: Place = None) -> None:
 
 
 def _existing(place: Path | None) -> Path:
-    """Returns the ledger's folder.  Raises BadScenario if there is none."""
+    """Returns the ledger's folder: `place`, or by default the usual one.  Raises BadScenario if it holds no ledger."""
     folder = place or default_folder(os.environ)
     if folder is None:
         raise BadScenario(f"{FOLDER} is {os.environ[FOLDER]}: there is no ledger; say which with --ledger")

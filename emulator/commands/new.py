@@ -55,7 +55,11 @@ def new(
 
 
 def mixed(fleets: list[str]) -> str:
-    """The groups of several fleets in one, below the topology that one of them has; all have the same server."""
+    """Returns the YAML text of one fleet with the groups of several, which are given as texts.
+
+    The part above `fleet:` (server and topology) comes from the text in which it is longest, because only one of them
+    has a topology and all have the same server.
+    """
     parts = [re.split(r"^fleet: *(#.*)\n", fleet, maxsplit=1, flags=re.MULTILINE) for fleet in fleets]
     above = max((top for top, _, _ in parts), key=len)
     return above + "fleet:\n" + "".join(f"  {comment}\n{groups}" for _, comment, groups in parts).rstrip("\n")

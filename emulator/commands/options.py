@@ -91,9 +91,10 @@ def scenario_of(
     default: str | None = QUICKSTART,
     small: bool = False,
 ) -> Scenario:
-    """The scenario that a command line names, with its changes; the recordings of its links exist and are readable.
+    """Returns the scenario that a command line names, with the changes after it.
 
-    Raises BadScenario.
+    `what`: the words of the command line.  `default`: the scenario if they name none.  `small`: its quick version.
+    Raises BadScenario if the scenario is faulty, or if a recording that its links use cannot be read.
     """
     from scenarios.load import load  # takes half a second to import
 

@@ -45,7 +45,8 @@ def papers(
 
 
 def read() -> list[dict[str, Any]]:
-    """Each setting: name, description, algorithms, number of published values, and the steps that agree so far."""
+    """Returns a dict for each setting of the papers: name, description, algorithms, number of published values, the
+    command that plays its small version, and how far that version agrees with the paper (None: not compared)."""
     folder = resources.files("scenarios") / "papers"
     done = folder / "reproduced.json"
     reproduced = json.loads(done.read_text(encoding="utf-8")) if done.is_file() else {}

@@ -97,7 +97,10 @@ def _made(results: Sequence[Results], format: ReportFormat) -> str:
 
 
 def _path(outs: Sequence[Path], out: Path | None, format: ReportFormat) -> Path | None:
-    """The file to write; None: prints to the screen."""
+    """Returns the path of the report's file; None if the report is printed.
+
+    `outs`: the folders of results.  `out`: the option --out, a file or a folder.
+    """
     suffixes = {ReportFormat.html: "html", ReportFormat.markdown: "md", ReportFormat.json: "json"}
     name = f"report.{suffixes[format]}"
     if out is not None:

@@ -34,9 +34,9 @@ def scenarios(format: FormatOption = Format.text) -> None:
 
 
 def read() -> list[dict[str, Any]]:
-    """The shipped scenarios; `says`: the sentences of a file's first comment.
+    """Returns what `told` says of each scenario that comes with fedlapse, sorted by name.
 
-    Tests load these scenarios in full, so checks that need torch are left out here: importing it takes a second.
+    Checks that need torch are left out, because importing torch takes a second, and tests check these scenarios fully.
     """
     files = [file for file in resources.files("scenarios").iterdir() if file.name.endswith(".yaml")]
     texts = {file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8") for file in files}
@@ -44,7 +44,10 @@ def read() -> list[dict[str, Any]]:
 
 
 def told(name: str, text: str) -> dict[str, Any]:
-    """One scenario's description, size, and command."""
+    """Returns what the list shows of a scenario, as a dict: its description, its size, and the command that plays it.
+
+    `text`: the scenario file's text.
+    """
     scenario = Scenario.model_validate_json(json.dumps(yaml_source.read(text, name).plain))
     return {
         "name": name,
@@ -61,7 +64,7 @@ def told(name: str, text: str) -> dict[str, Any]:
 
 
 def opening(text: str) -> list[str]:
-    """The comment at the top, as paragraphs that end with the end of a sentence."""
+    """Returns the comment at the top of a scenario file, as paragraphs; a line that ends with a full stop ends one."""
     paragraphs = [""]
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -1,4 +1,4 @@
-"""Profiles of phones that others scored: `fedlapse devices --score FILE`."""
+"""Profiles of phones from a file of benchmark scores: `fedlapse devices --score FILE`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ LIKE = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-h
 
 
 def lines(path: Path, only: str, mflop: float | None) -> Iterator[str]:
-    """A profiles file of the phones whose names match the glob `only`.  Raises BadScenario.
+    """Yields the lines of a CSV file of device profiles, for the phones whose names match the glob `only`.
 
-    A speed comes from AI-Benchmark's score, or from FedScale's seconds of a training step of one example, which is
-    three times the `mflop` MFLOP of a forward pass; all other numbers are those of the nearest phone class.
+    A phone's speed comes from its score by AI-Benchmark, or from FedScale's seconds to train on one example, which
+    takes three forward passes of `mflop` MFLOP each.  All other numbers are those of the built-in phone of the nearest
+    speed.  Raises BadScenario.
     """
     found = {name: speed for name, speed in _speeds(path, mflop) if fnmatchcase(name, only)}
     if not found:
@@ -50,7 +51,7 @@ def _line(*cells: str) -> str:
 
 
 def _speeds(path: Path, mflop: float | None) -> Iterator[tuple[str, tuple[float, str]]]:
-    """Yields (name, (FLOP/s, source)) of each phone."""
+    """Yields each phone's name, with its speed in FLOP/s and the source of this number."""
     try:
         data = path.read_bytes()
         if data[:1] in (b"\x80", b",") or b'"computation"' in data[:10_000]:
@@ -80,5 +81,5 @@ def _of_capacities(path: Path, data: bytes, mflop: float | None) -> Iterator[tup
 
 
 def _name(phone: str) -> str:
-    """The phone's name in a form for scenarios: `google-pixel-4`."""
+    """Returns the phone's name in a form that scenarios accept, such as `google-pixel-4`."""
     return re.sub(r"[^a-z0-9._]+", "-", phone.lower()).strip("-._")[:80] or "phone"

@@ -1,7 +1,8 @@
-"""Batches of jobs for workers.
+"""Groups jobs into batches, which are sent to workers.
 
-Short jobs travel together, because sending one takes 0.4 ms of the main process.  A batch is sent as soon as a worker
-would be idle, so jobs wait only while all workers are busy.
+A job is a function call that a worker computes.  Sending one takes 0.4 ms of the main process, so short jobs are sent
+together.  A batch is sent as long as fewer than AHEAD batches for each worker are unfinished, so jobs wait only while
+all workers are busy.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ LONGEST = 0.01  # s of a batch, if jobs take as long as the last ones of their k
 
 @dataclass(frozen=True)
 class Done:
-    """The results of a batch, up to the first job that failed.  If the first job fails, the batch fails with it."""
+    """The results of a batch's jobs, up to the first job that failed, without it.  If the first job of a batch fails,
+    there is no Done: its error is the error of the batch."""
 
     results: Sequence[tuple[Any, Sequence[Any]]]  # each with the messages that the store must take over
     seconds: float
@@ -36,10 +38,11 @@ class Done:
 
 
 class Taking(Protocol):
-    """A store that takes over messages."""
+    """A store that can take over a message which a job has put in a worker."""
 
     def take(self, draft: Any) -> Ref:
-        """Takes over a message that a job has put.  Raises OSError."""
+        """Takes over a message that a job has put in a worker, and returns its Ref.  Raises OSError if it cannot be
+        stored."""
 
 
 @dataclass
@@ -51,12 +54,17 @@ class AwaitedJob:
     future: Future[Any] = field(default_factory=Future)
 
     def starts(self) -> bool:
-        """False if the job was cancelled; otherwise it can no longer be cancelled."""
+        """Marks the job as running, so that it can no longer be cancelled.  Returns false if it was cancelled
+        before."""
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
 
 class Batches:
-    """The queue of jobs for one pool of workers; `send` passes a batch to a worker."""
+    """The queue of jobs for one pool of workers.
+
+    `send` passes a batch to a worker and returns the future of its results; `store` takes over the messages of the
+    jobs; a batch should take at most `longest` seconds.
+    """
 
     def __init__(
         self, send: Callable[[Orders], Future[Done]], workers: int, store: Taking, longest: float = LONGEST
@@ -75,7 +83,7 @@ class Batches:
         return order.future
 
     def cancel(self) -> None:
-        """Drops all waiting jobs."""
+        """Cancels all jobs in the queue, which were not sent yet."""
         with self.lock:
             while self.waiting:
                 self.waiting.popleft().future.cancel()
@@ -92,10 +100,11 @@ class Batches:
                 done.add_done_callback(partial(self._arrived, batch))
 
     def _next(self) -> list[AwaitedJob]:
-        """The next batch: jobs of one kind that take no longer than `longest`, and at most one worker's share.
+        """Removes the next batch from the queue and returns it; it is empty if its jobs were cancelled.
 
-        Long batches take half of that share, so that they get shorter towards the end and no worker is idle while
-        another finishes.
+        The jobs are of one kind, and at most one worker's share of the queue.  The batch should take no longer than
+        `longest`, judged by the last job of this kind.  A batch longer than LONGEST takes at most half of a worker's
+        share, so that batches get shorter towards the end and no worker is idle while another finishes.
         """
         job, batch = self.waiting[0].job, list[AwaitedJob]()
         seconds, share = self.seconds.get(job, inf), ceil(len(self.waiting) / self.workers)
@@ -127,7 +136,8 @@ class Batches:
             self._take(order, result, drafts)
 
     def _end(self, batch: Sequence[AwaitedJob], error: BaseException) -> None:
-        """Ends these jobs and all waiting ones with an error, because there are no workers."""
+        """Ends the jobs of this batch, and all jobs in the queue, with this error, because there are no workers any
+        more."""
         with self.lock:
             ended = [*batch, *self.waiting]
             self.waiting.clear()
@@ -136,7 +146,8 @@ class Batches:
                 order.future.set_exception(error)
 
     def _take(self, order: AwaitedJob, result: Any, drafts: Sequence[Any]) -> None:
-        """Sets a job's result, after the store has taken over the messages that the job has put."""
+        """Lets the store take over the messages that a job has put, and then sets the job's result.  If a message
+        cannot be stored, the job fails with that error."""
         try:
             for draft in drafts:
                 self.store.take(draft)

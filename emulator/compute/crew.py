@@ -14,17 +14,18 @@ Workers = int | Cluster | Team  # a number of processes, workers of Ray, or runn
 
 
 def no_more(workers: Workers, most: int) -> Workers:
-    """The number of workers, limited to `most`, which could all have work."""
+    """Returns the workers, limited to `most` in number, because more would have no work.  Returns a Team as it is."""
     if isinstance(workers, Team):
         return workers
     return replace(workers, most=most) if isinstance(workers, Cluster) else min(workers, most)
 
 
 def executor(lab: Lab, workers: Workers, folder: Path | None = None) -> Executor:
-    """An executor with this number of worker processes (0: this process), or with workers of Ray.
+    """Returns an executor with this number of worker processes (0: jobs run in this process), with workers of Ray (a
+    Cluster), or with the running processes of a Team.
 
-    Messages are stored in `folder`, if given.  A GPU with a single process is used by this process, so that uploads can
-    stay on it.  Raises BadScenario if Ray cannot be used.
+    Messages are stored in `folder`, if given.  A GPU that only one process uses is used by this process itself, so that
+    uploads can stay in its memory.  Raises BadScenario if Ray cannot be used.
     """
     if isinstance(workers, Cluster):
         from emulator.compute.rays import Ray

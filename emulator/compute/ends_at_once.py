@@ -1,5 +1,5 @@
-"""Only for the process from which workers are forked (ready.py): makes it end with the command, whose output it holds
-open, and not after Python has torn down all imported modules."""
+"""Imported only by the process from which workers are forked (ready.py).  That process keeps the command's output open,
+so at exit it ends at once and skips Python's teardown of its modules."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""The interface of all executors, which compute jobs in this process or in others, or answer from a ledger."""
+"""The interface of all executors, which compute jobs in this process or in others, or answer them from a ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from emulator.messages.store import Store
 
 @dataclass
 class Tally:
-    """Counts of device-rounds that the ledger knew, and of those that were computed."""
+    """Counts of device-rounds (the training of one device in one round): results that the ledger had, and computed
+    ones."""
 
     known: int = 0
     computed: int = 0
@@ -27,14 +28,15 @@ class Tally:
         self.again += other.again
 
     def sentence(self) -> str:
-        """The counts in words."""
+        """Returns the counts as a sentence for the user."""
         total = self.known + self.computed
         again = f", {self.again} computed again for their messages" if self.again else ""
         return f"training: {self.known} of {total} device-rounds from the ledger, {self.computed} computed{again}"
 
 
 class Executor(ABC):
-    """Does jobs.  Subclasses define what differs, at least `store` and `submit`."""
+    """The base of all executors, which compute jobs (function calls).  A subclass defines at least `store` and
+    `submit`."""
 
     store: Store  # the messages of its jobs
     tally: Tally | None = None  # None: without a ledger
@@ -44,14 +46,15 @@ class Executor(ABC):
 
     @abstractmethod
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Starts `job(lab, store, *args)`; returns a future of its result or error."""
+        """Starts the job `job(lab, store, *args)`, and returns a future of its result or error."""
 
     def knows(self, job: Job, *args: Any) -> bool:  # noqa: ARG002  those of `submit`
-        """True if the result of the job is known without computing it."""
+        """Returns true if the result of the job is known, so that `submit` need not compute it."""
         return False
 
     def settle(self) -> None:  # noqa: B027  without a ledger there is nothing to keep
-        """Keeps the last model of each run.  Call it when all runs so far have ended."""
+        """Keeps the last model of each run in the ledger, if there is one.  Call it only when all runs so far have
+        ended."""
 
     def stop(self) -> None:  # noqa: B027  nothing runs where a job is done at once
         """Ends the workers now, or as soon as possible."""
@@ -62,4 +65,4 @@ class Executor(ABC):
     def __exit__(  # noqa: B027  nor is there anything to close
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends the workers, and removes the messages."""
+        """Ends the workers, and removes the stored messages."""

@@ -42,10 +42,10 @@ Handed = tuple[Lab, Mapping[str, Any], Sequence[Path]]  # a lab without its data
 
 
 class Switching:
-    """While its context is entered, threads switch after SWITCH.
+    """A context in which Python switches between threads every SWITCH seconds, and not every 5 ms as usual.
 
-    Python's own 5 ms are most of a GPU's time for a round; and jobs pass through two threads on their way to a worker,
-    which takes 5 ms for small ones.
+    5 ms are most of the time that a GPU needs for a round; and a job passes through two threads on its way to a worker,
+    which would take 5 ms even for a short job.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,8 @@ SWITCHING = Switching()
 
 @dataclass(frozen=True)
 class Cluster:
-    """Workers of Ray, instead of processes of this computer."""
+    """A choice of workers: processes of Ray, on this computer or on a cluster, and not the command's own worker
+    processes."""
 
     count: int | None = None  # None: one for each CPU of the cluster, or for each GPU if these train
     address: str | None = None  # None: Ray is started here, for this process alone
@@ -76,7 +77,8 @@ class Cluster:
 
 
 def quiet_torch() -> None:
-    """Sets one thread and deterministic algorithms: the same bits for any number of workers."""
+    """Makes torch use one thread and deterministic algorithms in this process, so that results have the same bits for
+    any number of workers.  Also calls `keep_memory`."""
     import torch
 
     torch.set_num_threads(1)
@@ -88,9 +90,9 @@ def quiet_torch() -> None:
 
 
 def keep_memory() -> None:
-    """Makes glibc, if present, keep freed memory.  Otherwise each training step returns its tensors' pages and fetches
-    them again, 42 ms instead of 31 a step of the MNIST CNN.  All threads share one arena, because autograd's thread
-    holds much memory."""
+    """Makes the C library, if it is glibc, keep freed memory for this process.  Otherwise each training step returns
+    the memory of its tensors to the system and fetches it again: a step of the MNIST CNN then takes 42 ms, and not 31
+    ms.  All threads share one arena (glibc's pool of memory), because autograd's thread holds much memory."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt:
         for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
@@ -99,12 +101,13 @@ def keep_memory() -> None:
 
 
 class Inline(Executor):
-    """Runs each job immediately, in this process."""
+    """An executor that runs each job immediately, in this process."""
 
     immediate = True
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
-        """Messages are stored in `folder` as by Processes; without it in this process's memory."""
+        """Stores messages in `folder` if it is given and has room, otherwise in scratch folders; without `folder` in
+        this process's memory."""
         quiet_torch()
         self.lab = lab
         self.scratch = scratches() if folder else []
@@ -122,12 +125,14 @@ class Inline(Executor):
 
 
 class Processes(Executor):
-    """A pool of worker processes.  All processes map the data set's files, so memory holds one copy."""
+    """An executor with a pool of worker processes.  All of them map the same files of the data set, so memory holds one
+    copy of the data."""
 
     store: Files
 
     def __init__(self, lab: Lab, count: int, folder: Path | None = None) -> None:
-        """Messages are stored in `folder` if it has room, otherwise in memory, otherwise in the temporary folder."""
+        """Starts `count` workers.  Messages are stored in `folder` if it is given and has room, otherwise in shared
+        memory, otherwise in the system's temporary folder."""
         with ExitStack() as unless_made:
             handed = self._put_away(unless_made, lab, folder)
             self.pool = WorkerPool(count, IMPORTED, _arrive, handed, places=lab.trains_on)
@@ -136,7 +141,8 @@ class Processes(Executor):
         self.batches = Batches(partial(self._sent, _do), count, self.store)
 
     def _put_away(self, leave: ExitStack, lab: Lab, folder: Path | None) -> Handed:
-        """Opens the store, puts the data set where workers can map it, and returns the workers' inputs."""
+        """Opens the store, writes the data set to files that workers can map into memory, and returns what each worker
+        needs at its start."""
         keep_memory()
         self.scratch = entered(leave)
         folders = paths(self.scratch)
@@ -164,13 +170,14 @@ class Processes(Executor):
 
 
 class Team:
-    """Worker processes that serve one lab after another, because starting them takes seconds.
+    """Worker processes that serve the executors of one lab after another, because starting them takes seconds.
 
     Close it after the last executor that uses it.
     """
 
     def __init__(self, count: int, places: Sequence[str] = ("cpu",)) -> None:
-        """`places`: the devices on which workers compute, in turn."""
+        """Starts `count` workers.  `places`: the devices, such as "cpu" or "cuda:0", that are given to the workers in
+        turn."""
         self.count = count
         self.pool = WorkerPool(count, IMPORTED, _arrive, places=places)
 
@@ -180,7 +187,7 @@ class Team:
 
 
 class Members(Processes):
-    """Processes whose workers belong to a team: they outlive this executor, and read their input from a file."""
+    """An executor that borrows the running workers of a team.  The workers outlive it, and read its lab from a file."""
 
     def __init__(self, lab: Lab, team: Team, folder: Path | None = None) -> None:
         with ExitStack() as unless_made:
@@ -205,12 +212,13 @@ class Members(Processes):
 
 
 def scratches() -> list[Scratch]:
-    """Scratch folders in shared memory, if available, and on disk."""
+    """Returns new scratch folders: one in shared memory, if there is any, and one on disk."""
     return [scratch for scratch in (in_memory(), Scratch()) if scratch]
 
 
 def entered(leave: ExitStack) -> list[Scratch]:
-    """Scratch folders that are removed when `leave` is closed; until then threads switch often."""
+    """Returns new scratch folders, which are removed when `leave` is closed.  Until then Python also switches between
+    threads every SWITCH seconds."""
     leave.enter_context(SWITCHING)
     return [leave.enter_context(closing(each)) for each in scratches()]
 
@@ -235,7 +243,7 @@ def _arrive(place: str, handed: Handed | None = None) -> None:
 
 
 def _take(file: Path) -> None:
-    """Reads a file that this program wrote for its workers, unless it is already loaded."""
+    """Loads a worker's lab from `file`, which this program wrote, unless it is loaded already."""
     global _file
     if file != _file:
         _have(pickle.loads(file.read_bytes()))  # noqa: S301  our own file, in a folder of our own
@@ -255,10 +263,10 @@ def _do_handed(file: Path, orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done 
 
 
 def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done | str:
-    """The jobs' results with the messages that they have put, pickled together so that both name the same Refs.
+    """Does the jobs of a batch in a worker, and returns their results, each with the messages that the job has put.
 
-    A result that is too long for one write to a pipe comes as the path of a file, because the pool would wait for the
-    rest even if this worker were killed.
+    If they are too long for one write to a pipe, they are written to a file, whose path is returned: the pool would
+    wait forever for the rest of a longer answer if this worker were killed.
     """
     began, results = perf_counter(), list[tuple[Any, list[Draft]]]()
     for job, args in orders:
@@ -275,7 +283,8 @@ def _do(orders: Sequence[tuple[Job, Sequence[Any]]]) -> Done | str:
 
 
 def _come(sent: Done | str) -> Done:
-    """The results of a batch, possibly read from a file.  Raises OSError."""
+    """Returns the results of a batch from the answer of `_do`.  If that is the path of a file, reads the file and
+    removes it.  Raises OSError if that fails."""
     if isinstance(sent, Done):
         return sent
     file = Path(sent)

@@ -1,4 +1,4 @@
-"""Futures of known results, and of a job with several callers."""
+"""Makes futures of results that are known already, and of one job for several callers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import ReferenceType, WeakSet, ref
 
 
 def ended(result: Any = None, error: BaseException | None = None) -> Future[Any]:
-    """A completed future with this result or error."""
+    """Returns a completed future with this result or error."""
     future: Future[Any] = Future()
     if error:
         future.set_exception(error)
@@ -26,7 +26,7 @@ class SharedJob:
         self.job, self.wanting = job, WeakSet[Future[Any]]()
 
     def result(self, part: Callable[[Any], Any] | None = None) -> Future[Any]:
-        """A future for one caller: of the job's result, or of `part` of it."""
+        """Returns a future for one caller: of the job's result, or of what `part` returns for that result."""
         own: Future[Any] = Future()
         self.wanting.add(own)
         self.job.add_done_callback(partial(pass_on, own, part=part))
@@ -36,7 +36,8 @@ class SharedJob:
 
 
 def _drop(shared: ReferenceType[Future[Any]], wanting: WeakSet[Future[Any]], own: Future[Any]) -> None:
-    """Cancels the job if `own` was cancelled and no other caller waits."""
+    """Cancels the job `shared` if the caller's future `own` was cancelled and no other caller waits for the job;
+    `wanting` holds the futures of the callers that still wait."""
     wanting.discard(own)
     job = shared()
     if job and own.cancelled() and not wanting:
@@ -44,7 +45,8 @@ def _drop(shared: ReferenceType[Future[Any]], wanting: WeakSet[Future[Any]], own
 
 
 def pass_on(future: Future[Any], done: Future[Any], part: Callable[[Any], Any] | None = None) -> None:
-    """Sets `future` to the error or the result of `done`, or to what `part` returns or raises for the result."""
+    """Sets `future` to the outcome of `done`: its error or its result, or what `part`, if given, returns or raises for
+    the result.  Does nothing if `future` was cancelled."""
     if future.cancelled() or (done.cancelled() and future.cancel()):
         return
     error = CancelledError() if done.cancelled() else done.exception()

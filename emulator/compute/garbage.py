@@ -1,4 +1,5 @@
-"""Settings of Python's garbage collector.  It only serves reference cycles, and the engine leaves few."""
+"""Settings of Python's garbage collector.  It is needed only for objects that refer to each other in a cycle, and the
+emulator leaves few of them."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ YOUNG = 20_000  # new containers between two collections; Python's 700 cost 40 u
 
 
 def let_stay() -> None:
-    """Excludes all present objects from later collections, because otherwise a round's cost would grow with the
-    fleet."""
+    """Excludes all objects that exist now from later garbage collections, and makes collections rarer.  Otherwise the
+    cost of a round would grow with the size of the fleet."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG)

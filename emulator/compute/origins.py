@@ -1,4 +1,4 @@
-"""The job that made each message, so that a message whose bytes are gone can be computed again."""
+"""Remembers the job that made each message, so that a message whose bytes are gone can be computed again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Args = tuple[Any, ...]
 
 
 class NoOrigin(RuntimeError):  # noqa: N818  an event, and not an error
-    """The job that made a message is not known."""
+    """The error that it is not known which job made a message."""
 
 
 @dataclass(frozen=True)
 class Remake:
-    """A job to repeat, its arguments, and the digests of the wanted results."""
+    """A job to repeat, its arguments, and the digests of the messages that are wanted from its result."""
 
     job: Job
     args: Args
@@ -27,17 +27,17 @@ class Remake:
 
 
 class Origins:
-    """Jobs of some runs, by the digests of the messages that they made.
+    """The jobs that made the messages of some runs, by the digests of the messages.
 
-    Note jobs in the order in which they were done: the first job that makes a message is its origin, so that no message
-    depends on itself.
+    Call `note` for jobs in the order in which they were done: the first job that makes a message is its origin, so that
+    no message depends on itself.
     """
 
     def __init__(self) -> None:
         self._of: dict[str, tuple[Job, Args]] = {}
 
     def note(self, job: Job, args: Sequence[Any], result: Any) -> None:
-        """Remembers the job as the origin of its result's messages, except of its own arguments."""
+        """Notes the job as the origin of the messages in its result, except those that are also among its arguments."""
         given = {ref.digest for ref in refs(args)}
         origin = job, loose(args)
         for ref in refs(result):
@@ -48,10 +48,11 @@ class Origins:
         return digest in self._of
 
     def plan(self, missing: Sequence[Ref], here: Callable[[Ref], bool]) -> list[Remake]:
-        """The jobs to repeat for these messages, with all messages that they need and that are not `here`.
+        """Returns the jobs to repeat so that the `missing` messages exist again: those that made them, and those that
+        made other messages which these jobs need as input and which are not `here`.
 
-        Each job comes after the jobs whose messages it needs.  Raises NoOrigin.  A run may have thousands of rounds,
-        each based on the last, so the search does not use recursion.
+        Each job comes after the jobs whose messages it needs.  Raises NoOrigin if the job that made a message is not
+        known.  A run may have thousands of rounds, each based on the last, so the search does not use recursion.
         """
         found: list[Remake] = []
         begun: dict[int, Remake] = {}  # by the identity of its origin
@@ -77,17 +78,17 @@ def _absent(wanted: Iterator[Ref] | Sequence[Ref], here: Callable[[Ref], bool]) 
 
 
 def loose(args: Sequence[Any]) -> Args:
-    """A copy of the arguments whose Refs do not keep messages alive (see messages.files.Holders)."""
+    """Returns a copy of a job's arguments whose Refs do not keep messages alive (see messages.files.Holders)."""
     return read_args(plain_args(args))
 
 
 def plain_args(args: Sequence[Any]) -> list[Any]:
-    """A job's arguments in a form for msgpack."""
+    """Returns a job's arguments as numbers, strings, lists and dicts, which msgpack can encode."""
     return [_plain(arg) for arg in args]
 
 
 def read_args(plain: Sequence[Any]) -> Args:
-    """A job's arguments from the result of `plain_args`."""
+    """Returns the arguments of a job from the plain form that `plain_args` made of them."""
     return tuple(_read(each) for each in plain)
 
 

@@ -66,7 +66,8 @@ Object = Any  # Ray's reference to a Box
 
 @dataclass(frozen=True)
 class Lent:
-    """A borrowed box; `box` is None if its bytes are not on this node."""
+    """A box in Ray's object store: Ray's reference to it, and its content, or None if its bytes are not on this
+    node."""
 
     object: Object
     box: Box | None = None
@@ -74,14 +75,16 @@ class Lent:
 
 @dataclass(frozen=True)
 class Put:
-    """A message that a job has put.  It is in the box, unless the store already had its bytes."""
+    """A message that a job has put, and the box of the job's batch.  The box holds the message, unless the batch got
+    the same message as an input; then the command's store has it already."""
 
     ref: Ref
     lent: Lent
 
 
 class Boxes(Files):
-    """The command's store.  Its folders hold messages that the command puts itself, and those of a ledger."""
+    """The command's store of messages.  Those that workers have put are in boxes of Ray; those that the command itself
+    has put, and those of a ledger, are in files of its folders."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__(folders)
@@ -94,7 +97,8 @@ class Boxes(Files):
         return draft.ref
 
     def objects(self, wanted: Iterable[Ref]) -> list[Object]:
-        """The boxes with these messages, each once.  Raises KeyError for a message that is not stored."""
+        """Returns Ray's references to the boxes that hold these messages, each box once.  Puts a message that is only
+        in a file into a box of its own first.  Raises KeyError for a message that is not stored."""
         found = []
         for ref in wanted:
             if ref.digest == NOTHING.digest:
@@ -124,7 +128,8 @@ class Boxes(Files):
         super().free(digest)
 
     def give_back(self, keep: bool) -> None:
-        """Releases the boxes before Ray ends.  `keep`: writes them to files first, for a ledger."""
+        """Drops all references to boxes, before Ray ends.  With `keep`, first writes their messages to files, for a
+        ledger."""
         with suppress(OSError):  # a lost message is computed again
             for digest in list(self._lent) if keep else ():
                 self.write_down(Ref(digest, 0))
@@ -132,7 +137,8 @@ class Boxes(Files):
 
 
 class Shelf:
-    """The store of the jobs of one batch in a worker."""
+    """A store for the jobs of one batch in a worker: the messages that the batch got as inputs, and those that its jobs
+    put."""
 
     def __init__(self, boxes: Iterable[Box]) -> None:
         self.given = {digest: array for box in boxes for digest, array in box.items()}
@@ -158,7 +164,7 @@ class Shelf:
 
 
 class Worker:
-    """A process of Ray that does jobs."""
+    """A worker process on a node of Ray, which does batches of jobs."""
 
     def __init__(self, lab: Lab, place: str) -> None:
         for number in ENDING:  # the command handles them
@@ -172,11 +178,13 @@ class Worker:
         self.kind: Kind = {"Python": platform.python_version(), **keys.machine, **code}
 
     def begin(self) -> Kind:
-        """Properties of this worker; workers with equal ones compute the same bits."""
+        """Returns the properties of this worker on which results depend, such as Python's version.  Workers with equal
+        properties compute the same bits."""
         return self.kind
 
     def do(self, orders: Orders, *boxes: Box) -> tuple[tuple[Kind, Done | Exception], Box]:
-        """The results of a batch, or the error of its first job, and the messages that its jobs have put."""
+        """Does the jobs of a batch.  Returns this worker's properties with the results up to the first job that failed,
+        or with the error if the first job of the batch failed; and the box of the messages that the jobs have put."""
         began, results = perf_counter(), list[tuple[Any, Sequence[Any]]]()
         shelf = Shelf(boxes)
         for job, args in orders:
@@ -191,13 +199,14 @@ class Worker:
 
 
 class Ray(Executor):
-    """Does jobs on workers of Ray.  Lab and messages are in Ray's object store, one copy on each node that needs
-    them."""
+    """An executor that does jobs on workers of Ray.  Lab and messages are in Ray's object store, one copy on each node
+    that needs them."""
 
     store: Boxes
 
     def __init__(self, lab: Lab, cluster: Cluster, folder: Path | None = None) -> None:
-        """Messages that a ledger keeps are stored in `folder`.  Raises BadScenario if Ray cannot be used."""
+        """Connects to Ray and starts workers.  Messages that a ledger keeps are stored in `folder`.  Raises BadScenario
+        if Ray cannot be used."""
         keep_memory()
         with ExitStack() as unless_made:
             unless_made.enter_context(_joined(cluster, len(lab.trains_on) if lab.on != CPU else 0))
@@ -236,7 +245,7 @@ class Ray(Executor):
         return self.batches.submit(job, args)
 
     def _begin(self, worker: Any) -> None:
-        """Gives a worker work once it has started: Ray may have no room for it yet."""
+        """Waits until Ray has room for a worker and has started it, and then lets it take batches."""
         try:
             self._check(ray.get(worker.begin.remote()))
         except RayError as error:
@@ -247,7 +256,8 @@ class Ray(Executor):
             self.free.put(worker)
 
     def _check(self, kind: Kind) -> None:
-        """Raises Gone if a worker computes other bits than the first one."""
+        """Raises Gone if a worker has other properties (`kind`) than the first worker, because it would compute other
+        bits."""
         self.kind = self.kind or kind
         for name, found in kind.items():
             if found != self.kind.get(name):
@@ -257,7 +267,8 @@ class Ray(Executor):
                 )
 
     def _done(self, orders: Orders) -> Done:
-        """Does a batch on a worker.  Raises the error of the first job, or Gone.  Runs in a thread of its own."""
+        """Waits for a worker that can take a batch, sends it the batch, and returns the results.  Each call runs in a
+        thread of `threads`.  Raises the error of the batch's first job, or Gone if there are no workers any more."""
         worker = self.free.get()
         try:
             if self.gone:
@@ -296,15 +307,15 @@ def _last_line(error: BaseException) -> str:
 
 
 def busy(resource: str, free: Mapping[str, float]) -> str | None:
-    """A warning if no worker can begin yet; None otherwise.  Other programs may use the cluster for hours, or it may
-    grow."""
+    """Returns a warning if the cluster has no free `resource` ("CPU" or "GPU"), so that no worker can begin yet; None
+    otherwise.  Other programs may use the cluster for hours, or it may grow."""
     if free.get(resource, 0) >= 1:
         return None
     return f"fedlapse: the cluster has no free {resource}; the command waits until it has one"
 
 
 def _hired(lab: Lab, count: int) -> list[Any]:
-    """The workers; Ray may start them later, when it has room."""
+    """Creates `count` workers and returns Ray's references to them.  Ray may start them later, when it has room."""
     share = 0.0 if lab.on == CPU else min(1.0, ray.cluster_resources().get("GPU", 0) / count)
     hire = ray.remote(num_cpus=1, num_gpus=share, max_restarts=DEATHS, max_task_retries=TRIES - 1)(Worker)
     place = CPU if lab.on == CPU else "cuda:0"  # Ray shows each worker only its own GPU
@@ -314,7 +325,8 @@ def _hired(lab: Lab, count: int) -> list[Any]:
 
 @contextmanager
 def _joined(cluster: Cluster, gpus: int) -> Iterator[None]:
-    """Connects this process to a cluster: the one with the address, or a new one.  Raises BadScenario."""
+    """Connects this process to a cluster inside this context: to the one with the given address, or to a new one on
+    this computer.  Raises BadScenario if that fails."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     loud = TRACEBACK in os.environ
@@ -340,8 +352,8 @@ def _joined(cluster: Cluster, gpus: int) -> Iterator[None]:
 
 @contextmanager
 def _apart() -> Iterator[None]:
-    """Keeps processes that Ray starts meanwhile out of this command's process group.  Signals to the group would end
-    them before the rounds have ended.  They end when this process does."""
+    """Keeps processes that Ray starts inside this context out of this command's process group, on Linux.  A signal to
+    the group, such as Ctrl-C, would end them before the rounds have ended.  They end when this process ends."""
     from ray._private import services
 
     usual = services.ConsolePopen

@@ -1,7 +1,7 @@
-"""The process from which workers are forked: it imports what all of them need, once, while a command begins.
+"""Starts the process from which workers are forked.  It imports what all workers need, once, while a command begins.
 
 It is multiprocessing's "forkserver" with two changes that Python 3.11 lacks: it searches modules where this process
-does, and not in the working directory; and its socket is in a folder that the next command removes if this one is
+does, and not in the working directory; and its socket is in a folder that the next command removes if this command is
 killed.
 """
 
@@ -26,14 +26,16 @@ FORKS = sys.platform == "linux" and os.access(IN_MEMORY, os.W_OK)
 
 
 def be_ready() -> None:
-    """Starts importing IMPORTED, if workers are forked, while this process continues; it takes some two seconds."""
+    """Starts the process from which workers are forked, if this system can fork them.  That process imports IMPORTED,
+    in some two seconds, while this one continues."""
     if FORKS:
         with suppress(OSError):  # the start of the workers reports the error
             start(IMPORTED)
 
 
 def start(modules: Sequence[str]) -> None:
-    """Starts the process, unless it runs, to import these modules while this process continues.  Raises OSError."""
+    """Starts the process from which workers are forked, unless it runs already.  That process imports `modules` while
+    this one continues.  Raises OSError if it cannot be started."""
     forkserver.set_forkserver_preload([*modules, "emulator.compute.ends_at_once"])
     with held_back(), _as_here():  # the new process inherits the signal mask, and so do all workers
         forkserver.ensure_running()
@@ -41,14 +43,15 @@ def start(modules: Sequence[str]) -> None:
 
 @cache
 def _home() -> Scratch:
-    """A folder in shared memory, removed when this process ends."""
+    """Returns a folder in shared memory, for the socket of the process from which workers are forked.  It is removed
+    when this process ends."""
     return Scratch(IN_MEMORY)
 
 
 @contextmanager
 def _as_here() -> Iterator[None]:
-    """Gives a Python process that is started meanwhile exactly this process's module path; temporary files of this
-    process are in its home meanwhile."""
+    """Makes a Python process that is started inside this context search modules exactly where this process does.
+    Inside the context, temporary files of this process are created in the folder of `_home`."""
     places = os.pathsep.join(str(entry or Path.cwd()) for entry in sys.path)
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     folder, tempfile.tempdir = tempfile.tempdir, str(_home().path)

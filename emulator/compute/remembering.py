@@ -1,7 +1,9 @@
-"""An executor that does each job once: it answers from the ledger, and computes and notes the rest.
+"""An executor that does each job only once: it takes known results from the ledger, computes the others, and adds them
+to the ledger.
 
-A fact in the ledger names messages whose bytes may be gone.  They are needed only if something must be computed from
-them; then the job that made them is done again.  So the content of the ledger never changes a result.
+A fact, the result of a job in the ledger, names messages whose bytes may be gone.  The bytes are needed only if
+something must be computed from them; then the job that made the message is repeated.  So the content of the ledger
+never changes a result.
 """
 
 from __future__ import annotations
@@ -36,16 +38,17 @@ STACKS = (train_stack, personalise_stack)
 
 
 def trainings(job: Job, args: Sequence[Any]) -> int:
-    """The number of device-rounds that a job trains."""
+    """Returns the number of device-rounds that a job trains; 0 for a job of another kind."""
     return len(args[2]) if job in STACKS else int(job is train)
 
 
 class Disagreed(RuntimeError):  # noqa: N818  an event, and not an error
-    """A repeated job gave other bits than the ledger has."""
+    """The error that a repeated job gave other bits than the ledger has."""
 
 
 class Remembering(Executor):
-    """Answers jobs from a ledger; see executor.Executor.  `scenario`: the digest under which facts are noted."""
+    """An executor that answers jobs from a ledger, and passes those with unknown results to the executor `inner`.
+    `scenario` is the digest of the scenario under which new facts are noted."""
 
     store: Files
     tally: Tally
@@ -59,7 +62,8 @@ class Remembering(Executor):
         keep_states: int = KEEP_STATES,
         own: bool = True,
     ) -> None:
-        """`own`: closes the ledger with this executor."""
+        """Keeps the state of each `keep_states`-th round in the ledger.  With `own`, closes the ledger together with
+        this executor."""
         assert isinstance(inner.store, Files)
         self.inner, self.ledger, self.keys, self.scenario = inner, ledger, keys, scenario
         self.store, self.keep_states, self.own = inner.store, keep_states, own
@@ -93,22 +97,23 @@ class Remembering(Executor):
         return shared.result()
 
     def _exported(self, weights: Ref) -> Future[Ref]:
-        """Writes the model of a run that has ended.
+        """Submits the job that writes the final model of a run, and keeps the run's weights in the ledger as soon as it
+        is done.
 
-        The weights are kept immediately: a command that resumes the other runs writes the model again, and without them
-        it would have to repeat the whole run.
+        A command that resumes the other runs writes this model again, and without the weights it would have to repeat
+        the whole run.
         """
         done = self.computed(export, (weights,))
         done.add_done_callback(lambda _: self._keep_message(weights))
         return done
 
     def knows(self, job: Job, *args: Any) -> bool:
-        """True if the ledger has a fact about this job."""
+        """Returns true if the ledger has a fact about this job."""
         key = self._key(job, args)
         return key is not None and self.inputs.known(key) is not None
 
     def _key(self, job: Job, args: Sequence[Any]) -> str | None:
-        """The job's key; None: it must be computed each time."""
+        """Returns the job's key in the ledger; None if the job has no key and must be computed each time."""
         if job not in FORMS:
             return None
         try:
@@ -151,7 +156,8 @@ class Remembering(Executor):
     # --- what must be there before a job can be computed ----------------------------------------------------------
 
     def computed(self, job: Job, args: Sequence[Any]) -> Future[Any]:
-        """Computes the job, even if the ledger knows it."""
+        """Computes the job, even if the ledger has its result, and returns the future of the result.  Messages among
+        its arguments that are missing are made again first."""
         missing = [ref for ref in dict.fromkeys(refs(args)) if not self._here(ref)]
         if not missing:
             return self.inner.submit(job, *args)
@@ -174,7 +180,8 @@ class Remembering(Executor):
         done.add_done_callback(partial(pass_on, future))
 
     def _bring(self, missing: Sequence[Ref]) -> None:
-        """Repeats the jobs that made these messages.  Raises Disagreed if one gives other bits, and NoOrigin."""
+        """Makes these messages again, by repeating the jobs that made them, and waits for them.  Raises Disagreed if a
+        repeated job gives other bits, and NoOrigin if the job that made a message is not known."""
         plan = deque(self.origins.plan(missing, self._held))
         coming: dict[str, tuple[Remake, Future[Any]]] = {}  # by the digest of the wanted message
         while plan:
@@ -195,7 +202,8 @@ class Remembering(Executor):
         return self.store.has(ref) or self.ledger.fetch(ref)
 
     def _held(self, ref: Ref) -> bool:
-        """True if the message is stored.  It is then kept as long as this Ref lives, even if it comes later."""
+        """Returns true if the message is stored, or the ledger has it.  If it is stored now or later, it is kept as
+        long as this Ref exists."""
         self.store.hold(ref)
         return self._here(ref)
 
@@ -207,7 +215,8 @@ class Remembering(Executor):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Keeps the last state of each run, and the states of interrupted runs."""
+        """Ends the executor: keeps the last state of each run in the ledger, and, if the ledger is closed too, the
+        messages of interrupted runs."""
         if self.aside:
             self.aside.shutdown(wait=False, cancel_futures=True)
         self.settle()  # while messages in memory still exist
@@ -216,7 +225,7 @@ class Remembering(Executor):
             self.ledger.close(self.broken_off, self.origins)
 
     def settle(self) -> None:
-        """Keeps the last state of each run; all runs so far have ended."""
+        """Keeps the last state of each run in the ledger.  Call it only when all runs so far have ended."""
         for state in list(self.newest.values()):  # results may still arrive in a thread of the pool
             self._keep(state)
         self.newest.clear()
@@ -234,9 +243,11 @@ def remembering(
     own: bool = True,
     keep_states: int = KEEP_STATES,
 ) -> Remembering:
-    """An executor (see crew.executor) that notes its results under the scenario with this digest.
+    """Returns an executor that answers from the ledger and notes new results under the scenario with this digest.  See
+    crew.executor for `workers`.
 
-    It keeps the state of each `keep_states`-th round and of the last one.
+    It keeps the state of each `keep_states`-th round of a run, and of the last round.  With `own`, it closes the ledger
+    at its end.
     """
     place = ledger.live.path
     with ExitStack() as unless_made:
@@ -251,14 +262,14 @@ def remembering(
 
 
 def _await(coming: Iterable[tuple[Remake, Future[Any]]]) -> None:
-    """Waits for repeated jobs.  Raises Disagreed if a wanted message did not come."""
+    """Waits until repeated jobs are done.  Raises Disagreed if a result lacks a message that was wanted from it."""
     for again, done in coming:
         if again.wanted - {ref.digest for ref in refs(done.result())}:
             raise Disagreed(name_of_job(again.job.__name__, plain_args(again.args)))
 
 
 def name_of_job(job: str, args: Sequence[Any]) -> str:
-    """A short name of a job with its identifying arguments."""
+    """Returns a short name of a job for messages: the job's function, its run and its identifying arguments."""
     run = next((" ".join(map(str, arg["run"])) for arg in args if isinstance(arg, dict) and "run" in arg), "")
     rest = [str(arg) for arg in args if isinstance(arg, (str, int)) and not isinstance(arg, bool)]
     stack = next((f"{arg[0]} ... {arg[-1]}" for arg in args if isinstance(arg, list) and isinstance(arg[0], str)), "")

@@ -18,7 +18,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a user, a service or 
 
 @contextmanager
 def handled(handler: Handler, numbers: Sequence[int] = ENDING) -> Iterator[None]:
-    """Handles these signals with this handler.  Does nothing outside the main thread, which no signal reaches."""
+    """Sets `handler` for the signals `numbers` inside this context, and restores the earlier handlers at its end.  Does
+    nothing in another thread than the main one, because signals are handled only there."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -32,7 +33,8 @@ def handled(handler: Handler, numbers: Sequence[int] = ENDING) -> Iterator[None]
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """Delays signals until the end of the block."""
+    """Delays the signals that end a command until the end of this context.  If several arrive, only the first takes
+    effect."""
     came: list[int] = []
     with handled(lambda number, _: came.append(number)):
         yield
@@ -42,7 +44,8 @@ def put_off() -> Iterator[None]:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Blocks signals while worker processes, which inherit the mask, are started; a signal takes effect at the end."""
+    """Blocks the signals that end a command while worker processes are started inside this context, because a new
+    process inherits what is blocked.  A signal that arrives meanwhile takes effect at the end."""
     with put_off(), program_left_out():  # a signal may reach another thread, which this thread's mask does not prevent
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
@@ -55,8 +58,8 @@ def held_back() -> Iterator[None]:
 
 @contextmanager
 def program_left_out() -> Iterator[None]:
-    """Keeps workers that are started meanwhile from running the main program again, as multiprocessing makes them do,
-    and starts them in its present working directory, not in its first one."""
+    """Changes how multiprocessing starts workers inside this context: they do not run the user's main program again,
+    and they begin in its present working directory, not in the one in which the program was started."""
     its: Any = process  # typeshed does not know ORIGINAL_DIR
     program, began = sys.modules["__main__"], its.ORIGINAL_DIR
     sys.modules["__main__"], its.ORIGINAL_DIR = ModuleType("__main__"), str(Path.cwd())

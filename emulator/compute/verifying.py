@@ -1,4 +1,4 @@
-"""Repeats some of a ledger's jobs and compares the bits."""
+"""Repeats some of a ledger's jobs, and compares their results with those in the ledger, bit by bit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOBS = {job.__name__: job for job in FORMS}
 
 @dataclass(frozen=True)
 class Verified:
-    """The outcome of repeated jobs of a ledger."""
+    """The outcome of repeating some of a ledger's jobs."""
 
     same: int = 0  # jobs with the same bits as before
     wrong: Sequence[str] = ()  # jobs with other bits
@@ -33,7 +33,8 @@ class Verified:
 
 
 def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequence[str] = (CPU,)) -> Verified:
-    """Repeats this share of the jobs, on the CPU or on GPUs; equal facts give the same share each time.
+    """Repeats the share `fraction` of the ledger's jobs, on the CPU or on GPUs, and compares the results.  With equal
+    facts in the ledger, the same jobs are chosen each time.
 
     Raises ChildProcessError if a worker process is killed.
     """
@@ -63,19 +64,22 @@ def verify(ledger: Ledger, fraction: float, workers: int | Cluster, places: Sequ
 
 
 def _draw(key: str) -> float:
-    """A pseudo-random number from 0 to 1 that the key determines."""
+    """Returns a pseudo-random number from 0 to 1 that depends only on the key."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8]) / 2**64
 
 
 def _place(fact: Fact) -> tuple[int, int]:
-    """A sort key: the round, and the order of jobs in it."""
+    """Returns a sort key for facts: the round, -1 without one, and the place of the job in the order of a round's
+    jobs."""
     return next((arg for arg in fact.args if isinstance(arg, int)), -1), list(JOBS).index(fact.job)
 
 
 def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
-    """Notes the origins of messages, and returns the keys of the facts that this lab can repeat.
+    """Notes which jobs made the messages of the facts, and returns the keys of those facts whose jobs this lab can
+    repeat.
 
-    A key identifies a job with its lab, code and machine, whichever run did it first.
+    It can repeat a fact's job if the job has the same key here.  A key stands for the job with its lab, code and
+    machine, whichever run did it first.
     """
     ours = set()
     for fact in facts:
@@ -94,7 +98,8 @@ def _known(pool: Remembering, facts: Sequence[Fact]) -> set[str]:
 
 
 def _again(pool: Remembering, fact: Fact) -> set[str] | None:
-    """The jobs that gave other bits, among this one and the jobs that it depends on; None if it cannot be repeated."""
+    """Repeats the job of a fact.  Returns the names of the jobs that gave other bits, this job or one on whose messages
+    it depends; an empty set if there are none, and None if the job cannot be repeated."""
     job, args = JOBS[fact.job], read_args(fact.args)
     for ref in refs(args):  # keeps messages until the job is done
         pool.store.hold(ref)

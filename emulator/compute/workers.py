@@ -1,4 +1,5 @@
-"""Pools of worker processes.  A worker leaves signals to the process that started it, and ends when that process ends.
+"""Pools of worker processes.  A worker ignores the signals that end a command, because the process that started it
+handles them, and ends when that process ends.
 
 If possible, workers are forked from a process that has imported what they need (ready.py): otherwise importing torch
 takes each of them more than a second and 100 MB of memory.
@@ -28,16 +29,16 @@ CONTEXT = multiprocessing.get_context("forkserver" if ready.FORKS else "spawn")
 
 
 class Gone(BrokenExecutor):
-    """All workers are gone; the text gives the reason in one line."""
+    """The error that a pool has no workers any more; its text gives the reason in one line."""
 
 
 def why_broken(error: BrokenExecutor) -> str:
-    """The reason why a pool of workers is broken, in one line."""
+    """Returns the reason why a pool of workers is broken, in one line."""
     return str(error) if isinstance(error, Gone) else KILLED
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """`count` workers, all started immediately; each first calls `arrive(place, *handed)`.
+    """A pool of `count` worker processes, all started immediately; each first calls `arrive(place, *handed)`.
 
     Close it with `close`: after a kill, `shutdown` would wait forever, because the other workers ignore SIGTERM.  A
     worker's result must fit into one write to a pipe, because the pool would wait forever for the rest if the worker
@@ -52,7 +53,8 @@ class WorkerPool(ProcessPoolExecutor):
         *handed: Any,
         places: Sequence[str] = ("cpu",),
     ) -> None:
-        """`modules`: imported once for all workers if this is the first pool.  Workers use the `places` in turn.
+        """Starts the workers.  `modules` are imported once for all workers, if this is the command's first pool.
+        `places`: the devices, such as "cpu" or "cuda:0", that are given to the workers in turn.
 
         Raises OSError if the system cannot start that many, Gone if the parent of the workers was killed or processes
         cannot share memory, and KeyboardInterrupt after a Ctrl-C.
@@ -77,7 +79,8 @@ class WorkerPool(ProcessPoolExecutor):
             raise
 
     def _begin(self, count: int) -> None:
-        """Starts all workers: the pool starts one per job if none is idle, and none is idle before its turn."""
+        """Starts all workers by submitting as many empty jobs.  The pool starts a worker for a job if none is idle, and
+        none is idle before it has got its place from `turns`."""
         others = {*multiprocessing.active_children()}
         try:
             for _ in range(count):
@@ -98,7 +101,8 @@ class WorkerPool(ProcessPoolExecutor):
 
 @contextmanager
 def _locks() -> Iterator[None]:
-    """Raises Gone, with the place, if no locks can be made in the memory that processes share."""
+    """Raises Gone in place of an OSError inside this context: no locks can be made in the memory that processes share.
+    An error for too many open files is passed on."""
     try:
         yield
     except OSError as error:
@@ -128,4 +132,4 @@ def _end_with_the_parent() -> None:
 
 
 def _nothing() -> None:
-    """A first job, which makes the pool start a worker."""
+    """Does nothing: this job only makes the pool start a worker."""

@@ -1,1 +1,1 @@
-"""The conversation of server and devices, written once for both worlds."""
+"""The messages and work of server and devices in a run: the same code in virtual time and over real sockets."""

@@ -1,4 +1,7 @@
-"""The line between the server and one device: the part that all lines share, and the line within one process."""
+"""The line, which is the channel for messages between the server and one device.
+
+Line is the part that is common to virtual time and sockets; MemoryLine is the line within one process.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ LOST, UNREAD = object(), object()  # in place of a parcel: the transfer was cut 
 
 
 class Inbox:
-    """A queue of items that have arrived and are not read yet.  A cancelled reader takes no item."""
+    """A queue of items that have arrived and are not read yet.  It has one reader; a cancelled `get` takes no item."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -45,7 +48,10 @@ class Inbox:
 
 
 class Line:
-    """The server's end of a line (interface.ServerEnd).  Subclasses deliver parcels, stops and losses."""
+    """The server's end of the line to one device (worlds/interface.py, ServerEnd).
+
+    Subclasses deliver to the device what it must hear: requests, orders to stop, and the loss of its work.
+    """
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         self.world = world
@@ -61,18 +67,19 @@ class Line:
         raise NotImplementedError
 
     def push(self, item: Any) -> None:
-        """Gives the device a parcel that has arrived, None to stop it, or LOST."""
+        """Gives the device a parcel that has arrived, None to stop its work, or LOST because it has gone offline."""
         raise NotImplementedError
 
     def rests(self) -> None:
-        """Notes that the device has nothing more to do."""
+        """Notes that the device has nothing more to do, so that a waiting `rest` returns."""
         self.resting = True
         if self.rested:
             self.rested.set()
             self.rested = None
 
     def replied(self, parcel: Parcel) -> None:
-        """Takes a reply that has arrived.  The device rests if the reply answers the last request."""
+        """Queues a reply that has arrived, for `receive`.  If it answers the last request, the device has nothing
+        more to do."""
         self.traffic.flying.pop(self.name, None)  # one reply for each request
         self.replies.put(parcel)
         if parcel.header["round"] == self.asked:
@@ -107,7 +114,8 @@ class Line:
             self.replies.put(LOST)
 
     def broken(self) -> None:
-        """Loses the transfer and the work under way: the connection has ended, though the device is online."""
+        """Handles a connection that has ended while the device is online: the transfer and the work under way are
+        lost."""
         if self.attendant.off or self.resting:
             return
         if flight := self.traffic.flying.get(self.name):
@@ -121,21 +129,26 @@ class Line:
         self.attendant.bench.go_on()
 
     def _landed(self, direction: Direction) -> bool:
-        """True if the last transfer went this way and its last byte has arrived.
+        """Returns true if the last transfer went in this direction and its last byte has arrived.
 
-        Down: the device has the whole request and has not begun its reply.  Up: the server has not read the reply.
+        For "down", the device then has the whole request and has not begun its reply.  For "up", the server has the
+        whole reply and has not read it.
         """
         flight = self.traffic.flying.get(self.name)
         return flight is not None and flight.landed and flight.direction == direction
 
     async def fly(self, flight: Flight) -> None:
-        """Waits until the parcel has arrived.  Raises Lost if the device has gone offline."""
+        """Waits until the last byte of a transfer has arrived.  Raises Lost if the device has gone offline."""
         await flight.wait()
         if self.attendant.off:  # the device went offline at the instant of the last byte
             raise Lost("off")
 
     def launch(self, direction: Direction, parcel: Parcel) -> Flight:
-        """Starts a parcel's transfer.  A download acknowledges the round `counted`; an upload answers its `round`."""
+        """Starts the transfer of a parcel and returns the transfer.
+
+        The record notes the round that the parcel replies to: for a download the last round in which the device's reply
+        counted (`counted` in the header), for an upload the round of its request.
+        """
         number = parcel.header["round"]
         if direction == "down":
             self.asked = number
@@ -147,7 +160,10 @@ class Line:
 
 
 class MemoryLine(Line):
-    """A line with both ends in one process: bytes are charged and not copied.  `device` is the device's end."""
+    """A line with both ends in one process: transfers take modelled time, but no bytes are copied.
+
+    `device` is the device's end.
+    """
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         super().__init__(world, traffic, attendant)
@@ -168,7 +184,7 @@ class MemoryLine(Line):
 
 
 class MemoryEnd:
-    """The device's end of a MemoryLine (interface.DeviceEnd)."""
+    """The device's end of a MemoryLine (worlds/interface.py, TellingEnd)."""
 
     def __init__(self, line: MemoryLine) -> None:
         self.line = line

@@ -1,4 +1,4 @@
-"""The device's half of the conversation, written once for both worlds."""
+"""A device's half of a round: it takes requests, trains and replies, in virtual time and over real sockets alike."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from network.wire import envelope
 
 @dataclass
 class Home:
-    """The memory that a device keeps between rounds.
+    """The memory, a message of tensors, that a device keeps between rounds.
 
-    A part may be kept only if the upload was counted.  It is pending, with its round, until the next request.  Each
-    request names the last counted round of this device, so a lost acknowledgement does no harm.
+    An algorithm may give the device another memory in case its upload counts.  That memory is pending, with its round,
+    until the next request.  Each request names the last round in which this device's upload counted, so a lost
+    acknowledgement does no harm.
     """
 
     memory: Stored = EMPTY
@@ -27,18 +28,23 @@ class Home:
     entered: tuple[int, Stored] | None = None  # the last round that asked the device, and its memory as that began
 
     def before(self, round: int, counted: int | None) -> Stored:
-        """The memory when this round asked the device; if it did not ask it, the memory after acknowledging
-        `counted`."""
+        """Returns the memory with which the device entered this round.
+
+        If this round was not the last that asked the device, returns the memory that the device has after it hears that
+        `counted` was the last round in which its upload counted.
+        """
         if self.entered and self.entered[0] == round:
             return self.entered[1]
         return self.after(counted)
 
     def after(self, counted: int | None) -> Stored:
-        """The memory after the device has heard that `counted` was its last counted round."""
+        """Returns the memory that the device has after it hears that `counted` was the last round in which its
+        upload counted (None: there was none)."""
         return self.pending[1] if self.pending and self.pending[0] == counted else self.memory
 
     def settle(self, counted: int | None) -> None:
-        """Keeps the pending part if `counted` is its round, and drops it otherwise."""
+        """Makes the pending memory the memory if it belongs to the round `counted`; otherwise drops the pending
+        memory."""
         self.memory, self.pending = self.after(counted), None
 
     def keep(self, round: int, done: Trained) -> None:
@@ -51,7 +57,7 @@ Notes = dict[Call, Learnt]
 
 
 class Attendant:
-    """One device: it answers one request at a time until the run ends."""
+    """One device, which answers one request at a time until the run ends."""
 
     def __init__(
         self,
@@ -76,7 +82,10 @@ class Attendant:
         self.heard: list[Parcel | None] = []  # requests and stops (None) that wait for the end of that answer
 
     def hear(self, channel: TellingEnd, parcel: Parcel | None) -> None:
-        """Takes a request that has arrived, or None: a stop."""
+        """Takes what has arrived for the device: a request, or None, which orders the device to stop its work.
+
+        An idle device starts to answer a request at once.  Everything else waits in `heard` for its turn.
+        """
         if parcel and not self.heard and (self.work is None or self.work.ended):
             self.work = self.world.start(self._answer(channel, parcel), soon=False)
             return
@@ -85,14 +94,17 @@ class Attendant:
             self.world.start(self._heed(channel), soon=False)
 
     async def _heed(self, channel: TellingEnd) -> None:
-        """Handles the requests and stops that it has heard, in order."""
+        """Handles the waiting requests and orders to stop, in order.
+
+        Tells the line that the device rests if the last of them was an order to stop.
+        """
         while self.heard:
             await self._turn_to(channel, self.heard[0])
             if self.heard.pop(0) is None and not self.heard:
                 channel.rests()
 
     async def attend(self, channel: AskedEnd) -> None:
-        """Receives and handles requests and stops until it is cancelled at the end of the run."""
+        """Receives requests and orders to stop, and handles each, until the end of the run cancels this coroutine."""
         resting = True
         while True:
             try:
@@ -103,13 +115,16 @@ class Attendant:
             resting, parcel = parcel is None, None  # a waiting device keeps no download
 
     async def _turn_to(self, channel: DeviceEnd, parcel: Parcel | None) -> None:
-        """Stops the current answer, and starts answering this request, if there is one."""
+        """Cancels the current answer, waits for its end, and then starts to answer `parcel`, unless that is None."""
         if self.work:
             await self.work.cancel()
         self.work = self.world.start(self._answer(channel, parcel)) if parcel else None
 
     def take(self, parcel: Parcel) -> None:
-        """Starts the real training for this request.  Its inputs are fixed now, before the bytes arrive."""
+        """Starts the real training for this request, or notes why the device cannot take part.
+
+        The inputs of the training are fixed now, before the bytes of the request arrive.
+        """
         round, counted = parcel.header["round"], parcel.header["counted"]
         assert isinstance(round, int)
         assert not isinstance(counted, str)
@@ -126,13 +141,14 @@ class Attendant:
         self.ticket = (round, ticket)
 
     def drop(self) -> None:
-        """Cancels the submitted training: the request will not arrive, or its work is stopped."""
+        """Cancels the submitted training, if any, because its request will not arrive or its work is stopped."""
         if self.ticket:
             self.ticket[1].cancel()
             self.ticket = None
 
     def vanish(self, why: str = "off") -> None:
-        """Takes the device offline for good: it stops computing and will not continue its work."""
+        """Stops the device's work for good, because it goes offline or its connection ends; `why` is the reason in
+        the record."""
         self.off = True
         if self.bench.cut(why):
             self.drop()

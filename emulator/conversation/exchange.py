@@ -1,4 +1,4 @@
-"""Requests and replies: sends a device its request of a round, and checks its reply."""
+"""Requests and replies, seen from the server: sends a device its request of a round, and checks its reply."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Refusal:
 
 
 class Judge(Protocol):
-    """Decides which replies are sound."""
+    """A rule that decides which replies are sound, so that they may count."""
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
-        """The fault of a reply with an upload; None if it is sound."""
+        """Returns the reason to refuse this reply, which has an upload; None if the reply is sound."""
 
 
 class ReplyJudge:
-    """The judge of a real run.
+    """The judge of a run with training; a replay has another one.
 
     A sound reply reports a possible number of examples, and its message has this round's shapes and finite values.
     """
@@ -59,14 +59,15 @@ class ReplyJudge:
 
 
 class Exchange:
-    """Asks devices, one task for each, and counts the sound replies that arrive in time."""
+    """The server's side of requests and replies: asks devices, and counts the sound replies that arrive in time."""
 
     def __init__(self, line: Callable[[str], ServerEnd], record: Record, judge: Judge) -> None:
         self.line, self.record, self.judge = line, record, judge
         self.last: Refused | None = None  # of the run so far
 
     async def ask(self, play: Play, name: str, parcel: Parcel) -> None:
-        """Sends one device its request, and counts, refuses or loses its reply."""
+        """Sends one device its request and waits for its reply.  The round then notes that the reply counts, is refused
+        or is lost."""
         round, line = play.round, self.line(name)
         try:
             if name in play.away:
@@ -96,7 +97,8 @@ class Exchange:
             raise
 
     def _weigh(self, play: Play, name: str, reply: Parcel) -> None:
-        """Counts a reply that has arrived if it is sound and in time; refuses an unsound one."""
+        """Counts a reply that has arrived, if it is sound and in time.  If it is not sound, refuses it; if it is
+        late, does nothing."""
         why = reply.header.get("refusal")
         refusal = Refusal("device", str(why)) if why else self.judge.refusal(play, name, reply)
         if refusal:
@@ -107,7 +109,8 @@ class Exchange:
             play.replies[name], play.uploads[name] = examples, reply.message.ref
 
     def _refuse(self, play: Play, name: str, refusal: Refusal) -> None:
-        """Records a refusal.  After the close it changes nothing: the device is late."""
+        """Records that a reply is refused.  Does nothing after the close of the round, when the device counts as
+        late."""
         if play.round.reason is None:
             self.last = self.record.refused(Call(name, play.round.number), refusal.kind, refusal.text)
             play.round.refuse(name)

@@ -1,7 +1,8 @@
 """Words and messages on a WebSocket, at the pace of the modelled links.  Only this file and sockets.py sleep for real.
 
 A word is a text frame.  A message is a text frame with its length in bytes, in decimal, and then its bytes in binary
-frames, as the links let them through; words may come between these.  Another length drops an unfinished message.
+frames, as the links let them through; words may come between these frames.  A new length ends a message that is
+unfinished: its bytes are dropped.
 
 Bytes from the network are hostile: sizes are bounded before they are read, nothing is inflated, and decoded messages
 must be of a closed form (network/wire/payload.py), with shapes and dtypes of the model and finite values (exchange.py).
@@ -28,7 +29,7 @@ DIGITS = 12  # digits in a length
 
 
 class Arrived:
-    """A message that has arrived over a socket (interface.Message); asking for its Ref puts it into the store."""
+    """A message that has arrived over a socket (worlds/interface.py, Message); the first use of `ref` stores it."""
 
     def __init__(self, view: payload.View, store: Store) -> None:
         self.view, self.store = view, store
@@ -45,7 +46,8 @@ class Arrived:
 class Peer:
     """The other end of a WebSocket.
 
-    It may send these `words`, and messages of at most `largest` bytes and these two `numbers` in their header.
+    That end may send one of `words`, and messages of at most `largest` bytes of tensors, whose headers hold the two
+    numbers named in `numbers`.
     """
 
     def __init__(
@@ -68,7 +70,8 @@ class Peer:
             raise Lost(str(error)) from None
 
     async def send(self, parcel: Parcel, flight: Flight) -> None:
-        """Sends a message at the pace of its flight.  Raises Lost if that is cut, or the connection has ended."""
+        """Sends a message at the pace of its flight.  Raises Lost if the flight is cut or the connection has
+        ended."""
         data = envelope.pack(parcel.header, read(self.store, parcel.message.ref).data)
         await self.say(str(len(data)))
         try:
@@ -78,9 +81,10 @@ class Peer:
             raise Lost(str(error)) from None
 
     async def hear(self) -> Parcel | str:
-        """The next word or message.  Raises Lost when the connection ends, and Refused for anything else.
+        """Returns the next word or message that arrives.
 
-        A cancelled reader loses no bytes.
+        Raises Lost when the connection ends, and RefusedMessage for anything else that arrives.  If the call is
+        cancelled, no bytes are lost: the next call continues the message.
         """
         while True:
             frame = await self.socket.receive()
@@ -107,7 +111,8 @@ class Peer:
 
 
 async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
-    """Yields the bytes at the pace at which the modelled links carry them.  Raises Lost if the flight is cut."""
+    """Yields the bytes of a message in pieces, as fast as the modelled links carry them.  Raises Lost if the flight
+    is cut."""
     arrival = asyncio.ensure_future(flight.signal.wait())
     sent = 0
     try:
@@ -126,7 +131,10 @@ async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
 
 
 def _parcel(data: bytes, names: tuple[str, str], store: Store) -> Parcel:
-    """Decodes a message with these two numbers in its header; a reply's header may also hold a refusal."""
+    """Decodes a message.  Raises RefusedMessage unless its header holds the two numbers `names`.
+
+    The header of a reply may also hold the reason for which the device refuses.
+    """
     header, body = envelope.unpack(data)
     why = header.get("refusal", "") if "examples" in names else ""
     if type(why) is not str or not why.isprintable():  # a terminal will show it

@@ -1,4 +1,4 @@
-"""Watches the devices of open rounds as they go offline and come back."""
+"""Watches when the devices of open rounds go offline and come back."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ RESTARTS = 10_000  # of one device in one round; a device with more has sessions
 
 
 class Presences:
-    """Records when a device of an open round goes offline and comes back, and tells its line.
+    """The watch over the devices of open rounds: records when one goes offline or comes back, and tells its line.
 
-    Only this class decides that a device is off.  `patient`: a round has no deadline, so it waits for every device.
-    `stragglers`: devices that continue after the close of their round; the server keeps the mapping up to date.
+    Only this class decides that a device is offline.  `patient`: True if rounds have no deadline, and so wait for every
+    device.  `stragglers`: devices that continue after the close of their round; the server keeps the mapping up to
+    date.
     """
 
     def __init__(
@@ -34,13 +35,17 @@ class Presences:
         self.stragglers, self.patient = stragglers, patient
 
     def follow(self, play: Play) -> None:
-        """Starts a watch for each device asked that is not always online."""
+        """Starts a task for each device that this round asks; the task watches when the device is offline.  Devices
+        that are always online need none."""
         for name in play.round.asked:
             if not self.fleet[name].presence.always:
                 play.watches[name] = self.world.start(self._watch(play, name))
 
     def gone(self, play: Play, name: str) -> bool:
-        """True if the record has the device's absence; the task that asks it may not have noticed yet."""
+        """Returns true if, by the record, the device has gone offline and its part in this round is lost.
+
+        The task that asks the device may not have noticed yet.
+        """
         trip = self.record.trips[Call(name, play.round.number)]
         return trip.gone or (trip.down is None and name in play.away)
 
@@ -70,9 +75,9 @@ class Presences:
             off = presence.next_off(back)
 
     async def _watched(self, play: Play, call: Call) -> bool:
-        """True if a device is in an open round, or still busy after its close.
+        """Returns true if a device must still be watched: its round is open, or it is still busy after the close.
 
-        Waits while a round closes, which takes milliseconds over sockets, because a change meanwhile would be on
+        Waits while the round closes, which takes milliseconds over sockets, because a change meanwhile would be on
         neither side of the close.
         """
         if play.round.reason is None:
@@ -82,7 +87,9 @@ class Presences:
         return trip is not None and trip.busy
 
     def _expect_an_end(self, play: Play, call: Call) -> None:
-        """Raises RunFailed if all awaited devices restart forever because no session is long enough.
+        """Raises RunFailed if each awaited device has restarted RESTARTS times or more in its round.
+
+        No online session is then long enough for a device's work or transfer, so that the round would never end.
 
         In an open round, the awaited devices are those that have not ended; after its close they are the stragglers, if
         no other device is left to ask.

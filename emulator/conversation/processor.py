@@ -15,7 +15,7 @@ SAME = 1e-9  # smaller differences of two throttling factors are rounding
 
 
 class Bench:
-    """Does one piece of work at a time.
+    """The processor of one device, which does one piece of work at a time.
 
     `when_off` (lose | pause | restart): what happens to the work if the device is offline for a while.
     """
@@ -32,7 +32,10 @@ class Bench:
         self.away: Signal | None = None  # while the device is off; set when it is back
 
     async def do(self, call: Call, bill: Bill, ticket: Ticket) -> Trained:
-        """Does the work and returns its result.  Raises Cancelled if it is stopped, or was lost."""
+        """Lets the modelled time of the work pass, and returns the result of the real training, `ticket`.
+
+        Raises Cancelled if the work is stopped, or if it was lost because the device went offline.
+        """
         self.load(call, bill)
         try:
             done: Trained = await self.world.work(self.bill.total_seconds, ticket)
@@ -52,7 +55,7 @@ class Bench:
         return done
 
     def load(self, call: Call, bill: Bill) -> None:
-        """Starts a piece of work at the device's present temperature."""
+        """Starts a piece of work, as fast as the device's present temperature allows, and records its start."""
         throttle, now, cold = self.profile.throttle, self.record.now(), bill.cold_seconds
         heat = throttle.rested(self.heat, now)
         throttled = throttle.seconds(heat, cold) / cold if cold else 1.0
@@ -62,9 +65,10 @@ class Bench:
         self.record.compute_start(call, self.bill, self.profile.fastest, now)
 
     def suspend(self, told: bool) -> bool:
-        """Takes the device offline for a while.
+        """Interrupts the work, because the device goes offline for a while.  `told`: it has a request, not yet begun.
 
-        Returns True if its current work, or the work of a request that it has (`told`), continues when it is back.
+        Returns true if the work, begun or not, continues when the device is back.  Otherwise changes nothing, and
+        returns False: the device has no work, or loses it.
         """
         if self.when_off == "lose" or not (told or self.call):
             return False
@@ -76,7 +80,7 @@ class Bench:
         return True
 
     def go_on(self) -> None:
-        """Brings the device back online; its work continues."""
+        """Continues the interrupted work, if any, because the device is online again."""
         if self.away:
             if self.call:
                 self.load(self.call, self.bill)
@@ -84,7 +88,7 @@ class Bench:
             self.away = None
 
     def cut(self, why: str) -> bool:
-        """Ends the work for good.  Returns True if there was any."""
+        """Ends the current work for good; `why` is the reason in the record.  Returns true if there was any work."""
         call, self.call = self.call, None
         if call and not self.away:  # otherwise the absence has cut it already
             self._stop(call, why)
@@ -92,12 +96,15 @@ class Bench:
         return call is not None
 
     async def present(self) -> None:
-        """Waits until the device is online."""
+        """Waits until the device is online; returns at once if it is."""
         if self.away:
             await self.away.wait()
 
     def _stop(self, call: Call, why: str, then: str | None = None) -> float:
-        """Stops the work, and returns the share that is done.  On a device that heats up, early seconds do more."""
+        """Records that the work stops, and returns the share of it that is done, 0 to 1.
+
+        On a device that heats up, early seconds do more than late ones.
+        """
         with self.record.instant():
             throttle, now, cold = self.profile.throttle, self.record.now(), self.bill.cold_seconds
             done = min(1.0, throttle.done(self.heat, now - self.heat.at) / cold) if cold else 0.0

@@ -14,7 +14,8 @@ DEFAULT = Rounds()
 
 @dataclass(frozen=True)
 class RoundRules:
-    """The rules of a run's rounds."""
+    """The rules of a run's rounds: how many, how many devices are asked, when a round closes, and what absences
+    cost."""
 
     max: int  # rounds
     needed: int  # replies that close a round (K)
@@ -29,7 +30,8 @@ class RoundRules:
 
 @dataclass
 class Round:
-    """One round as it unfolds: asked = counted + late + lost + refused once it is closed."""
+    """One round as it unfolds.  Once it is closed, each device that was asked is counted, late, lost (offline) or
+    refused."""
 
     number: int
     asked: Sequence[str]
@@ -41,7 +43,7 @@ class Round:
     reason: Reason | None = None  # reason for the close; None while open
 
     def count(self, name: str) -> bool:
-        """Counts a sound reply that has arrived; False if it is too late."""
+        """Counts a device's sound reply and returns True; after the close returns False and changes nothing."""
         if self.reason is not None:
             return False
         self.counted.append(name)
@@ -49,13 +51,14 @@ class Round:
         return True
 
     def lose(self, name: str) -> None:
-        """Notes that the device went offline.  After the close this changes nothing: the device is late."""
+        """Notes that the device went offline and its part is lost.  Does nothing after the close, when the device
+        counts as late."""
         if self.reason is None:
             self.lost.add(name)
             self._look()
 
     def refuse(self, name: str) -> None:
-        """Notes that the device's reply has arrived but is not sound."""
+        """Notes that the device's reply has arrived but is not sound.  Does nothing after the close."""
         if self.reason is None:
             self.refused.add(name)
             self._look()
@@ -67,12 +70,12 @@ class Round:
             self.reason = "all"
 
     def expire(self) -> None:
-        """Closes the round, because its deadline has passed."""
+        """Closes the round because its deadline has passed, unless it is closed already."""
         if self.reason is None:
             self._close("deadline")
 
     def late(self) -> set[str]:
-        """The devices that were asked and neither replied nor went offline before the close."""
+        """Returns the devices that were asked and neither replied nor went offline before the close."""
         return set(self.asked) - set(self.counted) - self.lost - self.refused
 
     @property

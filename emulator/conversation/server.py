@@ -1,4 +1,4 @@
-"""The server's half of the conversation, written once for both worlds.
+"""The server's half of a run's rounds; the same code runs in virtual time and over real sockets.
 
 A round: request (server work) -> download -> train -> upload -> combine (server work) -> stamp `time_s`; then the model
 is evaluated, which takes no virtual time. rounds.py decides which replies count.
@@ -38,7 +38,11 @@ Plan = Callable[[Play, Mapping[str, Parcel]], None]
 
 
 class Server:
-    """Serves the rounds of one run.  `judge` checks the replies; `plan` gets the messages that each round sends."""
+    """The server of one run.
+
+    `judge` checks the replies (by default a ReplyJudge).  `plan` is called with each round and the messages that it is
+    about to send, by device.
+    """
 
     def __init__(
         self,
@@ -70,8 +74,9 @@ class Server:
     async def serve(self, after: After) -> None:
         """Plays the rounds that the rules allow.
 
-        `after` gets the initial model (with a Play of round -1), and then each round with its new model; it returns
-        False to end the run.  Raises RunFailed if three rounds in a row fail, or if no device will be online again.
+        `after` is called with the initial model (and a Play of round -1), and then after each round with its new model;
+        it returns False to end the run.  Raises RunFailed if three rounds in a row fail, or if no device will be online
+        again.
         """
         self.state: State = await self.world.uncharged(self.world.submit(start, self.run))
         going_on = await after(self._play_of(-1, ()), self.state)
@@ -96,7 +101,7 @@ class Server:
             number += 1
 
     async def _next_cycle(self, number: int) -> None:
-        """Waits for the time slice of data on which this round is the first to train, if it lies in the future."""
+        """Waits until the data of a new time slice are there, if this round is the first to train on that slice."""
         training = self.algorithm.training
         cycle, seconds = training.cycle(number), self.rules.cycle_seconds
         if seconds is None or not number or training.cycle(number - 1) == cycle:
@@ -115,14 +120,14 @@ class Server:
         )
 
     async def _cohort(self, number: int) -> tuple[Sequence[str], Sequence[str]]:
-        """Returns the devices that this round asks, and the devices from which it chose."""
+        """Returns the devices that this round asks, and the devices from which the algorithm chose them."""
         root = seed(self.run.seed, "cohort", number)  # without the label: all algorithms of a seed ask the same devices
         few = self.rules.ask if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
         names = await self._roll_call(root, few)
         return self.algorithm.cohort(number, names, self.rules.ask, root), names
 
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
-        """The devices that are online and idle, sorted; waits while there are none.
+        """Returns the names of the devices that are online and idle, sorted; waits while there are none.
 
         `few`: returns this many devices of a large fleet, the first in an order that `root` draws.  So every online
         device is equally likely, and almost only the devices that are asked are built.
@@ -144,7 +149,11 @@ class Server:
             await self._someone(back - now)
 
     async def _someone(self, seconds: float) -> None:
-        """Waits until a device comes back in `seconds` (inf: never), or a straggler ends."""
+        """Waits until a straggler ends, or until the next device comes back online, which is in `seconds` (inf: none
+        ever does).
+
+        Raises RunFailed if there is neither a straggler nor a device that comes back.
+        """
         if seconds == math.inf and not self.stragglers:
             raise RunFailed(
                 f"after second {self.world.now():.0f} no device is ever online; look at `presence` of the fleet"
@@ -182,7 +191,10 @@ class Server:
         return play
 
     async def _request(self, play: Play) -> Opening:
-        """Does the server's work that opens a round; it may estimate an importance, which this round is charged."""
+        """Does the server's work that opens a round, and returns the messages to send.
+
+        If the algorithm computes something here, such as the importance of each weight, the round is charged its time.
+        """
         round = play.round
         ticket = self.world.submit(request, self.run, round.number, self.state.message, tuple(round.asked))
         bill = self.costs.request(round.number)
@@ -195,7 +207,7 @@ class Server:
         return opening
 
     async def _hear(self, play: Play, opening: Opening) -> None:
-        """Asks the cohort, and waits until the round has closed."""
+        """Sends the requests of a round to its devices, and waits until the round has closed."""
         parcels = self._parcels(play, opening)
         self.plan(play, parcels)
         for name, parcel in parcels.items():
@@ -210,7 +222,10 @@ class Server:
             play.round.expire()
 
     def _parcels(self, play: Play, opening: Opening) -> dict[str, Parcel]:
-        """The requests, by device; most devices share one."""
+        """Returns the request of each asked device, by name.
+
+        Devices with the same last counted round share one, unless the algorithm has a message of its own for a device.
+        """
 
         @cache
         def parcel(counted: int | None, own: str | None) -> Parcel:
@@ -227,7 +242,10 @@ class Server:
             self.freed.set()
 
     async def _close(self, play: Play) -> float:
-        """Records the close, and returns its time.  Other devices stop, or finish under `stragglers: finish`."""
+        """Records the close of the round and returns its time in s.
+
+        Devices that are still at work stop, or finish their work if the scenario has `stragglers: finish`.
+        """
         running = play.running
         if self.rules.finish_stragglers:
             self.stragglers.update(dict.fromkeys(running, play))
@@ -244,7 +262,7 @@ class Server:
             await self.world.together([task.cancel() for task in tasks])
 
     async def _combine(self, play: Play) -> float:
-        """Combines the replies into a new model; returns the time at which the model was ready."""
+        """Combines the replies into a new model; returns the time in s at which the model was ready."""
         number = play.round.number
         replies = {name: (play.uploads[name], play.replies[name]) for name in sorted(play.replies)}
         ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)

@@ -1,6 +1,7 @@
-"""The transfers of a run: the links that they share set their pace, and the record gets their lines.
+"""The transfers of a run.  A model of the shared links sets their rates, and the record gets a line for each start, end
+and cut.
 
-Both worlds use it, so both have the same physics; only their clocks differ.
+Runs in virtual time and runs over real sockets both use this file; only their clocks differ.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class Lane:
-    """A model of the shared links in one direction (in both, if they meet), driven by the clock."""
+    """The transfers (flights) in one direction, and the model of shared links that sets their rates as the clock runs.
+
+    A lane has both directions if their transfers compete with each other.
+    """
 
     def __init__(self, world: World, fluid: Fluid | Windows, back: Direction | None = None) -> None:
         self.world = world
@@ -40,7 +44,7 @@ class Lane:
         self.alarms: set[float] = set()  # all alarms of the clock; a rung alarm other than `alarm` is ignored
 
     def open(self, flight: Flight, last: bool) -> None:
-        """Takes a flight into the lane.  `last`: the caller does nothing else at this instant."""
+        """Puts a flight into the lane: its bytes begin to flow.  `last`: True if the caller does nothing else now."""
         now, passage = self.world.now(), flight.passage
         if now > self.fluid.now:
             now = self.advance()  # a real clock has advanced since
@@ -57,7 +61,7 @@ class Lane:
             self._wake_at(now)
 
     def close(self, flight: Flight) -> float:
-        """Takes a flight out of the lane.  Returns the bytes on the wire that had gone through."""
+        """Removes a flight from the lane.  Returns how many of its bytes, headers included, had gone through."""
         if self.flights.pop(flight.number, None) is None:
             return float(flight.passage.wire) if flight.landed else 0.0
         carried = self.fluid.close(self.world.now(), flight.number)
@@ -65,14 +69,15 @@ class Lane:
         return carried
 
     def carried(self, flight: Flight) -> float:
-        """The bytes on the wire of a flight that have gone through by now."""
+        """Returns how many bytes of a flight, headers included, have gone through by now."""
         now = self.advance()  # the fluid model cannot look ahead of its own time
         if flight.number in self.flights:
             return self.fluid.carried(now, flight.number)
         return float(flight.passage.wire) if flight.landed else 0.0
 
     def advance(self) -> float:
-        """Advances the fluid model to the present time and lands the flights that have arrived; returns the time."""
+        """Advances the model of the links to the present time, ends the flights that have arrived, and returns the
+        time."""
         now = self.world.now()
         for number in self.fluid.advance(now):
             left = None if isinstance(self.fluid, Fluid) else self.fluid.left_with(number)
@@ -80,13 +85,13 @@ class Lane:
         return now
 
     def _ring(self, time: float) -> None:
-        """Handles an alarm.  If floats make it ring a bit too early, `_look` sets another."""
+        """Handles an alarm of the clock.  If rounding makes the alarm a bit too early, `_look` sets another one."""
         self.alarms.discard(time)
         if time == self.alarm:  # otherwise another alarm has replaced it
             self._look()
 
     def _look(self) -> None:
-        """Lands the flights that have arrived, and sets the alarm for the next arrival."""
+        """Ends the flights that have arrived, and sets the alarm for the next arrival."""
         self.alarm = math.inf
         self.advance()
         due = self.fluid.next_finish()
@@ -126,33 +131,41 @@ class Flight:
 
     @property
     def left(self) -> int:
-        """Bytes that were left when the transfer last started or continued."""
+        """Bytes of the message that were left when the transfer last started or continued."""
         return self.nbytes - self.reached
 
     def depart(self, number: int, last: bool = True) -> None:
-        """Sends the first byte.  `last`: the caller does nothing else at this instant."""
+        """Sends the first byte, unless the flight was cut, or restarted under another number, while it waited.
+
+        `last`: True if the caller does nothing else at this instant.
+        """
         if number == self.number and not (self.over or self.away):
             self.lane.open(self, last)
 
     def carried(self) -> int:
-        """Whole bytes of the message that have gone through by now."""
+        """Returns how many whole bytes of the message have gone through by now."""
         return self.reached + (0 if self.away else self._of_message(self.lane.carried(self)))
 
     def _of_message(self, wire: float) -> int:
-        """Converts bytes on the wire into bytes of the message; headers travel with the bytes that they lead."""
+        """Converts a number of bytes on the wire into whole bytes of the message.
+
+        Packet headers are taken to be spread evenly over the message.
+        """
         if self.passage.wire == self.left:  # no rounding may take a byte
             return math.floor(wire)
         return math.floor(wire * self.left / self.passage.wire)
 
     def land(self, left: Sender | None = None) -> None:
-        """Ends the transfer: its last byte has arrived.  `left`: the final state of its sender, if it is known."""
+        """Ends the transfer, whose last byte has arrived.  `left`: the final state of TCP's sender, if the model of
+        the links has one."""
         self.landed = self.over = True
         self.leave(self, self.passage.after(self.lane.world.now(), left))
         self.record.end(self.direction, self.call)
         self.signal.set()
 
     def abort(self, why: str) -> None:
-        """Cuts the transfer for good, because the device goes `off` or the round is `closed`."""
+        """Cuts the transfer for good.  `why`: the reason in the record, such as "off" (offline) or "closed" (the
+        round is over)."""
         if self.over:
             return
         self.over = True
@@ -162,7 +175,10 @@ class Flight:
         self.signal.fail(Lost(why))
 
     def suspend(self, then: str) -> None:
-        """Cuts the transfer because the device goes offline for a while; it will `resume` or `restart`."""
+        """Cuts the transfer because the device goes offline for a while.
+
+        `then`: what follows when the device is back: "resume" sends the rest, "restart" sends everything again.
+        """
         moved = min(self._of_message(self.lane.close(self)), self.left - 1)  # the last byte has not arrived
         self.leave(self, None)
         self.record.cut(self.direction, self.call, "off", moved, then)
@@ -180,7 +196,7 @@ class Flight:
 class Traffic:
     """The transfers of a run, over the server's link, the links that devices share, and one link per device.
 
-    `fleet` has the devices whose radios sleep, or that go offline.
+    `fleet`: the devices by name, which say how long a sleeping radio takes to wake and when a device is offline.
     """
 
     def __init__(
@@ -204,7 +220,10 @@ class Traffic:
         self.count = 0
 
     def launch(self, direction: Direction, call: Call, sizes: Mapping[str, int], reply_to: int | None) -> Flight:
-        """Starts a transfer: round trips first, then the bytes at the rate that sharing leaves."""
+        """Starts a transfer and returns it.
+
+        Round trips come first, then the bytes at the rate that the shared links leave.
+        """
         device = call.device
         flight = Flight(
             call,
@@ -223,7 +242,7 @@ class Traffic:
         return flight
 
     def _send(self, flight: Flight) -> None:
-        """Sends a message, or the rest of it."""
+        """Begins to send a message, or what was left of it when an absence cut it."""
         device, way, now, link = flight.call.device, flight.direction, self.world.now(), flight.link
         known, silent = self.fleet.get(device), self.silent.get(device, -math.inf)
         waking = known.profile.waking(now - silent) if known and known.profile.wakeup_s else 0.0  # s until it can send
@@ -247,7 +266,7 @@ class Traffic:
             flight.depart(flight.number, last=False)
 
     def settle(self, device: str) -> None:
-        """Lands an upload whose last byte is due by now, before anything else happens at this instant."""
+        """Ends the device's upload if its last byte is due by now, before anything else happens at this instant."""
         flight = self.flying.get(device)
         if flight is not None and flight.direction == "up":
             flight.lane.advance()
@@ -260,8 +279,11 @@ class Traffic:
             flight.abort("off")
 
     def suspend(self, device: str) -> bool:
-        """Cuts the device's transfer for a while.  Returns True if there was one that continues when the device is
-        back."""
+        """Cuts the device's transfer, because the device goes offline for a while.
+
+        Returns true if the transfer continues when the device is back; if there is none, or it would be lost, returns
+        False and leaves it alone.
+        """
         self.connections.pop(device, None)
         flight = self.flying.get(device)
         if flight is None or flight.over or self.when_off == "lose":
@@ -270,15 +292,15 @@ class Traffic:
         return True
 
     def go_on(self, device: str) -> None:
-        """Continues the transfer that an absence has cut, because the device is back."""
+        """Continues the device's transfer, if an absence has cut it, because the device is back."""
         flight = self.flying.get(device)
         if flight is not None and flight.away and not flight.over:
             self._send(flight)
 
     def _lanes(self) -> dict[Direction, Lane]:
-        """The lanes by direction: one each, or the same one for both if the directions meet.
+        """Returns the lane of each direction; both have the same lane if downloads and uploads compete.
 
-        They meet on air, which is half duplex, and in queues, where acknowledgements wait behind data.
+        They compete for air, which is half duplex, and in queues, where acknowledgements wait behind data.
         """
         server = self.placed.server
         down = self._shared(server.up, self.placed.topology.get("down", {}))
@@ -296,7 +318,8 @@ class Traffic:
         return {"down": Lane(self.world, Fluid(*down)), "up": Lane(self.world, Fluid(*up))}
 
     def _shared(self, root: float | Rate, shared: Mapping[str, SharedLink]) -> Back:
-        """The usable part of the server's link and of the links below it."""
+        """Returns the server's link (`root`) and the shared links below it, at the part of their rates that TCP can
+        use."""
         part = self.placed.server.tcp.part
         if part == 1:
             return root, shared

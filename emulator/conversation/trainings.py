@@ -1,7 +1,7 @@
-"""Submits the real trainings of a run: of single devices, or of stacks of devices (algorithms/stack.py).
+"""Submits the real trainings of a run: of single devices, or of stacks, which are devices trained in one computation.
 
-The stacks depend on the devices that a round asks, in that order, and not on the arrival of downloads: runs that differ
-only in their links do the same jobs, in either world.
+The stacks (algorithms/stack.py) depend on the devices that a round asks and on their order, but not on the arrival of
+downloads.  So runs that differ only in their links do the same jobs, in virtual time and over sockets.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ Inputs = tuple[Ref, Ref]  # a device's download, and its memory
 
 
 class Trainings:
-    """Submits trainings.  `measured`: the rounds in which trained models are tested on the devices' own test shards."""
+    """The trainings of one run.
+
+    `measured` returns true for the rounds in which each trained model is tested on the device's own test shard.
+    """
 
     def __init__(self, world: World, lab: Lab, run: Run, measured: Callable[[int], bool]) -> None:
         self.world, self.lab, self.run, self.measured = world, lab, run, measured
         self.planned: dict[str, tuple[int, Ticket]] = {}  # by device, until it starts: (round, its part of a stack)
 
     def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
-        """Submits the stacks of the devices that a round asks, with these inputs.
+        """Submits the stacks of the devices that a round asks.  `inputs`, by device: its download and its memory.
 
-        A device that never receives its download has then trained for nothing.
+        A device that never receives its download has then been trained for nothing.
         """
         late = self.lab.over_sockets  # only over sockets a request of an earlier round may still be in transfer
         for device in list(inputs if late else self.planned):
@@ -44,7 +47,7 @@ class Trainings:
                 self.planned[device] = round, Ticket(job.result(itemgetter(place)))
 
     def forget(self, device: str) -> None:
-        """Drops a device's part of its stack, because the device does not start."""
+        """Drops a device's planned part of a stack, if any, because the device will not start it."""
         if device in self.planned:
             self.planned.pop(device)[1].cancel()
 
@@ -54,7 +57,7 @@ class Trainings:
             self.forget(device)
 
     def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
-        """A device's training: its part of a stack if the round has planned one, otherwise a job of its own."""
+        """Returns the ticket of a device's training: its part of a stack if this round planned one, else a new job."""
         planned = self.planned.get(device)
         if planned and planned[0] == round:
             return self.planned.pop(device)[1]

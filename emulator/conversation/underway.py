@@ -1,4 +1,4 @@
-"""The state of a current round, which the server, its presences and its exchange share."""
+"""The state of a round under way, which server.py, presences.py and exchange.py share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from emulator.worlds.interface import Signal, Task
 
 
 class RunFailed(Exception):  # noqa: N818
-    """Ends a run that cannot continue; the message gives the reason."""
+    """The exception that ends a run which cannot continue; its message gives the reason."""
 
 
 @dataclass
 class Play:
-    """The state of a current round."""
+    """The state of a round, from its opening until its last straggler has ended."""
 
     round: Round
     began: float  # the stamp of the previous round
@@ -39,7 +39,7 @@ class Play:
 
     @property
     def running(self) -> list[str]:
-        """The devices whose tasks have not ended."""
+        """The names of the devices whose tasks have not ended, so that the round or its server still waits for them."""
         return [name for name, task in self.asks.items() if not task.ended]
 
     @property

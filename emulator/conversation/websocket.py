@@ -1,9 +1,10 @@
 """The two ends of a line over a WebSocket (RFC 6455).  A device has one connection.
 
-The device opens it with its token of this run (`Authorization: Bearer`, RFC 6750); without it the server answers 401
-and does nothing else.  Then the device asks for its next request, by `ready` while it works and by `resting` when it
-has nothing to do.  The server answers each time once it has a request, or `stop`.  Replies go up meanwhile.  When the
-modelled device goes offline, the server closes the connection at once, and the device opens another.
+The device opens the connection with its token for this run (`Authorization: Bearer`, RFC 6750); to a request without
+the token the server answers 401 and does nothing else.  Then the device asks for its next request, with the word
+`ready` while it works and `resting` when it has nothing to do.  The server answers each word once it has a request for
+the device, or with `stop`.  Replies may go up meanwhile.  When the modelled device goes offline, the server closes the
+connection at once, and the device opens another.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CLOSES = 1.0  # s of real time for a device to confirm that its connection is cl
 
 
 class WebLine(Line):
-    """The server's end of a line over a WebSocket (interface.ServerEnd)."""
+    """The server's end of a line over a WebSocket (worlds/interface.py, ServerEnd)."""
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant) -> None:
         super().__init__(world, traffic, attendant)
@@ -55,14 +56,18 @@ class WebLine(Line):
         self.waiting.put(item)
 
     def expects(self, parcel: Parcel) -> bool:
-        """True for the upload whose last byte has just arrived on the modelled link; any other is refused."""
+        """Returns true if `parcel` is the upload whose last byte has arrived on the modelled link and that is not read
+        yet."""
         flight = self.traffic.flying.get(self.name)
         if flight is None or flight.direction != "up" or not flight.landed:
             return False
         return (parcel.header["round"], sum(parcel.sizes.values())) == (flight.call.round, flight.nbytes)
 
     async def converse(self, device: Peer) -> None:
-        """Serves a device.  Raises Lost when it goes off or its connection ends, and Refused for a wrong message."""
+        """Sends a device its requests and takes its replies, until the connection ends.
+
+        Raises Lost when the device goes offline or its connection ends, and RefusedMessage for a wrong message.
+        """
         asked = asyncio.Semaphore(0)
         await self.world.together([self._answer(device, asked), self._heed(device, asked)])
 
@@ -107,10 +112,10 @@ class Reception:
         )
 
     async def welcome(self, listening: socket.socket) -> None:
-        """Accepts connections until it is cancelled.  Raises RunFailed if the system has no file for another.
+        """Accepts connections until it is cancelled.  Raises RunFailed if this process may open no more files.
 
-        A device shows its token at once.  So beyond one connection per device and a few strangers', it closes the one
-        without a token that was opened first.
+        A device shows its token at once.  So if there are more connections than one for each device and STRANGERS, the
+        oldest one that has shown no token is closed.
         """
         loop = asyncio.get_running_loop()
         while True:
@@ -127,7 +132,8 @@ class Reception:
                 strangers[0].abort()
 
     def _line_of(self, request: web.BaseRequest) -> WebLine:
-        """The line of the device that a request names.  Raises 401 unless the request has that device's token."""
+        """Returns the line of the device that a request names.  Raises HTTPUnauthorized (401) unless the request has
+        that device's token."""
         line = self.lines.get(request.query.get("device", ""))
         said = request.headers.get("Authorization", "").encode(errors="replace")
         if line is None or not hmac.compare_digest(said, _bearer(line).encode()):
@@ -156,7 +162,7 @@ class Reception:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """False for aiohttp's messages about strangers' bytes that are not HTTP, which it answers with 400."""
+    """Returns false for log messages of aiohttp about bytes that are not HTTP, which it answers with status 400."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -165,7 +171,7 @@ def _bearer(line: WebLine) -> str:
 
 
 class WebEnd:
-    """The device's end of a line over a WebSocket (interface.DeviceEnd)."""
+    """The device's end of a line over a WebSocket (worlds/interface.py, AskedEnd)."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, line: WebLine, largest: int) -> None:
         self.session = session
@@ -216,7 +222,7 @@ class WebEnd:
         return Peer(connection, (STOP,), ("round", "counted"), self.largest, self.line.world.store)
 
     async def close(self) -> None:
-        """Ends the connection, if there is one."""
+        """Closes the connection to the server, if there is one."""
         server, self.server = self.server, None
         if server:
             await server.socket.close()

@@ -1,1 +1,1 @@
-"""Forecasts and measurements before any training: `check`, `algorithms`, `calibrate`."""
+"""Forecasts and measurements before any training, for `fedlapse check`, `algorithms` and `calibrate`."""

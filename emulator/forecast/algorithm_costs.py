@@ -1,4 +1,4 @@
-"""The cost of each known algorithm compared with FedAvg: encoded bytes, declared work, state on the device."""
+"""The cost of each known algorithm relative to FedAvg: encoded bytes, declared work, state on the device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STAND_IN = {"integer": 1, "number": 1.0, "boolean": False}  # values for options
 
 @dataclass(frozen=True)
 class Option:
-    """One option of an algorithm."""
+    """One option of an algorithm, which a scenario may set."""
 
     name: str
     type: str
@@ -40,7 +40,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Cost:
-    """A mean round compared with one of FedAvg.  Bytes include frames."""
+    """A mean round of an algorithm compared with one of FedAvg.  Bytes include the framing of messages."""
 
     down: float  # bytes over FedAvg's
     up: float
@@ -53,7 +53,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class NamedAlgorithm:
-    """An algorithm that a scenario names, or may name."""
+    """An algorithm that a scenario names, or could name, with its options and its cost."""
 
     name: str  # the label
     key: str  # fedcl, or my_package.mine:Mine
@@ -66,7 +66,8 @@ class NamedAlgorithm:
 
 
 def catalogue(scenario: Scenario, only: str = "") -> list[NamedAlgorithm]:
-    """All known algorithms, or the one named `only`, with default options on the scenario's model, data and fleet.
+    """Returns all known algorithms, or the one named `only`, with default options and their costs on the scenario's
+    model, data and fleet.
 
     Raises BadScenario.
     """
@@ -90,7 +91,8 @@ def catalogue(scenario: Scenario, only: str = "") -> list[NamedAlgorithm]:
 
 
 def chosen(scenario: Scenario) -> list[NamedAlgorithm]:
-    """The scenario's own algorithms with their options, compared with plain FedAvg.  Raises BadScenario."""
+    """Returns the scenario's own algorithms with their options and their costs relative to plain FedAvg.  Raises
+    BadScenario."""
     entries = scenario.algorithms
     plain = next((entry for entry in entries if entry.key == BASELINE and not entry.options), None)
     if plain is None:
@@ -117,7 +119,7 @@ def chosen(scenario: Scenario) -> list[NamedAlgorithm]:
 
 
 def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tuple[dict[str, Cost], dict[str, str]]:
-    """{label: Cost of rounds in which all devices answer}, and {label: reason why its own code fails}."""
+    """Returns {label: Cost of rounds in which all devices answer}, and {label: why the algorithm's own code fails}."""
     seed = scenario.seeds[0]
     lab = lab_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
     lab, failing = sound(lab, seed)
@@ -144,14 +146,15 @@ def _online(fleet: Mapping[str, Device], name: str) -> Device:
 
 
 def about(kind: type[Any]) -> str:
-    """An algorithm in one line: from the module's docstring if it is ours, otherwise from the class's."""
+    """Returns a line on an algorithm: the beginning of the module's docstring if the algorithm is built in,
+    otherwise of the class's."""
     module = inspect.getmodule(kind) if kind.__module__.startswith("algorithms.") else None
     text = (module.__doc__ if module else kind.__doc__) or ""
     return " ".join(text.strip().split("\n\n")[0].split())
 
 
 def options(kind: type[Any]) -> list[Option]:
-    """The options of an algorithm, without `training`, which all algorithms have."""
+    """Returns the options of an algorithm, without `training`, which all algorithms have."""
     properties = plugins.options(kind)["properties"]
     return [
         Option(name, _type(said), said.get("default"), said.get("description", ""))
@@ -169,7 +172,11 @@ def _type(said: Mapping[str, Any]) -> str:
 
 
 def _taken(name: str, kind: type[Any], scenario: Scenario) -> dict[str, Any]:
-    """Values for the options without a default: from a scenario that names the algorithm, otherwise 1."""
+    """Returns values for the options that have no default.
+
+    They come from the scenario, or from the quickstart, if that names the algorithm.  Otherwise they are 1, or False
+    for booleans.
+    """
     schema = plugins.options(kind)
     entries = (*scenario.algorithms, *load("quickstart").algorithms)
     said = next((entry.options for entry in entries if entry.key == name), {})
@@ -179,7 +186,7 @@ def _taken(name: str, kind: type[Any], scenario: Scenario) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Mean:
-    """A mean round after round 0."""
+    """A mean round of an algorithm after round 0."""
 
     down: float  # bytes
     up: float
@@ -208,7 +215,7 @@ def _cost(of: _Mean, baseline: _Mean, sums_only: bool) -> Cost:
 
 
 def _flops(events: Sequence[Event], shares: Mapping[int, float]) -> tuple[float, float]:
-    """FLOPs of a mean round of all its devices, and of the server; rounds are weighted by `shares`."""
+    """Returns the FLOPs of all devices and of the server in a mean round, in which rounds are weighted by `shares`."""
     device = server = 0.0
     for event in events:
         share = shares.get(event.round, 0.0)

@@ -1,4 +1,4 @@
-"""The break-even: the share of the baseline's rounds below which an algorithm is faster.  Pure functions."""
+"""The break-even, which is the share of the baseline's rounds below which an algorithm is faster.  Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEWER = 0.1  # share of the replies: rounds that lack more are not comparable by
 
 @dataclass(frozen=True)
 class Ratio:
-    """A mean round of an algorithm over one of the baseline.  None if the baseline has 0."""
+    """A mean round of an algorithm divided by one of the baseline; None if the baseline's value is 0."""
 
     seconds: float
     down: float | None  # bytes
@@ -30,7 +30,10 @@ class Ratio:
 
 
 def ratio(of: Price, baseline: Price, work: Parts, baseline_work: Parts, margin: float = 0.0) -> Ratio:
-    """The algorithm over its baseline.  `work`: seconds by device; only devices that compute for both count."""
+    """Returns a mean round of an algorithm divided by one of its baseline.
+
+    `work` and `baseline_work`: seconds of computation by device; only devices that compute for both algorithms count.
+    """
     both = work.keys() & baseline_work.keys()
     seconds = of.seconds / baseline.seconds
     return Ratio(
@@ -51,7 +54,7 @@ def _over(above: Parts, below: Parts) -> float | None:
 
 
 def sentence(label: str, baseline: str, found: Ratio, seconds: float) -> str:
-    """The break-even as a sentence.  `seconds`: the baseline's mean round, s."""
+    """Returns the break-even as a sentence.  `seconds`: the length of the baseline's mean round."""
     parts = [f"{part} {_about(getattr(found, part))}" for part in ("down", "up", "compute")]
     if abs(found.server_s) > ALIKE * seconds:
         parts.append(f"server {found.server_s:+.2g} s")
@@ -78,7 +81,7 @@ def _between(found: Ratio) -> str:
 
 
 def _about(value: float | None) -> str:
-    """The ratio with one decimal, or with two if it would be printed as 1.0."""
+    """Returns the ratio as text with one decimal, or with two if one would show it as 1.0."""
     if value is None:
         return "-"
     return _times(value, 2 if ALIKE <= abs(value - 1) < 0.05 else 1)
@@ -93,17 +96,18 @@ def _percent(share: float) -> str:
 
 
 def wanted(of: Price, needed: int) -> float:
-    """Replies that close a mean round, at most as many as devices are asked."""
+    """Returns the number of replies that close a mean round, at most the number of devices asked."""
     return min(needed, of.asked)
 
 
 def too_late(of: Price, needed: int, deadline: float | None) -> bool:
-    """True if the deadline keeps out more than a tenth of the replies that close a round."""
+    """Returns true if the deadline keeps out more than a tenth of the replies that close a round."""
     return deadline is not None and of.late > 0 and of.counted < (1 - FEWER) * wanted(of, needed)
 
 
 def fewer(of: Price, than: Price, needed: int) -> bool:
-    """True if `of` has a much smaller share of its rounds' replies than `than`; seconds are then not comparable.
+    """Returns true if `of` gets a much smaller share of its rounds' replies than `than`, so that seconds are not
+    comparable.
 
     Shares are compared, because an algorithm may ask more devices in some rounds than another does.
     """
@@ -111,13 +115,16 @@ def fewer(of: Price, than: Price, needed: int) -> bool:
 
 
 def _come(of: Price, needed: int) -> float:
-    """Replies counted in a mean round over the replies that close it; at most 1."""
+    """Returns the replies that count in a mean round, as a share of the replies that close it, at most 1."""
     due = wanted(of, needed)
     return min(1.0, of.counted / due) if due else 0.0
 
 
 def shortage(label: str, of: Price, needed: int, deadline: float | None, enough: float | None) -> str:
-    """The sentence in place of a break-even.  `enough`: a deadline that lets the replies in, s, if known."""
+    """Returns the sentence for a label with too few replies, which replaces its break-even.
+
+    `enough`: a deadline in s that lets the replies in, if known.
+    """
     fates = [f"{getattr(of, fate):.1f} {fate}" for fate in FATES if getattr(of, fate)]
     first, last = of.rounds
     within = f" within the deadline of {deadline:g} s" if deadline is not None else ""
@@ -130,7 +137,7 @@ def shortage(label: str, of: Price, needed: int, deadline: float | None, enough:
 
 
 def no_match(label: str, of: Price, baseline: str, theirs: Price) -> str:
-    """The sentence on an algorithm whose baseline gets too few replies."""
+    """Returns the sentence for an algorithm that has no break-even because its baseline gets too few replies."""
     return (
         f"{label}: no break-even, as {baseline} gets too few replies: "
         f"{theirs.counted:.1f} a round, {label} {of.counted:.1f}"
@@ -138,7 +145,8 @@ def no_match(label: str, of: Price, baseline: str, theirs: Price) -> str:
 
 
 def longest(events: Iterable[Event]) -> float | None:
-    """Seconds from opening to close of the longest round that did not fail, rounded up to two digits."""
+    """Returns the seconds from opening to close of the longest round that did not fail, rounded up to two digits;
+    None if there is none."""
     opened, lengths = 0.0, []
     for event in events:
         if isinstance(event, Opened):

@@ -1,4 +1,5 @@
-"""Measures a computer: the rates that explain the seconds of a few small training steps."""
+"""Measures a computer: finds the rates (FLOP/s, bytes/s, overheads) that explain the seconds of a few small training
+steps."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ LEAST = 0.1  # smallest share of a kernel's seconds that its own class of operat
 
 @dataclass(frozen=True)
 class Kernel:
-    """A training step with mostly one class of operators, and its declared cost."""
+    """A job of training steps that mostly use one class of operators, and the declared cost of a step."""
 
     kind: str  # conv | dense | recurrent | operators | convolutions | empty
     steps: int
@@ -31,8 +32,11 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Measured:
-    """Rates of this computer: FLOP/s by class of operator, bytes/s, and seconds of overhead: per step, per started
-    operator, and per convolution."""
+    """The rates of this computer.
+
+    FLOP/s by class of operator, bytes/s of memory, and seconds of overhead: for each step, each started operator, and
+    each convolution.
+    """
 
     conv: float
     dense: float
@@ -44,7 +48,7 @@ class Measured:
 
     @property
     def speed(self) -> float:
-        """FLOP/s over all operators of an image network: half of the FLOPs in convolutions, half in dense layers."""
+        """FLOP/s of an image network as a whole, with half of the FLOPs in convolutions and half in dense layers."""
         return 2 / (1 / self.conv + 1 / self.dense)
 
     def profile(self, name: str, source: str, memory: int) -> Profile:
@@ -56,7 +60,8 @@ class Measured:
 
 
 def measure(seconds: float, threads: int = 1) -> Measured:
-    """Measures small training steps in turns for about `seconds` in total, and takes the best time of each.
+    """Measures the jobs of `workload` in turns for about `seconds` in total, and returns the rates that explain the
+    best time of each.
 
     With one thread it measures CPU time, which excludes other programs.
     """
@@ -77,7 +82,8 @@ def measure(seconds: float, threads: int = 1) -> Measured:
 
 
 def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
-    """The kernels; and what is timed: a job for each kernel in their order, and one that streams memory."""
+    """Returns the kernels, and the jobs to time: one for each kernel in the same order, and then one that streams
+    memory."""
     kernels = [
         _conv(5, 1, 28, batch=16),
         _conv(3, 16, 16, batch=64),
@@ -93,7 +99,7 @@ def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
 
 
 def evaluated(kernels: Sequence[Kernel], seconds: Sequence[float]) -> Measured:
-    """The rates behind the seconds of each job of `workload`."""
+    """Returns the rates that explain the measured seconds of the jobs of `workload`."""
     steps = [took / kernel.steps for took, kernel in zip(seconds[:-1], kernels, strict=True)]
     timed = {kernel.kind: (kernel, took) for kernel, took in zip(kernels, steps, strict=True)}
     starting = Starting.found(timed["empty"][1], timed["operators"], timed["convolutions"])
@@ -102,7 +108,11 @@ def evaluated(kernels: Sequence[Kernel], seconds: Sequence[float]) -> Measured:
 
 @dataclass(frozen=True)
 class Starting:
-    """Seconds of overhead that a step takes whatever its size."""
+    """Seconds of overhead of a training step, which do not depend on the size of its operators.
+
+    `overhead`: for each step; `operator`: for each operator that it starts; `convolution`: for each convolution, in
+    addition.
+    """
 
     overhead: float
     operator: float = 0.0
@@ -110,7 +120,8 @@ class Starting:
 
     @classmethod
     def found(cls, overhead: float, operators: tuple[Kernel, float], convolutions: tuple[Kernel, float]) -> Starting:
-        """From the seconds of an empty step, of one with many operators, and of one with many convolutions."""
+        """Returns the overheads that explain the seconds of an empty step, of one with many operators, and of one
+        with many convolutions."""
         kernel, took = operators
         operator = max(0.0, took - overhead) / kernel.step.operators
         kernel, took = convolutions
@@ -118,12 +129,13 @@ class Starting:
         return cls(overhead, operator, max(0.0, left) / kernel.step.convolutions)
 
     def of(self, step: StepCounts) -> float:
-        """Seconds of overhead in one step of this kernel."""
+        """Returns the seconds of overhead in one training step with these counts of operators and convolutions."""
         return self.overhead + step.operators * self.operator + step.convolutions * self.convolution
 
 
 def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: float, starting: Starting) -> Measured:
-    """The speeds that explain the kernels' seconds per step; dense first, because the others have dense layers too."""
+    """Returns the speeds that explain the kernels' seconds per step.  Dense layers come first, because the other
+    kernels have some too."""
     found: dict[str, float] = {}
     for kind in ("dense", "conv", "recurrent"):
         own = [pair for pair in zip(kernels, seconds, strict=True) if pair[0].kind == kind]
@@ -132,7 +144,8 @@ def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: floa
 
 
 def _speed(kernel: Kernel, took: float, known: Mapping[str, float], bytes_per_s: float, starting: Starting) -> float:
-    """FLOP/s of the kernel's own class: its FLOPs over the seconds that nothing else in the step explains."""
+    """Returns the FLOP/s of the kernel's own class of operators: its FLOPs over the seconds that nothing else in the
+    step explains."""
     others = sum(getattr(kernel.step, kind) / speed for kind, speed in known.items())
     left = took - others - 4 * kernel.step.floats / bytes_per_s - starting.of(kernel.step)
     return float(getattr(kernel.step, kernel.kind) / max(left, LEAST * took))
@@ -179,7 +192,7 @@ def _recurrent(units: int, batch: int) -> Kernel:
 
 
 def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, steps: int, tokens: int = 0) -> Kernel:
-    """A job of plain SGD steps on random examples, in the loop that devices use."""
+    """Returns a kernel whose job is plain SGD on random examples, in the loop that devices use."""
     import torch
 
     from algorithms.algorithm import Party, Phase, Training
@@ -199,14 +212,15 @@ def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, ste
 
 
 def _many_operators() -> nn.Module:
-    """Many operators, so small that only starting them takes time."""
+    """Returns a network of many operators, so small that only starting them takes time."""
     from torch import nn
 
     return nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(8, 8), nn.ReLU())), nn.Linear(8, 10))
 
 
 def _small_convolutions() -> nn.Module:
-    """Two convolutions, as small networks have; the first of a step takes longer than the others."""
+    """Returns a network of two convolutions, as small networks have; the first of a step takes longer than the
+    second."""
     from torch import nn
 
     first, second = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(2))
@@ -214,14 +228,14 @@ def _small_convolutions() -> nn.Module:
 
 
 def _empty() -> nn.Module:
-    """Almost no work, so that its steps take only overhead."""
+    """Returns a network with almost no work, whose steps take only overhead."""
     from torch import nn
 
     return nn.Linear(1, 10)
 
 
 def _stream() -> Callable[[], object]:
-    """A job that reads three numbers and writes one, STREAM times."""
+    """Returns a job that streams memory: STREAM times it reads three floats and writes one."""
     import torch
 
     a, b, c = (torch.ones(STREAM) for _ in range(3))

@@ -1,4 +1,5 @@
-"""Checks that a round can end before its deadline, with the fastest devices alone on their links."""
+"""Checks that a round can end before its deadline, by the least seconds that a round takes: each device is alone on
+its links."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ REQUESTS = 100  # rounds that are looked at for one in which the server has noth
 
 @dataclass(frozen=True)
 class Alone:
-    """A round of one device while nobody else uses a link, in seconds."""
+    """The parts of a round of one device, in seconds, while no other device uses the links."""
 
     device: str
     down: float  # round trips, then the bytes at the lowest rate on their way
@@ -42,8 +43,11 @@ class Alone:
 
 
 def alone(lab: Lab, costs: Costs, name: str, kinds: Collection[str], down: int, up: int) -> Alone:
-    """The device's round for these bytes by kind, down and up, in s.  Leaves out message headers, some 20 bytes each,
-    and the server's work."""
+    """Returns the parts of the device's round for this many bytes of tensors down and up; `kinds`: the kinds in its
+    download.
+
+    Leaves out the headers of messages, some 20 bytes each, and the server's work.
+    """
     link, server = lab.links[name], lab.server_link
     computing = costs.price(name, 0, kinds, ()).total_seconds
 
@@ -54,7 +58,8 @@ def alone(lab: Lab, costs: Costs, name: str, kinds: Collection[str], down: int, 
 
 
 def _least(link: Link, server: Link, way: Direction, nbytes: int, shared: Mapping[str, SharedLink]) -> float:
-    """The least seconds of a transfer: on an open connection, while each link on its way has its highest rate."""
+    """Returns the least seconds of a transfer: on a connection that is open already, with each link on the way at
+    its highest rate."""
     passage = link.at_best(way, nbytes, server.latency, OPEN)
     beyond = [as_rate(each.capacity).peak for each in onwards(shared, link.via) if not each.airtime]
     rate = server.rate("up" if way == "down" else "down").peak
@@ -62,7 +67,10 @@ def _least(link: Link, server: Link, way: Direction, nbytes: int, shared: Mappin
 
 
 def all_alone(lab: Lab, label: str, seed: int, kinds: Collection[str], down: int) -> dict[str, Alone]:
-    """{device: Alone} for the devices that stand for the fleet; equal devices are computed once."""
+    """Returns {device: Alone} for a sample of the fleet, or for all of a small fleet; equal devices are computed once.
+
+    `kinds` and `down`: the kinds and bytes of the download.
+    """
     costs, (_, up) = Costs(lab, label, seed), message_sizes(lab, Run(label, seed))
     known: dict[tuple[str, Link, int], Alone] = {}
     found = {}
@@ -77,8 +85,8 @@ def all_alone(lab: Lab, label: str, seed: int, kinds: Collection[str], down: int
 def check_deadline(lab: Lab, scenario: Scenario) -> None:
     """Raises BadScenario if `rounds.deadline_s` is shorter than any round could be.
 
-    The bound is the model's download, the least work, and the upload of all kinds, on links that nobody shares.
-    A round may still miss a longer deadline; a rehearsal shows that.
+    The bound is the model's download, the least work, and the upload of all kinds, on links that nobody shares.  A
+    round may still miss a longer deadline; a rehearsal shows that.
     """
     deadline, needed, seed = scenario.rounds.deadline_s, scenario.rounds.min_replies, scenario.seeds[0]
     if deadline is None:
@@ -98,7 +106,7 @@ def check_deadline(lab: Lab, scenario: Scenario) -> None:
 
 
 def _last_of(lab: Lab, label: str, seed: int, needed: int) -> Alone:
-    """The round of the slowest of the `needed` devices that could answer first."""
+    """Returns the round of the slowest among the `needed` devices that could answer first."""
     model = start(lab, Memory(), Run(label, seed)).weights.nbytes
     devices = [
         replace(one, compute=one.compute * least(lab.fleet[one.device].profile.jitter))  # batches at their quickest
@@ -109,7 +117,7 @@ def _last_of(lab: Lab, label: str, seed: int, needed: int) -> Alone:
 
 
 def _least_request(lab: Lab, label: str, seed: int, rounds: int) -> float:
-    """Seconds for which the server computes before devices are asked, in the round that needs least."""
+    """Returns the seconds for which the server computes before it asks devices, in the round that needs least."""
     costs = Costs(lab, label, seed)
     return min(costs.request(round).total_seconds for round in range(min(rounds, REQUESTS)))
 

@@ -24,7 +24,7 @@ FORWARD = 100  # examples per forward pass of an evaluation
 
 @dataclass(frozen=True)
 class Effort:
-    """Estimates for all runs of a scenario on this computer."""
+    """Estimates of what all runs of a scenario take on this computer."""
 
     host: Host
     seconds: float  # for all runs
@@ -36,7 +36,8 @@ class Effort:
 def effort_of(
     scenario: Scenario, lab: Lab, host: Host, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
 ) -> Effort:
-    """The effort of all runs of the scenario; `lab` has its first seed."""
+    """Returns the effort of all runs of the scenario.  `lab` has the data of its first seed; rehearsals and prices
+    are by label."""
     conduct, runs = Conduct.of(scenario), len(scenario.seeds)
     trained = sum(cost.flops for cost in prices.values()) * conduct.rules.max
     evaluated = sum(_evaluation(scenario, lab, label) for label in prices)
@@ -55,7 +56,7 @@ def effort_of(
 
 
 def _evaluation(scenario: Scenario, lab: Lab, label: str) -> float:
-    """FLOPs of a run's metrics: forward passes, and a local training of every device for `personalised`."""
+    """Returns the FLOPs of a run's metrics: forward passes, and a local training of every device for `personalised`."""
     every, rounds, seed = scenario.evaluate.every, scenario.rounds.max, scenario.seeds[0]
     if not every:
         return 0.0
@@ -72,7 +73,7 @@ def _evaluation(scenario: Scenario, lab: Lab, label: str) -> float:
 
 
 def largest_speedup(host: Host, asked: int, rehearsals: Iterable[Rehearsal]) -> float:
-    """The largest --speedup at which every device's real training still ends within its modelled time.
+    """Returns the largest --speedup at which every device's real training still ends within its modelled time.
 
     All devices that a round asks train at once, spread over the workers.
     """
@@ -83,14 +84,14 @@ def largest_speedup(host: Host, asked: int, rehearsals: Iterable[Rehearsal]) -> 
 
 
 def server_speedup(host: Host, rehearsals: Iterable[Rehearsal]) -> float:
-    """The largest --speedup at which the server's real work still ends within its modelled time."""
+    """Returns the largest --speedup at which the server's real work still ends within its modelled time."""
     return _keeps(chain.from_iterable(_served(host, found) for found in rehearsals))
 
 
 def _served(host: Host, found: Rehearsal) -> Iterator[tuple[float, float]]:
-    """Modelled and real seconds of each piece of the server's work.
+    """Yields the modelled and the real seconds of each piece of the server's work.
 
-    The server may have to wait for a worker that still trains for a late device.
+    The real seconds include the wait for a worker that may still train for a late device.
     """
     wait = 0.0
     if any(row["late"] for row in found.rows):
@@ -107,11 +108,14 @@ def _starts(found: Rehearsal) -> Iterator[ComputeStarted]:
 
 
 def _training(host: Host, start: ComputeStarted) -> float:
-    """Real seconds of the device's training on this computer."""
+    """Returns the real seconds of the device's training on this computer."""
     return sum(start.phases.values()) / host.flops_per_s
 
 
 def _keeps(jobs: Iterable[tuple[float, float]]) -> float:
-    """The smallest (modelled seconds) / (real seconds) of the jobs that could be late; sockets.py gives the same
-    advice."""
+    """Returns the smallest modelled/real ratio of seconds among the jobs that could be late, which is the largest
+    speed-up that all jobs keep.
+
+    The advice after a run over sockets is computed in the same way (worlds/sockets.py).
+    """
     return min((modelled / real for modelled, real in jobs if real > TIMERS), default=FASTEST)

@@ -1,4 +1,4 @@
-"""Fits a profile to the measured seconds of training steps of several networks."""
+"""Fits a device's profile (speeds and rates) to the measured seconds of training steps of several networks."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ RATES = (
 
 
 def fitted(cells: Sequence[Cell], like: Profile, weight: float = LIKE) -> Profile:
-    """Returns `like` with RATES for which log(predicted / measured) is least over all cells.
+    """Returns `like` with those RATES that fit the measured seconds of all cells best, by log(predicted / measured).
 
-    The rates are drawn to those of `like` times one common factor: a rate that no network depends on has that factor.
-    Overheads stay as they are.  Raises ValueError if there are no cells.
+    The rates are drawn to those of `like` times one common factor; a rate that no network depends on becomes exactly
+    that.  Overheads stay as they are.  Raises ValueError if there are no cells.
     """
     if not cells:
         raise ValueError("no step was measured; a fit needs at least one")
@@ -49,7 +49,8 @@ def fitted(cells: Sequence[Cell], like: Profile, weight: float = LIKE) -> Profil
 def left_out(
     cells: Mapping[Hashable, Sequence[Cell]], like: Profile, weight: float = LIKE
 ) -> dict[Hashable, list[float]]:
-    """Returns for each group of cells the seconds that a fit to all other groups predicts for them."""
+    """Returns, for each group of cells, the seconds that a fit to all other groups predicts for the steps of the
+    group."""
     found = {}
     for name, own in cells.items():
         others = [cell for other, those in cells.items() if other != name for cell in those]
@@ -64,7 +65,7 @@ def predicted(step: StepCounts, profile: Profile) -> float:
 
 
 def rate_of(profile: Profile, rate: str) -> float:
-    """Returns one of RATES in SI units, by its default where the profile does not name it."""
+    """Returns one of RATES in SI units; if the profile does not name it, that of the rate by which it is replaced."""
     defaults = {
         "grouped_flops_per_s": "conv_flops_per_s",
         "pointwise_flops_per_s": "conv_flops_per_s",
@@ -77,7 +78,10 @@ def rate_of(profile: Profile, rate: str) -> float:
 
 
 def with_rates(profile: Profile, rates: Sequence[float] | NDArray[np.float64]) -> Profile:
-    """Returns the profile with these RATES; its one speed is for networks of which half is convolution, half dense."""
+    """Returns the profile with these values of RATES.
+
+    Its single speed becomes that of a network with half of its FLOPs in convolutions and half in dense layers.
+    """
     named: dict[str, Any] = dict(zip(RATES, map(float, rates), strict=True))
     one = 2 / (1 / named["conv_flops_per_s"] + 1 / named["dense_flops_per_s"])
     return replace(profile, flops_per_s=one, **named)

@@ -24,7 +24,7 @@ PARTS = ("down", "compute", "up", "seconds")  # fields of `Alone`
 
 @dataclass(frozen=True)
 class Span:
-    """The smallest and the largest value in a group."""
+    """The smallest and the largest value of a quantity in a group."""
 
     low: float
     high: float
@@ -37,7 +37,7 @@ class Span:
 
 @dataclass(frozen=True)
 class FleetGroup:
-    """The devices of one entry of the scenario's fleet, or of several with one name."""
+    """The devices of one entry of the scenario's fleet, or of several entries with the same name."""
 
     name: str
     count: int
@@ -57,7 +57,7 @@ class FleetGroup:
 
 
 def groups_of(lab: Lab, seed: int, span: float) -> list[FleetGroup]:
-    """The groups of the fleet; `span`: the duration of the longest run, s."""
+    """Returns the groups of the fleet; `span`: the duration of the longest run, s."""
     alone = {
         label: all_alone(lab, label, seed, algorithm.downloads, message_sizes(lab, Run(label, seed))[0])
         for label, algorithm in lab.algorithms.items()
@@ -77,7 +77,7 @@ def _group(
     count: int,
     alone: Mapping[str, Mapping[str, Alone]],
 ) -> FleetGroup:
-    """The group of `count` devices, of which `names` are a sample."""
+    """Returns the group of `count` devices, of which `names` are a sample."""
     devices = [lab.fleet[name] for name in names]
     placed, loops = lab.placed(seed), Loops()
     links = [placed.links[name] for name in names]
@@ -111,12 +111,12 @@ def _online(devices: Sequence[Device], until: float) -> float:
 
 
 def _of_all(count: int, those: Sequence[bool]) -> int:
-    """The number of devices out of `count`, extrapolated from a sample of them."""
+    """Returns how many of `count` devices have a property, extrapolated from a sample (`those`)."""
     return sum(those) * count // len(those)
 
 
 def absent(lab: Lab, span: float) -> Iterator[str]:
-    """Yields a line on each group without a device online within `span` seconds."""
+    """Yields a line on each group that has no device online within the first `span` seconds."""
     for called, (members, _) in by_group(lab.fleet).items():
         begins = min(lab.fleet[name].presence.next_on(0.0) for name in members)
         if begins == math.inf:
@@ -126,7 +126,8 @@ def absent(lab: Lab, span: float) -> Iterator[str]:
 
 
 def too_short(groups: Sequence[FleetGroup], shared: TraceRepeats) -> Iterator[str]:
-    """Yields a line on recordings that repeat often; for `shared` links on the one that repeats most often."""
+    """Yields a line on each group whose recordings repeat often within the longest run, and one on the link in
+    `shared` if it does."""
     for group in groups:
         if group.loops > LOOPED:
             yield (
@@ -148,7 +149,7 @@ def too_large(groups: Sequence[FleetGroup], memory: Mapping[str, Footprint]) -> 
 
 
 def without_power(lab: Lab) -> list[str]:
-    """A line on the groups with devices of unknown power draw."""
+    """Returns the lines, at most one, on the groups that have devices with an unknown power draw."""
     names = []
     for called, (members, _) in by_group(lab.fleet).items():
         if any(lab.fleet[name].profile.power == UNKNOWN for name in members):

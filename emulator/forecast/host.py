@@ -1,4 +1,4 @@
-"""Measures this computer's speed and memory.  Records do not contain these figures, and results do not depend on
+"""Measures this computer's speed and memory.  Records do not contain the measurements, and results do not depend on
 them."""
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ class Host:
 
 
 def measured(lab: Lab, seed: int, workers: int) -> Host:
-    """Measures training on a few examples of one device; in a stack if the first algorithm's devices train in
-    stacks."""
+    """Measures a short training on one device's examples, and returns this computer's speed and memory.
+
+    Trains a stack of devices at once if the devices of the first algorithm train in stacks.
+    """
     quiet_torch()
     gpus.use(lab.on)
     samples = _samples(lab, seed)
@@ -55,7 +57,7 @@ def measured(lab: Lab, seed: int, workers: int) -> Host:
 
 
 def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
-    """Measured FLOP/s, sorted: SAMPLES of them, or fewer if jobs are long, but at least 3."""
+    """Returns measured FLOP/s, sorted: SAMPLES of them, or fewer if jobs are long, but at least 3."""
     label, algorithm = next(iter(lab.algorithms.items()))
     training = algorithm.training
     devices = min(lab.stack.get(label, 1), MOST, len(lab.fleet))  # that train at once, whatever a scenario allows
@@ -72,7 +74,7 @@ def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
 
 @contextmanager
 def _store(lab: Lab) -> Iterator[Store]:
-    """A store like the executor's (compute/crew.py): on a GPU, uploads stay there."""
+    """Provides a store of messages like that of a run's executor (compute/crew.py); on a GPU, uploads stay there."""
     if lab.on == CPU:
         yield Memory()
         return
@@ -102,7 +104,7 @@ def _rates(plain: Lab, store: Store, seed: int, name: str, devices: int) -> tupl
 
 
 def seconds_each(job: Callable[[], object], least: float) -> float:
-    """Real seconds of the job: the mean over as many repetitions as fill `least` seconds."""
+    """Returns the real seconds of the job: the mean over as many repetitions as fill `least` seconds."""
     began, jobs = time.perf_counter(), 0
     while not jobs or time.perf_counter() - began < least:
         job()
@@ -111,6 +113,6 @@ def seconds_each(job: Callable[[], object], least: float) -> float:
 
 
 def timed(job: Callable[[], Result]) -> tuple[Result, float]:
-    """The job's result, and its real seconds."""
+    """Runs the job, and returns its result and its real seconds."""
     began = time.perf_counter()
     return job(), time.perf_counter() - began

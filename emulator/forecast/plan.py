@@ -32,11 +32,11 @@ from scenarios.text.faults import BadScenario
 
 @dataclass(frozen=True)
 class Forecast:
-    """All figures of a check.
+    """All figures that `fedlapse check` shows.
 
     The first label is the baseline.  `ratios` has an entry for each other label whose rounds count about as many
-    replies as the baseline's.  `sentences` has an entry for each of these labels, and for each label with too few
-    replies in time.
+    replies as the baseline's.  `sentences` has an entry for each label but the baseline, which has one only if it gets
+    too few replies.
     """
 
     name: str
@@ -61,12 +61,15 @@ class Forecast:
     warnings: Sequence[str]
 
     def plain(self) -> dict[str, Any]:
-        """The forecast as plain values for JSON."""
+        """Returns the forecast as plain values for JSON."""
         return asdict(self)
 
 
 def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)) -> Forecast:
-    """Rehearses each algorithm under the first seed.  Raises BadScenario if no round of any algorithm would succeed."""
+    """Rehearses each algorithm under the first seed, and returns the forecast of the scenario.
+
+    `places`: the CPU or GPUs to compute on.  Raises BadScenario if no round of any algorithm would succeed.
+    """
     seed = scenario.seeds[0]
     lab = lab_of(scenario.model_copy(update={"seeds": (seed,)}), places)
     check_deadline(lab, scenario)
@@ -93,7 +96,7 @@ def _figures(
     failing: Mapping[str, str],
     cut_short: Iterable[str],
 ) -> Forecast:
-    """The forecast for the algorithms of `lab`, all of which were rehearsed."""
+    """Returns the forecast for the algorithms of `lab`, all of which were rehearsed.  `cut_short`: warnings."""
     seed, conduct = scenario.seeds[0], Conduct.of(scenario)
     rules, played = conduct.rules, rehearsals.items()
     prices = {label: price(found.rows, rules.max, kinds[label]) for label, found in played}
@@ -135,7 +138,8 @@ def _doubts(
     memory: Mapping[str, Footprint],
     span: float,
 ) -> Iterator[str]:
-    """Yields warnings about rounds, model, data and fleet in runs of `span` seconds, and the assumptions."""
+    """Yields warnings about rounds, model, data and fleet, and the assumptions of the scenario.  `span`: length of
+    the longest run, s."""
     yield from about_model(lab)
     yield from _failures(rehearsals)
     yield from absent(lab, span)
@@ -147,7 +151,7 @@ def _doubts(
 
 
 def _rehearsed(lab: Lab, seed: int, conduct: Conduct, rounds: int) -> tuple[dict[str, Rehearsal], dict[str, str]]:
-    """The rehearsals in which some round succeeds, and {label: why none does} for the others."""
+    """Returns the rehearsals in which some round succeeds, by label, and {label: why none does} for the others."""
     rehearsals, failing = {}, {}
     for label in lab.algorithms:
         try:
@@ -163,7 +167,7 @@ def _rehearsed(lab: Lab, seed: int, conduct: Conduct, rounds: int) -> tuple[dict
 
 
 def _no_round(label: str, found: Rehearsal) -> str | None:
-    """The reason why no round succeeds; None if some round does."""
+    """Returns the reason why no round succeeds; None if some round does."""
     if not all(row["failed"] for row in found.rows):
         return None
     refused = [event.sentence for event in found.events if isinstance(event, Refused)]
@@ -173,7 +177,8 @@ def _no_round(label: str, found: Rehearsal) -> str | None:
 def _late(
     lab: Lab, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
 ) -> dict[str, float | None]:
-    """{label whose replies the deadline keeps out: a deadline that lets them in, s, if known}."""
+    """Returns {label: a sufficient deadline} for the labels whose replies the deadline keeps out; in s, None if not
+    known."""
     rules = conduct.rules
     return {
         label: _enough(lab, Run(label, seed), conduct, len(rehearsals[label].rows))
@@ -189,7 +194,11 @@ def _compared(
     prices: Mapping[str, Price],
     late: Mapping[str, float | None],
 ) -> tuple[dict[str, Ratio], dict[str, str]]:
-    """Ratios to the baseline of labels with about as many replies, and a sentence on each label."""
+    """Returns the ratios to the baseline of the labels with about as many replies as it has, and a sentence for each
+    label.
+
+    The baseline itself has a sentence only if it gets too few replies.
+    """
     rules, baseline = conduct.rules, next(iter(prices))
     theirs = prices[baseline]
     short = [label for label, cost in prices.items() if fewer(cost, theirs, rules.needed)]
@@ -225,7 +234,7 @@ def _ratio(
 
 
 def _enough(lab: Lab, run: Run, conduct: Conduct, rounds: int) -> float | None:
-    """A deadline that all replies keep, s, from a rehearsal without a deadline."""
+    """Returns a deadline in s that all replies keep, from a rehearsal without a deadline; None if no round succeeds."""
     patient = replace(conduct, rules=replace(conduct.rules, deadline=None))
     return longest(rehearse(lab, run, patient, max(2, rounds)).events)
 
@@ -253,7 +262,8 @@ def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:
 
 
 def largest(costs: Costs, rehearsal: Rehearsal) -> Footprint:
-    """The largest memory of training on any device, for the messages that a rehearsal has seen."""
+    """Returns the largest memory that training takes on any device, with messages as large as those in the
+    rehearsal."""
     load = costs.heaviest()
     uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
     downloaded, kept = sum(rehearsal.downloaded.values()), sum(rehearsal.kept.values())

@@ -1,4 +1,5 @@
-"""The cost of a mean round: the played rounds, weighted by the frequency of their kind in a run.  Pure functions."""
+"""The cost of a mean round: the rounds that were played, weighted by how often their kind occurs in a run.  Pure
+functions."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.
 
 @dataclass(frozen=True)
 class Price:
-    """A mean round of one algorithm."""
+    """The cost of a mean round of one algorithm."""
 
     rounds: tuple[int, int]  # the mean is over rounds between these, both included
     seconds: float  # from one stamp to the next; the parts below are the critical path's
@@ -50,12 +51,13 @@ class Price:
 
 
 def alike(_: int) -> str:
-    """The kind of each round, for an algorithm whose rounds are all alike."""
+    """Returns the kind of each round for an algorithm whose rounds are all of one kind."""
     return ""
 
 
 def strata(played: int, rounds: int, kind: Kind = alike) -> Strata:
-    """For each kind of rounds, its share of a run's rounds, and its played rounds.
+    """Returns for each kind of rounds its share of a run's rounds, and the numbers of the rounds of that kind that were
+    played.
 
     Round 0 is often special, so it represents a kind only if no other round of the kind was played.
     """
@@ -68,7 +70,7 @@ def strata(played: int, rounds: int, kind: Kind = alike) -> Strata:
 
 
 def comparable(kinds: Mapping[str, Kind], played: int) -> dict[str, Kind]:
-    """The kinds of rounds of each label, such that round 0 counts for all labels or for none.
+    """Returns the kinds of rounds of each label, changed so that round 0 counts for all labels or for none.
 
     Otherwise its special cost, such as setting up connections, would appear as a difference between two labels.
     """
@@ -83,12 +85,12 @@ def _first_apart(kind: Kind) -> Kind:
 
 
 def weights(played: int, rounds: int, kind: Kind = alike) -> dict[int, float]:
-    """{number of a round played: its weight in the mean round of a run}; the weights sum to 1."""
+    """Returns {number of a played round: its weight in the mean round of a run}; the weights sum to 1."""
     return {number: share / len(of) for share, of in strata(played, rounds, kind) for number in of}
 
 
 def first_of_each(rounds: int, kind: Kind) -> dict[str, int]:
-    """The first round of each kind; round 0 only if there is no other."""
+    """Returns the number of the first round of each kind; round 0 only if its kind has no other."""
     first: dict[str, int] = {}
     for number in (*range(1, rounds), 0):
         first.setdefault(kind(number), number)
@@ -96,9 +98,9 @@ def first_of_each(rounds: int, kind: Kind) -> dict[str, int]:
 
 
 def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
-    """The mean over the played rounds, weighted by the frequency of their kind in a run.
+    """Returns the mean over the played rounds, weighted by how often their kind occurs in a run.
 
-    `rounds`: the rounds of a run; each round that was not played is assumed to last as long as the mean of its kind.
+    `rounds`: how many a run has; each round that was not played is assumed to last as long as the mean of its kind.
     Raises ValueError if no round was played.
     """
     if not rows:
@@ -135,7 +137,7 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
 
 
 def _mean(rows: Sequence[Row], kinds: Strata, value: Callable[[Row], float]) -> float:
-    """The mean of a value of rounds, with each kind weighted by its share."""
+    """Returns the mean of a value of rounds, in which each kind of rounds is weighted by its share."""
     return sum(share * sum(value(rows[number]) for number in of) / len(of) for share, of in kinds)
 
 
@@ -144,7 +146,7 @@ def _part_means(
     kinds: Strata,
     value: Callable[[Row], Mapping[str, float]],
 ) -> Parts:
-    """The mean of each part; a round without a part counts as 0."""
+    """Returns the mean of each part, such as a phase or a kind of tensors; a round without a part counts as 0."""
     played = [value(rows[number]) for _, of in kinds for number in of]
     keys = sorted(set(chain.from_iterable(played)))
     return {key: _mean(rows, kinds, partial(_part, key, value)) for key in keys}
@@ -155,12 +157,15 @@ def _part(key: str, value: Callable[[Row], Mapping[str, float]], row: Row) -> fl
 
 
 def lengths(rows: Sequence[Row]) -> list[float]:
-    """Seconds of each round: from the end of the one before to its own end."""
+    """Returns the seconds of each round, from the end of the round before to its own end."""
     return [after - before for before, after in pairwise([0.0, *(row["time_s"] for row in rows)])]
 
 
 def _unplayed(lasted: Sequence[float], played: Sequence[int], rounds: int, kind: Kind, mean: float) -> float:
-    """Seconds of the rounds that were not played; a round of an unknown kind lasts as long as the mean round."""
+    """Returns the seconds of the rounds of a run that were not played.
+
+    Each is taken to last as long as the mean of its kind, or, if no round of its kind was played, as `mean`.
+    """
     means = {each: sum(lasted[k] for k in of) / len(of) for each, of in _by_kind(played, kind).items()}
     often = Counter(map(kind, range(len(lasted), rounds)))
     return sum(count * means.get(each, mean) for each, count in often.items())
@@ -174,7 +179,8 @@ def _by_kind(numbers: Iterable[int], kind: Kind) -> dict[str, list[int]]:
 
 
 def margin(rows: Sequence[Row], baseline: Sequence[Row], rounds: int, kind: Kind, base_kind: Kind) -> float:
-    """Half of the 95 % interval of the ratio of mean rounds, from the variation among rounds of one kind.
+    """Returns half the width of the 95 % interval of the ratio of mean rounds, from the variation among rounds of one
+    kind.
 
     Rounds vary with links and cohorts.  Both algorithms are compared round by round with the ratio estimator (Cochran
     1977, §6.3), stratified by the kind of round; 0 if no kind was played twice.
@@ -198,7 +204,8 @@ def margin(rows: Sequence[Row], baseline: Sequence[Row], rounds: int, kind: Kind
 
 
 def work(events: Iterable[Event], shares: Mapping[int, float]) -> Parts:
-    """{device: mean declared compute seconds of its rounds}, weighted as in `weights`."""
+    """Returns {device: mean of its declared seconds of computation in a round}; rounds are weighted by `shares` (see
+    `weights`)."""
     begun: dict[tuple[int, str], ComputeStarted] = {}
     for event in events:
         if isinstance(event, ComputeStarted):

@@ -1,8 +1,8 @@
-"""The cost of rounds, found by playing some of them: the real conversation, with almost no training.
+"""The cost of rounds, found by playing some of them with almost no training.
 
-Fleet, links, presence, cohorts, deadlines, encodings, declared work and the engine are those of the run.  Only the jobs
-are cut: a device trains on two examples, once for all devices with the same request.  So times and bytes equal those of
-the run, for any algorithm, as long as none depends on a trained value.
+The rounds are played by the same code as in a run, with the same fleet, links, presence, cohorts, deadlines, encodings
+and declared work.  Only the jobs are cut: a device trains on two examples, once for all devices with the same request.
+So times and bytes equal those of the run, for any algorithm, as long as none depends on a trained value.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Replies = Mapping[str, tuple[Ref, int]]  # by device: its upload, and the number
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """The first rounds of a run as forecast, and the largest messages."""
+    """A forecast of the first rounds of a run, and the largest messages in them."""
 
     rows: Sequence[Row]  # as in rounds.jsonl, without metrics
     events: Sequence[Event]  # as in events.jsonl, but with meaningless digests
@@ -64,8 +64,10 @@ class Rehearsal:
 
 
 def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str, dict[str, int]]]:
-    """The number of rounds to rehearse, which cover all kinds if that is affordable, and {label: {missing kind: its
-    first round}}."""
+    """Returns the number of rounds to rehearse, and {label: {kind of rounds not among them: its first round}}.
+
+    The rounds cover all kinds if that is affordable.
+    """
     firsts = {label: first_of_each(rules.max, kind) for label, kind in kinds.items()}
     wanted = max(ROUNDS, 1 + max(number for first in firsts.values() for number in first.values()))
     rounds = min(wanted, rules.max, max(2, REQUESTS // rules.ask))
@@ -77,7 +79,7 @@ def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str,
 
 
 def rehearse(lab: Lab, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehearsal:
-    """Plays at most `rounds` rounds.  Raises Faulty for an algorithm's own mistake."""
+    """Plays at most `rounds` rounds of a run.  Raises Faulty for the algorithm's own mistake."""
     short = replace(
         conduct,
         rules=replace(conduct.rules, max=min(rounds, conduct.rules.max)),
@@ -100,7 +102,7 @@ def rehearse(lab: Lab, run: Run, conduct: Conduct, rounds: int = ROUNDS) -> Rehe
 
 
 def sound(lab: Lab, seed: int) -> tuple[Lab, dict[str, str]]:
-    """The lab without the algorithms whose own code fails before any round, and {label: reason}.
+    """Returns the lab without the algorithms whose own code fails before any round, and {label: reason} for those.
 
     Raises BadScenario if all algorithms fail.
     """
@@ -118,7 +120,8 @@ def sound(lab: Lab, seed: int) -> tuple[Lab, dict[str, str]]:
 
 
 class Understudy(Inline):
-    """An executor whose jobs compute on two examples and return results of the right form."""
+    """An executor that stands in for the real one: its jobs compute on two examples and return results of the right
+    form."""
 
     def __init__(self, lab: Lab, run: Run) -> None:
         super().__init__(_with_few(lab, run.seed))
@@ -138,7 +141,7 @@ class Understudy(Inline):
     def _train(
         self, lab: Lab, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref, _: bool
     ) -> Trained:
-        """The result of the first device with the same request, with the number of examples of this device."""
+        """Returns the result of the first device that had the same request, with this device's number of examples."""
         if round != self.round:  # results of earlier rounds are never requested again
             self.round = round
             self.known.clear()
@@ -159,7 +162,7 @@ class Understudy(Inline):
         return lab.held(run.seed, device, lab.cycle(run.label, round))
 
     def _request(self, lab: Lab, store: Store, run: Run, round: int, *args: Any) -> Any:
-        """The server's request; a server that computes on its proxy set uses only a few of its examples."""
+        """Returns the server's request, computed with only a few examples of the server's proxy set."""
         work = lab.algorithms[run.label].request_work(Load(round, len(self.proxy), 0))
         return request(self._served(lab, run, work), store, run, round, *args)
 
@@ -192,7 +195,8 @@ def _length(sizes: Mapping[str, int]) -> int:
 
 
 def _with_few(lab: Lab, seed: int) -> Lab:
-    """The lab for the jobs: the server has few examples for algorithms that compute on them."""
+    """Returns a lab for the cut jobs: devices have two examples each, and algorithms train with a tiny learning
+    rate."""
     held = lab.splits[seed].train
     train = Made(held, partial(_few, held), keep=0)
     split = Division(train, {}, {}, lab.splits[seed].proxy)
@@ -205,7 +209,8 @@ def _few(held: Held, name: str) -> tuple[ndarray, ...]:
 
 
 def _idle(algorithm: Any) -> Any:
-    """The algorithm with one epoch and a tiny learning rate; unchanged if its constructor has no `training`."""
+    """Returns the algorithm with one epoch and a tiny learning rate, or unchanged if its constructor takes no
+    `training`."""
     if isinstance(algorithm, Guarded):
         return replace(algorithm, algorithm=_idle(algorithm.algorithm))
     if not is_dataclass(algorithm) or "training" not in {field.name for field in fields(algorithm)}:

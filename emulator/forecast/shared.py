@@ -19,7 +19,7 @@ SERVER = "the server's"  # name of the last row: all devices share the server's 
 
 @dataclass(frozen=True)
 class Carried:
-    """Bytes over a shared link in a mean round, in one direction."""
+    """Bytes that a shared link carries in one direction in a mean round of an algorithm."""
 
     nbytes: float
     seconds: float  # s that these bytes keep the link busy if nothing else delays them
@@ -27,7 +27,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class FilledLink:
-    """A shared link, and the bytes that each algorithm sends over it."""
+    """A shared link, and the bytes that it carries for each algorithm."""
 
     name: str
     airtime: bool  # without a rate of its own: devices send one after another, each at its own rate
@@ -38,9 +38,9 @@ class FilledLink:
 def shared_links(
     lab: Lab, seed: int, rehearsals: Mapping[str, Rehearsal], shares: Mapping[str, Mapping[int, float]]
 ) -> list[FilledLink]:
-    """The links of the topology, and then the server's link; none if the scenario has no topology.
+    """Returns the shared links of the scenario, the server's link last; empty if there is no other than the server's.
 
-    `shares`: by label, the weights of the rehearsed rounds.  Packet headers are not included.
+    `shares`: by label, the weights of the rehearsed rounds in the mean round.  Packet headers are not included.
     """
     placed = lab.placed(seed)
     links = _links(placed)
@@ -59,7 +59,10 @@ def shared_links(
 
 
 def _links(placed: LinksAtOffsets) -> dict[Direction, dict[str, SharedLink]]:
-    """The shared links by direction and name, the server's last; the server's uplink carries the devices' downloads."""
+    """Returns the shared links by direction and name, the server's last.
+
+    Directions are those of devices: the server's uplink carries their downloads.
+    """
     server = placed.server
     return {
         "down": {**placed.topology.get("down", {}), SERVER: SharedLink(server.up)},
@@ -86,7 +89,8 @@ def _loads(
 
 
 def _path(links: Mapping[str, SharedLink], via: str | None) -> list[str]:
-    """Names of the shared links from a device to the server."""
+    """Returns the names of the shared links on the way from a device to the server; `via`: the first one, None if
+    there is only the server's."""
     names = []
     while via is not None:
         names.append(via)

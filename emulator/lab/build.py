@@ -18,12 +18,13 @@ from scenarios.text.faults import BadScenario
 
 
 def lab_of(scenario: Scenario, places: Sequence[str] = (CPU,)) -> Lab:
-    """The objects of a scenario, built once for all its runs.  Raises BadScenario."""
+    """Returns the objects of a scenario, built once for all its runs.  Raises BadScenario."""
     return built(scenario, places)[1]
 
 
 def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario, Lab]:
-    """The scenario without `auto`, and its objects, built once for all its runs; devices train at these places.
+    """Returns the scenario with a value in place of each `auto`, and its objects, built once for all its runs.
+    `places`: the devices of torch on which the emulated devices train.
 
     Raises BadScenario, also for a precision that the places do not support.
     """
@@ -79,7 +80,8 @@ def _check_precision(algorithms: Mapping[str, Any], place: str) -> None:
 
 
 def _algorithm(entry: Entry, scenario: Scenario) -> Any:
-    """The guarded algorithm; one that cannot be made raises its error when it is first called."""
+    """Returns the algorithm of this entry, unguarded; if it cannot be made, a substitute that raises the error at its
+    first use."""
     try:
         return plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)
     except CAUGHT as error:

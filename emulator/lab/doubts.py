@@ -39,7 +39,8 @@ def about_data(lab: Lab, split: Split) -> Iterator[str]:
 
 
 def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str]:
-    """A sentence if devices hold more classes than Dir(alpha) has: 1 / E[sum of q^2] = (classes alpha + 1)/(alpha + 1).
+    """Yields a warning if devices hold more classes than Dir(alpha) has: 1 / E[sum of q^2] = (classes alpha + 1)/(alpha
+    + 1), with q a device's shares of the classes.
 
     Devices of equal size share the examples of each class.  With few devices that draw one class each, some classes are
     drawn by too many and others by none; the devices that get too little then share the classes that nobody drew.
@@ -71,7 +72,7 @@ def about_model(lab: Lab) -> Iterator[str]:
 
 
 def _ends_in_softmax(lab: Lab) -> bool:
-    """True if the outputs for two examples look like probabilities, in training or in evaluation."""
+    """Returns true if the outputs for two examples look like probabilities, in train mode or in eval mode."""
     import torch
 
     from algorithms import own

@@ -1,4 +1,4 @@
-"""Messages in the memory of the GPU that computes the devices' halves, if there is one, and room in that memory."""
+"""Messages in the memory of the GPU on which the emulated devices train, if there is one, and room in that memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BROUGHT = 2  # messages that stay there: a round's download is the model that wa
 
 
 def own(lab: Lab, store: Store, ref: Ref) -> Message:
-    """A private copy of the message in the memory of the device that computes the devices' halves."""
+    """Returns a private copy of the message, in the memory of the CPU or GPU on which the emulated devices train."""
     found = brought(lab, store, ref)
     if lab.on == CPU:
         return found
@@ -23,8 +23,8 @@ _there: dict[tuple[str, str], Message] = {}  # on a GPU, by place and digest: th
 
 
 def brought(lab: Lab, store: Store, ref: Ref) -> Message:
-    """The message in the memory of the device that computes the devices' halves.  On a GPU it must not be changed,
-    because the next job reads it, too.  The server's work stays on the CPU: it mostly adds."""
+    """Returns the message in the memory of the CPU or GPU on which the emulated devices train.  On a GPU it must not be
+    changed, because the next job reads it, too.  The server's own work stays on the CPU, because it mostly adds."""
     if lab.on == CPU:
         return decode(store.get(ref))
     key = lab.on, ref.digest
@@ -34,8 +34,8 @@ def brought(lab: Lab, store: Store, ref: Ref) -> Message:
 
 
 def bring(lab: Lab, ref: Ref, message: Message) -> None:
-    """Puts a message that is in memory on the GPU, for the jobs that will read it there: mapping and reading its file
-    takes ten times as long.  Does nothing on a CPU."""
+    """Copies a message to the GPU for the jobs that will read it there, because mapping and reading its file would take
+    ten times as long.  Does nothing if devices train on the CPU."""
     if lab.on != CPU:
         as_read = {kind: {name: value.contiguous() for name, value in of.items()} for kind, of in message.items()}
         _stays(lab, ref, as_read)
@@ -49,19 +49,20 @@ def _stays(lab: Lab, ref: Ref, message: Message) -> None:
 
 
 def moved(lab: Lab, message: Message) -> Message:
-    """The message, moved to the memory of the device that computes the devices' halves."""
+    """Returns the message in the memory of the CPU or GPU on which the emulated devices train."""
     return {kind: {name: value.to(lab.on) for name, value in of.items()} for kind, of in message.items()}
 
 
 def full(error: BaseException) -> bool:
-    """True for an error that says that a GPU's memory is full."""
+    """Returns true for an error that says that a GPU's memory is full."""
     from torch import OutOfMemoryError
 
     return isinstance(error, OutOfMemoryError) or isinstance(error.__context__, OutOfMemoryError)
 
 
 def make_room(store: Store) -> None:
-    """Makes room in the GPU's memory."""
+    """Frees memory of the GPU: drops the messages copied there and the recorded steps, and has the store move its
+    uploads to the CPU."""
     from torch import cuda
 
     from algorithms.training import stack_graph

@@ -63,7 +63,7 @@ class Faulty(BadScenario):
         return in_one_line(f"{label}{where}: {said}")
 
     def under(self, seed: int) -> Faulty:
-        """A copy that names the seed of the run."""
+        """Returns a copy whose message also names the seed of the run."""
         label, where, said = self.args
         return Faulty(label, f", seed {seed}{where}", said)
 
@@ -80,7 +80,7 @@ class Guarded:
     algorithm: Any  # an Algorithm, or a substitute
 
     def fault(self, error: BaseException, asked: str, where: str = "") -> Faulty:
-        """The one-line form of an error from the algorithm's method `asked`.
+        """Returns the one-line form of an error from the algorithm's method `asked`.
 
         `where`: the round and the device, in words.
         """
@@ -95,15 +95,16 @@ class Guarded:
         return Faulty(self.label, where, f"{asked} raised {in_one_line(said, SHORT)}{self._place(error)}")
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """The algorithm's course (algorithms/course.py), if its class is stackable (algorithms/fedavg.py)."""
+        """Runs the algorithm's course (algorithms/course.py) and checks its reply.  Only for algorithms whose class is
+        stackable (algorithms/fedavg.py)."""
         try:
             return _reply((yield from self.algorithm.course(download, device)), self.algorithm, (device,))
         except CAUGHT as error:
             raise self.fault(error, "train()", _where((device,))) from None
 
     def _place(self, error: BaseException) -> str:
-        """File and line of an error: the innermost one in the algorithm's own file, otherwise in any file but this
-        one."""
+        """Returns file and line of an error, such as " (mine.py:12)": the innermost one in the algorithm's own file,
+        otherwise in any file but this one; "" if there is none."""
         lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
         own = getattr(sys.modules.get(type(self.algorithm).__module__), "__file__", None)
         found = [one for one in lines if one[0] == own] or [one for one in lines if one[0] != __file__]
@@ -111,18 +112,19 @@ class Guarded:
 
 
 def unguarded(algorithm: Algorithm) -> Any:
-    """The algorithm without its guard."""
+    """Returns the algorithm without its guard."""
     return algorithm.algorithm if isinstance(algorithm, Guarded) else algorithm
 
 
 def facts_of(algorithm: Algorithm) -> AlgorithmFacts:
-    """The properties of an algorithm that go into a record, so that a replay need not import it.  Raises Faulty."""
+    """Returns the properties of an algorithm that go into a record, so that a replay need not import it.  Raises
+    Faulty."""
     return AlgorithmFacts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, algorithm.cohort_rule)
 
 
 @dataclass(frozen=True)
 class Unmade:
-    """Takes the place of an algorithm that could not be made: every use raises the reason."""
+    """A substitute for an algorithm that could not be made: every use raises the reason."""
 
     why: Faulty
 
@@ -133,11 +135,12 @@ class Unmade:
 
 
 class _Unfit(Exception):  # noqa: N818
-    """A method returned a value of the wrong form; the message continues "train() "."""
+    """A method returned a value of the wrong form; the error's message goes on after the method's name, as "train()
+    "."""
 
 
 def _where(args: Sequence[Any]) -> str:
-    """The round and the device of a call, from the first argument that has a round."""
+    """Returns the round and the device of a call in words, from the first argument that has a round."""
     told = next(arg for arg in args if isinstance(arg, (int, Load, Party)))
     if isinstance(told, Party) and told.name != "server":
         return f", round {told.round}, device {told.name}"
@@ -177,7 +180,7 @@ class _Forms:
 _forms = _Forms()
 
 
-# ---- checks of each kind of result: the result, the caller's object, and the arguments
+# ---- checks of each kind of result; each takes the result, the algorithm, and the arguments of the call
 
 
 def _form_of(found: Any, _algorithm: Algorithm, _args: Sequence[Any]) -> Message:
@@ -219,7 +222,7 @@ def _cohort(found: Any, algorithm: Algorithm, args: Sequence[Any]) -> Sequence[s
 
 
 def _is_among(name: Any, names: Sequence[str]) -> bool:
-    """True if `name` is one of these names, which are sorted and may be a million."""
+    """Returns true if `name` is one of these names, which are sorted and may be a million."""
     place = bisect_left(names, name) if isinstance(name, str) else len(names)
     return place < len(names) and names[place] == name
 

@@ -49,7 +49,7 @@ class State:
 
 @dataclass(frozen=True)
 class Opening:
-    """The messages with which a round opens."""
+    """The messages with which the server opens a round."""
 
     download: Stored
     extra: Mapping[str, Stored]  # by device: its whole download, if it differs from the others'
@@ -76,7 +76,7 @@ class Trained:
 
 
 def start(lab: Lab, store: Store, run: Run) -> State:
-    """The server's state before round 0.  All algorithms of a seed start from the same weights."""
+    """Returns the server's state before round 0.  All algorithms of a seed start from the same weights."""
     from algorithms.training.tensors import tensors_of
 
     model = lab.network(derive(run.seed, "weights"))
@@ -85,7 +85,8 @@ def start(lab: Lab, store: Store, run: Run) -> State:
 
 
 def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
-    """Opens a round: encodes the download, once for all devices that get the same one."""
+    """Opens a round: returns the encoded messages to these devices.  A download that several devices get is encoded
+    once."""
     algorithm, how = lab.algorithms[run.label], lab.down.get(run.label, {})
     asked = algorithm.request(decode(store.get(state)), names, _drawing(_server(lab, run, round)))
     seed = derive(run.seed, "encode", "server", round)
@@ -105,7 +106,8 @@ def train(
     memory: Ref,
     measure: bool,
 ) -> Trained:
-    """Computes the device's half of a round.  `measure`: also scores its model on its test shard before aggregation."""
+    """Computes a device's half of a round: trains, and stores its upload and its memory.  `measure`: also scores the
+    device's model on its own test examples, before aggregation."""
     return train_stack(lab, store, run, round, (device,), (download,), (memory,), measure)[0]
 
 
@@ -119,7 +121,8 @@ def train_stack(
     memories: Sequence[Ref],
     measure: bool,
 ) -> list[Trained]:
-    """Computes the halves of devices that train as one stack (algorithms/stack.py), in their order; see `train`."""
+    """Computes the halves of a round of several devices that train as one stack (algorithms/stack.py), in their order;
+    see `train`."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     uploads = _uploads(lab, store, run, round, answers)
     shown: Sequence[Sequence[Hits]] = _shown(lab, run, round, answers) if measure else [()] * len(answers)
@@ -136,7 +139,8 @@ def personalise_stack(
     downloads: Sequence[Ref],
     memories: Sequence[Ref],
 ) -> list[Sequence[Hits]]:
-    """The scores of these devices' models on their test shards, as if they had been asked in this round."""
+    """Trains these devices as if they had been asked in this round, and returns the scores of their models on their own
+    test examples."""
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
     return _shown(lab, run, round, answers)
 
@@ -151,7 +155,7 @@ class _Answer:
     kept: Message  # memory before the round
 
     def told(self, **numbers: float) -> _Answer:
-        """A copy with these further numbers; existing ones are kept."""
+        """Returns a copy that also has these numbers; where it has a number of the same name, that one stays."""
         return replace(self, reply=replace(self.reply, numbers={**numbers, **self.reply.numbers}))
 
 
@@ -159,8 +163,8 @@ _Asked = tuple[str, Ref, Ref]  # a device, its download and its memory
 
 
 def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
-    """Trains all devices as one stack.  If a GPU runs out of memory, trains the two halves; the answers' numbers then
-    record the stack's size.
+    """Trains all devices as one stack.  If a GPU runs out of memory, splits the stack into two halves and trains one
+    after the other; the answers' numbers then record the size of a half.
 
     Raises Faulty if the algorithm fails.
     """
@@ -206,7 +210,7 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
 
 
 def _each(refs: Sequence[Ref], read: Callable[[Ref], Message]) -> list[Message]:
-    """The messages with these Refs; equal ones are read once."""
+    """Returns the messages with these Refs; equal ones are read once."""
     known = {digest: read(ref) for digest, ref in {ref.digest: ref for ref in refs}.items()}
     return [known[ref.digest] for ref in refs]
 
@@ -222,7 +226,8 @@ def _outbox(lab: Lab, run: Run, device: str, round: int, download: Message, memo
 
 
 def _uploads(lab: Lab, store: Store, run: Run, round: int, answers: Sequence[_Answer]) -> Iterable[Stored]:
-    """Puts the devices' uploads into the store.  While packing, each outbox notes the loss of its encoding."""
+    """Puts the devices' uploads into the store, in their order.  Each outbox notes what a lossy encoding of its upload
+    loses."""
     form, uploads = lab.upload_form(run.label, round, run.seed), [answer.reply.upload for answer in answers]
     if not lab.up.get(run.label):
         if lab.on == CPU or lab.over_sockets:
@@ -239,8 +244,8 @@ def _uploads(lab: Lab, store: Store, run: Run, round: int, answers: Sequence[_An
 def _trained(
     store: Store, answer: _Answer, upload: Stored, shown: Sequence[Hits], drift: Mapping[str, float]
 ) -> Trained:
-    """A device's result.  `shown`: scores on its own test shard; `shown` and `drift` are empty if nothing is
-    measured."""
+    """Puts the device's memory into the store and returns its result.  `shown`: the scores on its own test examples;
+    `shown` and `drift` are empty if nothing is measured."""
     reply, outbox = answer.reply, answer.outbox
     kept = {**answer.kept, **reply.memory}
     later = {**reply.if_counted, **outbox.errors}
@@ -254,8 +259,8 @@ def _trained(
 
 
 def _drifts(lab: Lab, answers: Sequence[_Answer]) -> list[dict[str, float]]:
-    """‖θ_k - θ_t‖ of each device: the distance of its model from the one that it received.  A GPU computes many at
-    once."""
+    """Returns the drift ‖θ_k - θ_t‖ of each device: the distance of its trained model from the model that it received.
+    A GPU computes many at once."""
     trainable = dict(lab.module.named_parameters())
     pairs = [(_model(answer.reply), answer.outbox.reference) for answer in answers]
     names = [[name for name in trainable if name in broadcast and name in model] for model, broadcast in pairs]
@@ -267,7 +272,8 @@ def _drifts(lab: Lab, answers: Sequence[_Answer]) -> list[dict[str, float]]:
 
 
 def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -> list[dict[str, float]]:
-    """The drifts of models from their initial values, over these parameters."""
+    """Returns the drift of each pair (trained model, received model) as {"drift": number}, over the parameters `names`;
+    {} without any."""
     from torch import stack
 
     from algorithms.training.stack_batches import stacked
@@ -288,7 +294,7 @@ def _shown(lab: Lab, run: Run, round: int, answers: Sequence[_Answer]) -> list[S
 
 
 def _model(reply: Reply) -> Tensors:
-    """The model after local training; {} if there is none."""
+    """Returns the model after local training; {} if there is none."""
     return reply.model or reply.upload.get("weights", {})
 
 
@@ -301,7 +307,8 @@ def combine(
     replies: Mapping[str, tuple[Ref, int]],
     download: Ref,
 ) -> State:
-    """Closes a round: `replies` are (upload, examples) by device name; `download`: the message that the round sent."""
+    """Closes a round, and returns the server's new state.  `replies`: (upload, examples) by device name; `download`:
+    the message that the round sent."""
     algorithm, sent = lab.algorithms[run.label], {}
     if "weights" in lab.up.get(run.label, {}):
         sent = decode(store.get(download)).get("weights", {})
@@ -319,19 +326,19 @@ def combine(
 
 
 def evaluate(lab: Lab, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
-    """Scores of the model on one block of examples: of the `test` set, or of all devices' `validation` examples of a
-    time slice."""
+    """Returns the scores of the model on one block of examples: of the `test` set, or of all devices' `validation`
+    examples in a time slice."""
     model = brought(lab, store, weights)["weights"]
     return score(lab, model, part, block_of(lab, run, part, cycle, block))
 
 
 def block_of(lab: Lab, run: Run, part: str, cycle: int, block: int) -> ndarray:
-    """The indices of the examples of one block."""
+    """Returns the indices of the examples in the given block of this part (see `evaluate`)."""
     return _indices(lab, run, part, cycle)[block * BLOCK : (block + 1) * BLOCK]
 
 
 def blocks(lab: Lab, run: Run, part: str, cycle: int) -> int:
-    """The number of blocks of this part."""
+    """Returns the number of blocks into which this part (see `evaluate`) is split, of BLOCK examples each."""
     return -(-len(_indices(lab, run, part, cycle)) // BLOCK)
 
 
@@ -343,8 +350,8 @@ def _indices(lab: Lab, run: Run, part: str, cycle: int) -> ndarray:
 
 
 def export(lab: Lab, store: Store, weights: Ref) -> Ref:
-    """The model as a safetensors file for load_state_dict().  A weight with two names is stored twice, and the file's
-    metadata maps the second name to the first."""
+    """Returns the model as a safetensors file for load_state_dict(), stored as a message.  A weight with two names is
+    in the file twice, and the file's metadata maps the second name to the first."""
     from algorithms.training.tensors import second_names
 
     arrays, again = payload.trusted(store.get(weights)).arrays()["weights"], second_names(lab.module)
@@ -353,7 +360,8 @@ def export(lab: Lab, store: Store, weights: Ref) -> Ref:
 
 
 def message_sizes(lab: Lab, run: Run) -> tuple[int, int]:
-    """Bytes of the largest download and upload, encoded; the size of a sparse message excludes data-dependent parts."""
+    """Returns the bytes of the largest download and upload, encoded; where an encoding's size depends on the values,
+    without the part that does."""
     algorithm = lab.algorithms[run.label]
     how, plain = lab.down.get(run.label, {}), lab.constants(run.seed)
     down = encode(algorithm.download_form(_server(lab, run, 0)), how, plain=plain)
@@ -362,7 +370,8 @@ def message_sizes(lab: Lab, run: Run) -> tuple[int, int]:
 
 
 def message_limits(lab: Lab, run: Run) -> tuple[int, int]:
-    """Upper limits of a download's and an upload's bytes: without encodings, because none makes a tensor larger."""
+    """Returns upper limits of the bytes of a download and an upload.  They are sizes without encodings, because no
+    encoding makes a tensor larger."""
     down, up = message_sizes(replace(lab, up={}, down={}), run)
     return down + SLACK, up + SLACK
 
@@ -375,7 +384,8 @@ def _state(lab: Lab, store: Store, message: Message) -> State:
 
 
 def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
-    """Makes Parties of this round at this place, with the values that they share."""
+    """Returns a function that makes a Party of this round, with the values that all its Parties share; their network is
+    on the device `place` of torch."""
     from algorithms import models
     from algorithms.training.as_built import restore
 
@@ -407,7 +417,7 @@ def _party(
 
 
 def _drawing(party: Party) -> Party:
-    """The party, after seeding the global generators for the algorithm's next call."""
+    """Returns the party, after seeding the global generators from its seed for the algorithm's next call."""
     from algorithms.training.seeding import seeded
 
     seeded(party.seed)

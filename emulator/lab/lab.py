@@ -45,7 +45,7 @@ class Division:
 
 
 def in_cycle(held: Held, name: str, cycle: int) -> ndarray:
-    """The device's examples in this time slice; later slices equal the last one."""
+    """Returns the device's examples in this time slice; after the last slice, those of the last one."""
     slices = held[name]
     return slices[min(cycle, len(slices) - 1)]
 
@@ -87,26 +87,28 @@ class Lab:
         return all_names(self.fleet)
 
     def network(self, seed: int) -> nn.Module:
-        """A new network with initial weights drawn from this seed."""
+        """Returns a new network with initial weights drawn from this seed."""
         return _built(self.model, seed, *self._form)
 
     @property
     def _form(self) -> tuple[int, tuple[int, ...], bool]:
-        """The form of the data that the model takes: classes, an example's shape, and True for text."""
+        """What the network is built for: the number of classes, an example's shape, and True for text."""
         return self.data.classes, self.input_shape, self.data.text
 
     def lossy(self, label: str) -> dict[str, str]:
-        """The lossy encodings by direction and kind, such as {"up fisher": "bfloat16"}."""
+        """Returns the lossy encodings of the algorithm `label` by direction and kind, such as {"up fisher":
+        "bfloat16"}."""
         ways = {"up": self.up.get(label, {}), "down": self.down.get(label, {})}
         return {f"{way} {kind}": how for way, of in ways.items() for kind, how in of.items() if parse(how).lossy}
 
     @property
     def module(self) -> nn.Module:
-        """The network that this process shares; callers load their values into it first (training/tensors.py)."""
+        """The network that this process shares on the CPU; callers load their own values into it first
+        (training/tensors.py)."""
         return _module(self.model, *self._form, CPU)
 
     def upload_form(self, label: str, round: int, seed: int = 0) -> UploadForm:
-        """The form of this round's uploads.  The last one of each label and seed is cached."""
+        """Returns the form of this round's uploads.  The last one of each label and seed is cached."""
         known, form = self._forms.get((label, seed), (None, None))
         if form is None or known != round:
             form = UploadForm(partial(self._shapes, label, round), partial(self.constants, seed))
@@ -114,8 +116,8 @@ class Lab:
         return form
 
     def constants(self, seed: int) -> Mapping[str, ndarray]:
-        """Non-finite buffers of a run's first model, such as a mask of -inf, which may therefore be non-finite in
-        messages."""
+        """Returns the buffers of a run's first model that are not finite, such as a mask of -inf; in messages, too,
+        they may be so."""
         if ":" not in self.model:
             return {}
         if seed not in self._constants:
@@ -130,15 +132,16 @@ class Lab:
 
     @property
     def on(self) -> str:
-        """The device of torch on which this process computes the devices' halves, such as "cpu" or "cuda:0"."""
+        """The device of torch on which this process trains the emulated devices, such as "cpu" or "cuda:0"."""
         return self.trains_on[0]
 
     def module_on(self, place: str) -> nn.Module:
-        """This process's network on that device."""
+        """Returns the network that this process shares on the device `place` of torch."""
         return _module(self.model, *self._form, place)
 
     def examples(self, part: str, indices: ndarray, place: str = CPU) -> tuple[Tensor, Tensor]:
-        """These examples and labels of the training set, or of the `test` set."""
+        """Returns examples and labels at these indices: of the test set if `part` is "test", otherwise of the training
+        set.  They are on the device `place` of torch."""
         import torch
 
         if place == CPU:
@@ -151,7 +154,8 @@ class Lab:
         return all_x[chosen], all_y[chosen]
 
     def shards(self, part: str, held: Sequence[ndarray], place: str = CPU) -> list[tuple[Tensor, Tensor]]:
-        """Examples and labels of several devices; a GPU gathers them in one operation."""
+        """Returns the examples and labels of several devices, a pair for each, from `part` as in `examples`; a GPU
+        gathers them in one operation."""
         if place == CPU:
             return [self.examples(part, indices) for indices in held]
         sizes = [len(indices) for indices in held]
@@ -159,7 +163,7 @@ class Lab:
         return list(zip(x.split_with_sizes(sizes), y.split_with_sizes(sizes), strict=True))
 
     def proxy(self, seed: int) -> tuple[Tensor, Tensor]:
-        """A private copy of the server's examples and labels."""
+        """Returns a private copy of the server's examples and labels."""
         return self.examples("train", self.splits[seed].proxy)
 
     def _part(self, part: str) -> tuple[ndarray, ndarray]:
@@ -187,27 +191,28 @@ class Lab:
         return {part: (tensor(x, device=self.on), tensor(y, device=self.on)) for part, (x, y) in parts.items()}
 
     def placed(self, seed: int) -> LinksAtOffsets:
-        """The links of a run with this seed, each at its offset into its trace."""
+        """Returns the links of a run with this seed, each at its offset into its trace."""
         return LinksAtOffsets(self.server_link, self.links, self.topology, places(seed))
 
     def cycle(self, label: str, round: int) -> int:
-        """The time slice of the data in this round."""
+        """Returns the number of the data's time slice in this round, for the algorithm `label`."""
         if label not in self._trainings:
             self._trainings[label] = self.algorithms[label].training  # cached, because a guarded algorithm takes 5 us
         return self._trainings[label].cycle(round)
 
     def held(self, seed: int, name: str, cycle: int = 0) -> ndarray:
-        """The device's training examples in this time slice."""
+        """Returns the device's training examples in this time slice."""
         return in_cycle(self.splits[seed].train, name, cycle)
 
     def stacks(self, label: str, names: Sequence[str]) -> list[Sequence[str]]:
-        """The names in order, in as few stacks as possible, of nearly equal sizes."""
+        """Splits the names, in order, into as few stacks as possible, of nearly equal sizes."""
         count = -(-len(names) // self.stack.get(label, 1))
         ends = [len(names) * k // count for k in range(count + 1)]
         return [names[start:end] for start, end in pairwise(ends)]
 
     def label_counts(self, seed: int) -> dict[str, list[int]]:
-        """Training examples of each class on each device, under one seed; for texts, of each time slice.
+        """Returns, by device, the number of its training examples of each class, under one seed; for texts, of each
+        time slice.
 
         For a large fleet that draws its examples, only a sample of the devices.
         """

@@ -15,14 +15,17 @@ MOVED = 128  # cached links of devices: a generated one takes some 4 MB
 
 
 def places(seed: int) -> Callable[[str], float]:
-    """A function from a link's name to its offset into its trace, as a share of the trace's length, under this seed."""
+    """Returns a function from the name of a link to the offset at which it starts in its trace, under this seed, as a
+    share of the trace's length."""
     return partial(share, seed, "trace")
 
 
 class LinksAtOffsets:
-    """The server's link, the shared links, and one link for each device, which is made on demand.
+    """The links of a run, each starting at an offset into its trace: the server's, the shared ones, and one for each
+    device, made when it is first used.
 
-    `place`: the offset of a device, a shared link or the server into its traces, as a share of their length.
+    `place`: a function from the name of a device, a shared link or the server to its offset, as a share of the trace's
+    length.
     """
 
     def __init__(

@@ -36,13 +36,13 @@ class Scores:
     loss: ndarray  # (n,) float64, sum of the losses of the labels
 
     def __getitem__(self, some: slice | ndarray) -> Scores:
-        """The scores of these examples."""
+        """Returns the scores of these examples."""
         return Scores(self.correct[some], self.counted[some], self.loss[some])
 
 
 def on_shards(lab: Lab, run: Run, round: int, models: Sequence[tuple[str, Tensors]]) -> list[Sequence[Hits]]:
-    """Scores of devices' models on their own test shards, of this time slice and of the next; {} stands for no
-    model."""
+    """Scores each device's model on the device's own test examples: those of this round's time slice, and of the next
+    if there is one.  For a model {} the scores are ()."""
     shards = [test_shards(lab, run, device, round) for device, _ in models]
     weights = [model for _, model in models]
     if lab.on != CPU and len(weights) > 1 and all(weights):
@@ -55,7 +55,7 @@ def on_shards(lab: Lab, run: Run, round: int, models: Sequence[tuple[str, Tensor
 
 
 def _at_once(lab: Lab, models: Sequence[Tensors], shards: Sequence[ndarray]) -> list[Hits]:
-    """Scores each model of a stack on its own shard."""
+    """Scores each model of a stack on its own shard of the test set, all together on the GPU."""
     from algorithms.training import stack_model
 
     x, y = zip(*lab.shards("test", shards, lab.on), strict=True)
@@ -65,7 +65,8 @@ def _at_once(lab: Lab, models: Sequence[Tensors], shards: Sequence[ndarray]) -> 
 
 
 def test_shards(lab: Lab, run: Run, device: str, round: int) -> Sequence[ndarray]:
-    """The device's test examples in the round's time slice, and in the next slice if there is one."""
+    """Returns the indices of the device's test examples in the round's time slice, and in the next slice if there is
+    one."""
     slices, cycle = lab.splits[run.seed].tests[device], lab.cycle(run.label, round)
     return slices[min(cycle, len(slices) - 1) :][:2]
 
@@ -75,7 +76,7 @@ def hits(scores: Scores) -> Hits:
 
 
 def score(lab: Lab, weights: Tensors, part: str, indices: ndarray) -> Scores:
-    """The scores of a model on these examples."""
+    """Returns the scores of a model on the examples at these indices, of `part` as in Lab.examples."""
     from algorithms.training.local import outputs
 
     if not len(indices):
@@ -85,7 +86,8 @@ def score(lab: Lab, weights: Tensors, part: str, indices: ndarray) -> Scores:
 
 
 def _scores(said: Sequence[Tensor], labels: Sequence[Tensor]) -> Scores:
-    """Scores outputs (n, classes) or (n, positions, classes), of one model or of several, one after the other."""
+    """Returns the scores of outputs (n, classes) or (n, positions, classes), of one model or of several, one after the
+    other."""
     from torch import cat
 
     from algorithms import models

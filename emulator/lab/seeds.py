@@ -7,7 +7,7 @@ from functools import lru_cache
 
 
 def seed(root: int, *names: str | int) -> int:
-    """A 63-bit seed for one use, such as `seed(1, "train", "pi-4-03", 12)`.
+    """Returns a 63-bit seed for one use, such as `seed(1, "train", "pi-4-03", 12)`.
 
     Each part is hashed with its type and length: 1 and "1" differ, and so do lists of names whose concatenations are
     equal.
@@ -23,5 +23,5 @@ def _part(name: str | int) -> bytes:
 
 
 def share(root: int, *names: str | int) -> float:
-    """A number in [0, 1) for one use, such as an offset into a trace."""
+    """Returns a number in [0, 1) for one use, such as an offset into a trace, derived from the names as a `seed` is."""
     return (seed(root, *names) >> 10) / 2**53

@@ -1,4 +1,4 @@
-"""Checks batches of one example: the model must accept one if the last batch of a device or of an evaluation has one.
+"""Checks that the model accepts a batch of one example, if the last batch of a device or of an evaluation has only one.
 
 A BatchNorm trains on one example as in eval mode (algorithms/training/local.py, single_values); without running
 statistics it cannot.
@@ -27,7 +27,8 @@ ROUNDS = 100  # rounds within which each kind of round occurs
 
 
 def check(scenario: Scenario, lab: Lab) -> None:
-    """Raises BadScenario if there will be such a batch and the model does not accept one."""
+    """Raises BadScenario if some device, the server or an evaluation will have a batch of one example, and the model
+    does not accept one."""
     for training, found in ((True, _in_training(scenario, lab)), (False, _in_evaluation(scenario, lab))):
         whose = next(found, None)
         refusal = whose and _refusal(scenario.model, lab.data, training)
@@ -40,8 +41,8 @@ def check(scenario: Scenario, lab: Lab) -> None:
 
 
 def _in_training(scenario: Scenario, lab: Lab) -> Iterator[str]:
-    """Yields parties whose declared work has such a batch.  An algorithm that cannot declare its work fails in its
-    runs."""
+    """Yields descriptions of the parties (devices, the server) whose declared work has a batch of one example.  Skips
+    an algorithm that cannot declare its work, because it fails in its runs."""
     for algorithm, split in product(lab.algorithms.values(), lab.splits.values()):
         with suppress(Faulty):
             rounds = {algorithm.round_kind(each): each for each in range(min(scenario.rounds.max, ROUNDS))}
@@ -63,7 +64,7 @@ def _in_training(scenario: Scenario, lab: Lab) -> Iterator[str]:
 
 
 def _of_one(name: str, work: Work) -> Iterator[str]:
-    """Yields the party's description for each training phase whose last batch is one example."""
+    """Yields the party's description for each training phase whose last batch has one example."""
     for phase in work:
         if phase.kind == "batch" and phase.examples and phase.examples % phase.batch == 1 % phase.batch:
             yield f"{name} ({phase.examples:g} examples, batch {phase.batch})"
@@ -82,7 +83,7 @@ def _in_evaluation(scenario: Scenario, lab: Lab) -> Iterator[str]:
 
 
 def _held(held: Held, cycle: int) -> int:
-    """The number of examples of all devices in this time slice."""
+    """Returns the number of examples of all devices in this time slice."""
     return sum(len(in_cycle(held, name, cycle)) for name in sample(held))
 
 
@@ -93,7 +94,7 @@ def _sizes(held: Held) -> Iterator[tuple[str, int]]:
 
 @torch.no_grad()
 def _refusal(model: str, data: Dataset, training: bool) -> str | None:
-    """The reason why the model does not accept one example; None if it does."""
+    """Returns the reason why the model does not accept one example; None if it does."""
     x, y = torch.tensor(data.x[:1]), torch.tensor(data.y[:1])
     module = models.build(model, 0, data.classes, data.x.shape[1:], data.text).train(training)
     try:

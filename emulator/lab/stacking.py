@@ -43,9 +43,11 @@ PARAMETERS_ON_GPU = 250_000_000  # most parameters of a whole stack: some 5 GB w
 
 
 def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
-    """The scenario without `auto`, for devices that train at this place.
+    """Returns the scenario with a value in place of each `auto`, for devices that train at this place (a device of
+    torch).
 
-    Stacks are numbers, 1 for a model that cannot be stacked, and the network model is the one in use.
+    The sizes of stacks become numbers, 1 for a model that cannot be stacked, and the network model becomes the one that
+    is used.
     """
 
     def number(training: schema.Training) -> int:
@@ -66,7 +68,8 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
 
 
 def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
-    """The number of devices in a stack of this algorithm, in a resolved scenario; 1 if they train one by one."""
+    """Returns the number of devices in a stack of this algorithm, in a resolved scenario; 1 if they train one by
+    one."""
     stacks = stackable(type(unguarded(algorithm)))
     found = plugins.training_of(entry, scenario.training).stack if stacks else 1
     assert isinstance(found, int)
@@ -74,14 +77,15 @@ def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
 
 
 def size(model: str, data: Dataset, batch: int, asked: int, said: int | str = "auto", place: str = CPU) -> int:
-    """The number of devices in a stack, for a `training.stack` of `auto` or of a number; `asked`: devices asked per
-    round."""
+    """Returns the number of devices in a stack if `training.stack` is `said`, "auto" or a number, and a round asks
+    `asked` devices; 1 if the model cannot be stacked."""
     wanted = _that_pay(_built(model, data), batch, asked, place)[0] if said == "auto" else int(said)
     return wanted if wanted == 1 or not _obstacle(model, data) else 1
 
 
 def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
-    """By label, the reason why devices train one by one though the scenario does not ask for it.
+    """Returns, by label, the reason why devices train one by one although the scenario asks for stacks or leaves the
+    choice to `auto`.
 
     `scenario`: as read, before `resolved`; `lab` may have only some of its algorithms.
     """
@@ -104,7 +108,8 @@ def _built(model: str, data: Dataset) -> nn.Module:
 
 
 def _that_pay(model: nn.Module, batch: int, asked: int, place: str) -> tuple[int, str]:
-    """The number of devices in a stack of `auto` if a round asks this many, and for 1 the reason."""
+    """Returns how many devices a stack should have with `auto`, if a round asks `asked` of them; if this is 1, also the
+    reason, otherwise ""."""
     layers = [layer for layer in model.modules() if any(True for _ in layer.parameters(recurse=False))]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if place != CPU:
@@ -126,8 +131,8 @@ before_each_call(_tried.clear)
 
 
 def _obstacle(model: str, data: Dataset) -> str:
-    """The reason why the model cannot be stacked; "" if a trial with two devices and three examples gives the loop's
-    result."""
+    """Returns the reason why the model cannot be stacked; "" if a stack of two devices with three examples gives the
+    same weights as training them one by one."""
     key = (model, data.classes, data.x.shape[1:], data.y.shape[1:], data.x.dtype)
     if key not in _tried:
         _tried[key] = _trial(_built(model, data), data)
@@ -172,7 +177,7 @@ def _trial(model: nn.Module, data: Dataset) -> str:
 
 
 def _draws(model: nn.Module, x: torch.Tensor) -> bool:
-    """True if two seeds give two outputs in training although no dropout layer is active."""
+    """Returns true if two seeds give different outputs in train mode although all dropout layers are off."""
     quiet = copied(model).train()
     for layer in quiet.modules():
         if type(layer) in DROPOUTS:
@@ -185,7 +190,7 @@ def _draws(model: nn.Module, x: torch.Tensor) -> bool:
 
 
 def _draws_from_python(model: nn.Module, x: torch.Tensor) -> bool:
-    """True if a training pass draws from Python's or NumPy's generator, which torch.func.vmap cannot see."""
+    """Returns true if a training pass draws from Python's or NumPy's generator, which torch.func.vmap cannot see."""
     with drawing(0):
         before = _states()
         model.train()(x)

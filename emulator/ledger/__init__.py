@@ -1,1 +1,2 @@
-"""Remembers results of jobs for later runs: keys, facts, blobs."""
+"""Remembers results of jobs for later runs: keys of jobs, facts (their results), and blobs (the messages that they
+made)."""

@@ -1,8 +1,8 @@
 """Blobs: messages that outlive a run, each in a file that is named by its digest.
 
-`kept/` has the states that are worth keeping; `left/` the messages of interrupted runs, for `resume`; `live/` a folder
-for each command that runs now.  Every read checks the digest; a damaged file goes to `quarantine/` and counts as
-missing.
+The folder `kept/` has the models that are worth keeping; `left/` the messages of interrupted runs, for `resume`;
+`live/` a folder for each command that runs now.  Every read checks the digest; a damaged file goes to `quarantine/` and
+counts as missing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ KEPT, LEFT, QUARANTINE, LIVE = "kept", "left", "quarantine", "live"
 
 
 class Blobs:
-    """The blobs of one ledger, whose folder is only read if `writes` is False.
+    """The blobs of the ledger in `folder`.  If `writes` is False, its files are only read.
 
-    `warn` gets a sentence for each damaged blob.
+    `warn` is called with a sentence for each damaged blob.
     """
 
     def __init__(self, folder: Path, warn: Callable[[str], None], writes: bool = True) -> None:
@@ -32,27 +32,28 @@ class Blobs:
             (folder / name).mkdir(parents=True, exist_ok=True)
 
     def keep(self, ref: Ref, source: Path) -> None:
-        """Keeps the message in the file `source`.  Raises OSError."""
+        """Adds the message in the file `source` to the kept blobs.  Raises OSError."""
         _link(source, self.folder / KEPT / ref.digest)
 
     def leave(self, source: Path) -> None:
-        """Takes over a message of an interrupted run."""
+        """Moves the file `source`, a message of an interrupted run, to the blobs that a resumed run may need."""
         source.rename(self.folder / LEFT / source.name)
 
     def drop(self, digests: Container[str]) -> None:
-        """Removes messages of interrupted runs that will not be resumed."""
+        """Removes those messages of interrupted runs whose digests are given, because no run needs them any more."""
         for path in self._in(LEFT):
             if path.name in digests:
                 path.unlink(missing_ok=True)
 
     def fetch(self, ref: Ref, place: Path) -> bool:
-        """Links a message to `place`, also from another command's folder; False if there is none, or it is damaged."""
+        """Makes a message available as the file `place`, by a link to a blob, also to one of another command that is
+        running.  Returns False if there is no such blob, or it is damaged."""
         own = (self.folder / name / ref.digest for name in (LEFT, KEPT))
         others = self.folder.glob(f"{LIVE}/*/{ref.digest}")
         return any(self._fetched(blob, place) for blob in chain(own, others))
 
     def all(self) -> Iterator[Path]:
-        """Yields all files, also in quarantine."""
+        """Yields all files of blobs that no running command uses, also those in quarantine."""
         for name in (KEPT, LEFT, QUARANTINE):
             yield from self._in(name)
 
@@ -76,7 +77,8 @@ class Blobs:
         return True
 
     def _sound(self, blob: Path) -> bool:
-        """True if the file's digest is right; else moves it to quarantine, and warns."""
+        """Returns true if the file's content has the digest in its name.  Otherwise moves the file to quarantine, if it
+        is not another command's, and warns."""
         if payload.digest(blob.read_bytes()) == blob.name:
             return True
         aside = ""
@@ -88,7 +90,7 @@ class Blobs:
 
 
 def _link(blob: Path, place: Path) -> None:
-    """Gives the file a second name, or copies it on a file system without hard links.  Raises OSError."""
+    """Makes `place` a second name of the file, or a copy on a file system without hard links.  Raises OSError."""
     try:
         os.link(blob, place)
     except FileExistsError:  # another command was faster

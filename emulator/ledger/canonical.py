@@ -1,4 +1,5 @@
-"""Canonical bytes: values have equal bytes, in every process, if and only if they and their types are equal.
+"""Canonical bytes of values: in any two processes, two values have equal bytes if and only if they and their types are
+equal.
 
 Pickle has no canonical bytes: they depend on shared objects, and on the order of sets.
 """
@@ -20,16 +21,17 @@ CHUNK = 1 << 24  # bytes of an array to hash at a time
 
 
 def packed(value: Any) -> bytes:
-    """Encodes a plain value (see `plain`) as msgpack, with sorted keys, and floats as IEEE 754 double."""
+    """Returns a plain value (see `plain`) encoded as msgpack, with sorted keys, and with floats in 8 bytes (IEEE 754
+    double)."""
     packer = msgpack.Packer(use_bin_type=True)
     done: bytes = packer.pack(_sorted(value))
     return done
 
 
 def plain(value: Any) -> Any:
-    """Converts a value to JSON's types: None, booleans, numbers, strings, lists, and dicts with strings as keys.
+    """Returns a value in JSON's types: None, booleans, numbers, strings, lists, and dicts with strings as keys.
 
-    A dataclass becomes its class and all its fields.  Raises ValueError for a type that has no such form.
+    A dataclass becomes a dict of its class and all its fields.  Raises ValueError for a type that cannot be converted.
     """
     if isinstance(value, Enum):
         return {"class": name_of(type(value)), "value": plain(value.value)}
@@ -56,7 +58,7 @@ def plain(value: Any) -> Any:
 
 
 def digest(value: bytes | ndarray) -> str:
-    """The SHA-256, in hex, of bytes, or of an array with its dtype and shape."""
+    """Returns the SHA-256, in hex, of bytes, or of an array together with its dtype and shape."""
     if isinstance(value, bytes):
         return hashlib.sha256(value).hexdigest()
     sha256 = hashlib.sha256(packed([value.dtype.str, list(value.shape)]))
@@ -67,7 +69,7 @@ def digest(value: bytes | ndarray) -> str:
 
 
 def name_of(thing: Any) -> str:
-    """The module and qualified name of a class or a function."""
+    """Returns the module and qualified name of a class or a function."""
     return f"{thing.__module__}.{thing.__qualname__}"
 
 

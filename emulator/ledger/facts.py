@@ -46,7 +46,7 @@ FAULTS = (sqlite3.Error, UnicodeDecodeError)  # the latter if a message quotes d
 
 @dataclass(frozen=True)
 class Fact:
-    """A job that was done: its arguments and its result as plain values (results.py)."""
+    """A job that was done, with its arguments and its result as plain values (results.py)."""
 
     key: str
     job: str
@@ -56,19 +56,19 @@ class Fact:
 
 
 class FactsFile:
-    """The facts in one file, which is only read if `writes` is False.
+    """The facts in one SQLite file.  If `writes` is False, the file is only read.
 
-    `warn` gets a sentence for each damaged row, and for each error of SQLite.
+    `warn` is called with a sentence for each damaged row, and for each error of SQLite.
     """
 
     def __init__(self, path: Path, warn: Callable[[str], None], writes: bool = True) -> None:
-        """Raises OSError if the file cannot be used."""
+        """Opens the file.  Raises OSError if it cannot be used."""
         self.path, self.warn, self.writes = path, warn, writes
         self._lock = threading.Lock()  # because results arrive in a thread of the pool
         self._file = self._opened()
 
     def get(self, key: str) -> Fact | None:
-        """The fact with this key; None if there is none, or its checksum is wrong."""
+        """Returns the fact with this key; None if there is none, or its checksum is wrong."""
         row = self._ask("SELECT job, study, args, result, checksum, day FROM facts WHERE key = ?", key)
         if not row:
             return None
@@ -89,33 +89,35 @@ class FactsFile:
         self._change("INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
 
     def scenario(self, study: str) -> str | None:
-        """The text of the scenario with this digest; None if it is not there, or damaged."""
+        """Returns the text of the scenario with the digest `study`; None if the file does not have it, or has it
+        damaged."""
         rows = self._ask("SELECT scenario FROM studies WHERE study = ?", study)
         text = str(rows[0][0]) if rows else ""
         return text if _digest(text) == study else None
 
     def about(self, scenario: str) -> str:
-        """Keeps a scenario's text, and returns its digest."""
+        """Adds a scenario's text to the file, and returns its digest."""
         study = _digest(scenario)
         if self.scenario(study) is None:
             self._change("INSERT OR REPLACE INTO studies VALUES (?, ?)", study, scenario)
         return study
 
     def keys(self) -> Iterator[tuple[str, str]]:
-        """Yields (key, job) of all facts, in the order of their keys."""
+        """Yields (key, name of the job) of all facts, in the order of their keys."""
         yield from self._ask("SELECT key, job FROM facts ORDER BY key")
 
     def counts(self) -> dict[str, int]:
-        """The number of facts, by job."""
+        """Returns the number of facts of each kind of job, by the job's name."""
         return {str(job): n for job, n in self._ask("SELECT job, COUNT(*) FROM facts GROUP BY job ORDER BY job")}
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the disk, including files that were set aside."""
+        """Bytes on the disk, including damaged files that were renamed."""
         return sum(path.stat().st_size for path in self.path.parent.glob(f"{self.path.name}*"))
 
     def drop(self, before: int) -> None:
-        """Removes the facts last used before that day (see `today`), files that were set aside, and the free space.
+        """Removes the facts that were last used before that day (see `today`) and damaged files that were renamed, and
+        shrinks the file.
 
         No other process may use the ledger meanwhile.
         """
@@ -134,7 +136,7 @@ class FactsFile:
             self._ask(question, *values)
 
     def _ask(self, question: str, *values: Any) -> list[Any]:
-        """Runs a statement and returns its rows; after an error of SQLite warns the user and returns []."""
+        """Runs a statement of SQL and returns its rows.  After an error of SQLite, warns the user and returns []."""
         with self._lock:
             try:
                 return self._file.execute(question, values).fetchall()
@@ -149,7 +151,8 @@ class FactsFile:
                 return []
 
     def _anew(self, error: Exception) -> sqlite3.Connection:
-        """Begins an empty file in the place of this one, or one in memory if that is impossible."""
+        """Renames this damaged file and returns a connection to a new, empty one, or to one in memory if that is
+        impossible."""
         self._file.close()
         try:
             self._set_aside(error)
@@ -159,7 +162,8 @@ class FactsFile:
             return _connect(Path(":memory:"), writes=True)
 
     def _opened(self) -> sqlite3.Connection:
-        """Opens the file; begins an empty one if it is missing, damaged or of another version.  Raises OSError."""
+        """Returns a connection to the file.  Renames a file that is damaged or of another version, and begins an empty
+        one if there is none.  Raises OSError."""
         try:
             return _connect(self.path, self.writes)
         except FAULTS as error:
@@ -169,7 +173,7 @@ class FactsFile:
             return self._opened()
 
     def _set_aside(self, error: Exception) -> None:
-        """Gives the file another name.  Raises OSError."""
+        """Renames the file, which is damaged, so that a new one can be begun.  Raises OSError."""
         place = self.path.with_name(f"{self.path.name}.{ASIDE}-{int(time.time())}")
         try:
             self.path.rename(place)
@@ -181,22 +185,24 @@ class FactsFile:
 
 
 def today() -> int:
-    """Days since 1970."""
+    """Returns the number of days since 1970."""
     return int(time.time()) // DAY
 
 
 def _is_damage(error: Exception) -> bool:
-    """True if an error shows that the file is damaged; False if it is locked, the disk is full, and the like."""
+    """Returns true if an error shows that the file is damaged, and false if the cause is another one, such as a lock or
+    a full disk."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF not in ELSEWHERE
 
 
 def _line(error: Exception) -> str:
-    """The error's text in ASCII, because it may quote damaged bytes."""
+    """Returns the error's text in ASCII, because it may quote damaged bytes."""
     return ascii(str(error))[1:-1]
 
 
 def _connect(path: Path, writes: bool) -> sqlite3.Connection:
-    """Opens a file of facts, and makes its tables if it is empty.  Raises one of FAULTS, also for a foreign file."""
+    """Returns a connection to a file of facts, and makes its tables if it is empty.  Raises one of FAULTS, also for a
+    file of another program."""
     name = path if writes else f"{path.absolute().as_uri()}?mode=ro"
     file = sqlite3.connect(name, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=not writes)
     file.text_factory = lambda data: data.decode(errors="replace")  # one damaged text is one damaged row
@@ -226,5 +232,5 @@ def _digest(text: str) -> str:
 
 
 def _checksum(*parts: Any) -> bytes:
-    """The SHA-256 of a row's parts; in a damaged row they may have any of SQLite's types."""
+    """Returns the SHA-256 of the parts of a row.  In a damaged row they may have any of SQLite's types."""
     return hashlib.sha256(msgpack.packb(parts)).digest()

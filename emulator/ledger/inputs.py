@@ -1,8 +1,10 @@
-"""Facts of jobs that run a user's own code: they hold as long as the files and variables that it read are unchanged.
+"""Looks up and adds facts of jobs that run a user's own code.  Such a fact holds as long as the files, folders and
+variables that the code read (its inputs) are unchanged.
 
-A job's key leads to a fact of its inputs (`reads`: the digest of a list of names, which a fact `names` holds).  The key
-and the present state of these inputs make the next key, with the result, or with further inputs.  So facts never
-change, a job may have several results, and a file that is changed back leads to its first result again.
+A job's key leads to a fact that names its inputs (`reads`: the digest of a list of names, which a fact `names` holds).
+The key and a digest of the present state of these inputs make the next key.  It leads to the result, or to further
+inputs.  So facts never change, a job may have several results, and a file that is changed back leads to its first
+result again.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ Name = tuple[Kind, str]
 
 
 class Unsteady(ValueError):  # noqa: N818  a state of the inputs, and not an error
-    """An input has changed since it was read, so the inputs of a result are unknown."""
+    """The error that an input has changed since the code read it, so that the inputs of a result are unknown."""
 
 
 @dataclass
 class Look:
-    """The digest of the state of names at a time."""
+    """The digest of the state that a list of inputs had at a time."""
 
     time: float = -1e9  # s
     digest: str = ""
@@ -39,7 +41,7 @@ class Look:
 
 @dataclass
 class Noted:
-    """The state of all inputs as they were read, up to the first `count` of SEEN."""
+    """The states of inputs as they were when the code read them, for the first `count` reads in SEEN."""
 
     count: int = -1
     values: dict[Name, str] = field(default_factory=dict)
@@ -48,7 +50,8 @@ class Noted:
 
 
 class Inputs:
-    """The facts of one command, with the inputs of users' code.  `warn` gets a sentence if one cannot be kept."""
+    """The facts of one command, looked up and added with regard to the inputs of users' code.  `warn` is called with a
+    sentence if a fact cannot be added."""
 
     def __init__(self, facts: FactsFile, study: str, warn: Callable[[str], None]) -> None:
         self.facts, self.study, self.warn = facts, study, warn
@@ -59,7 +62,8 @@ class Inputs:
         self.lock = Lock()  # because results arrive in a thread of the pool
 
     def known(self, key: str) -> Fact | None:
-        """The fact of the job with this key, for the present state of its inputs; None if there is none."""
+        """Returns the fact of the job with this key that holds for the present state of its inputs; None if there is
+        none."""
         while (fact := self.facts.get(key)) and fact.job == READS:
             if self._names(fact.result) is None:
                 return None
@@ -67,7 +71,8 @@ class Inputs:
         return fact
 
     def put(self, fact: Fact, own: bool) -> None:
-        """Adds a fact; `own`: the job ran a user's code."""
+        """Adds a fact.  `own`: the job ran a user's own code, so the fact is added with the state of the code's
+        inputs."""
         if not own:
             self.facts.put(fact)
             return
@@ -113,14 +118,15 @@ class Inputs:
     # ---- their states
 
     def _present(self, names: str) -> str:
-        """The digest of the present state of the inputs in a list of names."""
+        """Returns the digest of the present state of the inputs in the list with the digest `names`."""
         look, now = self.looks.setdefault(names, Look()), time.monotonic()
         if now - look.time > FRESH:
             self.looks[names] = look = Look(now, _digest([self._now(*name) for name in self.names[names]]))
         return look.digest
 
     def _at_reading(self, digest: str, names: Sequence[Name]) -> str:
-        """The digest of the state of inputs as they were read; inputs that were not read have their present state."""
+        """Returns the digest of the state of the inputs `names` when the code read them.  An input that was not read
+        counts with its present state.  `digest`: that of the list."""
         if digest not in self.noted.digests:
             values = self.noted.values
             self.noted.digests[digest] = _digest(
@@ -129,7 +135,8 @@ class Inputs:
         return self.noted.digests[digest]
 
     def _values(self) -> dict[Name, str]:
-        """The state of all inputs read so far, as they were read.  Raises Unsteady."""
+        """Returns the state that each input had when it was read, by kind and name.  Raises Unsteady if one has changed
+        since."""
         if self.noted.count != len(SEEN):
             seen = list(SEEN)
             self.noted = Noted(len(seen))
@@ -142,7 +149,7 @@ class Inputs:
         return self.noted.values
 
     def _then(self, read: Read) -> str | None:
-        """The state of an input when it was read; None if unknown by now."""
+        """Returns the state that an input had when it was read; None if it can no longer be known."""
         if read.kind == "folder":
             return _of_folder(read.names)
         if read.kind == "file":
@@ -150,7 +157,7 @@ class Inputs:
         return self._now(read.kind, read.name)
 
     def _now(self, kind: Kind, name: str) -> str:
-        """The present state of an input, as text; "" if it does not exist."""
+        """Returns the present state of an input as text; "" if the input does not exist."""
         match kind:
             case "file":
                 present = sign(name)
@@ -166,7 +173,8 @@ class Inputs:
                 return str(Path.cwd())
 
     def _of_file(self, path: str, then: Sign) -> str | None:
-        """The SHA-256 of a file; None if its sign has changed.  Reads a file once for each sign."""
+        """Returns the SHA-256 of a file that has the sign `then` (its size and times of change); None if it has another
+        sign by now.  Reads the file once for each sign."""
         if (path, then) not in self.digests:
             key = _digest([FILE, path, then])
             if known := self.facts.get(key):
@@ -190,7 +198,7 @@ def _digest(value: object) -> str:
 
 
 def _sha256(path: str) -> str | None:
-    """The SHA-256 of a file, in hex; None if it cannot be read."""
+    """Returns the SHA-256 of a file, in hex; None if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

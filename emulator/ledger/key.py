@@ -1,8 +1,8 @@
-"""Computes a job's key: a digest of everything on which its result depends, and of nothing else.
+"""Computes a job's key in the ledger: a digest of everything on which the job's result depends, and of nothing else.
 
 Two jobs with one key have equal results, in any run, scenario and process, on any machine with the same arithmetic.  A
-key leaves out links, profiles, labels, paths, workers and the time of day.  This file mirrors the inputs of the jobs in
-lab/jobs.py.
+key does not depend on links, profiles, labels, paths, workers and the time of day.  This file must list the same inputs
+of each job as lab/jobs.py uses.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ Code = Mapping[str, str | None]  # digests of source files by label ("": without
 
 
 class Keys:
-    """The keys of one lab's jobs.
+    """Computes the keys of one lab's jobs.
 
-    Sources are read when it is made, because a later edit does not change the loaded code.
+    It reads the source files when it is made, because a later edit does not change the code that is loaded.
     """
 
     def __init__(self, lab: Lab, numerics: str, code: Code | None = None) -> None:
-        """`numerics`: the digest of probe.py for the machine of the jobs; `code`: the digests of `sources_of`."""
+        """Prepares the keys of the lab's jobs.  `numerics`: the digest of arithmetic (probe.py) on the machine that
+        does the jobs; `code`: the result of `sources_of`, computed here if None."""
         import torch
 
         self.lab = lab
@@ -54,7 +55,7 @@ class Keys:
         self.known: dict[tuple[Any, ...], Any] = {}  # parts that were computed before
 
     def key(self, job: Job, args: Sequence[Any]) -> str:
-        """The key, a SHA-256 in hex, of a job with these arguments after lab and store.
+        """Returns the key, a SHA-256 in hex, of a job with the arguments `args`, those after lab and store.
 
         Raises ValueError for a job that is not in PARTS, and for an algorithm whose options or files do not identify
         it.  Such a job must be computed each time.
@@ -62,21 +63,21 @@ class Keys:
         return hashlib.sha256(FORM + packed(self.parts(job, args))).hexdigest()
 
     def parts(self, job: Job, args: Sequence[Any]) -> Parts:
-        """The parts of a key, in readable form.  Raises ValueError as `key` does."""
+        """Returns the values of which a job's key is a digest, by name.  Raises ValueError as `key` does."""
         if job not in PARTS:
             raise ValueError(f"{name_of(job)} has no key; these jobs have: {', '.join(map(name_of, PARTS))}")
         return {"job": job.__name__, **self.machine, **PARTS[job](self, *args)}
 
     def own(self, job: Job, args: Sequence[Any]) -> bool:
-        """True if the job runs a user's own code."""
+        """Returns true if the job runs a user's own code."""
         run: Run = args[0]
         return bool(_own_modules(self.lab, () if job is jobs.evaluate else (run.label,)))
 
     def note(self, result: Any) -> None:
-        """Notes the kinds of the messages in a job's result.
+        """Notes the kinds of tensors in the messages of a job's result.
 
-        Call it with each result, computed or remembered, before its messages become arguments.  With unknown kinds a
-        job gets a different key, which is never wrong.
+        Call it with each result, computed or remembered, before its messages become arguments of other jobs.  If the
+        kinds are unknown, a job gets another key; then it may be computed again, but its result is never wrong.
         """
         messages = []
         if isinstance(result, Opening):
@@ -151,7 +152,7 @@ class Keys:
         return {**self._of_party(run, round, penalised=False), "fleet": names, "examples": proxy, "seed": seed}
 
     def _of_devices(self, run: Run, round: int, penalised: bool) -> Parts:
-        """The parts that all devices of a round share."""
+        """Returns the parts of a key that all devices of a round share."""
         return {**self._of_party(run, round, penalised), "devices": len(self.lab.fleet)}
 
     def _of_device(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Parts:
@@ -172,14 +173,15 @@ class Keys:
         }
 
     def _penalised(self, run: Run, round: int, download: Ref, memory: Ref) -> bool:
-        """True if the options of the penalty may matter, or if the kinds of the messages are unknown."""
+        """Returns true if the job may depend on the options of the algorithm's penalty, or if that is unknown."""
         received, kept = (self.kinds.get(ref.digest) for ref in (download, memory))
         if received is None or kept is None:
             return True
         return self.lab.algorithms[run.label].penalised(round, received, kept)
 
     def _of_party(self, run: Run, round: int, penalised: bool) -> Parts:
-        """The parts that server and devices share.  `penalised`: the options of the penalty may matter."""
+        """Returns the parts of a key that the server and the devices of a round share.  `penalised`: includes the
+        options of the penalty."""
         return {
             "model": self._model(),
             "algorithm": self._once(lambda: _options(self.lab.algorithms[run.label], penalised), run.label, penalised),
@@ -224,7 +226,8 @@ PARTS: Mapping[Job, Callable[..., Parts]] = {
 
 
 def _options(algorithm: Algorithm, penalised: bool) -> Parts:
-    """The algorithm's class and options; unless `penalised`, without the penalty's, if the class itself names them."""
+    """Returns the algorithm's class and options.  Unless `penalised`, the options of its penalty are left out, if the
+    class itself says which they are."""
     own = unguarded(algorithm)
     options: dict[str, Any] = plain(own)
     if penalised or "penalty_options" not in vars(type(own)):
@@ -239,21 +242,22 @@ def watch_own(lab: Lab) -> None:
 
 
 def _own_modules(lab: Lab, labels: Iterable[str]) -> list[str]:
-    """A user's own modules: of the model, and of these algorithms."""
+    """Returns the names of a user's own modules: that of the model, and those of the algorithms with these labels."""
     kinds = {type(unguarded(lab.algorithms[label])).__module__ for label in labels}
     model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
     return sorted(model | {name for name in kinds if name.partition(".")[0] not in OURS})
 
 
 def sources_of(lab: Lab) -> Code:
-    """Digests of the source files that the lab's jobs use, by the algorithm's label.  Takes a quarter of a second."""
+    """Returns digests of the source files that the lab's jobs use, by the algorithm's label.  Takes a quarter of a
+    second."""
     classes = {label: (type(own), type(unguarded(own))) for label, own in lab.algorithms.items()}
     return {label: _sources(lab, *of_label) for label, of_label in {"": (), **classes}.items()}
 
 
 def _sources(lab: Lab, *classes: type) -> str | None:
-    """Digest of the source files of jobs that use these classes; None if a class has no file, or is a user's and has
-    changed since it was imported."""
+    """Returns the digest of the source files of jobs that use these classes; None if a class has no file, or if the
+    file of a user's class has changed since it was imported."""
     of_model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
     try:
         found = sources({jobs.__name__, *of_model, *(each.__module__ for each in classes)})

@@ -21,10 +21,9 @@ DIGEST = 64  # letters of a digest; a file with a name of another length is no b
 
 
 class Ledger:
-    """The ledger in a folder, open for one command, which only reads it if `writes` is False.
+    """The ledger in a folder, opened by one command.  If `writes` is False, it is only read.
 
-    `warn` gets each sentence once.
-    Raises OSError if the folder cannot be used.
+    `warn` is called with each sentence once.  Raises OSError if the folder cannot be used.
     """
 
     def __init__(
@@ -54,14 +53,15 @@ class Ledger:
             self._warn(text)
 
     def fetch(self, ref: Ref) -> bool:
-        """Links a message into the folder that jobs read; False if the ledger lacks it, or cannot check its bytes."""
+        """Makes a message of the ledger available in the folder from which this command's jobs read.  Returns False if
+        the ledger lacks it, or cannot check its bytes."""
         if ref.digest.startswith(OTHERWISE):
             return False
         place = self.live.path / ref.digest
         return self.blobs.fetch(ref, place)
 
     def keep(self, ref: Ref) -> bool:
-        """Keeps a message beyond this command; False if its bytes are not on the ledger's disk.
+        """Keeps a message of this command for later ones.  Returns False if its bytes are not in the ledger's folder.
 
         A ledger that is only read keeps nothing, and returns True.
         """
@@ -74,9 +74,10 @@ class Ledger:
         return not self.writes or place.exists()
 
     def close(self, broken_off: bool, made: Container[str] = ()) -> None:
-        """Ends the use of the ledger; keeps the messages of interrupted runs (`broken_off`), for `resume`.
+        """Ends the use of the ledger.  With `broken_off`, keeps the messages of this command's interrupted runs, for
+        `resume`.
 
-        `made`: digests of messages of finished runs, which need no resume.
+        `made`: digests of messages of finished runs, which need no resume; without `broken_off` they are removed.
         """
         if self.writes:
             if broken_off:
@@ -88,7 +89,8 @@ class Ledger:
         self.facts.close()
 
     def trim(self, cap: int) -> int:
-        """Removes the least recently used blobs until the rest fits into `cap` bytes; returns the bytes removed."""
+        """Removes the least recently used blobs until the rest fits into `cap` bytes; returns the number of bytes
+        removed."""
         blobs = sorted((stat.st_mtime, stat.st_size, path) for path, stat in self._stats())
         total, removed = sum(size for _, size, _ in blobs), 0
         for _, size, path in blobs:
@@ -113,7 +115,8 @@ class Ledger:
                     self.blobs.leave(path)
 
     def stats(self) -> dict[str, Any]:
-        """The counts and bytes of results by job, and of messages by folder."""
+        """Returns the numbers of results, by job, and of messages, by folder, their bytes, and the limit of the
+        messages' bytes."""
         messages = {name: {"count": 0, "bytes": 0} for name in (KEPT, LEFT, QUARANTINE)}
         for path, stat in self._stats():
             messages[path.parent.name]["count"] += 1
@@ -123,7 +126,7 @@ class Ledger:
 
 
 def opened(folder: Path, warn: Callable[[str], None]) -> Ledger:
-    """Opens the ledger in a folder; only reads it if it cannot be written.  Raises OSError."""
+    """Opens the ledger in a folder and returns it; it is only read if it cannot be written.  Raises OSError."""
     try:
         return Ledger(folder, warn)
     except OSError as error:

@@ -13,7 +13,8 @@ KEEP_STATES = 10  # rounds from one kept state of the server to the next
 
 
 def default_folder(environment: Mapping[str, str]) -> Path | None:
-    """Returns $FEDLAPSE_LEDGER (`off`: None), or fedlapse's folder in the user's cache (XDG base directories)."""
+    """Returns the folder that $FEDLAPSE_LEDGER names, None if it is `off`; without this variable, fedlapse's folder in
+    the user's cache (XDG base directories)."""
     named = environment.get(FOLDER)
     if named == OFF:
         return None

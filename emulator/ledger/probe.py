@@ -22,9 +22,11 @@ STEPS, BATCH = 3, 16
 
 
 def probe(lab: Lab, store: Store) -> str:  # noqa: ARG001  it is a job (see lab/jobs.py)
-    """The SHA-256, in hex, of the bits that training's operations give in a worker, with its threads and settings.
+    """Returns the SHA-256, in hex, of the bits that the operations of training give in a worker, with its threads and
+    settings.
 
-    On a GPU it covers the model and libraries too, which choose the algorithms for other shapes.
+    On a GPU it also covers the names of its model and libraries, because they may choose other algorithms for tensors
+    of other shapes than those tried here.
     """
     sha256 = hashlib.sha256(_hardware(lab.on).encode())
     for tensor in _results(lab.on):
@@ -34,7 +36,8 @@ def probe(lab: Lab, store: Store) -> str:  # noqa: ARG001  it is a job (see lab/
 
 
 def _hardware(place: str) -> str:
-    """Describes a GPU and its libraries; "" for a CPU, whose results alone tell it from others."""
+    """Returns a description of a GPU and its libraries; "" for a CPU, which only the results of operations tell from
+    others."""
     if place == CPU:
         return ""
     gpu = torch.cuda.get_device_properties(place)
@@ -43,7 +46,8 @@ def _hardware(place: str) -> str:
 
 
 def _results(place: str) -> Iterator[Tensor]:
-    """Yields random draws, products, functions, layers and training steps.  Draws come from the CPU, as in training."""
+    """Yields the results of random draws, products, functions, layers and training steps.  Random numbers are drawn on
+    the CPU, as in training."""
     generator = Generator().manual_seed(1)
     yield torch.randperm(1001, generator=generator)
     yield torch.normal(0.0, 1.0, (1001,), generator=generator)
@@ -65,7 +69,7 @@ def _results(place: str) -> Iterator[Tensor]:
 
 
 def _layers(generator: Generator, place: str) -> Iterator[Tensor]:
-    """Runs a convolution, a batch normalisation and a recurrent layer, forward and backward."""
+    """Yields the outputs and gradients of a convolution, a batch normalisation and a recurrent layer."""
     seeded(3)  # for the layers' initial weights
     images, texts = (7, 3, 13, 13), (5, 9, 11)
     layers = (nn.Conv2d(3, 8, 5, padding=2), images), (nn.BatchNorm2d(3), images), (nn.GRU(11, 13), texts)
@@ -78,7 +82,8 @@ def _layers(generator: Generator, place: str) -> Iterator[Tensor]:
 
 
 def _training(model: str, generator: Generator, place: str) -> Iterator[Tensor]:
-    """Takes a few steps of SGD as local.sgd does, without torch.optim, which takes longer to load than all of this."""
+    """Yields the parameters of a model after a few steps of SGD, taken as local.sgd takes them, but without
+    torch.optim, which takes longer to load than all of this."""
     network = counter_based(models.build(model, 4).to(place))
     parameters = list(network.parameters())
     for parameter in parameters:

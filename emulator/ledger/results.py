@@ -1,4 +1,5 @@
-"""Converts results of jobs to the plain values of facts, and back.  Messages stay in the store; a fact names them."""
+"""Converts results of jobs to the plain values that facts hold, and back.  Messages stay in the store; a fact has only
+their digests."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ SCORES = {"correct": COUNTS, "counted": COUNTS, "loss": LOSSES}
 
 
 def refs(value: object) -> Iterator[Ref]:
-    """Yields the Refs of all whole messages in a job's result, or in its arguments."""
+    """Yields the Refs (digest and size) of all messages in a job's result or arguments.  For a row of a stack, it is
+    the Ref of the whole stack."""
     match value:
         case Ref():
             yield value.whole
@@ -53,12 +55,14 @@ def refs(value: object) -> Iterator[Ref]:
 
 
 def plain_ref(ref: Ref) -> Plain:
-    """The digest and size in bytes of a message; for a row of a stack also those of the stack, and the row's number."""
+    """Returns the digest and size in bytes of a message; for a message that is a row of a stack, followed by the
+    stack's digest and size and the row's number."""
     return [ref.digest, ref.nbytes, *([ref.stack.digest, ref.stack.nbytes, ref.row] if ref.stack else [])]
 
 
 def read_ref(plain: Plain) -> Ref:
-    """The inverse of `plain_ref`: a Ref that holds no bytes (see messages.files.Holders)."""
+    """Returns the Ref that `plain_ref` has converted.  It does not keep the message's bytes (see
+    messages.files.Holders)."""
     digest, nbytes, *row = plain
     return Ref(digest, nbytes, Ref(*row[:2]), row[2]) if row else Ref(digest, nbytes)
 
@@ -136,7 +140,8 @@ Forms = tuple[Callable[[Any], Plain], Callable[[Plain], Any]]
 
 
 def _of_each(to: Callable[[Any], Plain], back: Callable[[Plain], Any]) -> Forms:
-    """The conversions of a stack's results, from the conversions of one device's."""
+    """Returns the conversions, to plain values and back, of the results of a stack of devices, from those of one
+    device's result."""
     return (lambda results: list(map(to, results))), (lambda plain: list(map(back, plain)))
 
 

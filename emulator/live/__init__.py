@@ -1,1 +1,1 @@
-"""A page on loopback that shows runs while they are played."""
+"""A web page on this computer alone (loopback) that shows runs while they are played."""

@@ -1,4 +1,7 @@
-"""A web server on loopback with a thread for each connection: no run waits for it, and no reader for another."""
+"""A web server on loopback that shows the progress of runs.
+
+It has a thread for each connection, so that no run waits for a reader, and no reader for another one.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,8 @@ HEADERS = {  # headers of every answer
 
 
 class Live(ThreadingTCPServer):
-    """Serves the page within `with`; the exit sends readers the report.  Raises OSError if the port is taken."""
+    """The server of the page, which runs inside `with`.  At the exit it sends the report to all readers.  Raises
+    OSError if the port is taken."""
 
     allow_reuse_address = daemon_threads = True
 
@@ -67,7 +71,8 @@ class Live(ThreadingTCPServer):
 
 
 class Reader(BaseHTTPRequestHandler):
-    """Answers one request: for the page, or for the server-sent events that change it."""
+    """The handler of one request from a reader's browser: for the page, or for the server-sent events that change
+    it."""
 
     server: Live
     timeout = PATIENCE
@@ -91,15 +96,15 @@ class Reader(BaseHTTPRequestHandler):
             self._answer(503, f"{READERS} pages are open already")
 
     def _from_elsewhere(self) -> bool:
-        """True if a page of another origin in this browser does more than link here.
+        """Returns true if the request comes from a page of another origin that does more than link here.
 
-        Browsers send these headers (Fetch Metadata); a program that does not send them is not a page.
+        Browsers send the headers that tell (Fetch Metadata); a program that does not send them is not a page.
         """
         asked = [self.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Mode", "Dest")]
         return asked[0] not in (None, "none", "same-origin") and asked[1:] != ["navigate", "document"]
 
     def _tell(self) -> None:
-        """Sends the state now and after new rounds, at most every second, and finally the report."""
+        """Sends the state now and after new rounds, at most once a second, and when the runs have ended the report."""
         self._answer(200, "", "text/event-stream")
         seen = -1
         while not self.server.ended.is_set():
@@ -128,11 +133,11 @@ class Reader(BaseHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Prints nothing."""
+        """Does nothing, so that requests are not logged."""
 
 
 def page(name: str) -> str:
-    """The page for the scenario of this name."""
+    """Returns the HTML of the page for the scenario of this name."""
     text = resources.files("emulator.live").joinpath("live.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     parts = {"style": Markup(style()), "vega": Markup(script_of_vega())}  # noqa: S704  our own files

@@ -1,4 +1,4 @@
-"""The rows of all runs so far, and the content of the page: verdict, progress and charts."""
+"""Keeps the rows of all runs so far, and makes the content of the live page: verdict, progress and charts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Charts = Sequence[tuple[str, dict[str, Any]]]  # (title, Vega-Lite specification
 
 
 class Watching:
-    """Keeps all rows.  The thread that plays runs calls it for each round; readers' threads call `state`."""
+    """The rows of all runs so far.  The thread that plays runs adds to them after each round; the threads of readers
+    call `state`."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -42,7 +43,8 @@ class Watching:
             self.version += 1
 
     def state(self) -> dict[str, Any]:
-        """The rounds played, the verdict so far, and each chart's title and Vega-Lite specification."""
+        """Returns the content of the page: rounds played, the verdict so far, and the title and Vega-Lite
+        specification of each chart."""
         with self.lock:
             runs = {label: dict(sorted(seeds.items())) for label, seeds in self.rows.items()}
         aims = targets(self.scenario)

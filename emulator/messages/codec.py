@@ -27,22 +27,24 @@ ERROR = "weights-error"  # kind of a device's memory: the error of its last coun
 
 
 def arrays_of(message: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, ndarray]]:
-    """The message as numpy arrays, which share memory with tensors on the CPU."""
+    """Returns the message as numpy arrays, which share memory with tensors on the CPU."""
     return {kind: {name: tensor.cpu().numpy() for name, tensor in tensors.items()} for kind, tensors in message.items()}
 
 
 def encode(
     message: Message, encodings: Mapping[str, str] | None = None, seed: int = 0, plain: Collection[str] = ()
 ) -> payload.View:
-    """The encoded message.  `encodings`: lossy kinds, with random draws from `seed`; `plain`: tensors that stay exact.
+    """Returns the encoded message.  `encodings`: by kind, the encoding to use, whose random draws come from `seed`;
+    `plain`: names of tensors that are sent exactly all the same.
 
-    Use it before the tensors change: large ones are not copied.
+    Use the result before the tensors change, because large ones are not copied.
     """
     return payload.encoded(arrays_of(message), encodings, seed, plain)
 
 
 def decode(data: Buffer) -> Message:
-    """The message with these bytes, in memory of its own.  Bytes from a socket are checked on arrival."""
+    """Returns the message that these bytes encode, as tensors in memory of their own.  Checks nothing: bytes from a
+    socket are checked when they arrive."""
     return _tensors(payload.trusted(data).arrays()) if data != payload.NOTHING else {}  # what most devices keep
 
 
@@ -53,20 +55,20 @@ def _tensors(message: payload.Message) -> Message:
 
 
 def placed(values: Tensors, like: Tensors) -> Tensors:
-    """The values, each on the device of the tensor of its name in `like`."""
+    """Returns the values, each moved to the device of torch of the tensor of the same name in `like`."""
     return {name: value.to(like[name].device) for name, value in values.items()}
 
 
 def unread(view: payload.View, broadcast: Tensors) -> Message:
-    """An upload whose tensors are decoded on access, so that a round's uploads need not be in memory together.
+    """Returns an upload whose tensors are decoded on access, so that a round's uploads need not be in memory together.
 
-    The broadcast weights are added to its weights; with {} the weights are complete.
+    Uploaded weights are differences to `broadcast`, to which they are added on access; with {} they are whole weights.
     """
     return {kind: cast(Tensors, LazyTensors(view, kind, broadcast if kind == "weights" else {})) for kind in view.tree}
 
 
 class OnDemand(Mapping[str, "Tensor"]):
-    """A read-only mapping of tensors by name; each access makes the tensor anew."""
+    """A read-only mapping from names to tensors, which makes the tensor anew at each access."""
 
     def __or__(self, other: Mapping[str, Tensor]) -> Tensors:
         return {**self, **other}
@@ -90,7 +92,7 @@ class LazyTensors(OnDemand):
         return _on_top(from_numpy(self.view.array(self.kind, name)), self.base.get(name))
 
     def in_place(self, name: str) -> Tensor | None:
-        """This tensor without a copy, at any address and only to be read; None if it must be decoded."""
+        """Returns the tensor without copying it, at any address and only to be read; None if it must be decoded."""
         from torch import from_numpy
 
         values = self.view.in_place(self.kind, name)
@@ -115,7 +117,7 @@ class Row(OnDemand):
         return self.rows[name][self.k].clone()
 
     def in_place(self, name: str) -> Tensor:
-        """This tensor without a copy, only to be read."""
+        """Returns this tensor without a copy, only to be read."""
         return self.rows[name][self.k]
 
     def __iter__(self) -> Iterator[str]:
@@ -126,7 +128,8 @@ class Row(OnDemand):
 
 
 def unstacked(view: payload.View) -> Mapping[str, Rows]:
-    """The tensors of a stack's message by kind, as rows that share the message's memory."""
+    """Returns, by kind and name, the tensors of a stack's message as a sequence with one tensor for each device; they
+    share the message's memory."""
     from torch import from_numpy
 
     def rows(kind: str, name: str) -> Sequence[Tensor]:
@@ -138,8 +141,8 @@ def unstacked(view: payload.View) -> Mapping[str, Rows]:
 
 
 def _for_torch(values: ndarray) -> ndarray:
-    """The same memory, marked as writable, because torch warns about any other.  It must not be written to: all
-    processes of a node may share it."""
+    """Returns the same memory, marked as writable, because torch warns about other memory.  It must not be written to:
+    all processes of a node may share it."""
     if values.flags.writeable:
         return values
     assert values.flags.c_contiguous
@@ -150,16 +153,17 @@ def _for_torch(values: ndarray) -> ndarray:
 
 @dataclass
 class Outbox:
-    """Encodes a device's uploads of one round."""
+    """The outgoing side of a device in one round: encodes its uploads, and keeps the errors of lossy encodings."""
 
     encodings: Mapping[str, str]  # encodings of the uploads, by kind
     seed: int
     reference: Tensors  # the downloaded weights
-    errors: Message = field(default_factory=dict)  # ERROR: the error of earlier weights, then that of these
+    errors: Message = field(default_factory=dict)  # ERROR: what encoding lost of earlier weights, then of these
     known: list[tuple[Tensors, Tensors]] = field(default_factory=list)  # pairs of decoded tensors and tensors to encode
 
     def send(self, kind: str, tensors: Tensors) -> Tensors:
-        """The tensors as the server decodes them (see algorithms.algorithm.Party.send)."""
+        """Returns the tensors as the server will decode them (see algorithms.algorithm.Party.send), and notes what a
+        lossy encoding loses of weights."""
         if kind not in self.encodings:
             return tensors
         for arrived, _ in self.known:
@@ -175,7 +179,7 @@ class Outbox:
         return found
 
     def packed(self, upload: Message) -> payload.View:
-        """The encoded upload."""
+        """Returns the encoded upload.  Tensors that `send` returned are encoded as they were then."""
         sent = {}
         for kind, tensors in upload.items():
             arrived = self.send(kind, tensors)
@@ -193,7 +197,7 @@ class Outbox:
 
 
 def _difference(value: Tensor, base: Tensor) -> Tensor:
-    """value - base; 0 where both are equal, even if not finite, such as a constant of -inf."""
+    """Returns value - base, and 0 where both are equal, even if they are not finite, such as a constant of -inf."""
     found = value - base
     if finite(found):
         return found
@@ -201,15 +205,16 @@ def _difference(value: Tensor, base: Tensor) -> Tensor:
 
 
 def _on_top(value: Tensor, base: Tensor | None) -> Tensor:
-    """The weights: a difference plus its base."""
+    """Returns the weights of which `value` is the difference to `base`; without a base, and for integers, `value`
+    itself."""
     return value + base if base is not None and _floating(value) else value
 
 
 def finite(values: Tensor) -> bool:
-    """True if all values are finite.  The sum is faster to check than each value, but it may overflow."""
+    """Returns true if all values are finite.  The sum is faster to check than each value, but it may overflow."""
     return bool(values.sum().isfinite() or values.isfinite().all())
 
 
 def _floating(tensor: Tensor) -> bool:
-    """True for a tensor that encodings may change; counters are sent exactly."""
+    """Returns true for a tensor of floats, which encodings may change; integers, such as counters, are sent exactly."""
     return tensor.is_floating_point()

@@ -29,7 +29,8 @@ LEFT_FREE = 1 << 26  # bytes of a memory file system that are left for other pro
 
 @dataclass(frozen=True)
 class Draft:
-    """A message that a job has put; `path` is None if the store already had the bytes."""
+    """A message that a job in a worker has written, under the temporary name `path`; None if the store already had the
+    bytes."""
 
     ref: Ref
     path: str | None
@@ -44,8 +45,8 @@ class Holders:
         self._count: Counter[str] = Counter()
 
     def hold(self, ref: Ref, keep: Callable[[], object] = lambda: None) -> None:
-        """Counts this Ref until it is freed, and calls `keep` under the lock, so that its bytes are not freed
-        meanwhile."""
+        """Counts this Ref until it is garbage, so that the store keeps its bytes; calls `keep` while no other thread
+        can free them."""
         with self._lock:
             self._count[ref.digest] += 1
             keep()
@@ -64,7 +65,7 @@ class Holders:
         raise NotImplementedError
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
-        """See messages.store.Store."""
+        """Keeps the concatenated bytes and returns their Ref; see messages.store.Store."""
         raise NotImplementedError
 
 
@@ -103,7 +104,7 @@ class Files(Holders):
         return ref
 
     def take(self, draft: Draft) -> Ref:
-        """Takes over a message that a job has put; returns its Ref, which now counts."""
+        """Gives a job's draft its final name, and returns its Ref, which now holds the bytes."""
         self.hold(draft.ref, lambda: _settle(draft))
         return draft.ref
 
@@ -114,7 +115,8 @@ class Files(Holders):
         return ref.digest == NOTHING.digest or any(os.path.exists(f"{folder}/{ref.digest}") for folder in self.folders)
 
     def write_down(self, ref: Ref) -> None:
-        """Writes bytes that the store has elsewhere to a file, for a ledger to link.  Raises OSError."""
+        """Makes sure that these bytes are in a file, to which a ledger can link; does nothing here, because they always
+        are.  Raises OSError in a store that also keeps bytes elsewhere and cannot write them."""
 
     def free(self, digest: str) -> None:
         for folder in self.folders:
@@ -129,7 +131,7 @@ def _settle(draft: Draft) -> None:
 
 @dataclass
 class Drafts:
-    """The store of one job in a worker."""
+    """The store of one job in a worker: it notes what the job has written (`made`) and read."""
 
     folders: Sequence[Path]
     made: list[Draft] = field(default_factory=list)
@@ -151,8 +153,8 @@ _numbers = count()
 
 
 def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> str:
-    """The path of a new file with these bytes, in the first folder with room, or in the last folder.  Raises
-    OSError."""
+    """Writes these bytes to a new file, in the first folder with room or in the last folder, and returns its path.
+    Raises OSError."""
     nbytes = sum(map(len, pieces))
     name = f"draft-{os.getpid()}-{next(_numbers)}"
     for folder in folders:
@@ -168,7 +170,7 @@ def written(folders: Sequence[Path], pieces: Sequence[Buffer]) -> str:
 
 
 def _room(folder: Path) -> int:
-    """The bytes that a message may take in this folder."""
+    """Returns how many bytes a message may take in this folder."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize - LEFT_FREE
 
@@ -189,9 +191,10 @@ def _write(path: str, pieces: Sequence[Buffer]) -> str:
 
 
 def mapped(folders: Sequence[Path], ref: Ref) -> memoryview:
-    """The bytes of a message; large ones are mapped.  The memory is writable, because torch copies all other.
+    """Returns the bytes of a message; large ones are mapped.  The memory is writable, because torch would copy any
+    other.
 
-    Raises KeyError if no folder has them.
+    Raises KeyError if no folder has the message.
     """
     if ref.digest == NOTHING.digest:
         return memoryview(NO_TENSORS)

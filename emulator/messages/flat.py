@@ -48,7 +48,7 @@ class Flat(OnDemand):
         return len(self.shapes)
 
     def apart(self, row: Tensor) -> Tensors:
-        """The tensors by name of another row (parameters,), as views."""
+        """Returns the named tensors in another row (parameters,) of the same layout, as views."""
         sizes = [prod(shape) for shape in self.shapes.values()]
         parts = zip(self.shapes.items(), row.split_with_sizes(sizes), strict=True)
         return {name: part.view(shape) for (name, shape), part in parts}
@@ -58,7 +58,7 @@ FlatMessage = Mapping[str, Flat]
 
 
 def on_cpu(message: FlatMessage) -> FlatMessage:
-    """A copy of the message in CPU memory."""
+    """Returns a copy of the message in CPU memory."""
     return {kind: replace(flat, row=flat.row.cpu()) for kind, flat in message.items()}
 
 
@@ -69,15 +69,15 @@ class Keeping(Store, Protocol):
         """Keeps the message as long as its Ref is held."""
 
     def tensors(self, ref: Ref) -> FlatMessage | None:
-        """The message; None if it is stored as bytes."""
+        """Returns the message; None if it is stored as bytes."""
 
     def make_room(self) -> None:
-        """Frees GPU memory by moving messages to the CPU."""
+        """Frees the GPU's memory by moving all kept messages to the CPU."""
 
 
 def flattened(messages: Sequence[Message], form: payload.Shapes) -> list[FlatMessage] | None:
-    """The messages of a stack of devices as flat messages; None if one has another form or a value that is not
-    finite."""
+    """Returns the messages of a stack of devices as flat messages; None if a message has another form than `form`, or a
+    value that is not finite."""
     if not all(_fits(message, form) for message in messages):
         return None
     kinds = {}
@@ -111,7 +111,7 @@ def _float() -> object:
 
 
 def _together(messages: Sequence[Tensors], names: Sequence[str]) -> Tensor:
-    """The tensors of all messages as one new tensor (devices, parameters)."""
+    """Returns the tensors of all messages as one new tensor (devices, parameters)."""
     import torch
 
     count = len(messages)
@@ -119,8 +119,8 @@ def _together(messages: Sequence[Tensors], names: Sequence[str]) -> Tensor:
 
 
 def stored(store: Store, messages: Sequence[FlatMessage], form: UploadForm) -> list[Stored]:
-    """Puts the messages into the store, on the GPU if the store keeps them there.  Their sizes are those of encoded
-    uploads."""
+    """Puts the messages into the store, on the GPU if the store keeps them there.  Their sizes are noted as if they
+    were encoded."""
     kept, sizes = keeping(store), form.sizes
     found = []
     for message, digest in zip(messages, _names(messages), strict=True):
@@ -133,12 +133,13 @@ def stored(store: Store, messages: Sequence[FlatMessage], form: UploadForm) -> l
 
 
 def keeping(store: Store) -> Keeping | None:
-    """The store if it keeps flat messages; else None. isinstance with a Protocol takes 10 us."""
+    """Returns the store if it can keep flat messages on the GPU, otherwise None.  isinstance with a Protocol would take
+    10 us."""
     return cast(Keeping, store) if hasattr(store, "make_room") else None
 
 
 def _names(messages: Sequence[FlatMessage]) -> list[str]:
-    """Digests of messages, from their common form and their values."""
+    """Returns a digest for each message, from the messages' common form and their values."""
     form = [(kind, list(tensors.shapes.items())) for kind, tensors in messages[0].items()]
     start = repr(form).encode()
     sums = np.concatenate([_digests([message[kind].row for message in messages]) for kind in messages[0]], 1)
@@ -165,7 +166,7 @@ def _digests(rows: Sequence[Tensor]) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def _factors(count: int, place: str) -> Sequence[Tensor]:
-    """Two rows of odd random factors."""
+    """Returns two rows of `count` odd random factors, int64, in the memory of the device `place`."""
     import torch
 
     generator = torch.Generator().manual_seed(count)

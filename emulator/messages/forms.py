@@ -15,7 +15,8 @@ from network.wire.payload import DTYPES, Shapes
 
 @dataclass(frozen=True)
 class UploadForm:
-    """The form of one round's uploads, the same for all devices.  The algorithm is asked for it on first access."""
+    """The names, dtypes and shapes of one round's uploads, the same for all devices.  The algorithm is asked for them
+    on first access."""
 
     ask: Callable[[], Shapes]
     tell: Callable[[], Mapping[str, np.ndarray]] = dict
@@ -45,5 +46,5 @@ class UploadForm:
         return sum(self.sizes.values())
 
     def values_of(self, kind: str) -> int:
-        """Bytes of the decoded tensors of a kind."""
+        """Returns the bytes that the decoded tensors of this kind take together."""
         return sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in self.shapes[kind].values())

@@ -16,16 +16,18 @@ from pathlib import Path
 from typing import BinaryIO
 
 PREFIX, LOCK = "fedlapse-", "lock"
-LAST = -1000  # of what is done as this process ends: after multiprocessing has removed its folder, which may lie here
+LAST = -1000  # priority at exit: after multiprocessing has removed its own folder, which may be in a Scratch
 COMING = 10.0  # s: long enough to put a lock into a new folder
 IN_MEMORY = Path("/dev/shm")  # noqa: S108  where Linux has a file system in memory
 
 
 class Scratch:
-    """A folder of this process.  It holds a file that the process keeps locked until it ends, in whatever way."""
+    """A temporary folder of this process.  A file in it stays locked until the process ends, in whatever way, so that
+    other commands see whether the folder is in use."""
 
     def __init__(self, parent: Path | None = None) -> None:
-        """Raises OSError."""
+        """Makes the folder in `parent`, by default where the system keeps temporary files, and locks it.  Raises
+        OSError."""
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         draft = self.path / f"{LOCK}.new"
         try:
@@ -38,7 +40,7 @@ class Scratch:
         self.at_exit = Finalize(self, _leave, (self.path, self.file), exitpriority=LAST)
 
     def close(self) -> None:
-        """Removes the folder.  If interrupted, the removal happens at the end of the process."""
+        """Removes the folder now; if that is interrupted, at the end of the process."""
         _leave(self.path, self.file)
         self.at_exit.cancel()
 
@@ -49,7 +51,7 @@ def _leave(folder: Path, file: BinaryIO) -> None:
 
 
 def clear() -> None:
-    """Removes this user's folders whose processes have ended."""
+    """Removes the temporary folders of this user whose processes have ended."""
     try:
         parents = {Path(tempfile.gettempdir()), IN_MEMORY}
     except OSError:  # no writable folder: a caller that needs one reports it
@@ -60,14 +62,14 @@ def clear() -> None:
 
 
 def remove(folder: Path) -> None:
-    """Removes such a folder.  Files that cannot be removed stay."""
+    """Removes a temporary folder.  Files that cannot be removed stay."""
     _empty(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _empty(folder: Path) -> None:
-    """Empties the folder except for the lock, which goes last, so that after a kill the next command finds the
-    folder."""
+    """Removes all from the folder but its lock.  The lock goes last, so that if the process is killed meanwhile, the
+    next command finds the folder."""
     try:
         found = [path for path in folder.iterdir() if path.name != LOCK]
     except OSError:  # the folder is gone, or not readable
@@ -81,19 +83,19 @@ def _empty(folder: Path) -> None:
 
 
 def abandoned(parent: Path) -> Iterator[Path]:
-    """Yields this user's folders in `parent` whose processes have ended."""
+    """Yields this user's temporary folders in `parent` whose processes have ended."""
     for folder in parent.glob(f"{PREFIX}*"):
         if _own(folder) and not _lives(folder):
             yield folder
 
 
 def in_use(parent: Path) -> bool:
-    """True if a running process has a folder in `parent`."""
+    """Returns true if a running process has a temporary folder in `parent`."""
     return any(map(_held, parent.glob(f"{PREFIX}*/{LOCK}")))
 
 
 def in_memory() -> Scratch | None:
-    """A folder in memory; None if this machine has no place for it."""
+    """Returns a new temporary folder in memory; None if this machine has no place for it."""
     try:
         return Scratch(IN_MEMORY) if IN_MEMORY.is_dir() else None
     except OSError:
@@ -101,7 +103,7 @@ def in_memory() -> Scratch | None:
 
 
 def _own(folder: Path) -> bool:
-    """True for a folder of this user, and not for a link to one."""
+    """Returns true for a folder that belongs to this user and is not a link."""
     try:
         found = folder.lstat()
     except OSError:  # the folder has just been removed
@@ -110,14 +112,14 @@ def _own(folder: Path) -> bool:
 
 
 def _lives(folder: Path) -> bool:
-    """False if the folder's process has certainly ended."""
+    """Returns false if the process of this temporary folder has certainly ended."""
     lock = folder / LOCK
     return _held(lock) if lock.exists() else _may_come(folder)
 
 
 def _may_come(folder: Path) -> bool:
-    """True if a process may be about to put its lock into this folder, or has put one that cannot be locked.  Otherwise
-    the process was killed while it created or removed the folder."""
+    """Returns true if a process may be about to put its lock into this folder, or has put one there that cannot be
+    locked.  Otherwise the process was killed while it created or removed the folder."""
     try:
         return any(folder.iterdir()) or time.time() - folder.stat().st_mtime < COMING
     except OSError:
@@ -125,7 +127,7 @@ def _may_come(folder: Path) -> bool:
 
 
 def _held(lock: Path) -> bool:
-    """False if the lock's process has certainly ended."""
+    """Returns false if the process that locked this file has certainly ended."""
     try:
         with lock.open("rb") as file:
             return not _lock(file.fileno())
@@ -134,7 +136,8 @@ def _held(lock: Path) -> bool:
 
 
 def _lock(file: int) -> bool:
-    """Locks an open file; False if another process has locked it, or its file system has no locks."""
+    """Locks an open file and returns true; false if another process has locked it, or if its file system has no
+    locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

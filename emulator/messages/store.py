@@ -33,7 +33,8 @@ class Ref:
 
     @classmethod
     def of(cls, *pieces: Buffer, digest: str | None = None) -> Ref:
-        """The Ref of the concatenated bytes; `digest`: if already known, or if it differs from that of the bytes."""
+        """Returns the Ref of the concatenated bytes.  `digest`: the Ref's digest, if it is already known, or if it is
+        not that of the bytes (flat.py)."""
         return cls(digest or payload.digest(*pieces), sum(map(len, pieces)))
 
     @property
@@ -43,31 +44,32 @@ class Ref:
 
     @property
     def short(self) -> str:
-        """The digest in the form of records."""
+        """The first 16 characters of the digest, as records have them."""
         return self.digest[:16]
 
 
 class Store(Protocol):
-    """Keeps messages' bytes, for this process and all workers.  Every store has NOTHING."""
+    """A store of messages' bytes, for this process and all workers.  Every store has NOTHING, the message without
+    tensors."""
 
     def put(self, *pieces: Buffer, digest: str | None = None) -> Ref:
         """Keeps the concatenated bytes; equal bytes are kept once.  `digest`: see Ref.of."""
 
     def get(self, ref: Ref) -> memoryview:
-        """The bytes of a whole message, which must not be written to.  Raises KeyError if the store does not have
-        them."""
+        """Returns the bytes of a whole message, which must not be written to.  Raises KeyError if the store does not
+        have them."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A message in a store.  `fault`: found by the check of its form and values."""
+    """A message in a store.  `fault`: the error that the check of its form and values found, if any."""
 
     ref: Ref
     sizes: Mapping[str, int]  # bytes per kind and "frame"; their sum is the message's size
     fault: RefusedMessage | None = None
 
     def check(self, form: object) -> None:  # noqa: ARG002  the form of the earlier check
-        """Raises the fault, if there is one."""
+        """Raises the error that the earlier check found, if any."""
         if self.fault:
             raise self.fault
 
@@ -75,8 +77,8 @@ class Stored:
 def stored(
     store: Store, view: View, shapes: Shapes | None = None, constants: Mapping[str, ndarray] = payload.EMPTY
 ) -> Stored:
-    """Puts a message that this program has made into the store; with `shapes`, checks it against them and the constants
-    first (payload.check)."""
+    """Puts a message that this program has made into the store.  With `shapes`, first checks it against them and the
+    constants (payload.check); a fault that this finds is noted and not raised."""
     fault = None
     if shapes is not None:
         try:
@@ -88,9 +90,10 @@ def stored(
 
 def stored_together(store: Store, messages: Sequence[Message], form: UploadForm) -> list[Stored] | None:
     """Puts the uploads of a stack of devices into the store as one message, whose tensors have a leading axis of
-    devices.
+    devices; returns each device's row of it.
 
-    None for a single upload, if one has another form or a value that is not finite, or if they are too large.
+    Returns None, and stores nothing, for a single upload, if an upload has another form or a value that is not finite,
+    or if they are too large together.
     """
     if len(messages) == 1 or form.nbytes * len(messages) >= MOST:
         return None
@@ -109,7 +112,7 @@ def stored_together(store: Store, messages: Sequence[Message], form: UploadForm)
 
 
 def read(store: Store, ref: Ref) -> View:
-    """The message with this Ref.  Raises KeyError if the store does not have it."""
+    """Returns the message with this Ref.  Raises KeyError if the store does not have it."""
     whole = payload.trusted(store.get(ref.whole))
     return whole.row(ref.row) if ref.stack else whole
 

@@ -1,1 +1,1 @@
-"""Plays one run, from the first request to the last row."""
+"""Plays one run, from the first request to the last row of its record."""

@@ -1,4 +1,4 @@
-"""The settings of a scenario's runs: the rules of a round, and the schedule of evaluations."""
+"""The settings of a scenario's runs: the rules of rounds, the schedule of evaluations, and when runs end early."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scenarios.schema.scenario import Scenario
 
 @dataclass(frozen=True)
 class Conduct:
-    """The settings of a scenario's runs: the rules of rounds, the schedule of evaluations, an early end."""
+    """The settings of a scenario's runs: the rules of rounds, the schedule of evaluations, and when runs end early."""
 
     rules: RoundRules
     schedule: Schedule
@@ -44,12 +44,13 @@ class Conduct:
         )
 
     def evaluated(self, round: int) -> bool:
-        """True if the round's model is evaluated: by the schedule, after the last round, or for `personalised`."""
+        """Returns true if the model after this round is evaluated: by the schedule, after the last round, or because
+        the metric `personalised` is due."""
         every, final = self.schedule.every, round + 1 == self.rules.max
         return every > 0 and (final or (round + 1) % every == 0 or self.personalised(round))
 
     def personalised(self, round: int) -> bool:
-        """True if every device trains after this round for the metric `personalised`."""
+        """Returns true if every device trains once after this round for the metric `personalised`."""
         often, final = self.schedule.personalise_every, round + 1 == self.rules.max
         due = final or bool(often and (round + 1) % often == 0)
         return due and self.schedule.personalises

@@ -36,10 +36,11 @@ NAMES = ("accuracy", "loss", "validation", "initial", "personalised_participants
 
 @dataclass(frozen=True)
 class Schedule:
-    """The rounds in which models are evaluated.
+    """The rounds after which models are evaluated.
 
-    `every`: after every n-th round; 0 is never.  `personalise_every`: likewise for `personalised`, but 0 is after the
-    last round only, and None is never.  `test`: on the test set too; False: on validation examples alone.
+    `every`: n for every n-th round, 0 for no round.  `personalise_every`: the same for the metric `personalised`, but 0
+    for the last round only, and None for no round.  `test`: True to evaluate on the test set too, False on validation
+    examples alone.
     """
 
     every: int = 1
@@ -48,12 +49,12 @@ class Schedule:
 
     @property
     def personalises(self) -> bool:
-        """True if `personalised` is evaluated, at least after the last round."""
+        """True if the metric `personalised` is evaluated at all; it then is at least after the last round."""
         return self.every > 0 and self.personalise_every is not None
 
 
 class Metrics:
-    """Evaluates the models of one run."""
+    """The evaluation of the models of one run."""
 
     def __init__(
         self, world: World, lab: Lab, run: Run, schedule: Schedule, attendants: Mapping[str, Attendant]
@@ -64,12 +65,17 @@ class Metrics:
         self.best: dict[int, float] = {}  # by time slice: the best accuracy so far
 
     async def start(self, state: State) -> None:
-        """Evaluates the initial model, which round 0 sends down."""
+        """Evaluates the initial model, which round 0 sends to the devices, if every round is evaluated on the test
+        set."""
         if self.schedule.every == 1 and self.schedule.test:
             await self._test(state)
 
     async def of(self, round: int, broadcast: State, state: State, trained: Sequence[Learnt]) -> tuple[Values, Values]:
-        """The metrics of a round except `personalised`, and the further numbers of texts and of drifting data."""
+        """Returns the metrics of a round except `personalised`, and the further numbers that texts and drifting data
+        have.
+
+        `broadcast` is the state with the model that the round sent, `state` the state after the round.
+        """
         cycle = self.lab.cycle(self.run.label, round)
         if not self.schedule.test:
             return dict.fromkeys(NAMES) | {"validation": await self._validation(state, cycle)}, {}
@@ -87,7 +93,7 @@ class Metrics:
         return values, self._further(scores, cycle, trained)
 
     def _further(self, scores: Scores, cycle: int, trained: Sequence[Learnt]) -> Values:
-        """The numbers that exist only for texts or for drifting data."""
+        """Returns the numbers, by name, that exist only for texts or for drifting data; unknown ones are left out."""
         numbers: Values = {}
         if self.lab.data.text:
             numbers["perplexity"] = _perplexity([self._of_cycle(scores, cycle)])
@@ -100,7 +106,8 @@ class Metrics:
         return {name: value for name, value in numbers.items() if value is not None}
 
     def _over_time(self, scores: Scores, cycle: int) -> Values:
-        """Accuracy on the next time slice, and the mean forgetting on earlier ones: best accuracy so far - current."""
+        """Returns the accuracy on the next time slice, and the mean over earlier slices of what was forgotten: the
+        best accuracy so far minus the current one."""
         shares = {}
         for time_slice in range(min(cycle + 2, self.lab.data.cycles)):
             of_slice = self._of_cycle(scores, time_slice)
@@ -117,9 +124,10 @@ class Metrics:
         return numbers
 
     async def personalised(self, round: int, broadcast: State, counted: Mapping[str, int]) -> float | None:
-        """The mean accuracy of all devices after one local training each, to compare with `initial`.
+        """Returns the mean accuracy of all devices' models after one local training each, to compare with `initial`.
 
-        `counted`: each device's last counted round before this one, which its request would acknowledge.
+        The training changes nothing in the run.  `counted`: by device, the last counted round before this one, which a
+        request of this round would acknowledge.
         """
         names = tuple(sorted(sample(self.lab.splits[self.run.seed].train)))
         ticket = self.world.submit(request, self.run, round, broadcast.message, names)
@@ -134,7 +142,8 @@ class Metrics:
         return _mean_share(device[0] for device in scores if device)
 
     async def _test(self, state: State) -> Scores:
-        """Scores the model on the whole test set, on all its time slices."""
+        """Returns the model's score on each example of the whole test set, in all time slices.  The scores of the
+        last model are kept."""
         if self.known is None or self.known[0] != state.weights.digest:
             scores = _joined(await self._scores(state, "test", 0))
             self.known = (state.weights.digest, scores)
@@ -169,13 +178,15 @@ def _joined(scores: Sequence[Scores]) -> Scores:
 
 
 def _mean_share(devices: Iterable[Hits]) -> float | None:
-    """Mean of correct/counted over the devices that have examples; None if none has any."""
+    """Returns the mean over devices of correct/counted, without devices that have no examples; None if no device has
+    any."""
     shares = [scored.correct / scored.counted for scored in devices if scored.counted]
     return sum(shares) / len(shares) if shares else None
 
 
 def _perplexity(devices: Sequence[Hits]) -> float | None:
-    """exp of the mean loss of a label, over all labels together; None if it is too large for a float."""
+    """Returns exp of the mean loss of a label, over the labels of all devices together; None if it is too large for
+    a float, or if there are no labels."""
     counted = sum(scored.counted for scored in devices)
     mean = math.fsum(scored.loss for scored in devices) / counted if counted else math.inf
     return math.exp(mean) if mean < 700 else None

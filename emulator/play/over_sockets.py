@@ -36,7 +36,7 @@ WARM = 8  # trainings before the clock starts; with more workers some start cold
 
 
 def make_room(devices: int, runs: int, workers: int = 0) -> None:
-    """Raises the soft limit of open files for `runs` simultaneous runs and their workers.
+    """Raises this process's soft limit of open files to what `runs` simultaneous runs and their workers need.
 
     Raises BadScenario, with the numbers, if the hard limit is too low.
     """
@@ -64,7 +64,7 @@ async def run_sockets(
     progress: Progress = lambda _run, _row: None,
     speedup: float = 1.0,
 ) -> Outcome:
-    """Plays one run over real sockets on loopback and writes its record to `folder`.
+    """Plays one run over real sockets on loopback, writes its record to `folder`, and returns its outcome.
 
     `going_on` is asked after each round; False ends the run.  `speedup` modelled seconds pass in one real second.
     """
@@ -102,7 +102,10 @@ async def run_sockets(
 async def attended(
     world: SocketWorld, reception: Reception, lines: Collection[WebLine], limit: int
 ) -> AsyncIterator[None]:
-    """A context in which the server listens on loopback, and devices wait for requests of at most `limit` bytes."""
+    """Runs the server's listening socket on loopback, and the devices, for as long as the context is open.
+
+    `limit`: bytes of the largest request that a device accepts.
+    """
     connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
     with socket.create_server(("127.0.0.1", 0), backlog=len(lines)) as listening:
         listening.setblocking(False)
@@ -120,7 +123,8 @@ async def attended(
 
 
 async def warm(stage: Stage, executor: Executor) -> None:
-    """Trains and prices once before the clock starts: the first time takes seconds.  This changes no result."""
+    """Trains and computes prices once before the clock starts, because the first time takes seconds.  This changes
+    no result."""
     run, names = stage.run, sorted(stage.lab.fleet)
     state = await asyncio.wrap_future(executor.submit(start, run))
     opening = await asyncio.wrap_future(executor.submit(request, run, 0, state.message, tuple(names)))

@@ -49,9 +49,11 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def eta(seen: Sequence[Seen], value: float) -> float | None:
-    """Predicts the seconds from the last of `seen` until `value`, along the least-squares slope of the last 5.
+    """Predicts the seconds from the last entry of `seen` until its metric reaches `value`, along the least-squares
+    slope of the last 5 entries.
 
-    Returns 0 if the last value has reached it and only needs to hold, and None if the slope is not positive.
+    Returns 0 if the last entry has reached the value and only needs to hold it, and None if the slope is not positive
+    or there are fewer than 3 entries.
     """
     last = seen[-RECENT:]
     if len(last) < FEWEST:
@@ -63,13 +65,13 @@ def eta(seen: Sequence[Seen], value: float) -> float | None:
 
 
 def clock_face(seconds: float) -> str:
-    """Formats seconds as `0:41:07`."""
+    """Formats seconds as hours, minutes and seconds: `0:41:07`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def about(seconds: float) -> str:
-    """Formats an estimate: `~40 s`, `~4 min`, `~3 h`."""
+    """Formats an estimate of seconds: `~40 s`, `~4 min`, `~3 h`."""
     if seconds < 59.5:
         return f"~{seconds:.0f} s"
     return f"~{seconds / 60:.0f} min" if seconds < 5370 else f"~{seconds / 3600:.0f} h"
@@ -87,11 +89,14 @@ class RunProgress:
 
     @property
     def shown(self) -> str:
-        """The shown metric: accuracy, or validation if the test set is not evaluated."""
+        """The name of the metric to show: accuracy, or validation if the test set is not evaluated."""
         return "validation" if "validation" in self.seen and "accuracy" not in self.seen else "accuracy"
 
     def take(self, row: Row, real: float) -> None:
-        """Takes a new row.  It changes nothing in place, because the display reads in a thread of its own."""
+        """Takes a new row, which arrived at `real`, s.
+
+        Replaces containers instead of changing them, because the display reads them in another thread.
+        """
         self.row, self.real = row, real
         room = max([POINTS, *(target.hold for target in self.targets)])
         for metric in {"accuracy", "validation", *(target.metric for target in self.targets)}:
@@ -101,12 +106,14 @@ class RunProgress:
         self.targets = [target for target in self.targets if not self._holds(target)]
 
     def _holds(self, target: Target) -> bool:
-        """True if the last `hold` values reach the target.  targets.reached would read all rows again."""
+        """Returns true if the last `hold` values reach the target.  Reading all rows again for this would take too
+        long."""
         values = [value for _, value in self.seen.get(target.metric, ())][-target.hold :]
         return len(values) == target.hold and min(values) >= target.value
 
     def ahead(self, real: float) -> str:
-        """The next target and the real time until then: `0.85 in ~4 min real`.  `real`: s, now."""
+        """Returns the next target and the estimated real time until it is reached: `0.85 in ~4 min real`.  `real`:
+        s, now."""
         if not self.targets:
             return ""
         target = self.targets[0]
@@ -115,7 +122,7 @@ class RunProgress:
         return f"{name} in {'-' if seconds is None else f'{about(max(0.0, seconds - (real - self.real)))} real'}"
 
     def curve(self, bars: bool) -> str:
-        """The metric, its best value and its curve: `acc 0.71 (best 0.73) ▁▃▆█`."""
+        """Returns the metric, its best value and its curve: `acc 0.71 (best 0.73) ▁▃▆█`; without `bars` no curve."""
         values = [value for _, value in self.seen.get(self.shown, ())]
         if not values:
             return ""
@@ -124,10 +131,11 @@ class RunProgress:
 
 
 class Progress:
-    """Shows a line for each run on a terminal; elsewhere it writes one dated line for all runs, every 5 s at most.
+    """The display of a command's runs: a line for each run on a terminal; elsewhere one dated line for all, every 5 s
+    at most.
 
-    `early`: runs may end before their last round; no round begins after `until` virtual seconds, if given.  With
-    `quiet` it shows no rounds, only messages.  Colours follow NO_COLOR (rich does).
+    `early`: runs may end before their last round.  `until`: virtual seconds after which no round begins, if given.
+    With `quiet`, no rounds are shown, only messages.  Colours follow NO_COLOR (rich does).
     """
 
     def __init__(
@@ -176,7 +184,7 @@ class Progress:
         self.title, self.began, self.paces, self.ends = title, self.clock(), {}, ()
 
     def tell(self, run: Run, row: Row) -> None:
-        """Shows a round that has ended."""
+        """Updates the display with the row of a round that has ended."""
         if self.quiet:
             return
         real = self.clock() - self.began
@@ -190,14 +198,15 @@ class Progress:
             self._write(f"{self.today().isoformat(timespec='seconds')} {self._plain(run, row, real)}")
 
     def say(self, text: str) -> None:
-        """Shows a message; on a terminal above the runs."""
+        """Prints a message; on a terminal it stands above the lines of the runs."""
         if self.live:
             self.console.print(Text(text), soft_wrap=True)
         else:
             self._write(text)
 
     def frame(self) -> Group:
-        """Draws the runs in order; if they are too many for the terminal, the runs that changed last."""
+        """Draws a line for each run, in order.  If there are too many for the terminal, draws those that changed
+        last."""
         paces = self.paces
         if not paces:
             since = f"{clock_face(self.clock() - self.began)} real"
@@ -223,7 +232,7 @@ class Progress:
         return Group(*self._title, *lines, *overall)
 
     def _overall(self) -> str:
-        """The line of all runs: `all  ━━━━━━━━────────────  96 of 240 rounds · ~4 min left`."""
+        """Returns the line for all runs together: `all  ━━━━━━━━────────────  96 of 240 rounds · ~4 min left`."""
         ended, total = self._ended(), self._most()
         filled = BAR * ended // total
         left = self.left(self.clock() - self.began)
@@ -232,7 +241,11 @@ class Progress:
         return f"all  {'━' * filled}{'─' * (BAR - filled)}  {ended} of {most}{total} rounds{rest}"
 
     def left(self, real: float) -> float | None:
-        """Real seconds until all rounds are played, at the pace of the last ones; None if no pace is known yet."""
+        """Returns the real seconds until all rounds of all runs are played, at the pace of the last ones; None if no
+        pace is known yet.
+
+        `real`: s, now.
+        """
         rest = self._most() - self._ended()
         each = self._each()
         if rest == 0 or each is None:
@@ -240,21 +253,24 @@ class Progress:
         return max(0.0, rest * each - (real - self.ends[-1]))
 
     def round_of_all(self) -> float | None:
-        """Real seconds until each current run has completed a round; None if no pace is known yet."""
+        """Returns the real seconds until each run under way has completed one more round; None if no pace is known
+        yet."""
         each = self._each()
         playing = sum(pace.row["round"] + 1 < self.max_rounds for pace in self.paces.values())
         return None if each is None else each * playing
 
     def _each(self) -> float | None:
-        """Real seconds per round of any run, from the last rounds; None if no pace is known yet."""
+        """Returns the real seconds between two rounds, of whichever runs, over the last rounds; None if no pace is
+        known yet."""
         if len(self.ends) < FEWEST:
             return None
         return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
 
     def _most(self) -> int:
-        """The maximum number of rounds of all runs; with `until`, if later rounds take as long as earlier ones.
+        """Returns the most rounds that all runs together can have.
 
-        Runs that have not begun count as the mean of the others.
+        If rounds stop after `until` virtual seconds, each run's rounds are taken to last as long as those before.  Runs
+        that have not begun count as the mean of the others.
         """
         if self.until is None or not self.paces:
             return self.max_rounds * self.runs
@@ -266,7 +282,7 @@ class Progress:
         return sum(known) + math.ceil(sum(known) / len(known)) * (self.runs - len(known))
 
     def _ended(self) -> int:
-        """The rounds of all runs that have ended."""
+        """Returns how many rounds have ended, over all runs."""
         return sum(pace.row["round"] + 1 for pace in self.paces.values())
 
     @property
@@ -286,7 +302,8 @@ class Progress:
         ]
 
     def _plain(self, run: Run, row: Row, real: float) -> str:
-        """The line for a file: the progress of all runs, and of the run that has just ended a round."""
+        """Returns the line for a file: the progress of all runs together, and of the run that has just ended a
+        round."""
         metric = self.paces[run].shown
         parts = [
             self.title,
@@ -301,7 +318,7 @@ class Progress:
         return " · ".join(part for part in parts if part)
 
     def _write(self, text: str) -> None:
-        """Writes a line without rich, which would wrap it at an assumed width."""
+        """Writes a line directly to the file: rich would wrap the line at an assumed width."""
         file: Any = self.console.file
         file.write(text + "\n")
         file.flush()

@@ -1,4 +1,4 @@
-"""The rows of rounds.jsonl: one for each round, once its last straggler has ended."""
+"""Writes the rows of rounds.jsonl: one for each round, once its last straggler has ended."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ Finish = Callable[[Row], Row]
 
 
 class Diary:
-    """Writes a row for each round once its last straggler has ended, and decides when the run ends.
+    """The writer of a run's rows: one for each round, once its last straggler has ended.  It also decides when the run
+    ends.
 
-    `finish` gets each row before it is written, and returns the row that is written.
+    `finish` gets each row before it is written, and returns the row to write.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Diary:
         self.state: State | None = None
 
     async def after(self, play: Play, state: State) -> bool:
-        """Evaluates a completed round.  Returns False if it was the last one."""
+        """Evaluates the model after a completed round.  Returns false if that round was the last one."""
         self.state, number = state, play.round.number
         if number < 0:
             await self.metrics.start(state)
@@ -69,7 +70,8 @@ class Diary:
         return not enough and self._going_on(number) and self.stage.record.unwritten is None
 
     def _going_on(self, number: int) -> bool:
-        """False if the run must stop after this round; a stop before the last round marks the run as interrupted."""
+        """Returns false if the run must stop after this round.  A stop before the last round marks the run as
+        interrupted."""
         going_on, last = self.going_on(), number + 1 == self.stage.conduct.rules.max
         self.outcome.interrupted = not (going_on or last)
         if self.outcome.interrupted:
@@ -80,7 +82,8 @@ class Diary:
         return await self.metrics.personalised(play.round.number, play.broadcast, play.acknowledged)
 
     def write_settled(self) -> None:
-        """Writes the rows of settled rounds, in the order of rounds; a round waits for its stragglers."""
+        """Writes the rows of rounds without stragglers at work, in the order of rounds; stops at the first round
+        that has some."""
         while self.unwritten and self.unwritten[0][0].settled:
             play, values = self.unwritten.pop(0)
             row = self.finish(self._row(play, values))
@@ -92,7 +95,8 @@ class Diary:
         return [self.stage.notes[Call(name, play.round.number)] for name in sorted(play.replies)]
 
     def _numbers(self, play: Play, trained: Sequence[Learnt]) -> dict[str, float]:
-        """The row's further numbers: means over the devices that have them, the time slice, replies with faults."""
+        """Returns the further numbers of a row, by name: means over the devices that reported a number, the time
+        slice of drifting data and the seconds since it began, and how many replies had values that are not finite."""
         numbers: dict[str, float] = {}
         if self.stage.lab.data.cycles > 1:
             cycle = self.stage.lab.cycle(self.stage.run.label, play.round.number)

@@ -1,4 +1,4 @@
-"""Plays one run (an algorithm with a seed) into a folder with its record and its final model."""
+"""Plays one run (an algorithm with a seed), and writes its record and its final model to a folder."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from emulator.worlds.virtual import VirtualWorld
 async def play(
     stage: Stage, outcome: Outcome, going_on: GoingOn, progress: Progress, serve: Callable[[After], Awaitable[None]]
 ) -> None:
-    """Plays a run to its end and completes its record, even after an error; `serve` runs the server in its world.
+    """Plays a run to its end, completes its record and saves its final model.  `serve` runs the server in its world.
 
-    An algorithm's own mistake ends this run and no other.
+    If the run cannot continue, or the algorithm makes a mistake of its own, `outcome` has the reason, and other runs go
+    on.
     """
     diary = Diary(stage, outcome, going_on, progress)
     try:
@@ -63,7 +64,7 @@ async def save_model(folder: Path, state: State, world: World) -> None:
 
 
 def seal(stage: Stage, outcome: Outcome) -> None:
-    """Seals the record of an ended run if it is complete; the record of an interrupted run stays open."""
+    """Seals the record of a run that has ended, if the record is complete.  An interrupted run's record stays open."""
     outcome.unwritten = stage.record.unwritten
     if stage.record.folder is None or outcome.unwritten or outcome.interrupted:
         return
@@ -83,10 +84,10 @@ async def run_virtual(
     progress: Progress = lambda _run, _row: None,
     earlier: Earlier = "replaced",
 ) -> Outcome:
-    """Plays one run in virtual time and writes its record to `folder`, if there is one.
+    """Plays one run in virtual time, writes its record to `folder`, if there is one, and returns its outcome.
 
-    `going_on` is asked after each round; False ends the run.  `earlier`: how to treat a record in the folder.
-    Raises Otherwise if the run differs from it and `earlier` is "compared".
+    `going_on` is asked after each round; False ends the run.  `earlier`: how to treat a record that is already in the
+    folder.  With "compared", raises Otherwise if the run differs from that record.
     """
     world, outcome = VirtualWorld(executor), Outcome(run)
     stage = Stage(world, lab, run, conduct, Record(folder, world.now, earlier), Costs(lab, run.label, run.seed))

@@ -41,22 +41,22 @@ class Outcome:
     kept: list[Home] = field(default_factory=list, repr=False)  # memories of an interrupted run, for the ledger
 
     def give_up(self, why: Exception) -> None:
-        """Notes why the run cannot go on."""
+        """Notes the error that keeps the run from going on as the reason of its failure."""
         self.failure, self.why = f"{self.run.label}, seed {self.run.seed}: {why}", str(why)
 
     def blame(self, fault: Faulty) -> None:
-        """Notes the algorithm's own mistake that has ended the run."""
+        """Notes the algorithm's own mistake as the reason of the run's failure."""
         self.fault = fault.under(self.run.seed)
         self.failure = self.why = str(self.fault)
 
     @property
     def length(self) -> float:
-        """The run's length in virtual seconds."""
+        """The length of the run so far, in virtual seconds."""
         return float(self.rows[-1]["time_s"]) if self.rows else 0.0
 
 
 class Stage:
-    """The parts of a run in either world: its record, its traffic and its devices."""
+    """The parts of one run, in virtual time or over sockets: its record, its traffic and its devices."""
 
     def __init__(self, world: World, lab: Lab, run: Run, conduct: Conduct, record: Record, costs: Charges) -> None:
         self.world, self.lab, self.run, self.conduct = world, lab, run, conduct
@@ -75,11 +75,11 @@ class Stage:
         return self.attendants[name]
 
     def close(self, outcome: Outcome) -> None:
-        """Ends the run: closes the record, and drops the devices' memories, or moves those of an interrupted run to
+        """Ends the run: closes its record, and drops the devices' memories.  If the run was interrupted, moves them to
         `outcome`.
 
-        Devices and lines refer to each other.  The garbage collector rarely runs if objects are few and large, so
-        without this their memories would fill the disk with messages over the runs of a study.
+        Devices and lines refer to each other, and the garbage collector rarely runs if objects are few and large.  So
+        without this the memories would fill the disk with messages over the runs of a study.
         """
         self.record.shut()
         self.trainings.close()
@@ -90,7 +90,7 @@ class Stage:
             attendant.home = nothing
 
     def plan(self, play: Play, parcels: Mapping[str, Parcel]) -> None:
-        """Plans the trainings of a round that is about to send these messages."""
+        """Submits the trainings of a round that is about to send these messages, by device."""
         round = play.round.number
         inputs = {}
         for name, parcel in parcels.items():

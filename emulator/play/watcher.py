@@ -1,4 +1,4 @@
-"""The interface of observers of running runs: trackers, the progress line, the live page."""
+"""The interface of objects that watch runs while they are played: trackers, the progress line and the live page."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ Status = Literal["finished", "interrupted", "failed"]
 
 
 class Watcher(Protocol):
-    """Follows all runs of a command.  It runs in the thread that plays them, so it must be quick and change nothing."""
+    """An observer of all runs of a command.  It is called in the thread that plays them, so it must be quick and
+    change nothing."""
 
     def begin(self, run: Run) -> None:
-        """Called as a run begins."""
+        """Called when a run begins."""
 
     def tell(self, run: Run, row: Row) -> None:
         """Called when a round has ended and its row is written."""
 
     def end(self, run: Run, status: Status) -> None:
-        """Called when a run has ended, but not if all are stopped at once."""
+        """Called when a run has ended; not called if the command stops all runs at once."""
 
 
 def status_of(outcome: Outcome) -> Status:

@@ -1,4 +1,5 @@
-"""Prices recorded work: its cost on a device, and with the jitter of a round.
+"""Prices recorded work: its cost on a device, and its cost with jitter, the random variation of times from round to
+round.
 
 Runs, replays and the audit use it; the audit reads no algorithm and no model.
 """
@@ -19,7 +20,7 @@ TRAINING = "train"  # the training phase of FedAvg's device_work, and of algorit
 
 
 def priced(pieces: Pieces, device: Device) -> Bill:
-    """The cost of work on a device.  Raises ValueError for counts that no work can have."""
+    """Returns the cost of this work on a device.  Raises ValueError for counts that no work can have."""
     bill = Bill(pieces=pieces)
     for piece in pieces:
         bill.add(piece.phase, piece.flops, piece.seconds(device))
@@ -27,13 +28,15 @@ def priced(pieces: Pieces, device: Device) -> Bill:
 
 
 def jittered(bill: Bill, device: Device, root: int, round: int) -> Bill:
-    """The bill with a device's jitter in this round, in the runs of the seed `root`."""
+    """Returns the bill with each phase's time multiplied by the device's jitter in this round, in the runs of the seed
+    `root`."""
     factors = jitter(bill.steps, device, root, round)
     return bill.jittered(factors) if factors else bill
 
 
 def jitter(steps: Mapping[str, int], device: Device, root: int, round: int) -> Mapping[str, float]:
-    """The factors by which jitter lengthens phases with these numbers of steps; {} on a device without jitter.
+    """Returns, by phase, the random factor by which jitter multiplies the time of a phase with this number of steps; {}
+    on a device without jitter.
 
     Training draws first, so its factor does not depend on phases that an algorithm or an encoding adds before it.
     """

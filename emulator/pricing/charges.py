@@ -1,4 +1,5 @@
-"""The interface through which the conversation asks for the cost of work, without knowing models or records."""
+"""The interface through which the exchange between server and devices asks for the cost of work, without knowing models
+or records."""
 
 from __future__ import annotations
 
@@ -11,23 +12,25 @@ from emulator.record.work import Duty
 
 
 class Charges(Protocol):
-    """The prices of a run: its own Costs, or those of a replayed record."""
+    """The costs that a run is charged: computed by Costs, or read from the record that is replayed."""
 
     @property
     def lab(self) -> Lab:
         """The lab with the devices that do the work."""
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty | None:
-        """A device's task in `round`, given bytes by kind and "frame"; None if it is unknown."""
+        """Returns a device's work in `round` and the memory that it needs, from the bytes downloaded and kept, by kind
+        and "frame" (bytes of no tensor); None if the work is unknown."""
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
-        """The reason why the device cannot take part in this round; None if its memory is large enough."""
+        """Returns the reason why the device cannot take part in this round; None if its memory is large enough."""
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
-        """The cost of a device's half of `round`, given the kinds it received and kept; a "frame" is no kind."""
+        """Returns the cost of a device's half of `round`, given the kinds of tensors that it received and keeps in
+        memory; a "frame" is no kind."""
 
     def request(self, round: int) -> Bill:
-        """The cost of opening a round on the server."""
+        """Returns the cost of opening a round on the server."""
 
     def combine(self, round: int, replies: int) -> Bill:
-        """The cost of combining so many replies on the server."""
+        """Returns the cost of combining this many replies on the server."""

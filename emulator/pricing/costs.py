@@ -30,7 +30,7 @@ CODING = 4
 
 
 class Costs:
-    """The prices of one algorithm in one lab.  Equal work on equal profiles is priced once."""
+    """The prices of one algorithm in one lab.  The same work on devices of the same profile is priced once."""
 
     def __init__(self, lab: Lab, label: str, root: int) -> None:
         self.lab, self.label, self.root = lab, label, root
@@ -56,11 +56,13 @@ class Costs:
         return sum(p.numel() for p in self.lab.module.parameters() if p.requires_grad)
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
-        """The cost of a device's half of `round`, with the round's jitter in each phase."""
+        """Returns the cost of a device's half of `round`, with each phase's time multiplied by its jitter in this
+        round."""
         return jittered(self.price(name, round, kinds, memory), self.lab.fleet[name], self.root, round)
 
     def price(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:
-        """The cost of a device's half of `round`, given the kinds it received and kept."""
+        """Returns the cost of a device's half of `round` without jitter, given the kinds that it received (`kinds`) and
+        keeps (`memory`)."""
         depends = self._depends(name, round, kinds, memory)
         work = self.works.get(depends)
         if work is None:
@@ -71,7 +73,7 @@ class Costs:
         return self._bill(self.lab.fleet[name], work)
 
     def load(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Load:
-        """The sizes on which a device's half of `round` depends."""
+        """Returns the sizes on which the work of a device's half of `round` depends."""
         return self._load_of(round, self._depends(name, round, kinds, memory))
 
     def _load_of(self, round: int, depends: Depends) -> Load:
@@ -81,12 +83,13 @@ class Costs:
         return self.loads[depends]
 
     def heaviest(self) -> Load:
-        """The largest load of any device: most examples, all kinds of messages, in a round after the first."""
+        """Returns the largest load of any device: most examples, all kinds of downloads, in a round after the first."""
         examples = max(len(part) for name in sample(self.split.train) for part in self.split.train[name])
         return self._load(1, examples, kinds=frozenset(self.algorithm.downloads))
 
     def duty(self, name: str, round: int, downloaded: Mapping[str, int], kept: Mapping[str, int]) -> Duty:
-        """A device's task in `round`, given bytes by kind and "frame"."""
+        """Returns a device's work in `round` and the memory that it needs, from the bytes downloaded and kept, by kind
+        and "frame" (bytes of no tensor)."""
         depends = self._depends(name, round, downloaded, kept)
         tensors = _of_tensors(downloaded), _of_tensors(kept)
         duty = self.duties.get((depends, *tensors))
@@ -109,7 +112,7 @@ class Costs:
         return examples, _tensors(tuple(kinds)), _tensors(tuple(memory))
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:  # noqa: ARG002
-        """The reason why the device cannot take part; None if its memory is large enough."""
+        """Returns the reason why the device cannot take part; None if its memory is large enough."""
         return duty.refusal(self.label, self.lab.fleet[name].profile.memory_bytes) if duty else None
 
     def request(self, round: int) -> Bill:
@@ -123,7 +126,7 @@ class Costs:
         return self._bill(self.lab.server, self._numbered((*self.algorithm.combine_work(load), *decode)))
 
     def _sent(self, round: int) -> Collection[str]:
-        """The kinds of uploads in this round."""
+        """Returns the kinds of uploads in this round; () if the algorithm's uploads are not encoded."""
         return self.lab.upload_form(self.label, round).shapes.keys() if self.up else ()
 
     def _load(self, round: int, examples: int, **more: Any) -> Load:
@@ -140,7 +143,8 @@ class Costs:
         )
 
     def _coding(self, name: str, kinds: Collection[str], messages: int = 1) -> Work:
-        """The phase of encoding or decoding these kinds, each assumed as large as the model; () for none."""
+        """Returns the phase of encoding or decoding these kinds in `messages` messages, each kind assumed as large as
+        the model; () if there is nothing to do."""
         traffic = float(CODING * len(kinds) * messages * self.parameters)
         return (Phase(name, "forward", traffic=traffic),) if traffic else ()
 
@@ -175,13 +179,13 @@ def _tensors(kinds: tuple[str, ...]) -> frozenset[str]:
 
 
 def _of_tensors(sizes: Mapping[str, int]) -> int:
-    """The bytes of all kinds but "frame"."""
+    """Returns the bytes of all kinds but "frame"."""
     return sum(sizes.values()) - sizes.get(FRAME, 0)
 
 
 @kept_for_a_call(maxsize=8)
 def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[int, ...], text: bool) -> Meter:
-    """The meter of a network on examples and targets of these shapes.
+    """Returns the meter of a network on examples and targets of these shapes.
 
     All runs of this process share it, because counting takes longer than a round of a small scenario.
     """

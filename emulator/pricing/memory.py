@@ -41,7 +41,8 @@ class Footprint:
 
 
 def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, kept: int) -> Footprint:
-    """The footprint of a device's half of a round, for a load, and the bytes downloaded, uploaded and kept."""
+    """Returns the memory that a device's half of a round needs, for a load, and the bytes downloaded, uploaded besides
+    the weights, and kept."""
     algorithm = lab.algorithms[label]
     held, trained = _of_module(lab.model, lab.data.classes, lab.input_shape, lab.data.text)
     phases = [
@@ -66,13 +67,14 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
 
 
 def uploaded(lab: Lab, label: str, round: int) -> int:
-    """The bytes that a device sends in a round besides the weights."""
+    """Returns the bytes that a device sends in a round besides the weights."""
     form = lab.upload_form(label, round)
     return sum(form.values_of(kind) for kind in form.shapes if kind != "weights")
 
 
 def _activations(lab: Lab, phase: Phase) -> int:
-    """The bytes that a phase's largest batch leaves for the backward pass, or for the second derivative."""
+    """Returns the bytes that the phase's largest batch keeps for the backward pass, with a factor if it has second
+    derivatives."""
     data = lab.data
     nbytes = _measured(lab.model, data.classes, data.x.shape[1:], data.text, data.y.shape[1:], phase.batch)
     return round((TWICE if phase.second_order else 1.0) * nbytes)
@@ -80,7 +82,7 @@ def _activations(lab: Lab, phase: Phase) -> int:
 
 @kept_for_a_call(maxsize=8)
 def _of_module(model: str, classes: int, shape: tuple[int, ...], text: bool) -> tuple[int, int]:
-    """The bytes of a network's parameters and buffers, and of its trained parameters."""
+    """Returns the bytes of a network's parameters and buffers, and of its trained parameters alone."""
     module = models.build(model, 0, classes, shape, text)
     trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
     return _bytes((*module.parameters(), *module.buffers())), _bytes(trained)
@@ -103,7 +105,7 @@ def activations(
     dtype: torch.dtype = torch.float32,
     targets: Sequence[int] = (),
 ) -> int:
-    """The bytes that a forward pass over `batch` examples of this shape leaves for the backward pass.
+    """Returns the bytes that a forward pass over `batch` examples of this shape leaves for the backward pass.
 
     The model is on the meta device, so nothing is computed.  Memory that tensors share counts once.
     """

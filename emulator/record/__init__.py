@@ -1,1 +1,1 @@
-"""Events, rows and files of a run.  Imports no torch."""
+"""Writes and reads the record of a run: its events, a row for each round, and its files.  Imports no torch."""

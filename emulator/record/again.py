@@ -1,4 +1,4 @@
-"""Compares a repeated run with its record: known lines must be written again, and new ones are appended."""
+"""Compares a repeated run with its earlier record: it must write the same lines again, and new lines are appended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUFFER = 2**17  # bytes: a round of a hundred devices, which is written at its e
 
 
 class Otherwise(Exception):  # noqa: N818  it names an outcome of a run, and not an error
-    """A repeated run differs from its record, at this line of this file."""
+    """The error that a repeated run wrote another line than its earlier record has, with the file and the line."""
 
     def __init__(self, file: Path, line: int = 0, about: str = "") -> None:
         super().__init__(file, line, about)
@@ -28,9 +28,10 @@ class Otherwise(Exception):  # noqa: N818  it names an outcome of a run, and not
 
 
 class Again:
-    """A file whose first `known` bytes must be written again line by line; new lines replace the bytes after them.
+    """A file of an earlier record, whose first `known` bytes a repeated run must write again line by line.  The lines
+    that it writes after them replace the rest of the file.
 
-    It offers the write, flush, fileno, name and closed of a file.  `write` raises Otherwise for another line.
+    It offers the write, flush, fileno, name and closed of a file.  `write` raises Otherwise for a line that differs.
     """
 
     def __init__(self, path: Path, known: int) -> None:
@@ -43,7 +44,7 @@ class Again:
 
     @property
     def behind(self) -> bool:
-        """True if the file holds known lines that were not written again yet."""
+        """True if the run has not yet written all known lines again."""
         return self.at < self.known
 
     def write(self, line: bytes) -> None:
@@ -58,13 +59,13 @@ class Again:
         self.number += 1
 
     def end(self) -> None:
-        """Ends the comparison.  Raises Otherwise if known lines were not written again."""
+        """Ends the comparison.  Raises Otherwise if the run has not written all known lines again."""
         if self.behind:
             raise Otherwise(self.path, self.number + 1, _about(self.old.readline()))
         self._grown()
 
     def cut(self) -> None:
-        """Removes the known lines that were not written again."""
+        """Removes the known lines that the run has not written again, so that it continues after the others."""
         self.known = self.at
         self._grown()
 
@@ -97,10 +98,11 @@ class Again:
 
 
 def known(folder: Path, names: tuple[str, ...]) -> dict[str, int]:
-    """The number of bytes that must be written again, by file: its whole lines.  Missing files are left out.
+    """Returns, by file, the number of bytes that a repeated run must write again: all whole lines.  Missing files are
+    left out.
 
-    A run that was told to stop after its round has cut its stragglers' work.  A resumed run lets them finish, so the
-    last lines with such cuts, and the rows of their rounds, do not count as known.
+    A run that was told to stop after the current round has cut the work of its stragglers.  A resumed run lets them
+    finish, so the last lines with such cuts, and the rows of their rounds, do not count as known.
     """
     paths = {name: folder / name for name in names if (folder / name).is_file()}
     lengths = {name: next((end for _, end in _spans(path, path.stat().st_size)), 0) for name, path in paths.items()}
@@ -118,7 +120,8 @@ def known(folder: Path, names: tuple[str, ...]) -> dict[str, int]:
 
 
 def _back(path: Path, end: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (offset, object) of the lines before `end`, from the last to the first; stops at a damaged one."""
+    """Yields (offset in bytes, object) of the lines before the offset `end`, from the last to the first; stops at a
+    damaged one."""
     for start, stop in _spans(path, end):
         with path.open("rb") as file:
             file.seek(start)
@@ -130,7 +133,8 @@ def _back(path: Path, end: int) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _spans(path: Path, end: int) -> Iterator[tuple[int, int]]:
-    """Yields the offsets (start, end) of the whole lines before `end`, from the last to the first."""
+    """Yields the offsets in bytes (start, end) of the whole lines before the offset `end`, from the last to the
+    first."""
     if not end:
         return
     with path.open("rb") as file:
@@ -151,7 +155,7 @@ def _spans(path: Path, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _about(line: bytes) -> str:
-    """The subject of a line, as `subject` words it; "" for a damaged line."""
+    """Returns the subject of a line of a record (see `subject`); "" for a damaged line."""
     try:
         return subject(json.loads(line))
     except (ValueError, TypeError, RecursionError):
@@ -159,6 +163,6 @@ def _about(line: bytes) -> str:
 
 
 def subject(line: Mapping[str, Any]) -> str:
-    """Names the event, the device and the round of a line: `down.start pi-4-0 round 3`."""
+    """Returns the event, the device and the round of a line in words, such as `down.start pi-4-0 round 3`."""
     there = [key for key in SUBJECT if key in line]
     return " ".join(f"round {line[key]}" if key == "round" else str(line[key]) for key in there)

@@ -1,4 +1,4 @@
-"""Names a device-round, the subject of most lines of the record."""
+"""Names a device-round, which most lines of a record are about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Call(NamedTuple):
-    """One device in one round."""
+    """A device-round: the part of one device in one round."""
 
     device: str
     round: int

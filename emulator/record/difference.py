@@ -1,4 +1,4 @@
-"""Finds the first difference between two records, from their files alone."""
+"""Finds the first differences between two records of runs, from their files alone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FirstDifference:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two records of one run."""
+    """The differences between two records of the same run."""
 
     name: str
     differences: tuple[FirstDifference, ...]
@@ -59,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """The differences between two records."""
+    """The differences between two folders of results or of runs."""
 
     scenario: tuple[Change, ...] = ()
     only_a: tuple[str, ...] = ()  # runs
@@ -92,13 +92,13 @@ def difference(a: Path, b: Path) -> Difference:
 
 
 def pair(name: str, a: Path, b: Path) -> Pair:
-    """Compares two folders of one run line by line, and their models byte by byte."""
+    """Compares two folders of one run: events and rows line by line, and final models byte by byte."""
     differences = (first_difference(a / file, b / file) for file in ("events.jsonl", "rounds.jsonl"))
     return Pair(name, tuple(filter(None, differences)), _models(a, b))
 
 
 def first_difference(a: Path, b: Path) -> FirstDifference | None:
-    """Finds the first line in which two files of JSON lines differ; None if all complete lines are equal."""
+    """Returns the first line in which two files of JSON lines differ; None if all complete lines are equal."""
     for number, (one, other) in enumerate(zip_longest(_lines(a), _lines(b)), 1):
         if one != other:
             both = ((a, one), (b, other))
@@ -110,12 +110,14 @@ def first_difference(a: Path, b: Path) -> FirstDifference | None:
 
 
 def changes(a: Path, b: Path) -> tuple[Change, ...]:
-    """Compares the scenarios of two folders key by key.  Returns () if neither folder has one."""
+    """Returns the keys with different values in the scenarios of two folders; a folder without a scenario counts as one
+    with an empty scenario."""
     return tuple(unlike(*(_scenario(path / "scenario.yaml") for path in (a, b))))
 
 
 def unlike(a: Any, b: Any, key: str = "") -> Iterator[Change]:
-    """Yields the values of two objects, at any depth, that are not equal; `key` is the name of the objects."""
+    """Yields the differences between two objects, at any depth; `key` is the objects' own key, to which inner keys are
+    appended."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         yield from _unlike_by_key(a, b, key)
     elif _has_parts(a) and _has_parts(b):
@@ -138,7 +140,8 @@ def _has_parts(value: Any) -> bool:
 
 
 def _parts(entries: list[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The entries by name if all names differ, else by number.  By name, a new entry leaves those after it equal."""
+    """Returns the entries of a list by their names, if all have different ones, otherwise by their numbers.  By name,
+    an added entry does not make those after it different."""
     names = [str(entry["name"]) for entry in entries if "name" in entry]
     keys = names if len(set(names)) == len(entries) else [str(number) for number in range(len(entries))]
     return dict(zip(keys, entries, strict=True))
@@ -154,7 +157,8 @@ def _scenario(path: Path) -> Any:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Yields the whole lines; text after the last newline was being written.  A missing file has no lines."""
+    """Yields the whole lines of a file; none if it does not exist.  Text after the last newline is left out, because
+    its writing was interrupted."""
     if path.is_file():
         with path.open("rb") as file:
             yield from (line for line in file if line.endswith(b"\n"))
@@ -166,7 +170,8 @@ def _time(line: Mapping[str, Any]) -> float | None:
 
 
 def _line(line: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> str:
-    """Words the subject of a line and its differing values: `down.start pi-4-0 round 3, bytes.weights = 80`."""
+    """Returns the subject of a line in words, with the values that differ from the `other` line: `down.start pi-4-0
+    round 3, bytes.weights = 80`.  Returns "the end" for a file that has no such line."""
     if line is None:
         return "the end"
     if other is None or any(line.get(key) != other.get(key) for key in SUBJECT):

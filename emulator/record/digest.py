@@ -1,4 +1,4 @@
-"""Computes one digest over everything that equal runs share, and finds an earlier folder with an equal digest."""
+"""Computes one digest of all files that are equal in equal runs, and finds an earlier folder with an equal digest."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ FILES = ("events.jsonl", "rounds.jsonl", MODEL)
 
 
 def digest(out: Path) -> str:
-    """The SHA-256 of the lines that `sha256sum` prints for OUT's scenario.yaml and its runs' records and final models.
+    """Returns one SHA-256 for a folder of results: of the lines that `sha256sum` prints for its scenario.yaml and for
+    its runs' records and final models.
 
-    The digest leaves out host.json, which may differ between equal runs, and summary and report, which follow from the
-    rest.  Missing files of runs are skipped.  Raises ValueError if there is no scenario.yaml.
+    The digest leaves out host.json, which may differ between equal runs, and the summary and the report, which follow
+    from the other files.  Missing files of runs are skipped.  Raises ValueError if there is no scenario.yaml.
     """
     if not (out / "scenario.yaml").is_file():
         raise ValueError(
@@ -29,10 +30,10 @@ def digest(out: Path) -> str:
 
 
 def twin(out: Path, digest: str) -> Path | None:
-    """The newest of the older folders next to `out` whose summary.json has this digest; None if there is none.
+    """Returns the newest of the older folders next to `out` whose summary.json has this digest; None if there is none.
 
-    The time of summary.json is a folder's age; without one in `out`, all others are older.  Folders that cannot be read
-    are skipped.
+    A folder is as old as its summary.json; if `out` has none, all other folders count as older.  Folders that cannot be
+    read are skipped.
     """
     ours = _written(out)
     older = []
@@ -47,7 +48,7 @@ def twin(out: Path, digest: str) -> Path | None:
 
 
 def _beside(out: Path) -> list[Path]:
-    """The other folders in the parent of `out`; [] if it is not readable."""
+    """Returns the other files and folders in the parent of `out`; [] if it is not readable."""
     parent = out.parent if out.name not in ("", "..") else out.resolve().parent
     try:
         return [folder for folder in parent.iterdir() if not _same(folder, out)]
@@ -56,7 +57,7 @@ def _beside(out: Path) -> list[Path]:
 
 
 def _written(folder: Path) -> int | None:
-    """The time at which the folder's summary was written, in ns; None if it has none."""
+    """Returns the time at which the folder's summary was written, in ns since 1970; None if it has none."""
     try:
         summary = folder / "summary.json"
         return summary.stat().st_mtime_ns if summary.is_file() else None  # a pipe of that name would never end

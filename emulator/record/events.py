@@ -20,7 +20,7 @@ KEYS = {"sizes": "bytes", "nbytes": "bytes", "since": "from"}  # keys that diffe
 
 @dataclass(slots=True)
 class _Event:
-    """A line of events.jsonl: one key for each field.  A field at its default value is left out."""
+    """A line of events.jsonl, with one key for each field.  A field with its default value is left out of the line."""
 
     name: ClassVar[str]
     t: float
@@ -28,12 +28,12 @@ class _Event:
 
     @property
     def event(self) -> str:
-        """The kind of event, as the line names it."""
+        """The kind of event, the value of the line's key "event"."""
         return self.name
 
     @property
     def plain(self) -> Line:
-        """The object that the line holds."""
+        """The object that the line holds, from key to value."""
         line: dict[str, Any] = {"event": self.event}
         for attribute, key, default in _COLUMNS[type(self)]:
             value = getattr(self, attribute)
@@ -58,7 +58,7 @@ class _OfTransfer(_OfDevice):
 
 @dataclass(slots=True)
 class Opened(_Event):
-    """A round opens.  Holds the devices that it asks and the digest of its model."""
+    """The event that a round opens, with the devices that it asks and the digest of its model."""
 
     name = "open"
     asked: Sequence[str]
@@ -68,7 +68,7 @@ class Opened(_Event):
 
 @dataclass(slots=True)
 class Closed(_Event):
-    """A round closes.  Holds the devices whose replies count, in the order in which they replied."""
+    """The event that a round closes, with the devices whose replies count, in the order in which they replied."""
 
     name = "close"
     reason: str  # all | first | deadline | too_few
@@ -82,7 +82,7 @@ class Closed(_Event):
 
 @dataclass(slots=True)
 class TransferStarted(_OfTransfer):
-    """A transfer of a message starts, or continues from the byte that an earlier one reached."""
+    """The event that a transfer of a message starts, or continues from the byte that an earlier transfer reached."""
 
     name = "start"
     sizes: Mapping[str, int]  # bytes per kind and "frame"
@@ -93,20 +93,20 @@ class TransferStarted(_OfTransfer):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of this transfer."""
+        """The bytes that this transfer has to send."""
         return sum(self.sizes.values()) - self.since
 
 
 @dataclass(slots=True)
 class TransferEnded(_OfTransfer):
-    """A transfer ends: the whole message has arrived."""
+    """The event that a transfer ends, because the whole message has arrived."""
 
     name = "end"
 
 
 @dataclass(slots=True)
 class TransferCut(_OfTransfer):
-    """A transfer stops before the whole message has arrived."""
+    """The event that a transfer stops before the whole message has arrived."""
 
     name = "cut"
     nbytes: int  # transferred bytes
@@ -116,7 +116,7 @@ class TransferCut(_OfTransfer):
 
 @dataclass(slots=True)
 class ComputeStarted(_OfDevice):
-    """A device starts to compute, or continues after an interruption."""
+    """The event that a device starts to compute, or continues after an interruption."""
 
     name = "compute.start"
     phases: Mapping[str, float]  # FLOPs
@@ -128,7 +128,7 @@ class ComputeStarted(_OfDevice):
 
 @dataclass(slots=True)
 class ComputeEnded(_OfDevice):
-    """A device has finished its computation."""
+    """The event that a device has finished its computation."""
 
     name = "compute.end"
     update: str  # digest of the upload
@@ -137,7 +137,7 @@ class ComputeEnded(_OfDevice):
 
 @dataclass(slots=True)
 class ComputeCut(_OfDevice):
-    """A device stops computing before its work is done."""
+    """The event that a device stops computing before its work is done."""
 
     name = "compute.cut"
     seconds: float  # seconds of computing
@@ -148,7 +148,7 @@ class ComputeCut(_OfDevice):
 
 @dataclass(slots=True)
 class ServerStarted(_Event):
-    """The server begins to prepare a request, or to combine replies."""
+    """The event that the server begins to prepare a request, or to combine replies."""
 
     name = "server.start"
     what: str  # request | combine
@@ -160,7 +160,8 @@ class ServerStarted(_Event):
 
 @dataclass(slots=True)
 class ServerEnded(_Event):
-    """The server has prepared its request, or combined the replies.  Holds the digest of the model it then has."""
+    """The event that the server has prepared its request or combined the replies, with the digest of the model that it
+    has now."""
 
     name = "server.end"
     what: str
@@ -169,7 +170,7 @@ class ServerEnded(_Event):
 
 
 class Presence(_OfDevice):
-    """A device of an open round goes offline or comes back online."""
+    """The event that a device of an open round goes offline or comes back online."""
 
     __slots__ = ()
 
@@ -186,7 +187,7 @@ class CameBack(Presence):
 
 @dataclass(slots=True)
 class Refused(_OfDevice):
-    """The server refuses a device's reply, or the device refuses the job."""
+    """The event that the server refuses a device's reply, or the device refuses the server's request."""
 
     name = "refused"
     kind: Unsound
@@ -194,7 +195,7 @@ class Refused(_OfDevice):
 
     @property
     def sentence(self) -> str:
-        """One sentence with the refusing side and the reason."""
+        """The refusal in one sentence: who refuses, and why."""
         who = f"{self.device} refuses" if self.kind == "device" else f"the server refuses the reply of {self.device}"
         return f"{who}: {self.why}"
 
@@ -223,7 +224,8 @@ _COLUMNS: dict[type, list[tuple[str, str, Any]]] = {  # (field, its key, its def
 
 
 def event_of(line: Line) -> Event:
-    """Reads a line of events.jsonl.  Raises ValueError for a missing key and for an unknown event."""
+    """Returns the event that a line of events.jsonl states.  Raises ValueError for a missing key and for an unknown
+    event."""
     try:
         kind = CLASSES[line["event"]]
         values = {
@@ -238,5 +240,5 @@ def event_of(line: Line) -> Event:
 
 
 def events_of(lines: Iterable[Line]) -> Iterator[Event]:
-    """Reads lines of events.jsonl one by one.  Raises ValueError as `event_of` does."""
+    """Yields the events that lines of events.jsonl state.  Raises ValueError as `event_of` does."""
     return map(event_of, lines)

@@ -13,19 +13,21 @@ REPLAY = "replay.json"  # marks a folder of replays
 
 
 def is_run(folder: Path) -> bool:
-    """True for the folder of a run, even a damaged one: it holds a file of a run, or a run's seal."""
+    """Returns true if the folder is that of a run, possibly damaged: it holds a file that only runs write, or a run's
+    seal."""
     if any((folder / name).is_file() for name in (RUN, *FILES)):
         return True
     return (folder / SEAL).is_file() and not any((folder / name).is_file() for name in OF_RESULTS)
 
 
 def untrained(out: Path) -> bool:
-    """True if the runs in OUT were replayed without training, so that their models come from another record."""
+    """Returns true if the runs in OUT were replayed without training, so that OUT holds no models."""
     return (out / REPLAY).is_file() and object_in(out / REPLAY).get("trained") is not True
 
 
 def run_folders(path: Path) -> list[Path]:
-    """The folders of runs in `path`, sorted, or `path` itself if it is one.  Raises ValueError if there is none."""
+    """Returns the folders of runs in `path`, sorted, or `path` itself if it is such a folder.  Raises ValueError if
+    there is none."""
     if runs := sorted(filter(is_run, path.glob("*/"))):
         return runs
     if is_run(path):
@@ -34,5 +36,5 @@ def run_folders(path: Path) -> list[Path]:
 
 
 def home(path: Path) -> Path:
-    """The folder of results: the parent of a run's folder, else `path` itself."""
+    """Returns the folder of results of a path: the parent of a run's folder, and otherwise the path itself."""
     return path.resolve().parent if is_run(path) else path

@@ -15,19 +15,20 @@ GIVEN, CHANGES = "given.yaml", "changes.json"
 
 @dataclass(frozen=True)
 class Given:
-    """The user's input; either part may be missing."""
+    """The user's input to a command, the scenario file and the changes; either may be missing."""
 
     file: bytes | None = None  # the scenario file; None: the scenario comes with fedlapse, or from a program
     changes: Sequence[str] = ()  # on the command line, as typed, such as fleet.0.count=30
 
 
 def given_by(source: YamlSource | None) -> Given:
-    """The input from which a scenario was read."""
+    """Returns the input from which a scenario was read."""
     return Given(source.file, source.changes) if source else Given()
 
 
 def keep(out: Path, given: Given) -> None:
-    """Writes the input into the folder of scenario.yaml.  Replaces or removes the input of an earlier command."""
+    """Writes the user's input into `out`, next to scenario.yaml.  Replaces or removes the input of an earlier command
+    there."""
     changes = json.dumps(given.changes, indent=1) + "\n" if given.changes else None
     for name, content in ((GIVEN, given.file), (CHANGES, changes)):
         if content is None:
@@ -37,7 +38,7 @@ def keep(out: Path, given: Given) -> None:
 
 
 def kept(out: Path) -> Given:
-    """Reads the input that `keep` wrote.  Raises ValueError if the changes are damaged."""
+    """Returns the input that `keep` wrote into `out`.  Raises ValueError if the file of the changes is damaged."""
     file, changes = out / GIVEN, out / CHANGES
     try:
         typed = json.loads(changes.read_bytes()) if changes.is_file() else []

@@ -1,4 +1,5 @@
-"""Reads and writes host.json: the command, the computer, and the folders next to it that fedlapse made."""
+"""Reads and writes host.json: the command, the computer, and the names of the folders next to the file that fedlapse
+made."""
 
 from __future__ import annotations
 
@@ -18,22 +19,22 @@ Kinds = Mapping[str, str]  # path of a folder, relative to host.json's -> its ki
 
 
 def of_runs(runs: Iterable[Run]) -> Kinds:
-    """The folders of these runs and of their charts."""
+    """Returns the names of the folders of these runs and of their charts, each with its kind."""
     return {run.name: "run" for run in runs} | {CHARTS: CHARTS}
 
 
 def of_scenario(scenario: Scenario) -> Kinds:
-    """The folders of a scenario's runs and of their charts."""
+    """Returns the names of the folders of all runs of a scenario and of their charts, each with its kind."""
     return of_runs(Run(entry.name, seed) for entry in scenario.algorithms for seed in scenario.seeds)
 
 
 def host_of(out: Path) -> dict[str, Any]:
-    """The object in host.json; {} if there is none, or it is damaged."""
+    """Returns the object in host.json; {} if there is no such file, or it is damaged."""
     return object_in(out / HOST)
 
 
 def object_in(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; {} if there is no such file, or it is damaged."""
+    """Returns the object in a JSON file; {} if there is no such file, or it is damaged."""
     try:
         return object_of(path.read_bytes(), str(path))
     except (OSError, ValueError):
@@ -41,7 +42,7 @@ def object_in(path: Path) -> dict[str, Any]:
 
 
 def folders_of(out: Path) -> Kinds | None:
-    """The folders that host.json names; None if it names none."""
+    """Returns the folders that host.json in `out` names, each with its kind; None if it has no list of folders."""
     folders = host_of(out).get(FOLDERS)
     if not isinstance(folders, dict):
         return None
@@ -49,7 +50,8 @@ def folders_of(out: Path) -> Kinds | None:
 
 
 def note(out: Path, folders: Kinds, **more: object) -> None:
-    """Writes host.json, and adds these folders to those that it names already.  Called before they are made."""
+    """Writes host.json in `out`, with `more` keys, and adds these folders to those that it names already.  It is called
+    before the folders are made."""
     known = folders_of(out) or {}
     content = {"command": ["fedlapse", *sys.argv[1:]], **more, FOLDERS: {**known, **folders}}
     replace_file(out / HOST, json.dumps(content, indent=1) + "\n")

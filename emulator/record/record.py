@@ -75,7 +75,7 @@ _checked = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":
 
 
 def encode(line: Mapping[str, Any]) -> bytes:
-    """Encodes a line, with its newline: keys sorted, floats in the fewest digits that read back equal.
+    """Returns a line as JSON in UTF-8, with its newline: keys sorted, floats in the fewest digits that read back equal.
 
     Raises ValueError for a number that is not finite.
     """
@@ -98,12 +98,14 @@ def _finite(value: Any) -> bool:
 
 
 class Record:
-    """Writes the files of a run as it proceeds; at any instant they are valid up to their last whole line.
+    """The record of a run, written as the run proceeds.  At any instant its files are valid up to their last whole
+    line.
 
-    An `earlier` record of the run is kept as long as this run writes equal lines, and then extended.  At the first line
-    that differs, "compared" raises Otherwise and "cut" removes the rest.
+    With `earlier` other than "replaced", an earlier record of the run stays as long as this run writes the same lines,
+    and is then extended.  At the first line that differs, "compared" raises Otherwise, and "cut" removes that line and
+    the rest.
 
-    Without a folder a Record writes nothing and only counts.  If a file cannot be written, for example on a full disk,
+    Without a folder, a Record writes nothing and only counts.  If a file cannot be written, for example on a full disk,
     it continues counting; `unwritten` then holds the error, and the files hold the earlier rounds.
     """
 
@@ -120,7 +122,7 @@ class Record:
         self.cohort: CohortRule = "drawn"
 
     def about(self, run: Run, facts: AlgorithmFacts) -> None:
-        """Writes run.json: the run, and the facts about its algorithm that a replay needs."""
+        """Writes run.json: the run's algorithm and seed, and the facts about the algorithm that a replay needs."""
         self.cohort = facts.cohort
         if self.folder is None:
             return
@@ -135,11 +137,14 @@ class Record:
             self.unwritten = self.unwritten or error
 
     def stop(self) -> None:
-        """Ends the record, because the run is told to end before its last round.  Later lines are dropped."""
+        """Notes that the run will end before its last round, so that an earlier record may have more lines than this
+        run.  Lines that are written later are dropped if the earlier record has lines that this run has not written
+        again."""
         self.halted = any(file.behind for file in self._again)
 
     def finish(self) -> None:
-        """Ends the record of a run that has ended.  Raises Otherwise if the earlier record has more lines."""
+        """Ends the record of a run that has ended.  If an earlier record has more lines than the run wrote, removes
+        them, or raises Otherwise if `earlier` is "compared"."""
         for file in self._again if not (self.halted or self.unwritten) else ():
             try:
                 file.end()
@@ -151,7 +156,8 @@ class Record:
         return [file for file in (self.events, self.rounds, self.works) if isinstance(file, Again)]
 
     def _cut(self, error: Otherwise) -> None:
-        """Removes the lines that this run did not write again if `earlier` is "cut"; else raises the error."""
+        """Removes the lines of an earlier record that this run has not written again; raises `error` if `earlier` is
+        "compared"."""
         if self.earlier == "compared":
             raise error
         for file in self._again:
@@ -165,7 +171,8 @@ class Record:
         return Instant(self)
 
     def open(self, round: int, asked: Sequence[str], model: str, idle: Sequence[str] = ()) -> float:
-        """Records that a round opens; returns the time.  `idle`: the devices from which it chose."""
+        """Records that a round opens, and returns the time.  `idle`: the devices from which the round's devices were
+        chosen."""
         self.trips.update({Call(device, round): Trip() for device in asked})
         among = digest_of(idle) if self.cohort == "own" else None
         return self._write(Opened, self.now(), round, list(asked), model, among)
@@ -183,7 +190,8 @@ class Record:
         headers: int = 0,
         since: int = 0,
     ) -> None:
-        """Records that a transfer starts.  `setup`: s before the bytes flow; `since`: its first byte."""
+        """Records that a transfer starts.  `setup`: seconds before its bytes flow; `since`: the index of the first byte
+        of the message that it sends, above 0 if it continues an earlier transfer."""
         wire = sum(sizes.values()) - since + headers if headers else None
         started = self.now(), call.round, call.device, direction, dict(sizes), reply_to, setup, wire, since
         t = self._write(TransferStarted, *started)
@@ -202,7 +210,8 @@ class Record:
         transfer.moved = sum(transfer.sizes.values()) - transfer.since
 
     def cut(self, direction: Way, call: Call, why: str, nbytes: int, then: str | None = None) -> None:
-        """Records that a transfer is cut.  `then`: it will `resume` or `restart`; None: it is lost."""
+        """Records that a transfer is cut after `nbytes` bytes.  `then`: what follows when the device is back, "resume"
+        or "restart"; None: nothing, and the message is lost."""
         t = self._write(TransferCut, self.now(), call.round, call.device, direction, nbytes, why, then)
         transfer: Transfer = getattr(self.trips[call], direction)
         transfer.stop, transfer.moved = t, nbytes
@@ -210,7 +219,7 @@ class Record:
         self.trips[call].cut(why, then)
 
     def duty(self, call: Call, duty: Duty) -> None:
-        """Records a device's task in a round, even if the device never does it."""
+        """Records what a device is asked to do in a round, whether or not it does it."""
         if self.works:
             for line in self.ledger.device(call.device, call.round, duty):
                 self._say(self.works, line)
@@ -227,7 +236,9 @@ class Record:
         self._write(ComputeEnded, t, call.round, call.device, update, overrun)
 
     def compute_cut(self, call: Call, why: str, done: float | None = None, then: str | None = None) -> None:
-        """Records that work is cut.  `done`: share of the work; None: share of its seconds.  `then`: pause, restart."""
+        """Records that work is cut.  `done`: the share of the work that was done; None: the share of its seconds
+        that passed.  `then`: what follows when the device is back, "pause" (the rest) or "restart"; None: the work
+        is lost."""
         stint, t = self.trips[call].work[-1], self.now()
         stint.stop, stint.vain = t, then == "restart"
         self.trips[call].cut(why, then)
@@ -263,7 +274,8 @@ class Record:
         self._write(CameBack, self.now(), call.round, call.device)
 
     def row(self, row: Mapping[str, Any]) -> None:
-        """Writes the row of a round that has ended, and flushes; a crash of this process loses no earlier line."""
+        """Writes the row of a round that has ended, and passes all lines so far to the operating system, so that a
+        crash of this process loses none of them."""
         if not (self.events and self.rounds and self.works):
             return
         self._flush(self.events)  # first: a row must not exist without the events that it sums up
@@ -284,8 +296,8 @@ class Record:
     def _write(
         self, kind: Callable[Concatenate[float, Values], Event], t: float, *values: Values.args, **more: Values.kwargs
     ) -> float:
-        """Writes an event, if there is a file; returns its time, from which seconds count because a real clock moves
-        on."""
+        """Writes an event, if there is a file for events, and returns its time `t`.  Callers count seconds from that
+        time, because a real clock runs on meanwhile."""
         if self.events:
             self._say(self.events, kind(t, *values, **more).plain)
         return t
@@ -312,13 +324,14 @@ class Record:
             self._failed(file, error)
 
     def _failed(self, file: BinaryIO | Again, error: OSError) -> None:
-        """Keeps the first error of a file that could not be written; the run goes on to the end of its round."""
+        """Keeps the first error in writing a file, in `unwritten`; the run goes on to the end of its round."""
         error.filename = file.name
         self.unwritten = self.unwritten or error
 
 
 class Instant:
-    """The context of Record.instant.  A generator would take four times as long."""
+    """The context that Record.instant returns: the time stands still in it.  A generator would take four times as
+    long."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -331,7 +344,7 @@ class Instant:
 
 
 def digest_of(names: Sequence[str]) -> str:
-    """The first 16 hex digits of the SHA-256 of names, one a line."""
+    """Returns the first 16 hex digits of the SHA-256 of the names, one a line."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
@@ -351,16 +364,18 @@ def _opened(folder: Path | None, earlier: Earlier) -> Sequence[BinaryIO | Again 
 
 
 def _overrun(passed: float, charged: float) -> float:
-    """The seconds by which work outlasted its charge; 0 for a difference by rounding."""
+    """Returns the seconds by which work took longer than it was charged; 0 if the difference is only that of
+    rounding."""
     late = passed - charged
     return late if late > 1e-6 * charged + 1e-9 else 0.0
 
 
 def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
-    """Yields the objects of a JSON-lines file.  A last line without its newline is ignored: it was being written.
+    """Yields the objects of a file of JSON lines.  A last line without a newline is ignored, because its writing was
+    interrupted.
 
-    Raises ValueError, naming file and line, for any other line that is not an object.  Unless `repeated_keys` is set,
-    which is faster, also for an object that has a key twice.
+    Raises ValueError, naming file and line, for any other line that is not an object.  With `repeated_keys` false,
+    which is slower, it also raises it for an object that has a key twice.
     """
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
@@ -370,8 +385,8 @@ def read_lines(path: Path, repeated_keys: bool = True) -> Iterator[Line]:
 
 
 def object_of(text: bytes, where: str, repeated_keys: bool = True) -> Line:
-    """The JSON object that the text is.  Raises ValueError, naming the place, for any other text, and for an object
-    that has a key twice, unless `repeated_keys` is set."""
+    """Returns the JSON object in a text.  Raises ValueError, naming `where`, if the text holds anything else, and, with
+    `repeated_keys` false, for an object that has a key twice."""
     try:
         found = json.loads(text.decode(), object_pairs_hook=None if repeated_keys else unique)
     except (ValueError, RecursionError) as error:
@@ -382,7 +397,8 @@ def object_of(text: bytes, where: str, repeated_keys: bool = True) -> Line:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Yields the events of events.jsonl.  Raises ValueError, naming file and line, for a line that no run writes."""
+    """Yields the events in a file like events.jsonl.  Raises ValueError, naming file and line, for a line that no run
+    writes."""
     for number, line in enumerate(read_lines(path), 1):
         try:
             yield event_of(line)
@@ -391,6 +407,6 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 def replace_file(path: Path, data: str | bytes | memoryview) -> None:
-    """Writes a file whole or not at all; text as UTF-8.  Raises OSError, with the file's name."""
+    """Replaces a file completely or not at all; writes text as UTF-8.  Raises OSError, with the file's name."""
     with replacing(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)

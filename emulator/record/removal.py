@@ -1,7 +1,7 @@
-"""Removes results: files whose names fedlapse writes, in folders that host.json names, and nothing of the user's.
+"""Removes results: files with names that fedlapse writes, in folders that host.json names, and no other files.
 
-All files are removed or none: each is first moved into one folder, which fails if it cannot be removed.  No link is
-followed.
+All files are removed or none: each is first moved into one folder, and if one cannot be moved, all are moved back.  No
+link is followed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WRITTEN = {  # kind of folder -> patterns of the names that fedlapse writes ther
 
 @dataclass(frozen=True)
 class WrittenFiles:
-    """The files and folders that fedlapse has written into a folder and below it."""
+    """The files and folders in and below the folder `out` that fedlapse has written."""
 
     out: Path
     files: Sequence[Path]  # a host.json comes after the files that it names
@@ -46,7 +46,8 @@ class WrittenFiles:
 
 
 def written(out: Path, kind: str) -> WrittenFiles:
-    """Lists the files and folders of results, a search or a study in `out`."""
+    """Returns the files and folders that fedlapse has written into `out` and below it; `kind`: what `out` is, such as
+    results, a search or a study."""
     folders = list(_folders(out, kind))
     files = [path for folder, of in [*folders, (out, kind)] for path in _files(folder, of)]
     above = dict.fromkeys(path for folder, _ in folders for path in (folder, *folder.parents) if out in path.parents)
@@ -54,7 +55,8 @@ def written(out: Path, kind: str) -> WrittenFiles:
 
 
 def in_the_way(out: Path, coming: Kinds, leaving: WrittenFiles) -> Path | None:
-    """The first path that is not ours and in the way: a link to a folder, or a file that a run would write."""
+    """Returns the first path that prevents a command from writing the folders `coming`: a link to a folder, or a file
+    with a name that the command would write and that is not among the files `leaving`.  None if there is none."""
     if (aside := out / ASIDE).is_symlink():
         return aside
     for name, kind in coming.items():
@@ -66,7 +68,8 @@ def in_the_way(out: Path, coming: Kinds, leaving: WrittenFiles) -> Path | None:
 
 
 def linked(out: Path, coming: Kinds) -> Path | None:
-    """The first link through which these folders or the files in them would be written; None if there is none."""
+    """Returns the first link through which the folders `coming`, or the files in them, would be written; None if there
+    is none."""
     for name, kind in coming.items():
         if (link := _link(out, name)) is not None:
             return link
@@ -78,7 +81,8 @@ def linked(out: Path, coming: Kinds) -> Path | None:
 def remove(leaving: WrittenFiles) -> None:
     """Removes the files, and the folders that are then empty.
 
-    Raises OSError, with the name of the file, if a file cannot be removed; then all files are in their places.
+    If a file cannot be removed, all files are moved back to their places, and OSError is raised with the name of the
+    file.
     """
     aside, moved = leaving.out / ASIDE, list[tuple[Path, Path]]()
     with named(aside):
@@ -106,7 +110,7 @@ def _empty(aside: Path) -> None:
 
 
 def _folders(out: Path, kind: str) -> Iterator[tuple[Path, str]]:
-    """Yields the folders below `out` and their kinds; a folder comes after the folders in it."""
+    """Yields the folders below `out` that fedlapse made, each with its kind; a folder comes after the folders in it."""
     if HOST not in WRITTEN[kind]:
         return
     for name, holds in (folders_of(out) or {}).items():
@@ -117,7 +121,8 @@ def _folders(out: Path, kind: str) -> Iterator[tuple[Path, str]]:
 
 
 def _link(out: Path, name: str) -> Path | None:
-    """The first link on the way from `out` to a folder in it, or `name` itself if it leads out; None if neither."""
+    """Returns the first link on the way from `out` to its folder `name`; the path itself if `name` leads out of `out`;
+    None if neither is so."""
     parts = PurePosixPath(name).parts
     if not parts or ".." in parts or PurePosixPath(name).is_absolute():
         return out / name
@@ -126,7 +131,8 @@ def _link(out: Path, name: str) -> Path | None:
 
 
 def _files(folder: Path, kind: str) -> Iterator[Path]:
-    """Yields the files that fedlapse has written to `folder`, host.json last.  A link counts as a file."""
+    """Yields the files in `folder` with names that fedlapse writes into a folder of this kind, host.json last.  A link
+    counts as a file."""
     patterns = WRITTEN[kind]
     for path in sorted(folder.iterdir() if folder.is_dir() else (), key=lambda path: (path.name == HOST, path.name)):
         ours = any(fnmatchcase(path.name.removesuffix(PARTIAL), pattern) for pattern in patterns)

@@ -1,4 +1,5 @@
-"""Reads and writes run.json: the run that a folder holds, and the facts about its algorithm that a replay needs."""
+"""Reads and writes run.json, which names the run that a folder holds and has the facts about its algorithm that a
+replay needs."""
 
 from __future__ import annotations
 
@@ -14,20 +15,20 @@ RUN = "run.json"
 
 @dataclass(frozen=True)
 class Run:
-    """An algorithm's label and a seed."""
+    """The name of a run: the label of its algorithm, and its seed."""
 
     label: str
     seed: int
 
     @property
     def name(self) -> str:
-        """The name of the run's folder."""
+        """The name of the run's folder: LABEL-sSEED."""
         return f"{self.label}-s{self.seed}"
 
 
 @dataclass(frozen=True)
 class AlgorithmFacts:
-    """The properties of an algorithm that replace its import in a replay."""
+    """The properties of an algorithm that a replay and an audit need, so that they need not import it."""
 
     keeps_uncounted: bool  # see algorithms.algorithm.Algorithm
     any_cohort_will_do: bool
@@ -35,7 +36,7 @@ class AlgorithmFacts:
 
 
 def text_of(run: Run, facts: AlgorithmFacts) -> str:
-    """The content of run.json."""
+    """Returns the text of run.json."""
     content = {"label": run.label, "seed": run.seed, "algorithm": asdict(facts)}
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 

@@ -28,14 +28,14 @@ NO_SEAL = "no seal: interrupted"
 
 @dataclass(frozen=True)
 class Seal:
-    """The content of seal.json."""
+    """The content of seal.json, the digests of a folder's files."""
 
     files: Mapping[str, str]  # path in the folder -> SHA-256 in hexadecimal
     failure: str | None = None  # why the run ended early, unless it was interrupted
 
 
 def hashes(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The SHA-256 of each of these files, by name.  Files that do not exist are left out."""
+    """Returns the SHA-256, in hex, of each of these files, by name.  Files that do not exist are left out."""
     digests = {}
     for name in names:
         if (folder / name).is_file():
@@ -50,14 +50,15 @@ def seal_run(folder: Path, failure: str | None = None) -> None:
 
 
 def seal_results(folder: Path) -> None:
-    """Seals a folder of results over its own files and the seals below it; files that are not ours are left out."""
+    """Seals a folder of results: its seal has the digests of its own files, of its charts, and of the seals of its
+    runs.  Files that fedlapse does not write are left out."""
     below = [*folder.glob("charts/*.*"), *folder.glob(f"*/{SEAL}")]
     names = (path.relative_to(folder).as_posix() for path in below)
     _write(folder, Seal(hashes(folder, (*OF_RESULTS, *names))))
 
 
 def renew(folder: Path, names: Collection[str]) -> None:
-    """Updates only the digests of regenerated pages in the seal of a folder of results."""
+    """Updates the digests of pages that were made again, and only these, in the seal of a folder of results."""
     try:
         sealed = read_seal(folder)
     except (OSError, ValueError):
@@ -68,7 +69,7 @@ def renew(folder: Path, names: Collection[str]) -> None:
 
 
 def read_seal(folder: Path) -> Seal | None:
-    """The folder's seal; None if it has none.  Raises ValueError if it is damaged."""
+    """Returns the folder's seal; None if it has none.  Raises ValueError if the seal is damaged."""
     path = folder / SEAL
     if not path.is_file():
         return None
@@ -87,9 +88,10 @@ def read_seal(folder: Path) -> Seal | None:
 
 
 def broken(folder: Path, only: Collection[str] | None = None, due: Iterable[str] = ()) -> list[str]:
-    """Returns a sentence for each file that differs from the folder's seal, and for each of `due` missing in the seal.
+    """Returns a sentence for each file that differs from its digest in the folder's seal, and for each file of `due`
+    that the seal does not name.
 
-    Returns [] if the folder has no seal.  `only`: the files to compare; None: all.
+    Returns [] if the folder has no seal.  `only`: the names of the files to compare; None: all.
     """
     try:
         sealed = read_seal(folder)
@@ -108,7 +110,8 @@ def broken(folder: Path, only: Collection[str] | None = None, due: Iterable[str]
 
 
 def damage(folder: Path) -> list[str]:
-    """Returns a sentence for each file that differs from its seal, in a run or in results and the runs in them."""
+    """Returns a sentence for each file that differs from its seal, in the folder of a run, or in a folder of results
+    and in the runs in it."""
     runs = sorted(path.parent for path in folder.glob(f"*/{SEAL}"))
     return [*broken(folder), *(f"{run.name}/{fault}" for run in runs for fault in broken(run))]
 

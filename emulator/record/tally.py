@@ -1,4 +1,5 @@
-"""Sums up a round over its device-rounds: bytes by kind, wasted seconds and the critical path.  Pure."""
+"""Sums up a round over its device-rounds (one device in one round): bytes by kind of tensor, wasted seconds and the
+critical path.  Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ CUT = "cut"  # the kind of the bytes of an unfinished transfer, which belong to 
 
 @dataclass(slots=True)
 class Transfer:
-    """One direction of a device-round."""
+    """One transfer of a message, or of a part of it, to or from a device in a round."""
 
     start: float
     sizes: Mapping[str, int]  # bytes per kind and "frame"
@@ -34,19 +35,20 @@ class Transfer:
         return self.stop - self.start
 
     def seconds_by_kind(self) -> dict[str, float]:
-        """The seconds after the set-up, divided among the kinds in proportion to their bytes."""
+        """Returns the seconds of the transfer without its set-up, divided among the kinds of tensors in proportion to
+        their bytes."""
         total, seconds = sum(self.sizes.values()), self.seconds - self.setting_up
         return {kind: seconds * size / total for kind, size in self.sizes.items()} if total else {}
 
     @property
     def setting_up(self) -> float:
-        """The seconds of the set-up that passed: fewer than `setup` if the transfer was cut during it."""
+        """The seconds that the set-up took: less than `setup` if the transfer was cut during it."""
         return min(self.setup, self.seconds)
 
 
 @dataclass
 class Bill:
-    """The cost of a piece of work on a machine, by phase: FLOPs and seconds."""
+    """The cost of a piece of work on a machine: FLOPs and seconds, by phase."""
 
     flops: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -59,24 +61,24 @@ class Bill:
         self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
 
     def jittered(self, factors: Mapping[str, float]) -> Bill:
-        """This bill with the seconds of each phase times its factor."""
+        """Returns this bill with the seconds of each phase multiplied by the phase's factor."""
         seconds = {phase: factors[phase] * seconds for phase, seconds in self.seconds.items()}
         return Bill(self.flops, seconds, self.pieces, dict(factors), self.throttled)
 
     def on_hot(self, throttled: float) -> Bill:
-        """This bill on a hot machine, which needs `throttled` times the seconds of a cold one."""
+        """Returns this bill for a hot machine, which needs `throttled` times the seconds of a cold one."""
         more = throttled / self.throttled
         seconds = {phase: more * s for phase, s in self.seconds.items()}
         return Bill(self.flops, seconds, self.pieces, self.jitter, throttled)
 
     def part(self, share: float) -> Bill:
-        """This bill times `share`."""
+        """Returns this bill with its FLOPs and seconds multiplied by `share`."""
         flops, seconds = ({phase: share * n for phase, n in what.items()} for what in (self.flops, self.seconds))
         return replace(self, flops=flops, seconds=seconds)
 
     @cached_property
     def steps(self) -> Mapping[str, int]:
-        """Training steps, by phase."""
+        """The number of training steps of each phase."""
         return steps_of(self.pieces)
 
     @property
@@ -95,7 +97,8 @@ class Bill:
 
 @dataclass(slots=True)
 class Stint:
-    """An uninterrupted stretch of work: a whole bill, or the part of it that was done before an absence."""
+    """A stretch of work without interruption: all of a bill's work, or the part of it that was done before an
+    absence."""
 
     bill: Bill
     start: float
@@ -112,13 +115,13 @@ class Stint:
         return self.share * self.bill.total_flops
 
     def seconds_by_phase(self) -> dict[str, float]:
-        """The seconds by phase, in proportion to the seconds charged."""
+        """Returns the seconds of each phase, in proportion to the seconds that it is charged."""
         charged = self.bill.total_seconds
         return {phase: self.seconds / charged * s for phase, s in self.bill.seconds.items()} if charged else {}
 
 
 class Usage(NamedTuple):
-    """The seconds of one device in one round; useful + wasted is computing + sending."""
+    """The seconds of one device in one round. useful + wasted = computing + sending."""
 
     useful: float  # if its reply counts, without the stretches that were started again; else 0
     wasted: float
@@ -129,7 +132,7 @@ class Usage(NamedTuple):
 
 @dataclass(slots=True)
 class Trip:
-    """One device in one round."""
+    """What one device does in one round: its transfers and its work."""
 
     down: Transfer | None = None
     up: Transfer | None = None
@@ -140,14 +143,15 @@ class Trip:
     restarts: int = 0  # restarts after absences
 
     def cut(self, why: str, then: str | None) -> None:
-        """Notes that the device's transfer or work is cut.  `then`: what follows when the device is back."""
+        """Notes that the device's transfer or work is cut.  `then`: what follows when the device is back; None:
+        nothing."""
         self.restarts += then == "restart"
         if then is None:
             self.busy, self.gone = False, why != "closed"
 
     @property
     def transfers(self) -> list[Transfer]:
-        """The transfers, both ways."""
+        """The transfers in both directions; those that an absence cut and that were continued come first."""
         last = [transfer for transfer in (self.down, self.up) if transfer]
         return [transfer for _, transfer in self.earlier] + last if self.earlier else last
 
@@ -157,7 +161,7 @@ class Trip:
 
     @property
     def vain_bytes(self) -> int:
-        """Bytes of transfers that were cut and sent again from the beginning."""
+        """Bytes of transfers that were cut and whose messages were sent again from the beginning."""
         return sum([transfer.moved for transfer in self.transfers if transfer.vain])
 
     @property
@@ -165,7 +169,8 @@ class Trip:
         return sum([stint.flops for stint in self.work])
 
     def add_bytes(self, way: str, to: dict[str, int]) -> None:
-        """Adds the bytes of one way to the sums by kind; bytes of cut transfers count as CUT."""
+        """Adds the bytes of one direction to the sums `to`, by kind of tensor; bytes of transfers that were cut count
+        as CUT."""
         pieces = self._pieces(way)
         arrived = bool(pieces) and pieces[-1].whole
         if arrived:
@@ -178,20 +183,22 @@ class Trip:
                 to[CUT] = to.get(CUT, 0) + piece.moved
 
     def seconds_by_kind(self, way: str) -> dict[str, float]:
-        """The seconds of transfers after their set-ups."""
+        """Returns the seconds of the transfers in one direction, without their set-ups, by kind of tensor."""
         return _sum_of(piece.seconds_by_kind() for piece in self._pieces(way))
 
     def _pieces(self, way: str) -> list[Transfer]:
-        """The transfers of one direction: one message, or its parts if absences have cut it."""
+        """Returns the transfers in one direction: that of the whole message, or those of its parts if absences have cut
+        it."""
         last: list[Transfer] = [transfer] if (transfer := getattr(self, way)) else []
         return [earlier for direction, earlier in self.earlier if direction == way] + last if self.earlier else last
 
     def compute_by_phase(self) -> dict[str, float]:
-        """Seconds of computing, by phase."""
+        """Returns the seconds of computing, by phase."""
         return _sum_of(stint.seconds_by_phase() for stint in self.work)
 
     def usage(self, counts: bool, opened: float, closed: float) -> Usage:
-        """Divides the seconds from the round's opening to its close, or to the device's own last end if later."""
+        """Returns the device's seconds from the round's opening to its close, or to its own last end if that is later.
+        `counts`: its reply counts in the round."""
         transfers = self.transfers
         stretches: list[Stint | Transfer] = sorted([*self.work, *transfers], key=attrgetter("start", "stop"))
         idle, t = 0.0, opened
@@ -206,7 +213,7 @@ class Trip:
 
 
 def bytes_by_kind(trips: Iterable[Trip]) -> dict[str, dict[str, int]]:
-    """Sums {"down": {kind: bytes, "frame": bytes}, "up": ...} over all trips of a round."""
+    """Returns the sums of bytes over all trips of a round: {"down": {kind: bytes, "frame": bytes}, "up": ...}."""
     totals: dict[str, dict[str, int]] = {"down": {}, "up": {}}
     for trip in trips:
         for direction, kinds in totals.items():
@@ -215,9 +222,11 @@ def bytes_by_kind(trips: Iterable[Trip]) -> dict[str, dict[str, int]]:
 
 
 def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], length: float) -> dict[str, Any]:
-    """Divides the `length` seconds of a round along the path of the device whose reply closed it.
+    """Divides the `length` seconds of a round along the critical path: what the device whose reply closed the round,
+    and the server, did in it.  Returns the parts by name.
 
-    `wait_s` is the rest, which this path does not explain: nobody online, a deadline, a device that was lost.
+    `wait_s` is the rest, which this path does not explain: nobody was online, the deadline was awaited, or a device was
+    lost.
     """
     path: dict[str, Any] = {
         "device": device,
@@ -234,7 +243,8 @@ def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], leng
 
 
 def seconds(usages: Mapping[str, Usage]) -> dict[str, Any]:
-    """Sums the useful, wasted and idle seconds of a round, and lists the three of each device."""
+    """Returns the sums of the useful, wasted and idle seconds of a round, and under "devices" these three seconds of
+    each device."""
     devices = {name: [usage.useful, usage.wasted, usage.idle] for name, usage in usages.items()}
     sums = {use: math.fsum(row[n] for row in devices.values()) for n, use in enumerate(("useful", "wasted", "idle"))}
     return {**sums, "devices": devices}

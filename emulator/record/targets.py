@@ -1,4 +1,4 @@
-"""Finds the round in which a run reached a target.  Pure."""
+"""Finds the round in which a run reached a target, a value of a metric such as accuracy.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scenarios.schema import training as schema
 
 @dataclass(frozen=True)
 class Target:
-    """A value that a metric must have in `hold` evaluated rounds in a row."""
+    """A value that a metric must reach in `hold` evaluated rounds in a row."""
 
     metric: str  # accuracy | initial | personalised | validation
     value: float
@@ -19,7 +19,7 @@ class Target:
 
     @classmethod
     def of(cls, target: schema.Target) -> Target:
-        """The target of a scenario."""
+        """Returns the target of a scenario as a Target."""
         return cls(target.metric, target.value, target.hold)
 
     @property
@@ -28,18 +28,20 @@ class Target:
 
     @property
     def level(self) -> str:
-        """`0.85`, or `0.85 held 2`."""
+        """The value in words, and how often it must be held: `0.85`, or `0.85 held 2`."""
         return f"{self.value:g}" + (f" held {self.hold}" if self.hold > 1 else "")
 
 
 def pending(rows: Sequence[Mapping[str, Any]], target: Target) -> bool:
-    """True if the last evaluation reaches the target's value, but too few did so in a row."""
+    """Returns true if the last evaluation reached the target's value, but the target is not reached yet, because fewer
+    than `hold` evaluations in a row did so."""
     known = [row[target.metric] for row in rows if row[target.metric] is not None]
     return bool(known) and known[-1] >= target.value and reached(rows, target) is None
 
 
 def reached(rows: Sequence[Mapping[str, Any]], target: Target) -> Mapping[str, Any] | None:
-    """The row in which the target was reached: the first of `hold` rows in a row at or above the value.
+    """Returns the row of the round in which the target was reached: the first of `hold` evaluated rounds in a row at or
+    above the value.
 
     Skips rows without an evaluation of the metric.  None if the target was not reached.
     """

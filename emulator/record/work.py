@@ -38,7 +38,7 @@ MOST = 1e24  # the largest number that a line may have
 
 @dataclass(frozen=True)
 class Piece:
-    """A phase of work: the number of its training steps, and the mean step."""
+    """A phase of work: the number of its training steps, and what a step computes and moves on average."""
 
     phase: str
     flops: float  # FLOPs of all steps
@@ -47,17 +47,17 @@ class Piece:
 
     @classmethod
     def of(cls, phase: str, flops: float, steps: int, *numbers: float) -> Piece:
-        """Makes a piece from its list in work.jsonl."""
+        """Returns the piece that a list in work.jsonl states."""
         return cls(phase, flops, steps, StepCounts(flops / max(1, steps), *numbers))
 
     @property
     def plain(self) -> list[str | float]:
-        """The piece's list in work.jsonl."""
+        """The piece as a list, as work.jsonl has it."""
         _, *numbers = astuple(self.step)
         return [self.phase, self.flops, self.steps, *numbers]
 
     def seconds(self, device: Device) -> float:
-        """Seconds of the piece on a device.  Raises ValueError for counts that no work can have."""
+        """Returns the seconds that the piece takes on a device.  Raises ValueError for counts that no work can have."""
         return device.seconds(self.step, self.steps)
 
 
@@ -66,7 +66,7 @@ LENGTH = 2 + len(fields(StepCounts))  # length of a piece's list
 
 
 def steps_of(pieces: Pieces) -> dict[str, int]:
-    """Training steps, by phase."""
+    """Returns the number of training steps of each phase."""
     steps: dict[str, int] = {}
     for piece in pieces:
         steps[piece.phase] = steps.get(piece.phase, 0) + piece.steps
@@ -75,7 +75,8 @@ def steps_of(pieces: Pieces) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Duty:
-    """A round's task for a device: the work, the examples to train on, and the memory in bytes that it needs."""
+    """What a round asks of a device: the work, the number of examples to train on, and the memory in bytes that it
+    needs."""
 
     pieces: Pieces
     examples: int
@@ -86,7 +87,7 @@ class Duty:
         return frozenset(piece.phase for piece in self.pieces)
 
     def refusal(self, label: str, memory: int) -> str | None:
-        """The reason why a device with `memory` bytes cannot do it; None if it can."""
+        """Returns the reason why a device with `memory` bytes cannot do it; None if the memory is enough."""
         if self.held <= memory:
             return None
         need = f"{label} needs {self.held / 1e6:.4g} MB for {self.examples} examples"
@@ -94,14 +95,14 @@ class Duty:
 
 
 class WorkLines:
-    """Makes the lines of work.jsonl during a run: one for each change from the line before."""
+    """Makes the lines of work.jsonl during a run.  Work that is the same as in the round before gets no line."""
 
     def __init__(self) -> None:
         self.numbers: dict[Pieces, int] = {}
         self.last: dict[tuple[str, str], Duty | Pieces] = {}  # by device, and by half of the server's work
 
     def device(self, name: str, round: int, duty: Duty) -> Iterator[Mapping[str, Any]]:
-        """Yields the lines of a device's task in this round; none if it equals that of the device's last round."""
+        """Yields the lines that state a device's task in this round; none if it equals the last one of this device."""
         if self.last.get(("device", name)) != duty:
             self.last["device", name] = duty
             number, new = self._kind(duty.pieces)
@@ -109,7 +110,8 @@ class WorkLines:
             yield {"device": name, "round": round, "work": number, "examples": duty.examples, "held": duty.held}
 
     def server(self, what: str, round: int, pieces: Pieces) -> Iterator[Mapping[str, Any]]:
-        """Yields the lines of the server's work in this round; none if it equals the work of the round before."""
+        """Yields the lines that state the server's work in this round, to request or to combine (`what`); none if it
+        equals that of the round before."""
         if self.last.get(("server", what)) != pieces:
             self.last["server", what] = pieces
             number, new = self._kind(pieces)
@@ -117,7 +119,8 @@ class WorkLines:
             yield {"server": what, "round": round, "work": number}
 
     def _kind(self, pieces: Pieces) -> tuple[int, list[Mapping[str, Any]]]:
-        """The number of a kind of work, and its line if it is new."""
+        """Returns the number of this kind of work, and a list with the line that defines it, empty if it was written
+        before."""
         number = self.numbers.get(pieces)
         if number is not None:
             return number, []
@@ -126,7 +129,8 @@ class WorkLines:
 
 
 class Works:
-    """The content of work.jsonl.  Raises ValueError, naming file and line, for a line that no run writes."""
+    """The content of work.jsonl: what each round asked of each device and of the server.  Raises ValueError, naming
+    file and line, for a line that no run writes."""
 
     def __init__(self, path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         self.kinds: list[Pieces] = []
@@ -139,11 +143,11 @@ class Works:
                 raise ValueError(f"{path}:{number} is not as `fedlapse run` writes it") from None
 
     def device(self, name: str, round: int) -> Duty | None:
-        """A device's task in this round; None if it is not in the record."""
+        """Returns a device's task in this round; None if the record has none."""
         return _from(self.asked.get(name, ()), round)
 
     def server(self, what: str, round: int) -> Pieces:
-        """The server's work in this round; () if it is not in the record."""
+        """Returns the server's work in this round, to request or to combine (`what`); () if the record has none."""
         return _from(self.served.get(what, ()), round) or ()
 
     def _take(self, line: Mapping[str, Any]) -> None:
@@ -171,7 +175,8 @@ def _append(to: list[tuple[int, Entry]], round: int, entry: Entry) -> None:
 
 
 def _from(entries: Sequence[tuple[int, Entry]], round: int) -> Entry | None:
-    """The last entry of this round or of an earlier one; None if there is none."""
+    """Returns the last entry of this round or of an earlier one; None if there is none.  `entries`: (first round,
+    entry), in the order of rounds."""
     number = bisect(entries, round, key=itemgetter(0))
     return entries[number - 1][1] if number else None
 

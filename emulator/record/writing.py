@@ -25,7 +25,8 @@ PLAIN = {
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Adds this file's name to an OSError raised inside: on a full disk the system gives none."""
+    """Adds the name of this file to an OSError that is raised inside the context: on a full disk the system gives no
+    name."""
     try:
         yield
     except OSError as error:
@@ -52,10 +53,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def why(error: OSError) -> str:
-    """The error in words, without the system's error number."""
+    """Returns the error in words, without the system's error number."""
     return PLAIN.get(error.errno or 0) or (error.strerror or str(error)).lower()
 
 
 def told(error: OSError) -> str:
-    """The error in words, with the name of the file."""
+    """Returns the error in words, with the name of the file."""
     return f"{error.filename}: {why(error)}" if error.filename is not None else why(error)

@@ -1,4 +1,4 @@
-"""A lab without data and model, made in milliseconds: the parts of a scenario that a replay needs."""
+"""Makes the Lab of a replay in milliseconds, with the parts of a scenario that a replay needs: no data and no model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from scenarios.schema.scenario import Scenario
 
 @dataclass(frozen=True)
 class Setting:
-    """The devices and links, by the record's names, and the server's link, on which a run is replayed."""
+    """The devices and links, under the names that they have in the record, and the server with its link, on which a
+    run is replayed."""
 
     name: str
     fleet: Mapping[str, Device]
@@ -34,38 +35,41 @@ class Setting:
 
     @classmethod
     def of(cls, scenario: Scenario, name: str = "as recorded") -> Setting:
-        """The scenario's own devices and links.  Raises BadScenario."""
+        """Returns the scenario's own devices and links.  Raises BadScenario."""
         shared, on = wiring.topology(scenario), machines.always_on(scenario)
         return cls(name, *machines.fleet(scenario), *machines.server(scenario), shared, on)
 
     @property
     def parts(self) -> Mapping[str, Any]:
-        """The fields of a Lab that this setting determines."""
+        """The fields of this setting, by name, that are also fields of a Lab."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "name"}
 
 
 @dataclass(frozen=True)
 class RecordedAlgorithm:
-    """A recorded algorithm, with the properties that a replay needs."""
+    """A stand-in for the algorithm of a recorded run, with the properties that a replay needs."""
 
     script: Script
     training: Training
 
     @property
     def any_cohort_will_do(self) -> bool:
-        """True if the run's algorithm accepts any cohort."""
+        """True if the run's algorithm accepts any devices as a round's cohort."""
         return self.script.facts.any_cohort_will_do
 
     def cohort(self, round: int, names: Sequence[str], count: int, seed: int) -> Sequence[str]:
-        """The recorded cohort; if it was drawn, the run's draw, which is the recorded one as long as the same `names`
-        are idle."""
+        """Returns the devices that a round asks: as recorded, or, if the run drew them at random, a new draw from the
+        idle `names`.
+
+        The draw equals the recorded one as long as the same devices are idle.
+        """
         if self.script.facts.cohort == "drawn":
             return draw(names, count, seed)
         return self.script.rounds[round].asked
 
 
 def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
-    """The lab of a run's replay; its data are a single example."""
+    """Returns the Lab for the replay of a run in a setting.  Its data are a single example, as nothing is trained."""
     algorithm: Any = RecordedAlgorithm(script, Training(per_cycle=scenario.rounds.per_cycle))
     cycles = 2 if script.cycles else 1
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)

@@ -32,7 +32,7 @@ MANY = 40_000  # device-rounds, some ten seconds: from this number on starting w
 
 @dataclass(frozen=True)
 class Order:
-    """One replay to be made."""
+    """The order for one replay."""
 
     run: int  # index of the run
     condition: Condition
@@ -41,7 +41,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Source:
-    """The runs to replay, one or a folder of them, and what is replaced in their scenario."""
+    """The runs to replay, which are one run or a folder of runs, and what replaces parts of their scenario."""
 
     path: Path
     fleet: Scenario | None = None
@@ -53,7 +53,10 @@ class Source:
 
 
 class Batch:
-    """The runs of a source, and their replayer.  Raises ValueError or BadScenario if there is nothing to replay."""
+    """The runs of a source, and the replayer for them.
+
+    The constructor raises ValueError or BadScenario if there is nothing to replay.
+    """
 
     def __init__(self, source: Source) -> None:
         if (home(source.path) / REPLAY).is_file():  # timelines of replays do not match the scenario in the folder
@@ -92,12 +95,12 @@ class Batch:
 
     @property
     def network(self) -> str:
-        """The network model, which gives the seconds of transfers."""
+        """The name of the network model, which determines the seconds of transfers."""
         return (self.source.fleet or self.scenario).network_model
 
     @property
     def notes(self) -> list[str]:
-        """Reasons not to rely on the replayed runs."""
+        """Sentences on reasons not to rely on the replayed runs."""
         said = list(soundness(self.home).notes)
         if missing := self._missing:
             said.append(f"These runs are missing: {', '.join(missing)}.")
@@ -109,7 +112,7 @@ class Batch:
 
     @property
     def _missing(self) -> list[str]:
-        """Runs of the scenario that the folder lacks; none if one run was named."""
+        """The names of runs that the scenario has and the folder lacks; empty if the source is a single run."""
         if self.source.path.resolve() != self.home:
             return []
         there = {script.name for script in self.scripts}
@@ -117,7 +120,7 @@ class Batch:
 
     @property
     def _due(self) -> list[str]:
-        """The names of the scenario's runs with the labels to replay."""
+        """The names of all the scenario's runs whose labels are to be replayed."""
         labels = [entry.name for entry in self.scenario.algorithms]
         if self.source.only:
             labels = [label for label in labels if label in self.source.only]
@@ -125,12 +128,13 @@ class Batch:
 
     @property
     def shared(self) -> int:
-        """The number of rounds of the shortest run; all runs can be compared up to there."""
+        """The number of rounds of the shortest run, up to which all runs can be compared."""
         return min(len(script.rounds) for script in self.scripts)
 
     @property
     def every(self) -> str:
-        """`all 8 rounds`; if runs differ in length, `the first 3 rounds`."""
+        """A phrase for the rounds that are compared: `all 8 rounds`, or `the first 3 rounds` if the runs differ in
+        length."""
         alike = all(len(script.rounds) == self.shared for script in self.scripts)
         which = "all" if alike else "the first"
         return f"{which} {self.shared} rounds" if self.shared > 1 else "the only round" if alike else "the first round"
@@ -143,17 +147,18 @@ class Batch:
 
     @property
     def recorded(self) -> Finding:
-        """The results of all runs, read from the record."""
+        """The results of all runs as they were recorded, without a replay."""
         return finding(OWN, (), [self.as_recorded(number) for number in range(len(self.scripts))])
 
     def as_recorded(self, run: int) -> ReplayResult:
-        """The result of a recorded run, without a replay."""
+        """Returns the result of one run, by its index, as it was recorded, without a replay."""
         script = self.scripts[run]
         rows = [written.row for written in script.rounds]
         return result_of(Replayed(script.label, script.seed, rows, None, 0, None), self.targets, len(rows), self.shared)
 
     def _machine_code(self) -> list[str]:
-        """Loads compiled code, if the network model has some."""
+        """Returns the names of modules that load compiled code of the network model in workers; empty if none is
+        ready."""
         if self.network != "windows":
             return []
         from network.windows.compiled import ready  # numba takes half a second to import
@@ -161,14 +166,16 @@ class Batch:
         return ["network.windows.preloaded"] if ready() else []
 
     def unplayed(self, run: int) -> ReplayResult:
-        """The result of a replay that was not made."""
+        """Returns an empty result, in which no time is known, for a replay that was not made; `run`: index of the
+        run."""
         script = self.scripts[run]
         return no_result(script.label, script.seed, self.targets)
 
     def all(self, orders: Sequence[Order], count: int | None) -> Generator[ReplayResult, None, None]:
-        """Yields results in the order given.  `count`: of workers; None: one for each core if that pays.
+        """Plays all orders, and yields their results in the order given.
 
-        Raises ChildProcessError if a worker process is killed.
+        `count`: the number of worker processes; None for one on each core if the replays are long enough for that to
+        pay.  Raises ChildProcessError if a worker process is killed.
         """
         size = sum(len(written.asked) for order in orders for written in self.scripts[order.run].rounds)
         many = (os.cpu_count() or 1 if size > MANY else 0) if count is None else count
@@ -195,7 +202,10 @@ def _arrive(_: str, source: Source, orders: Sequence[Order]) -> None:
 
 
 def _play(number: int) -> ReplayResult:
-    """The result of one replay, in a worker.  Its first job reads the runs, so errors in them are raised here."""
+    """Returns the result of the order with this number, in a worker process.
+
+    The first call in a process reads the runs, so errors in them are raised here.
+    """
     global _batch
     assert _handed is not None
     source, orders = _handed

@@ -1,4 +1,4 @@
-"""The changes of a replay: constant or traced links, the server's link, another fleet."""
+"""The changes that a replay makes: constant or recorded rates of links, the server's link, speeds, or another fleet."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIKE_A_RATE = re.compile(rf"\s*(?:{NUMBER})\s*[A-Za-z/]*\s*")
 
 @dataclass(frozen=True)
 class Condition:
-    """A row of a replay's table: new links and speeds of all devices, and assumptions about them."""
+    """A row of a replay's table: new links and speeds that apply to all devices, and assumptions about them."""
 
     name: str
     down: Capacity | None = None  # None: as in the scenario
@@ -46,12 +46,12 @@ class Condition:
 
     @property
     def peaks(self) -> Peaks:
-        """The highest rates of its links."""
+        """The highest rates of the links in bytes/s, with None for those that stay as in the scenario."""
         down, up = (rate.peak if isinstance(rate, Trace) else rate for rate in (self.down, self.up))
         return Peaks(down, up, self.server_rate)
 
     def setting(self, base: Setting) -> Setting:
-        """The setting with these links and speeds."""
+        """Returns the setting `base` with the links and speeds of this condition."""
         links = Made(base.links, partial(self._link, base.links))
         server = base.server_link
         if self.server_rate is not None:
@@ -63,8 +63,11 @@ class Condition:
         return self.link(links[name])
 
     def link(self, link: Link) -> Link:
-        """A device's link under this condition.  A recorded link was already shared in a cell, so it gets no second
-        one."""
+        """Returns a device's link under this condition.
+
+        If its new rates are a recording, it is behind no cell or access point: the recording already contains the share
+        of one.
+        """
         made = replace(
             link,
             up=link.up if self.up is None else self.up,
@@ -78,7 +81,7 @@ class Condition:
         return [way for way in (self.down, self.up) if isinstance(way, Trace)]
 
     def about(self, base: Setting) -> tuple[str, ...]:
-        """The assumptions of replacing a setting's links."""
+        """Returns sentences on what is assumed when this condition replaces the links of `base`."""
         return *self.assumptions, *(self._of_traces(base) if self._traces else self._of_stations(base))
 
     def _of_stations(self, base: Setting) -> Iterator[str]:
@@ -98,7 +101,7 @@ class Condition:
 
 
 def _stations(base: Setting) -> list[str]:
-    """Names of the access points and cells of the devices."""
+    """Returns the names of the access points and cells that devices are behind."""
     if not any(base.topology.values()):
         return []
     found = {base.links[name].via for name in sample(base.links)}
@@ -107,7 +110,7 @@ def _stations(base: Setting) -> list[str]:
 
 @dataclass(frozen=True)
 class Uplink:
-    """The source of uplinks: files, or a share of the downlink for traces without an uplink."""
+    """The source of uplinks: files, or a share of the downlink for recordings without an uplink."""
 
     files: Sequence[str] = ()
     ratio: float | None = None  # uplink as a share of the downlink
@@ -120,7 +123,7 @@ class Uplink:
 
 @dataclass(frozen=True)
 class FoundRates:
-    """The rates of one recording, or constant rates."""
+    """The rates of one recording, or one constant rate."""
 
     name: str
     down: Capacity | None = None
@@ -130,11 +133,11 @@ class FoundRates:
 def links_from(
     downs: Sequence[str], uplink: Uplink, format: str | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[Condition]:
-    """A condition for each downlink: a trace file, a folder of trace files, or a rate such as 10Mbit/s.
+    """Yields a condition for each downlink: a trace file, a folder of trace files, or a rate such as 10Mbit/s.
 
-    Without a downlink the scenario's downlinks stay, and each uplink is a condition.  `format`: of all files; `tell` is
-    called with a line about files of a folder that are skipped.  Raises ValueError, in one sentence, for a damaged
-    file, and for a downlink whose uplink is not known.
+    Without a downlink, yields a condition for each uplink, in which the scenario's downlinks stay.  `format`: of all
+    files.  `tell` is called with a line about skipped files of a folder.  Raises ValueError, in one sentence, for a
+    damaged file, and for a downlink whose uplink is not known.
     """
     if format is not None and format not in FORMATS:
         raise ValueError(f"--from {format}: there is no such format; {did_you_mean(format, FORMATS)}")
@@ -150,7 +153,11 @@ def links_from(
 
 
 def _paired(down: FoundRates, above: FoundRates | None, uplink: Uplink) -> Condition:
-    """The condition for a downlink with the named uplink, or else its own, or else an assumed one."""
+    """Returns the condition for a downlink.
+
+    The uplink is `above` if one was named, otherwise the recorded one, otherwise an assumed share of the downlink.
+    Raises ValueError if there is none of these.
+    """
     assert down.down is not None
     share = uplink.share
     if above is not None:
@@ -201,10 +208,11 @@ def _rate(name: str) -> float:
 
 
 def onto(own: Setting, other: Scenario) -> tuple[Setting, str]:
-    """The record's devices on another scenario's machines and links, and a phrase on how they were matched.
+    """Returns the record's devices with the machines and links of another scenario, and a phrase on how they were
+    matched.
 
-    Devices are matched by name if all names exist there, otherwise one to one in the order of names, evenly spaced if
-    the other scenario has more.  Raises ValueError if it has fewer.
+    Devices are matched by name if the other scenario has all the names, otherwise one to one in the order of names,
+    evenly spaced if it has more devices.  Raises ValueError if it has fewer.
     """
     new = Setting.of(other)
     if own.fleet.keys() <= new.fleet.keys():
@@ -232,7 +240,7 @@ def _link_in_place(links: Mapping[str, Link], matched: Mapping[str, str], name: 
 
 
 def at_speed(fleet: Mapping[str, Device], flops_per_s: float) -> Mapping[str, Device]:
-    """The devices, all computing at one speed (FLOP/s)."""
+    """Returns the devices, all computing at one speed (FLOP/s)."""
     return Made(fleet, partial(_at_speed, fleet, flops_per_s))
 
 
@@ -242,5 +250,6 @@ def _at_speed(fleet: Mapping[str, Device], flops_per_s: float, name: str) -> Dev
 
 @lru_cache(maxsize=1024)
 def _faster(profile: Profile, flops_per_s: float) -> Profile:
-    """The profile at this speed, under another name, because equal names are priced as equal machines."""
+    """Returns the profile at this speed, under another name, because profiles with equal names are priced as equal
+    machines."""
     return replace(profile.one_speed, name=f"{profile.name} at {flops_per_s:g} FLOP/s", flops_per_s=flops_per_s)

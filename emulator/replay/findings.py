@@ -31,7 +31,7 @@ TIED = "tie"
 
 @dataclass(frozen=True)
 class Times:
-    """One algorithm's times to a target, with the same means and horizon as in `compare`."""
+    """One algorithm's times to a target, by seed; means and horizon are computed as in `fedlapse compare`."""
 
     seeds: Mapping[int, Timed | None]  # None: not known, because the replay ended before
     assumed: bool = False  # True: a time uses accuracies from after a decision that differed
@@ -43,38 +43,44 @@ class Times:
 
     @property
     def timed(self) -> dict[int, Timed]:
-        """The known times."""
+        """The times that are known, by seed."""
         return {seed: each for seed, each in self.seeds.items() if each is not None}
 
     @property
     def plain(self) -> dict[str, float | str | None]:
-        """The times for JSON; null means never."""
+        """The times in s for JSON, by seed; null means that the run never reaches the target."""
         return {str(seed): UNKNOWN if each is None else each.time for seed, each in self.seeds.items()}
 
     def values(self, target: str, label: str) -> Values:
-        """The times in the form that comparisons take; here a target has only a name."""
+        """Returns the times in the form that comparisons take, in which a target needs only a name."""
         return Values(OWN, Target(target, 0.0), label, self.timed, self.tau)
 
     @property
     def mean(self) -> float:
-        """The restricted mean of the known times, s."""
+        """The restricted mean of the known times, s: a run that misses the target counts up to the horizon."""
         return mean(self.timed, bound(self.timed.values(), self.tau))
 
     @property
     def cut(self) -> bool:
-        """True if some seeds missed the target within the horizon, so that the true mean is larger."""
+        """True if a run missed the target within the horizon, so that the true mean time is larger than `mean`.
+
+        False if no run reached the target at all.
+        """
         reached = [each.time is not None and each.time <= self.tau for each in self.timed.values()]
         return self.spread["low"] is not None and not all(reached)
 
     @property
     def spread(self) -> Spread:
-        """Mean, low and high; None means never."""
+        """Mean, lowest and highest time over the seeds, s; None means that a run never reaches the target."""
         found = spread([each.time for each in self.timed.values()])
         return {**found, "mean": None if found["low"] is None else self.mean}
 
 
 def time_to(replayed: Replayed, target: Target, rounds: int) -> Timed | None:
-    """The time of one replayed run to the target, or up to its end; None if unknown.  `rounds`: of its record."""
+    """Returns the time of one replayed run to the target, or the time up to which it certainly missed the target.
+
+    None if the replay ended too early to tell.  `rounds`: how many rounds the record has.
+    """
     rows = replayed.rows[: replayed.unknown]
     if not rows:
         return None
@@ -84,7 +90,10 @@ def time_to(replayed: Replayed, target: Target, rounds: int) -> Timed | None:
 
 
 def time_of(replayed: Replayed, rounds: int) -> Timed | None:
-    """The time of the given number of rounds; None if the replay ended before, or through failures."""
+    """Returns the time at which the given number of rounds had ended.
+
+    None if the replay has fewer rounds, or if it failed in them.
+    """
     failed = replayed.failure is not None and len(replayed.rows) <= rounds
     if failed or not 0 < rounds <= len(replayed.rows):
         return None
@@ -93,7 +102,8 @@ def time_of(replayed: Replayed, rounds: int) -> Timed | None:
 
 
 def assumed(replayed: Replayed, target: Target | None) -> bool:
-    """True if the time to the target uses accuracies from after the parting."""
+    """Returns true if the time to the target depends on accuracies of rounds after the replay's first decision that
+    differs from the record."""
     if target is None or replayed.parting is None:
         return False
     return reached(replayed.rows[: replayed.parting.round], target) is None
@@ -117,9 +127,10 @@ class ReplayResult:
 
 
 def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared: int | None = None) -> ReplayResult:
-    """The result of one replay: its time to each target, and through all rounds; `rounds`: of its own record.
+    """Returns the result of one replay: its time to each target, and its time through all rounds.  `rounds`: how many
+    its record has.
 
-    `shared`: the number of rounds that all compared runs have, if smaller.
+    `shared`: the number of rounds that all compared runs have, if that is smaller.
     """
     times = {target.name: time_to(replayed, target, rounds) for target in targets}
     return ReplayResult(
@@ -138,7 +149,7 @@ def result_of(replayed: Replayed, targets: Sequence[Target], rounds: int, shared
 
 
 def no_result(label: str, seed: int, targets: Sequence[Target]) -> ReplayResult:
-    """The result of a replay that was not made; no time is known."""
+    """Returns the result of a replay that was not made, in which no time is known."""
     names = [*(target.name for target in targets), ALL]
     return ReplayResult(label, seed, dict.fromkeys(names), 0.0, None, 0, None)
 
@@ -157,7 +168,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Finding:
-    """The replays of all runs in one setting."""
+    """The results of the replays of all runs in one setting."""
 
     name: str
     assumptions: Sequence[str]
@@ -169,21 +180,27 @@ class Finding:
     pieces: int = 0  # all messages and pieces of work
 
     def ranking(self, target: str) -> Ranking | None:
-        """The ranking of all algorithms; None if not all times are known, or if no run reaches the target."""
+        """Returns the ranking of all algorithms by their mean time to the target.
+
+        None if some time is not known, or if no run reaches the target.
+        """
         times = self.times[target]
         if not all(each.known for each in times.values()) or all(each.spread["low"] is None for each in times.values()):
             return None
         return ranking(each.values(target, label) for label, each in times.items())
 
     def order(self, target: str) -> tuple[str, ...] | None:
-        """The labels by mean time, ties in the scenario's order; None as for `ranking`."""
+        """Returns the labels by mean time to the target, ties in the scenario's order.
+
+        None if some time is not known, or if no run reaches the target.
+        """
         ranked = self.ranking(target)
         return tuple(each.label for each in ranked.found) if ranked else None
 
     def ahead(self, target: str, one: str, other: str) -> bool:
-        """True if all times are known and `one` is faster than `other` by more than a tie.
+        """Returns true if all times are known and `one` is faster than `other` by 1 % or more.
 
-        From five seeds on, the interval of the ratio of means must also exclude 1.
+        From five seeds on, the interval of the ratio of their mean times must also exclude 1.
         """
         mine, theirs = (self.times[target][label].values(target, label) for label in (one, other))
         found = compared(theirs, mine, mine.tau)
@@ -192,9 +209,10 @@ class Finding:
         return found.contrast.low > 1 if found.contrast else len(mine.times) < FEW
 
     def first(self, target: str) -> str | None:
-        """The label of the fastest algorithm, or TIED; None as for `ranking`.
+        """Returns the label of the fastest algorithm, or TIED if no algorithm is clearly the fastest.
 
-        It must lead by 1 %, and from five seeds on it must be the fastest as in `compare`.
+        It must lead by 1 %, and from five seeds on it must be the fastest as in `fedlapse compare`.  None if some time
+        is not known, or if no run reaches the target.
         """
         ranked = self.ranking(target)
         if ranked is None:
@@ -207,7 +225,7 @@ class Finding:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The finding for JSON; null means never."""
+        """The finding as plain values for JSON; a time of null means that the run never reaches the target."""
         seconds: dict[str, dict[str, Any]] = {}
         assumed: dict[str, list[str]] = {}
         for target, of in self.times.items():
@@ -230,7 +248,7 @@ class Finding:
 
 
 def finding(name: str, assumptions: Sequence[str], replays: Sequence[ReplayResult]) -> Finding:
-    """Sums up the replays of all runs in one setting."""
+    """Sums up the replays of all runs in one setting; `name` and `assumptions` are those of the setting."""
     times: dict[str, dict[str, Times]] = {}
     for target, of in _seconds(replays).items():
         guessed = {each.label for each in replays if target in each.guesses}
@@ -250,7 +268,7 @@ def _partings(replays: Sequence[ReplayResult]) -> Iterator[Note]:
 
 
 def _seconds(replays: Sequence[ReplayResult]) -> dict[str, dict[str, dict[int, Timed | None]]]:
-    """Times by target, label and seed."""
+    """Returns the times by target, label and seed."""
     found: dict[str, dict[str, dict[int, Timed | None]]] = {}
     for each in replays:
         for target, at in each.times.items():
@@ -259,19 +277,24 @@ def _seconds(replays: Sequence[ReplayResult]) -> dict[str, dict[str, dict[int, T
 
 
 def goals(record: Finding) -> list[str]:
-    """The goals to compare: targets that some recorded run reaches, or else all rounds."""
+    """Returns the names of the goals to compare: the targets that some recorded run reaches, or if there are none,
+    all rounds."""
     targets = [target for target in record.times if target != ALL and not missed(record, target)]
     return targets or [ALL]
 
 
 def missed(record: Finding, target: str) -> bool:
-    """True if no run reaches the goal."""
+    """Returns true if no run reaches the goal."""
     seeds = (at for times in record.times[target].values() for at in times.seeds.values())
     return all(at is None or at.time is None for at in seeds)
 
 
 def flips(findings: Sequence[Finding], target: str) -> list[str]:
-    """Names of the settings in which two algorithms have another order than in the first."""
+    """Returns the names of the settings in which some two algorithms have the opposite order to that in the first
+    setting.
+
+    Only clear leads (`ahead`) count.
+    """
     first = findings[0]
     pairs = [pair for pair in combinations(first.order(target) or (), 2) if first.ahead(target, *pair)]
     known = [each for each in findings[1:] if each.order(target)]
@@ -279,7 +302,8 @@ def flips(findings: Sequence[Finding], target: str) -> list[str]:
 
 
 def cells(each: Finding, target: str, unit: units.Unit) -> list[str]:
-    """The times of one row of a table, as text; ~ marks times that use assumed accuracies."""
+    """Returns the times to a target in this setting as text, in the order of algorithms; ~ marks times that use
+    assumed accuracies."""
     return [
         f"{GUESS * times.assumed}{'≥ ' * times.cut}{units.spread(times.spread, unit)}" if times.known else UNKNOWN
         for times in each.times[target].values()

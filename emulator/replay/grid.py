@@ -1,4 +1,4 @@
-"""The fastest algorithm over a grid of uplinks, latencies and speeds.  Pure."""
+"""The fastest algorithm at each point of a grid of uplinks, latencies and speeds.  Pure functions."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ AXES = {  # name: title, unit, and that unit in the program's own units
 
 @dataclass(frozen=True)
 class Axis:
-    """One quantity of the grid with rising values, each larger than the last by the same factor."""
+    """One quantity of the grid and its values, which rise by the same factor from each to the next."""
 
     name: str  # name of an axis, in AXES
     values: Sequence[float]
 
     @classmethod
     def over(cls, name: str, span: tuple[float, float], points: int) -> Axis:
-        """The axis over a range, with one value if both ends are equal.  Raises ValueError for fewer than 2 points or a
-        range from 0."""
+        """Returns the axis over a range, with one value if both ends are equal.
+
+        Raises ValueError for fewer than 2 points, or for a range that does not begin above 0.
+        """
         low, high = span
         if low == high:
             return cls(name, (low,))
@@ -47,7 +49,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class MapCell:
-    """One point of the grid."""
+    """One point of the grid, and the fastest algorithm there."""
 
     place: Mapping[str, int]  # by axis: index of its value
     winner: str | None  # None: unknown, or no run reaches the target
@@ -62,7 +64,8 @@ class MapCell:
 
     @property
     def first(self) -> str | None:
-        """The winner as the map shows it."""
+        """The fastest algorithm as the map shows it: its label, TIED, or None if it is unknown or no run reaches the
+        target."""
         return TIED if self.tie else self.winner
 
     @property
@@ -74,7 +77,10 @@ Point = tuple[Mapping[str, int], Condition]  # its place on the axes, and the li
 
 
 def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterator[Point]:
-    """A condition for each point, in the order of a nested loop with the last axis innermost."""
+    """Yields each point of the grid with its condition, in the order of nested loops with the last axis innermost.
+
+    `symmetric`: the downlink equals the uplink.
+    """
     for numbers in product(*(range(len(axis.values)) for axis in axes)):
         place = {axis.name: number for axis, number in zip(axes, numbers, strict=True)}
         at = {axis.name: axis.values[number] for axis, number in zip(axes, numbers, strict=True)}
@@ -93,7 +99,8 @@ def conditions(axes: Sequence[Axis], base: Condition, symmetric: bool) -> Iterat
 
 
 def cell(place: Mapping[str, int], found: Finding, target: str) -> MapCell:
-    """The winner at a point by the mean over seeds, and its lead."""
+    """Returns the map's cell for one point: the algorithm with the least mean time over seeds, and its lead over the
+    next."""
     times = found.times[target]
     known = all(each.known for each in times.values())
     assumed = known and any(each.assumed for each in times.values())
@@ -112,25 +119,28 @@ def _why(found: Finding, known: bool) -> str:
 
 
 def _shown(times: Mapping[str, Times]) -> dict[str, float | None]:
-    """Means in s by label; None: never, or unknown."""
+    """Returns the mean times in s, by label; None if an algorithm never reaches the target or its time is unknown."""
     return {label: each.spread["mean"] if each.known else None for label, each in times.items()}
 
 
 def _agree(found: Finding, target: str, winner: str) -> bool:
-    """True if no single seed has another winner."""
+    """Returns true if `winner` is the fastest in each seed in which any run reaches the target."""
     seeds = found.times[target][winner].seeds
     return all(_first(found, target, seed) in (None, winner) for seed in seeds)
 
 
 def _first(found: Finding, target: str, seed: int) -> str | None:
-    """The winner in one seed alone; None if no run reaches the target."""
+    """Returns the fastest algorithm in one seed alone; None if no run reaches the target in that seed."""
     at = {label: each.time for label, of in found.times[target].items() if (each := of.seeds.get(seed))}
     known = {label: time for label, time in at.items() if time is not None}
     return min(known, key=lambda label: known[label]) if known else None  # ties go to the first in the scenario
 
 
 def frontier(cells: Sequence[MapCell], x: str, y: str) -> list[tuple[float, float, float, float]]:
-    """The sides (x1, y1, x2, y2) between neighbours with different winners; cell i spans i to i + 1."""
+    """Returns the sides (x1, y1, x2, y2) between neighbouring cells of the map with different winners.
+
+    The cell with index i on an axis spans i to i + 1.
+    """
     winners = {(each.place.get(x, 0), each.place.get(y, 0)): each.first for each in cells}
     sides = []
     for (i, j), winner in sorted(winners.items()):

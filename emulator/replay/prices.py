@@ -1,4 +1,5 @@
-"""Prices of work in a replay: as recorded, or on other hardware the prices of the recorded work there."""
+"""The prices of work in a replay: as recorded, or, on other hardware, computed for the recorded work on that
+hardware."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ NO_PART = DeviceScript()
 
 
 class Unsaid(Exception):  # noqa: N818  a state, and not an error
-    """Something that a replay needs is not in the record; the message continues "the record does not say"."""
+    """Something that a replay needs and the record does not have; the message continues "the record does not say"."""
 
 
 class Prices:
-    """The bills of one replay; implements emulator.pricing.charges.Charges.
+    """The bills of one replay (see Charges in emulator/pricing/charges.py).
 
-    A device that computed in the record and still has its profile has the recorded bill.  `lab`: of the replay;
-    `own`: of the record.
+    A device that computed in the record, and has the same profile in the replay, has the recorded bill.  `lab`: of the
+    replay; `own`: the setting of the record.
     """
 
     def __init__(self, lab: Lab, script: Script, own: Setting) -> None:
@@ -37,8 +38,11 @@ class Prices:
         self.bills: dict[tuple[str, Pieces], Bill] = {}
 
     def duty(self, name: str, round: int, *_: Mapping[str, int]) -> Duty | None:
-        """The recorded duty; otherwise that of the nearest round with these phases, or of another device in this
-        round."""
+        """Returns the work that a round requests of a device, as recorded.
+
+        If it is not in the record: the device's work in the nearest round with the phases that are usual in this round,
+        otherwise the work of another device in this round.  None if there is neither.
+        """
         written = self.script.rounds[round]
         said = written.parts.get(name, NO_PART).duty
         if said is not None:
@@ -61,7 +65,7 @@ class Prices:
         return others[min(others, key=lambda other: abs(held[other] - held[name]))]
 
     def _nearest(self, name: str, round: int) -> Iterator[DeviceScript]:
-        """The device's parts in other rounds, the nearest round first."""
+        """Yields the device's parts in other rounds, the nearest round first."""
         rounds = self.script.rounds
         for far in range(1, len(rounds)):
             for number in (round - far, round + far):
@@ -69,7 +73,7 @@ class Prices:
                     yield rounds[number].parts[name]
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:
-        """The reason why the device cannot take part, as recorded; None if it can."""
+        """Returns the reason why the device cannot take part in the round; None if it can."""
         if duty is not None:
             return duty.refusal(self.script.label, self.lab.fleet[name].profile.memory_bytes)
         said = self.script.rounds[round].parts.get(name, NO_PART)
@@ -79,7 +83,7 @@ class Prices:
         return said.refused.why if said.refused else "its memory is too small"  # the refusal did not arrive
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:  # noqa: ARG002
-        """The bill of the device in this round.  Raises Unsaid."""
+        """Returns the bill of the device's work in this round.  Raises Unsaid if the record has no such work."""
         said = self.script.rounds[round].parts.get(name, NO_PART).bill
         if said is not None and self._same(name):
             return said
@@ -98,12 +102,16 @@ class Prices:
         return self.same[name]
 
     def request(self, round: int) -> Bill:
-        """The server's bill for opening this round.  Raises Unsaid."""
+        """Returns the server's bill for opening this round."""
         said = self.script.rounds[round].server.get("request")
         return self._served(said.bill) if said else Bill()  # no work recorded: it computes nothing
 
     def combine(self, round: int, replies: int) -> Bill:
-        """The server's bill for closing the round.  Raises Unsaid."""
+        """Returns the server's bill for combining this number of replies in the round.
+
+        If the record of the round has another number of replies, takes the bill of the most similar round.  Raises
+        Unsaid if the server combined in no round.
+        """
         written = self.script.rounds[round]
         if len(written.counted) != replies or "combine" not in written.server:
             written = self._closed(written, replies)
@@ -111,7 +119,8 @@ class Prices:
         return self._served(written.server["combine"].bill)
 
     def _closed(self, written: RoundScript, replies: int) -> RoundScript:
-        """The recorded round with the most similar number of replies, if possible among those with the same work."""
+        """Returns the recorded round with the most similar number of replies, if possible among those with the same
+        phases of work."""
         done = [each for each in self.script.rounds if "combine" in each.server]
         if not done:
             raise Unsaid("what the server computes, as no round had enough replies")
@@ -127,16 +136,20 @@ class Prices:
         return bill if self.same_server else priced(bill.pieces, self.lab.server)
 
     def down(self, name: str, round: int) -> Sizes:
-        """Bytes of a request.  Raises Unsaid."""
+        """Returns the bytes of the request to a device, by kind.  Raises Unsaid if the record has nothing similar."""
         return self._sizes("down", name, round)
 
     def up(self, name: str, round: int) -> Sizes:
-        """Bytes of a reply that is no refusal.  Raises Unsaid."""
+        """Returns the bytes of a device's reply that is no refusal, by kind.  Raises Unsaid if the record has
+        nothing similar."""
         return self._sizes("up", name, round)
 
     def _sizes(self, way: str, name: str, round: int) -> Sizes:
-        """The recorded bytes; otherwise the most frequent ones of this round, whose devices all get the same
-        request."""
+        """Returns the recorded bytes of a message, by kind.
+
+        If the message is not in the record: the most frequent sizes in this round, whose devices usually get equal
+        messages; otherwise those of the device in the nearest round.  Raises Unsaid if there are none.
+        """
         written = self.script.rounds[round]
         said = _sent(written.parts.get(name, NO_PART), way)
         if said is not None:
@@ -153,13 +166,14 @@ class Prices:
 
 
 def _sent(part: DeviceScript, way: str) -> Sizes | None:
-    """Bytes of a message; None if it was not sent, or was a refusal."""
+    """Returns the bytes of the message that a device received or sent in a round; None if it was not sent, or was a
+    refusal."""
     if way == "down":
         return part.down
     return part.up if part.bill else None
 
 
 def _usual(each: Iterable[Thing]) -> Thing | None:
-    """The most frequent sizes; None if there are none."""
+    """Returns the most frequent item; None if there are no items."""
     counts = Counter(each)
     return counts.most_common(1)[0][0] if counts else None

@@ -1,10 +1,10 @@
-"""Replays a finished run without training: the same conversation on other links or other devices.
+"""Replays a finished run without training: the same rounds on other links or other devices.
 
-Sizes, work, digests and accuracies come from the record; clock, links, presence and the rules of a round are the
-engine's own.  A replay is exact as long as every decision equals the recorded one: which devices are asked, which are
-counted, and, if devices keep trained state, which trained.  An algorithm's own rule for its cohort is not called: it
-would choose the recorded cohort as long as the same devices are online and idle.  On the record's own scenario a replay
-reproduces the record, byte for byte.
+Sizes, work, digests and accuracies come from the record.  The clock, links, presence and rules of a round are those of
+a real run.  A replay is exact as long as every decision equals the recorded one: which devices are asked, which are
+counted, and, if devices keep trained state, which trained.  An algorithm's own rule for choosing devices is not called:
+it would choose the recorded ones as long as the same devices are online and idle.  On the record's own scenario a
+replay reproduces the record, byte for byte.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(EM
 
 @dataclass(frozen=True)
 class Parting:
-    """The decision at which a replay stops being exact."""
+    """The first decision that differs from the record, from which on a replay is not exact."""
 
     round: int
     why: str
@@ -66,7 +66,7 @@ class Parting:
 
 @dataclass(frozen=True)
 class Replayed:
-    """The outcome of a replay: the run as it would have been."""
+    """The outcome of a replay, which is how the run would have gone in the other setting."""
 
     label: str
     seed: int
@@ -80,11 +80,11 @@ class Replayed:
 
 
 class ReplayDiverged(RunFailed):
-    """Raised when the replay differs from the run."""
+    """The exception that ends a replay at a decision that differs from the record."""
 
 
 class Replayer:
-    """Replays the runs of one scenario."""
+    """The replayer of the runs of one scenario."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -92,11 +92,11 @@ class Replayer:
         self.conduct = Conduct.of(scenario)
 
     def replay(self, script: Script, setting: Setting, folder: Path | None = None, anyway: bool = False) -> Replayed:
-        """Replays one run in one setting; writes its timeline and rounds to `folder`.
+        """Replays one run in one setting; writes its timeline and rounds to `folder`, if there is one.
 
         `anyway`: continues after a decision that differs from the record.  From there on, a model is assumed to be as
-        good as the recorded one after equally many rounds with enough replies; other rounds do not change it.  Raises
-        ValueError for other hardware if the record does not contain the work.
+        good as the recorded one after equally many rounds with enough replies; other rounds do not change it.  If the
+        record lacks something that the replay needs, the replay ends there, and `failure` has the reason.
         """
         return at_once(self._replay(script, setting, folder, anyway))
 
@@ -144,7 +144,7 @@ class Replayer:
 
 
 class Check:
-    """Compares the decisions of a replay with the recorded ones."""
+    """The comparison of the decisions of a replay with the recorded ones."""
 
     def __init__(self, script: Script, anyway: bool) -> None:
         self.script, self.anyway = script, anyway
@@ -155,15 +155,17 @@ class Check:
         self.trained: defaultdict[int, set[str]] = defaultdict(set)  # by round: devices that completed it
 
     def part(self, round: int, why: str) -> None:
-        """Notes the first parting.  Raises Stopped, unless the replay goes on anyway."""
+        """Notes the decision that differs from the record, if it is the first.  Raises ReplayDiverged, unless the
+        replay goes on anyway."""
         self.parting = self.parting or Parting(round, why)
         if not self.anyway:
             raise ReplayDiverged(why)
 
     def asked(self, number: int, names: Sequence[str], idle: Sequence[str]) -> None:
-        """Checks the asked devices against the record.
+        """Compares the devices that a round asks with the recorded ones.
 
-        Raises Unsaid if other devices are online and idle than in the record, and the algorithm has its own rule.
+        Raises ReplayDiverged if they differ and the replay does not go on anyway.  Raises Unsaid if it does, but the
+        algorithm chooses devices by a rule of its own and other devices are idle than in the record.
         """
         self.number, written = number, self.script.rounds[number]
         if self.script.facts.cohort == "own" and digest_of(idle) != written.idle:
@@ -174,18 +176,19 @@ class Check:
 
     @property
     def model(self) -> int:
-        """The number of the current model: the count of rounds with enough replies."""
+        """The number of the current model, which is the count of rounds with enough replies so far."""
         return self.steps[-1] if self.steps else 0
 
     def closed(self, round: Round) -> None:
-        """Checks a round that has just closed."""
+        """Compares the replies that count in a round that has just closed with the recorded ones."""
         written = self.script.rounds[round.number]
         self.steps.append(self.model + (not round.failed))
         if set(round.counted) != set(written.counted):
             self.part(written.number, _moved(round.counted, written.counted, COUNTED))
 
     def row(self, made: Row) -> Row:
-        """Checks a round whose last straggler has ended, and returns its row with the accuracies of the record."""
+        """Compares the trainings of a round whose last straggler has ended, and returns its row with the accuracies
+        of the record."""
         number = made["round"]
         parts = self.script.rounds[number].parts
         said = {name for name, part in parts.items() if part.update is not None}
@@ -200,7 +203,8 @@ class Check:
         return {**made, **learnt, "numbers": {**like.row["numbers"], **made["numbers"]}}
 
     def _like(self, number: int) -> RoundScript | None:
-        """The recorded round with the same model as this round, or with the model that is assumed to be equal."""
+        """Returns the recorded round whose model equals the one after this round, or is assumed to be as good; None
+        if there is none."""
         if self.parting is None or number < self.parting.round:
             return self.script.rounds[number]
         found = self.script.after(self.steps[number], number)
@@ -210,7 +214,10 @@ class Check:
 
 
 def _moved(now: Collection[str], before: Collection[str], verb: tuple[str, str]) -> str:
-    """`a and b now count and c no longer counts`; `verb`: the phrase for one device and for several."""
+    """Returns a phrase on the devices whose part has changed: `a and b now count and c no longer counts`.
+
+    `verb`: the phrase for one device, and that for several.
+    """
     more, less = sorted(set(now) - set(before)), sorted(set(before) - set(now))
     said = [(more, "now"), (less, "no longer")]
     parts = [f"{_some(names)} {verb[len(names) > 1].format(adverb)}" for names, adverb in said if names]
@@ -222,7 +229,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 class RecordedJobs(Executor):
-    """An executor that returns the recorded results of jobs."""
+    """An executor that returns the recorded results of jobs instead of computing."""
 
     immediate = True
 
@@ -242,7 +249,7 @@ class RecordedJobs(Executor):
 
 
 class ReplayRecord(Record):
-    """A record whose digests come from another record."""
+    """The record of a replay, which copies the digests of models from the record of the run."""
 
     def __init__(self, folder: Path | None, now: Callable[[], float], script: Script, check: Check) -> None:
         super().__init__(folder, now)
@@ -264,7 +271,7 @@ class ReplayRecord(Record):
 
 
 class ReplayLine(MemoryLine):
-    """The line to a device; messages have their recorded sizes."""
+    """The line to a device in a replay, on which messages have the sizes of the recorded ones."""
 
     def __init__(self, world: World, traffic: Traffic, attendant: Attendant, prices: Prices) -> None:
         super().__init__(world, traffic, attendant)
@@ -280,7 +287,7 @@ class ReplayLine(MemoryLine):
 
 
 class RecordedJudge:
-    """A judge (see exchange.Judge) that refuses the replies that were refused in the record."""
+    """A judge (conversation/exchange.py, Judge) that refuses the replies that were refused in the record."""
 
     def __init__(self, script: Script) -> None:
         self.script = script

@@ -1,4 +1,4 @@
-"""Reads a run's record as a script: asked devices, bytes of messages, computed work, counted replies."""
+"""Reads a run's record as a script for a replay: asked devices, bytes of messages, computed work, counted replies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Sizes = Mapping[str, int]  # bytes per kind and "frame"
 
 @dataclass
 class DeviceScript:
-    """A device's half of a round; None: not in the record."""
+    """A device's part in a recorded round.  A field is None if the record does not have it."""
 
     down: Sizes | None = None
     bill: Bill | None = None
@@ -44,7 +44,7 @@ class DeviceScript:
 
 @dataclass
 class Served:
-    """A piece of the server's work."""
+    """A recorded piece of the server's work."""
 
     bill: Bill
     model: str = ""  # digest of the model after the work
@@ -52,7 +52,7 @@ class Served:
 
 @dataclass
 class RoundScript:
-    """One round."""
+    """One round as recorded."""
 
     number: int
     asked: tuple[str, ...]
@@ -66,19 +66,19 @@ class RoundScript:
 
     @property
     def failed(self) -> bool:
-        """True if too few replies came and the model did not change."""
+        """True if too few replies came, so that the model did not change."""
         return bool(self.row.get("failed"))
 
     @property
     def cycle(self) -> int | None:
-        """The time slice of the data; None if they do not drift."""
+        """The number of the time slice of the data; None if the data do not drift over time."""
         cycle: int | None = self.row.get("numbers", {}).get("cycle")
         return cycle
 
 
 @dataclass(frozen=True)
 class Script:
-    """All complete rounds of a run."""
+    """All complete rounds of a recorded run."""
 
     run: Run
     facts: AlgorithmFacts  # properties of the algorithm, as recorded
@@ -99,17 +99,17 @@ class Script:
 
     @cached_property
     def models(self) -> Sequence[str]:
-        """Digests of the first model, and of the models after each round with enough replies."""
+        """The digests of the initial model, and of the model after each round with enough replies."""
         after = [each.model for each in self.rounds[1:]]
         after += [served.model for each in self.rounds[-1:] if (served := each.server.get("combine"))]
         made = [model for each, model in zip(self.rounds, after, strict=False) if not each.failed]
         return [*(each.model for each in self.rounds[:1]), *made]
 
     def after(self, steps: int, round: int) -> RoundScript | None:
-        """The round after which the model was the result of `steps` rounds with enough replies.
+        """Returns the round after which the model was the result of `steps` rounds with enough replies.
 
-        It is `round` itself if possible, otherwise the last such round.  None if there is none, or if its data are of
-        another time slice than those of `round`, so that the model was not evaluated on them.
+        Of several such rounds, returns `round` itself if it is one, otherwise the last.  None if there is none with
+        data of the same time slice as `round`: its model was evaluated on other data.
         """
         done, found = 0, None
         for each in self.rounds:
@@ -121,18 +121,18 @@ class Script:
         return found
 
     def until(self, target: Target) -> Script:
-        """The rounds up to the one that reached the target; all rounds if none did."""
+        """Returns the script up to the round that reached the target; with all rounds if none did."""
         row = reached([each.row for each in self.rounds], target)
         return self if row is None else replace(self, rounds=self.rounds[: row["round"] + 1])
 
     @property
     def cycles(self) -> bool:
-        """True if the data drift."""
+        """True if the data drift, which means that they change from one time slice to the next."""
         return any(written.cycle is not None for written in self.rounds)
 
 
 def read_script(folder: Path) -> Script:
-    """The run in a folder.  Raises ValueError, in one sentence, if it is damaged or there is no run."""
+    """Reads the run in a folder.  Raises ValueError, in one sentence, if there is no run or its record is damaged."""
     run, facts = read_run(folder)
     for name in FILES:
         if not (folder / name).is_file():
@@ -153,7 +153,8 @@ def read_script(folder: Path) -> Script:
 
 
 def _examples(out: Path, seed: int) -> dict[str, int]:
-    """{device: number of training examples} from split.json, which has only some devices of a large fleet."""
+    """Returns {device: number of training examples} from split.json, which has only some devices of a large fleet;
+    {} if there is no such file."""
     path = out / "split.json"
     if not path.is_file():
         return {}
@@ -165,7 +166,7 @@ def _examples(out: Path, seed: int) -> dict[str, int]:
 
 
 class _Reader:
-    """Reads the timeline line by line."""
+    """The reader of the timeline of a run (events.jsonl), line by line."""
 
     def __init__(self, folder: Path, works: Works) -> None:
         self.folder, self.works = folder, works
@@ -217,7 +218,8 @@ class _Reader:
 
 
 def _bill(start: ComputeStarted | ServerStarted, pieces: Pieces) -> Bill:
-    """The bill with its phases in the order in which the run added them, so that the sum is equal to the last bit."""
+    """Returns the recorded bill, with its phases in the order in which the run added them, so that the sum is equal
+    to the last bit."""
     order = dict.fromkeys(piece.phase for piece in pieces)
     if order.keys() != start.seconds.keys():  # the work of an earlier round: this round has none of its own
         order, pieces = dict.fromkeys(start.seconds), ()

@@ -1,1 +1,4 @@
-"""The report: one page and its charts, one chart per file.  Pure functions."""
+"""The report on results (report.html, Markdown, pictures), and the pages and figures of maps, tunings and studies.
+
+Each chart has a module of its own.  Pure functions.
+"""

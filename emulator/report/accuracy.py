@@ -1,4 +1,5 @@
-"""Accuracy against virtual time, rounds and bytes: lines of seeds, or from five on their median and quartiles."""
+"""Charts of accuracy against virtual time, rounds or bytes: a line for each seed, or for five or more seeds one line of
+their median with a band of their quartiles."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ Line = tuple[str, str, float, float, float, float, int]  # label, seed, x, accur
 
 @dataclass(frozen=True)
 class CurveAxis:
-    """One horizontal axis: virtual time, rounds or bytes."""
+    """The horizontal axis of a chart of accuracy: virtual time, rounds or bytes."""
 
     name: str  # name of the figure
     title: str
@@ -54,7 +55,10 @@ BYTES = CurveAxis(
 
 
 def curve(rows: Sequence[Row], along: Along) -> Curve:
-    """The accuracy of one seed along an axis.  Rounds without an evaluation are skipped."""
+    """Returns the accuracy of one seed along an axis; rounds without an evaluation are left out.
+
+    `along`: returns each row's place on the axis, in seconds, rounds or bytes.
+    """
     places = along(rows)
     known = [(x, row["accuracy"]) for x, row in zip(places, rows, strict=True) if row["accuracy"] is not None]
     return Curve([x for x, _ in known], [y for _, y in known], places[-1] if places else 0.0)
@@ -63,7 +67,7 @@ def curve(rows: Sequence[Row], along: Along) -> Curve:
 def figure(
     axis: CurveAxis, runs: Runs, summary: Mapping[str, Any], targets: Sequence[Target], points: int = POINTS
 ) -> Figure | None:
-    """The chart, with at most `points` points.  None if no round was evaluated."""
+    """Returns the chart of accuracy along an axis, with at most `points` points; None if no round was evaluated."""
     lines = list(_lines(axis, runs, points))
     if not lines:
         return None
@@ -89,7 +93,8 @@ def figure(
 
 
 def _lines(axis: CurveAxis, runs: Runs, most: int) -> Iterator[Line]:
-    """Yields the points of each seed's line, or of the median's for algorithms with at least five seeds."""
+    """Yields the points of the lines, at most `most`: for an algorithm with fewer than five seeds a line for each seed,
+    else one line of their median, with low and high quartiles."""
     for label, seeds in runs.items():
         curves = {seed: curve(rows, axis.along) for seed, rows in seeds.items()}
         if len(seeds) >= FEW:
@@ -104,13 +109,19 @@ def _lines(axis: CurveAxis, runs: Runs, most: int) -> Iterator[Line]:
 
 
 def _common(points: Sequence[Point]) -> Sequence[Point]:
-    """The points at which all seeds have a value, because the median jumps where a seed ends; all points if there are
-    none."""
+    """Returns the points at which all seeds have a value; if there are none, all points.
+
+    The other points are left out, because the median jumps where a seed ends.
+    """
     return [point for point in points if point.seeds == point.of] or points
 
 
 def _story(axis: CurveAxis, summary: Mapping[str, Any], targets: Sequence[Target], end: float) -> float:
-    """The end of the axis: STORY times the slowest time to the hardest target, if all algorithms reached it."""
+    """Returns the end of the axis that the chart shows at first, in seconds, rounds or bytes.
+
+    It is STORY times the largest mean at which an algorithm reached the hardest target, or `end`, the end of all runs,
+    if that is less or some seed missed the target.
+    """
     target = hardest(summary, targets)
     if target is None:
         return end
@@ -120,7 +131,10 @@ def _story(axis: CurveAxis, summary: Mapping[str, Any], targets: Sequence[Target
 
 
 def _everybody(entry: Mapping[str, Any]) -> bool:
-    """True if all seeds reached the target, so that the mean has no restricted times."""
+    """Returns True if all seeds reached the target, so that their mean is not cut off at the horizon.
+
+    `entry`: a summary's entry of an algorithm and a target.
+    """
     return bool(entry["reached"] == entry["of"] and entry["time_s"]["mean"] is not None)
 
 
@@ -166,7 +180,7 @@ def _chart(
 
 
 def _diamonds(marks: Sequence[Any], x: alt.X, colour: alt.Color, axis: str) -> Iterator[alt.Chart]:
-    """A diamond at the table's mean."""
+    """Yields a layer with a diamond for each algorithm and target at the mean that the report's table shows."""
     if marks:
         tips = ["label:N", alt.Tooltip("x:Q", title=axis, format=",.4~g")]
         yield (
@@ -187,7 +201,7 @@ def _tips(axis: str) -> list[alt.Tooltip]:
 
 
 def _rules(targets: Sequence[Target]) -> Iterator[alt.Chart]:
-    """Yields a dashed line and its number for each target accuracy."""
+    """Yields two layers: a dashed line at each target accuracy, and the numbers of these lines."""
     values = sorted({target.value for target in targets if target.metric == "accuracy"})
     if values:
         base = table({"value": "number"}, [(value,) for value in values]).encode(y="value:Q")

@@ -1,4 +1,4 @@
-"""The results of one folder, or of several side by side, as the report reads them."""
+"""Joins the results of one or several folders, so that the report can show them side by side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MADE_BY = "made by fedlapse report"  # at the beginning of every file that it wr
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The algorithms of one or several folders; several folders give labels of the form FOLDER/label."""
+    """The algorithms of one or several folders of results, with one common summary.
+
+    If there are several folders, the labels of algorithms have the form FOLDER/label.
+    """
 
     sources: Mapping[str, Results]  # by the folder's display name
     runs: Runs
@@ -37,8 +40,10 @@ class SideBySide:
 
 
 def compare(results: Sequence[Results]) -> SideBySide:
-    """The folders side by side; the baseline is the first label of the first folder.  Raises ValueError without
-    results."""
+    """Returns the algorithms of these folders of results side by side, with a common summary.
+
+    The baseline is the first algorithm of the first folder.  Raises ValueError if there are no folders.
+    """
     if not results:
         raise ValueError("nothing to report on: give at least one folder of results")
     sources = dict(zip(_names(results), results, strict=True))
@@ -64,7 +69,8 @@ def compare(results: Sequence[Results]) -> SideBySide:
 
 
 def _links(sources: Mapping[str, Results]) -> Mapping[str, Any]:
-    """The caveats of all folders, with their folders' names, and the recording that was repeated most often."""
+    """Returns the summary's section `links` for several folders: the assumptions of each, after the folder's name, and
+    the data on the recording that was repeated most often."""
     known = {name: one.summary["links"] for name, one in sources.items() if "links" in one.summary}
     assumed = [f"{name}: {text}" for name, links in known.items() for text in links["assumed"]]
     most: Mapping[str, Any] = max(known.values(), key=lambda links: int(links["loops"]), default={})
@@ -72,9 +78,9 @@ def _links(sources: Mapping[str, Results]) -> Mapping[str, Any]:
 
 
 def _names(results: Sequence[Results]) -> list[str]:
-    """The last part of each folder's path, with a number if two are equal.
+    """Returns a display name for each folder: the last part of its path, with a number if other folders have the same.
 
-    A single folder has its scenario's name, because the page must not depend on where the results are.
+    A single folder has its scenario's name, because the page must not depend on the place of the results.
     """
     if len(results) == 1:
         return [results[0].name]
@@ -84,7 +90,8 @@ def _names(results: Sequence[Results]) -> list[str]:
 
 
 def _ordered(summary: Mapping[str, Any], labels: Sequence[str], aims: Sequence[str]) -> Mapping[str, Any]:
-    """The summary, with labels and targets in the scenario's order; the file sorts them by name."""
+    """Returns the summary with its labels and targets in the order of `labels` and `aims`, which is the scenario's;
+    summary.json has them sorted by name."""
     said = summary["labels"]
     return {
         **summary,
@@ -102,7 +109,10 @@ def _summary(
     runs: Runs,
     aims: Sequence[Target],
 ) -> Mapping[str, Any]:
-    """The summary of several folders."""
+    """Returns a summary of several folders, in the form of summary.json.
+
+    `sources`: results by display name.  `origin`: by label, the results that have it, and its label in these.
+    """
     results = list(sources.values())
     drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
     known = {label: classes(one.split) for label, (one, _) in origin.items()}
@@ -120,18 +130,22 @@ def _summary(
 
 
 def differing(results: Sequence[Results]) -> list[str]:
-    """Keys of the scenario, except algorithms, in which the folders differ; ratios then compare unlike runs."""
+    """Returns the keys of the scenario, apart from those on algorithms, in which the folders differ.
+
+    If there are any, ratios compare runs that differ in more than the algorithm.
+    """
     said = [one.scenario.model_dump(exclude={"name", "algorithms", "expect", "published", "small"}) for one in results]
     return [part for part in said[0] if any(other[part] != said[0][part] for other in said[1:])]
 
 
 def notes(all_: SideBySide) -> list[str]:
-    """Reasons not to rely on the results; with several folders each names its folder."""
+    """Returns reasons not to rely on the results; if there are several folders, each after the name of its folder."""
     several = len(all_.sources) > 1
     return [f"{name}: {note}" if several else note for name, one in all_.sources.items() for note in one.notes]
 
 
 def unlike(all_: SideBySide) -> list[str]:
-    """A warning if the scenarios differ, so that ratios compare unlike runs; [] otherwise."""
+    """Returns a warning if the folders' scenarios differ in more than algorithms, so that ratios compare unlike runs;
+    [] otherwise."""
     parts = differing(list(all_.sources.values()))
     return [f"These results differ in {', '.join(parts)} too, so ratios compare unlike runs."] if parts else []

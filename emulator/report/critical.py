@@ -1,4 +1,7 @@
-"""Seconds of the critical path by payload kind and compute phase, for each algorithm."""
+"""A chart of the seconds of the critical path, the path of the device whose reply closes a round, for each algorithm.
+
+A part of the path is a family (download, compute, upload, server) with a kind of payload or a phase of computing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ SEEN = 0.005  # of the longest bar: a part shorter than this in every bar is inv
 
 
 def parts(row: Row) -> dict[Part, float]:
-    """The seconds of one round's critical path; they sum to its length."""
+    """Returns the seconds of each part of one round's critical path; their sum is the length of the round."""
     path = row["critical"]
     found = {(palette.SET_UP, ""): path["setup_s"], (palette.WAITING, ""): path["wait_s"]}
     for key, family in FAMILIES.items():
@@ -31,7 +34,10 @@ def parts(row: Row) -> dict[Part, float]:
 
 
 def mean(seeds: Mapping[int, Sequence[Row]], parts: Callable[[Row], Mapping[Part, float]] = parts) -> dict[Part, float]:
-    """The parts of whole runs, mean over the seeds that have rounds."""
+    """Returns the amount of each part in a whole run, as a mean over the seeds that have rounds.
+
+    `parts`: returns the amounts of one round by part; by default seconds of the critical path.
+    """
     runs = [rows for rows in seeds.values() if rows]
     total: dict[Part, float] = {}
     for rows in runs:
@@ -42,13 +48,16 @@ def mean(seeds: Mapping[int, Sequence[Row]], parts: Callable[[Row], Mapping[Part
 
 
 def named(found: Iterable[Part]) -> dict[Part, str]:
-    """Names of parts, in the order of a round."""
+    """Returns the name of each part, such as `download Fisher`; the dict has the parts in their order in a round."""
     ordered = sorted(set(found), key=lambda part: palette.place(*part))
     return {part: palette.part(*part) for part in ordered}
 
 
 def seen(bars: Sequence[Mapping[Part, float]]) -> list[dict[Part, float]]:
-    """The bars, with parts that are too short in every bar summed up as OTHER if the sum is visible."""
+    """Returns the bars without parts that are too short to be visible in every bar.
+
+    Where such parts are visible together, their sum is the part OTHER.
+    """
     least = SEEN * max((sum(bar.values()) for bar in bars), default=0.0)
     shown = {part for bar in bars for part, amount in bar.items() if amount > least}
     made = []
@@ -67,13 +76,16 @@ def scale(names: Mapping[Part, str], legend: alt.Legend | None = None) -> alt.Co
 
 
 def meanings(found: Iterable[Part], known: Mapping[str, str]) -> list[str]:
-    """The sentences that explain the families, kinds and phases in `found`."""
+    """Returns those of the `known` sentences that explain a family, kind or phase of the parts in `found`."""
     there = {name for part in found for name in part}
     return [said for name, said in known.items() if name in there]
 
 
 def until(seeds: Mapping[int, Sequence[Row]], target: Target | None) -> dict[int, list[Row]]:
-    """The rounds up to the target of the seeds that reached it; without a target all rounds."""
+    """Returns, by seed, the rounds up to the one in which the target was reached, for the seeds that reached it.
+
+    Without a target, returns all rounds of the seeds that have any.
+    """
     found: dict[int, list[Row]] = {}
     for seed, rows in seeds.items():
         last = reached(rows, target) if target else rows[-1] if rows else None
@@ -83,14 +95,15 @@ def until(seeds: Mapping[int, Sequence[Row]], target: Target | None) -> dict[int
 
 
 def unit_of(runs: Runs, target: Target | None) -> units.Unit:
-    """The unit for the times to the target, or for the ends of the runs if there is no target."""
+    """Returns the unit of time that suits the times to the target, or without a target the lengths of the runs."""
     return units.of_time(rows[-1]["time_s"] for seeds in runs.values() for rows in until(seeds, target).values())
 
 
 def figure(runs: Runs, target: Target | None, end: float | None = None) -> Figure | None:
-    """The chart of the rounds up to the target, or of whole runs without a target; `end`: the end of the axis, s.
+    """Returns the chart of the critical path's seconds, over the rounds up to the target, or without a target over
+    whole runs; None if there are no such rounds.
 
-    None if no round was completed.
+    `end`: the end of the axis, s; None: by the data.
     """
     means = {label: mean(until(seeds, target)) for label, seeds in runs.items()}
     fine = {part for found in means.values() for part, seconds in found.items() if seconds > 1e-9}

@@ -1,4 +1,4 @@
-"""Combines the curves of several seeds into a median and a band.  Pure functions."""
+"""Combines the curves of several seeds, such as accuracy over time, into a median and a band.  Pure functions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Curve:
-    """The curve of one seed, a step function: y[i] holds from x[i] to x[i + 1], the last value until `end`."""
+    """The curve of one seed, a step function: y[i] holds from x[i] to x[i + 1], and the last y until `end`."""
 
     x: Sequence[float]  # rising
     y: Sequence[float]
     end: float  # no value is known later
 
     def at(self, x: float) -> float | None:
-        """The value at `x`; None before the first value and after the end."""
+        """Returns the value of the curve at `x`; None before its first value and after its end."""
         number = bisect_right(self.x, x)
         return self.y[number - 1] if number and x <= self.end else None
 
@@ -37,9 +37,10 @@ class Point:
 
 
 def merged(curves: Sequence[Curve]) -> list[Point]:
-    """Median and band at every x at which any seed changes, over the seeds that have a value there.
+    """Returns a point with median and band for every x at which the curve of any seed changes or ends.
 
-    The band is from least to largest value below five such seeds, and the quartiles from five on.
+    A point covers the seeds that have a value at its x.  If they are five or more, its band goes from the lower to the
+    upper quartile of their values; otherwise from the smallest to the largest value.
     """
     known = [curve for curve in curves if curve.x]
     changes = {x for curve in known for x in (*curve.x, curve.end)}
@@ -53,7 +54,8 @@ def merged(curves: Sequence[Curve]) -> list[Point]:
 
 
 def thinned(items: Sequence[Item], most: int) -> list[Item]:
-    """At most `most` (at least 2) of the items, evenly spaced, with the first and the last."""
+    """Returns at most `most` of the items, evenly spaced, with the first and the last one; `most` below 2 counts as
+    2."""
     if len(items) <= most:
         return list(items)
     most = max(2, most)

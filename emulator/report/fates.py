@@ -1,4 +1,5 @@
-"""Charts of device-rounds, device time and bytes by their fate: counted, or wasted in some way."""
+"""Charts of what became of asked devices (counted, late, lost, refused), of their time (useful, wasted, idle), and of
+bytes (counted, wasted).  A device-round is one device that is asked in one round."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ Events = Callable[[str, int], Iterable[Event]]
 
 
 def devices(runs: Runs, events: Events) -> Figure | None:
-    """Device-rounds by fate, for each algorithm.  None if no device was asked."""
+    """Returns the chart of device-rounds by fate, for each algorithm; a sentence if all counted; None if no device was
+    asked."""
     found = {label: {fate: float(_sum(seeds, fate)) for fate in palette.FATES} for label, seeds in runs.items()}
     found = {label: fates for label, fates in found.items() if any(fates.values())}
     if not found:
@@ -50,7 +52,8 @@ def devices(runs: Runs, events: Events) -> Figure | None:
 
 
 def refusals(runs: Runs, events: Events) -> Iterator[str]:
-    """Yields a sentence for each kind of refusal, with its count and the first example."""
+    """Yields one sentence on refused devices: for each kind of refusal, their number and the first example; nothing if
+    none was refused."""
     found: dict[str, list[Refused]] = {}
     for label, seeds in runs.items():
         for seed, rows in seeds.items():
@@ -64,7 +67,8 @@ def refusals(runs: Runs, events: Events) -> Iterator[str]:
 
 
 def usage(runs: Runs) -> Figure | None:
-    """Useful, wasted and idle device time for each algorithm.  None if the record has no seconds of devices."""
+    """Returns the chart of devices' useful, wasted and idle time for each algorithm; None if the record does not have
+    the seconds of devices."""
     told = {label: device_seconds(seeds) for label, seeds in runs.items()}
     found = {label: seconds for label, seconds in told.items() if seconds and any(seconds.values())}
     if not found:
@@ -94,7 +98,8 @@ def usage(runs: Runs) -> Figure | None:
 
 
 def wasted(runs: Runs) -> Figure | None:
-    """Bytes that counted and wasted bytes for each algorithm.  None if nothing was sent."""
+    """Returns the chart of counted and wasted bytes for each algorithm; a sentence if none was wasted; None if nothing
+    was sent."""
     found = {label: _bytes(seeds) for label, seeds in runs.items()}
     found = {label: sizes for label, sizes in found.items() if any(sizes.values())}
     if not found:
@@ -126,7 +131,7 @@ def _sum(seeds: Mapping[int, Sequence[Row]], key: str) -> int:
 
 
 def _bytes(seeds: Mapping[int, Sequence[Row]]) -> dict[str, float]:
-    """Bytes of a whole run, counted and wasted: means over the seeds that have rounds."""
+    """Returns the counted and the wasted bytes of a whole run, as means over the seeds that have rounds."""
     played = sum(map(bool, seeds.values())) or 1
     waste = _sum(seeds, "wasted_bytes") / played
     every = sum(round_bytes(row) for rows in seeds.values() for row in rows) / played

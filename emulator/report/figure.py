@@ -1,4 +1,4 @@
-"""A figure of the report: a name, a description for readers who cannot see it, and a chart as wide as its column."""
+"""Figures of the report, and what their charts share: data tables, sizes, axes and style."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Figure:
     rows: Sequence[Sequence[str]] = ()
 
     def alone(self) -> Chart | None:
-        """The chart for a notebook: on white, with its title, as wide as a column of text.  None if there is none."""
+        """Returns the chart for a notebook: on white, with its title, as wide as a column of text; None if there is no
+        chart."""
         if self.chart is None:
             return None
         title = alt.TitleParams(self.title, anchor="start")
@@ -42,14 +43,15 @@ class Figure:
         return made
 
     def spec(self, validate: bool = True) -> dict[str, Any]:
-        """The chart in Vega-Lite; {} if there is nothing to draw."""
+        """Returns the chart in Vega-Lite, as a dict; {} if there is no chart.  `validate`: Altair checks the chart."""
         return self.chart.to_dict(validate=validate) if self.chart else {}
 
 
 def table(columns: Mapping[str, str], rows: Iterable[Row]) -> alt.Chart:
-    """A chart of these rows, without marks.  `columns`: name -> string | number.
+    """Returns a chart with these rows as its data, and without marks.  `columns`: `string` or `number`, by name.
 
-    The specification holds the rows as CSV and each text once, which takes a tenth of the size of JSON objects.
+    The chart's specification has the rows as CSV and each text only once, because JSON objects would be ten times as
+    large.
     """
     texts: dict[str, dict[str, int]] = {name: {} for name, kind in columns.items() if kind == "string"}
     text = io.StringIO()
@@ -64,12 +66,15 @@ def table(columns: Mapping[str, str], rows: Iterable[Row]) -> alt.Chart:
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """A sorting key under which phone-2 comes before phone-10."""
+    """Returns a key for sorting names, under which phone-2 comes before phone-10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def dressed(chart: Chart, name: str, description: str) -> Chart:
-    """The chart with a name, as wide as its column; the page's style gives the colours of text and lines."""
+    """Returns the chart with a name, a description for readers who cannot see it, and the report's style.
+
+    It is as wide as the page's column; the page's CSS sets the colours of text and lines.
+    """
     made: Chart = (
         chart.properties(name=name, description=description, width="container", background="transparent")
         .properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
@@ -82,17 +87,21 @@ def dressed(chart: Chart, name: str, description: str) -> Chart:
 
 
 def height(rows: int) -> int:
-    """The height of a chart with one row for each algorithm, in px; equal for charts that are side by side."""
+    """Returns the height in pixels of a chart with this number of rows, one for each algorithm.
+
+    Charts that are side by side use it, so that their rows are level.
+    """
     return rows * max(20, min(42, 300 // max(1, rows)))
 
 
 def whole(largest: float) -> alt.Axis:
-    """An axis of whole numbers up to `largest`."""
+    """Returns an axis whose ticks are whole numbers, for values up to `largest`."""
     return alt.Axis(format="d", tickMinStep=1, tickCount=alt.ExprRef(f"min({TICKS}, {max(1, int(largest))})"))
 
 
 def _cell(value: Any, known: dict[str, int] | None) -> Any:
-    """A text as its index in `known`, a number in six digits."""
+    """Returns a value for the CSV data: for a text its index in `known`, to which new texts are added; for a number
+    (`known` is None) at most six digits."""
     if known is not None:
         return known.setdefault(value, len(known))
     return f"{value:.6g}" if isinstance(value, float) else value

@@ -1,4 +1,5 @@
-"""Leverage of each penalty by round: how strongly it pulls a model; the largest over devices."""
+"""A chart of each penalty's leverage by round: how far the penalty can hold back a model's weights; the largest value
+over devices counts."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ POINTS = 3000
 
 
 def of_rounds(seeds: Mapping[int, Sequence[Row]]) -> dict[int, dict[str, float]]:
-    """{round, from 1: {measure: median over seeds}}, for rounds that have a penalty."""
+    """Returns the leverage in each round that has a penalty: by round, counted from 1, the median over seeds of each
+    measure in MEASURES."""
     found: dict[int, dict[str, list[float]]] = {}
     for rows in seeds.values():
         for row in rows:
@@ -31,7 +33,7 @@ def of_rounds(seeds: Mapping[int, Sequence[Row]]) -> dict[int, dict[str, float]]
 
 
 def figure(runs: Runs) -> Figure | None:
-    """The chart.  None if no algorithm has a penalty with a leverage above 0."""
+    """Returns the chart of leverages; None if no algorithm has a penalty with a leverage above 0."""
     points = list(_points(runs))
     if not points:
         return None

@@ -15,7 +15,8 @@ from emulator.wording.markup import grid, listed
 
 
 def markdown(results: Sequence[Results]) -> str:
-    """The verdict, tables and remarks, without pictures.  Raises ValueError if there is nothing to compare."""
+    """Returns the report as Markdown: verdict, tables and remarks, without pictures.  Raises ValueError if there are no
+    results."""
     all_ = compare(results)
     parts = [f"<!-- {MADE_BY} -->\n## {_text(all_.name)}"]
     parts += [f"⚠️ {_text(said)}" for said in (*notes(all_), *unlike(all_))]

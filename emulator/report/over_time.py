@@ -25,7 +25,8 @@ Moment = tuple[float, float]  # seconds, value
 
 
 def availability(all_: SideBySide) -> Figure | None:
-    """The share of the fleet that is online; a sentence if all devices always are."""
+    """Returns the chart of the share of devices that are online over time; a sentence if all devices always are, or if
+    their presence cannot be read; None if no round was played."""
     end = max((rows[-1]["time_s"] for seeds in all_.runs.values() for rows in seeds.values() if rows), default=0.0)
     if not end:
         return None
@@ -66,7 +67,8 @@ def _online(one: Results, end: float) -> Iterator[Moment]:
 
 
 def rates(all_: SideBySide) -> Figure | None:
-    """The rates of the chosen run's transfers over time; None if nothing was transferred."""
+    """Returns the chart of the rates of transfers over time, for the run that the reader chooses on the page; None if
+    nothing was transferred."""
     unit = timeline.unit_of(all_.runs) if any(map(any, map(dict.values, map(dict, all_.runs.values())))) else None
     shown = rounds.kept(all_.runs)
     if unit is None or not shown:
@@ -112,7 +114,7 @@ def rates(all_: SideBySide) -> Figure | None:
 
 
 def _achieved(events: Iterable[Event]) -> dict[str, list[Moment]]:
-    """{way: (end in s, Mbit/s) of each transfer that was completed}."""
+    """Returns, by way (down or up), the end in s and the rate in Mbit/s of each completed transfer."""
     begun: dict[tuple[str, str], TransferStarted] = {}
     found: dict[str, list[Moment]] = {way: [] for way in WAYS}
     for event in events:
@@ -128,7 +130,8 @@ def _achieved(events: Iterable[Event]) -> dict[str, list[Moment]]:
 
 
 def _binned(found: list[Moment], most: int) -> Iterator[tuple[float, float, float, float]]:
-    """Yields (median time, low, median, high) for at most `most` intervals of time."""
+    """Divides time into about `most` intervals, and yields for each that has transfers: the median of their ends in s;
+    and low, median and high of their rates in Mbit/s."""
     if not found:
         return
     width = max(t for t, _ in found) / max(1, min(most, STEPS // 4))

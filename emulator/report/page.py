@@ -61,20 +61,21 @@ SECTIONS = {  # {heading: the charts below it}
 
 
 def page(results: Sequence[Results]) -> str:
-    """The page of one or several folders; equal results give equal bytes.
+    """Returns the HTML of the report on one or several folders of results; equal results give equal bytes.
 
-    Raises ValueError if there is nothing to compare, or if a record is damaged.
+    Raises ValueError if there are no results, or if a record is damaged.
     """
     return render(compare(results))
 
 
 def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
-    """The charts of the page by name, each complete by itself."""
+    """Returns the charts of the page by name, each with its title, for use without the page."""
     return {figure.name: chart for figure in figures(compare(results)) if (chart := figure.alone())}
 
 
 def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
-    """The first two charts of the page, for runs that may still be in progress."""
+    """Returns the charts of times to the hardest target and of accuracy over time, for runs that may still be in
+    progress; those without content are left out."""
     played = {
         label: found for label, seeds in runs.items() if (found := {n: rows for n, rows in seeds.items() if rows})
     }
@@ -88,12 +89,12 @@ def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
 
 
 def style() -> str:
-    """The page's CSS."""
+    """Returns the CSS of the page."""
     return _text("page.css")
 
 
 def figures(all_: SideBySide) -> list[Figure]:
-    """The figures of the page that have content, in the page's order."""
+    """Returns the figures of the page in their order there; those without content are left out."""
     runs, target = all_.runs, times.hardest(all_.summary, all_.targets)
     axes = (accuracy.TIME, accuracy.ROUNDS, accuracy.BYTES)
     drawn = [
@@ -154,7 +155,7 @@ def render(all_: SideBySide) -> str:
 
 
 def command(results: Results) -> str:
-    """The command that reproduces these results from the scenario."""
+    """Returns the command line that reproduces these results from their scenario file."""
     if results.host.get("world") == "replay":
         return shlex.join(map(str, results.host.get("command", ())))
     if results.host.get("world") != "sockets":
@@ -166,7 +167,7 @@ def command(results: Results) -> str:
 
 
 def _written(one: Results) -> Iterator[tuple[str, Any]]:
-    """Yields the user's own scenario file and changes, if there are any."""
+    """Yields (`changes`, the changes on the command line) and, if the user gave a scenario file, (`text`, its text)."""
     given = kept(one.folder)
     yield "changes", given.changes
     if given.file is not None:
@@ -183,12 +184,12 @@ def _verdicts(all_: SideBySide) -> Iterator[tuple[str, tuple[list[str], list[str
 
 
 def _kept(line: str) -> str:
-    """The line with no-break spaces between numbers and units."""
+    """Returns the line with no-break spaces between numbers and units, so that they stay on one line."""
     return UNITS.sub("\\1\u00a0\\2", line.strip())
 
 
 def _remarks(all_: SideBySide) -> Iterator[str]:
-    """Yields remarks on links, energy and outdated maps that are not warnings."""
+    """Yields remarks that are not warnings: on links, on unknown energy, and on maps made of other results."""
     said = [*caveats.remarks(all_.summary.get("links", {})), *(f"{line}." for line in tables.unmetered(all_.summary))]
     yield from (f"{line[0].upper()}{line[1:]}" for line in said)
     for one in all_.sources.values():
@@ -200,7 +201,10 @@ def _remarks(all_: SideBySide) -> Iterator[str]:
 
 
 def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:
-    """{heading: its figures}; a figure NAME-N belongs to the heading that lists NAME."""
+    """Returns the figures below each heading in SECTIONS; headings without figures are left out.
+
+    A figure named NAME-N, with a number N, belongs to the heading that lists NAME.
+    """
     found = {
         heading: [figure for figure in drawn if figure.name in names or figure.name.rsplit("-", 1)[0] in names]
         for heading, names in SECTIONS.items()
@@ -209,7 +213,7 @@ def _sections(drawn: Sequence[Figure]) -> dict[str, list[Figure]]:
 
 
 def _splits(all_: SideBySide) -> Iterator[Figure | None]:
-    """Yields a heat-map for each different split."""
+    """Yields a heat-map of training examples for each folder, unless an earlier folder has the same split."""
     told: list[Any] = []
     for number, (name, one) in enumerate(all_.sources.items(), 1):
         if one.split not in told:
@@ -221,7 +225,7 @@ def _splits(all_: SideBySide) -> Iterator[Figure | None]:
 
 
 def _maps(all_: SideBySide) -> Iterator[Figure]:
-    """Yields the maps that `fedlapse map` wrote into the folders."""
+    """Yields the maps that `fedlapse map` wrote into the folders of results; maps of other results are left out."""
     sources = all_.sources.values()
     for number, one in enumerate(sources, 1):
         if (one.folder / "map.json").is_file():
@@ -233,25 +237,28 @@ def _maps(all_: SideBySide) -> Iterator[Figure]:
 
 
 def _headline(drawn: Sequence[Figure]) -> str:
-    """The first chart as SVG, for a reader without JavaScript; "" if there is none."""
+    """Returns the first figure's chart as SVG, for readers without JavaScript; "" if no figure has a chart."""
     first = next((figure for figure in drawn if figure.chart), None)
     return drawing.svg({**first.spec(validate=False), "width": HEADLINE}) if first else ""
 
 
 def _ticked(line: str) -> Markup:
-    """The line as HTML, with text between backticks as code."""
+    """Returns the line as HTML, with text between backticks as code elements."""
     parts = line.split("`")
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else part for n, part in enumerate(parts))
 
 
 def _json(value: Any) -> Markup:
-    """JSON for a script element; it contains no "<", so it cannot end the element."""
+    """Returns a value as JSON for a script element of the page; it contains no "<", so it cannot end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return _trusted(text.replace("<", "\\u003c"))
 
 
 def _trusted(text: str) -> Markup:
-    """Marks text as HTML: our own files, Vega, and JSON and SVG in which all text is escaped."""
+    """Returns a text marked as HTML, so that it is not escaped.
+
+    Only for fedlapse's own files, Vega's script, and JSON and SVG in which all text is escaped already.
+    """
     return Markup(text)  # noqa: S704
 
 
@@ -260,7 +267,8 @@ def _text(name: str) -> str:
 
 
 def plain(results: Sequence[Results]) -> str:
-    """The JSON text; its seconds and bytes are means over the seeds' whole runs.  Raises ValueError without results."""
+    """Returns the report's numbers as JSON: the summary, and for each algorithm the seconds and bytes of a whole run by
+    part, as means over seeds.  Raises ValueError if there are no results."""
     all_ = compare(results)
     said = {
         "about": MADE_BY,
@@ -282,9 +290,9 @@ OF_A_RUN = ("rounds", "timeline", "rates")  # figures that show one run
 
 
 def pictures(results: Sequence[Results]) -> Iterator[tuple[str, bytes]]:
-    """Yields (file name, contents) of each chart twice, as NAME.svg and NAME.png, on white and with its title.
+    """Yields the file name and content of each chart twice, as NAME.svg and NAME.png, on white and with its title.
 
-    Raises ValueError if there is nothing to compare.
+    Raises ValueError if there are no results.
     """
     all_ = compare(results)
     for figure in figures(all_):

@@ -1,4 +1,4 @@
-"""Colours: each has one meaning on a page, and colour-blind readers tell them apart.
+"""Colours of charts: each has one meaning on a page, and colour-blind readers can distinguish them.
 
 Algorithms have Okabe and Ito's strong colours.  The phases of a round have muted colours and hatching: downloads are
 purple and hatched one way, uploads brown and hatched the other way, computing is sand, the server plum, waiting grey.
@@ -34,7 +34,8 @@ USES = {"useful": FATES["counted"], "wasted": FATES["lost"], "idle": PLAIN[WAITI
 
 
 def of_labels(labels: Sequence[str]) -> list[str]:
-    """A colour for each algorithm; from the eighth on they repeat, and `dashes` differ."""
+    """Returns a colour for each algorithm; from the eighth algorithm on colours repeat, and `dashes` distinguish the
+    algorithms."""
     return [COLOURS[number % len(COLOURS)] for number in range(len(labels))]
 
 
@@ -43,18 +44,24 @@ def dashes(labels: Sequence[str]) -> list[Sequence[int]]:
 
 
 def hatched() -> dict[str, int]:
-    """{colour: angle of its hatching in degrees}, for the page's style, which draws the hatching."""
+    """Returns the angle, in degrees, of each hatched colour, by colour.  The page's CSS draws the hatching."""
     colours = {**SHADES, **{name: [colour] for name, colour in PLAIN.items()}}
     return {colour: angle for family, angle in STRIPES.items() for colour in colours[family]}
 
 
 def part(family: str, key: str) -> str:
-    """The name of a payload kind or compute phase: `download Fisher`, `compute train`, `server Ω`."""
+    """Returns the name of a part of a round, such as `download Fisher`, `compute train` or `server Ω`.
+
+    `family`: what happens.  `key`: the kind of payload or the phase of computing; "" for none.
+    """
     return f"{family} {CALLED.get(key, key)}" if key else family
 
 
 def of_parts(parts: Iterable[tuple[str, str]]) -> list[str]:
-    """A colour for each (family, key): fixed for known keys, and one of the family's other shades for other keys."""
+    """Returns a colour for each part (family, key) of a round.
+
+    Known keys have fixed colours; other keys have a shade of their family that no known key has, if any is left.
+    """
     chosen: list[str] = []
     for family, key in parts:
         if family in PLAIN:
@@ -67,7 +74,7 @@ def of_parts(parts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def place(family: str, key: str) -> tuple[int, int, str]:
-    """A sorting key in the order of a round: set-up, download, compute, upload, server, waiting."""
+    """Returns a key that sorts parts of a round: set-up, download, compute, upload, server, waiting, other."""
     families = (SET_UP, *SHADES, WAITING, OTHER)
     known = _known(family)
     return families.index(family), known.index(key) if key in known else len(known), key

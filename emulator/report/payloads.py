@@ -1,4 +1,4 @@
-"""Bytes by payload kind and direction."""
+"""A chart of the bytes that were sent, by kind of payload (such as weights) and direction."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ MEANINGS = {
 
 
 def parts(row: Row) -> dict[Part, float]:
-    """Bytes of one round by (direction, kind)."""
+    """Returns the bytes of one round by direction (download or upload) and kind of payload."""
     return {(DIRECTIONS[way], kind): size for way, kinds in row["bytes"].items() for kind, size in kinds.items()}
 
 
 def mean(seeds: Mapping[int, Sequence[Row]]) -> dict[Part, float]:
-    """Mean bytes of a whole run by (direction, kind), over the seeds that have rounds."""
+    """Returns the bytes of a whole run by direction and kind of payload, as means over the seeds that have rounds."""
     return critical.mean(seeds, parts)
 
 
 def figure(runs: Runs) -> Figure | None:
-    """The chart.  None if nothing was sent."""
+    """Returns the chart of bytes by kind and direction, for each algorithm; None if nothing was sent."""
     means = {label: {p: size for p, size in mean(seeds).items() if size} for label, seeds in runs.items()}
     means = {label: found for label, found in means.items() if found}
     if not means:

@@ -17,7 +17,8 @@ Entry = Mapping[str, Any]
 
 
 def perfetto(results: Sequence[Results]) -> str:
-    """A trace as JSON, one event a line.  Raises ValueError if there is nothing to compare, or a record is damaged."""
+    """Returns the runs as a trace in JSON, with one event on each line.  Raises ValueError if there are no results, or
+    a record is damaged."""
     all_ = compare(results)
     runs = [(label, seed) for label, seeds in all_.runs.items() for seed in seeds]
     lines = []
@@ -31,7 +32,10 @@ def perfetto(results: Sequence[Results]) -> str:
 
 
 def _process(pid: int, name: str, told: Mapping[int, Scene]) -> Iterator[Entry]:
-    """Yields one run's entries: first the names of its tracks, then its bars by round."""
+    """Yields the trace's entries for one run: first the names of its tracks, then the activities of each round.
+
+    `pid`: the run's number in the trace.  `told`: the activities by round.
+    """
     bars = [(round, bar) for round, scene in sorted(told.items()) for bar in scene.bars if bar.what in SHOWN]
     devices = sorted({bar.device for _, bar in bars} - {SERVER}, key=natural)
     tracks = {name: tid for tid, name in enumerate([SERVER, *devices], 1)}

@@ -1,4 +1,7 @@
-"""Seconds of each round's critical path in a chosen run; a click on a bar chooses that round, counted from 1."""
+"""A chart of the seconds of each round's critical path, in the run that the reader chooses on the page.
+
+The reader can click on the bar of a round to choose this round.  Rounds are counted from 1.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,10 @@ Run = tuple[str, int]  # label, seed
 
 
 def kept(runs: Runs) -> dict[Run, list[Row]]:
-    """The runs and rounds that fit on a page: all, or the first seed of each label, or evenly spaced rounds of those
-    seeds."""
+    """Returns the rounds that fit on a page, by run.
+
+    If not all do: only the first seed of each label and, if these have too many rounds, evenly spaced ones.
+    """
     every = {(label, seed): rows for label, seeds in runs.items() for seed, rows in seeds.items() if rows}
     if sum(max(PARTS, bars(row)) for rows in every.values() for row in rows) > POINTS:
         firsts: dict[str, Run] = {}
@@ -35,7 +40,8 @@ def kept(runs: Runs) -> dict[Run, list[Row]]:
 
 
 def bars(row: Row) -> int:
-    """The largest possible number of bars of a round's devices and server, if each activity happens once."""
+    """Returns the number of bars that the activities of one round's devices and server need at most, if each activity
+    happens once."""
     return 3 * min(int(row["asked"]), DEVICES) + 3
 
 
@@ -86,13 +92,16 @@ def figure(runs: Runs) -> Figure | None:
 
 
 def _there(rows: Sequence[Any], runs: int) -> str:
-    """A Vega expression for the names of the parts that each run has."""
+    """Returns a Vega expression: a list of lists, with the names of the parts that each run has, in their order."""
     ordered = sorted(rows, key=itemgetter(3))
     return json.dumps([list(dict.fromkeys(row[2] for row in ordered if row[0] == run)) for run in range(runs)])
 
 
 def left_out(runs: Runs, shown: dict[Run, list[Row]]) -> str:
-    """A sentence on the runs and rounds that the page leaves out; "" if it has all."""
+    """Returns a sentence on what a page holds if it leaves out runs or rounds; "" if it has all of them.
+
+    `shown`: the rounds on the page, by run.
+    """
     all_runs = sum(bool(rows) for seeds in runs.values() for rows in seeds.values())
     said = []
     if len(shown) < all_runs:

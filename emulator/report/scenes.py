@@ -27,7 +27,7 @@ FAMILIES = {"down": "download", "compute": "compute", "up": "upload", "server": 
 
 @dataclass(frozen=True)
 class Bar:
-    """One activity of a device or the server, in seconds of virtual time."""
+    """One activity of a device or the server; `start` and `stop` are in seconds of virtual time."""
 
     device: str
     what: str  # download | compute | upload | server | off
@@ -39,7 +39,8 @@ class Bar:
 
 @dataclass
 class Scene:
-    """The activities of one round; times are seconds since the run began."""
+    """The activities of one round's devices and of the server; times are seconds of virtual time since the run
+    began."""
 
     opened: float
     asked: Sequence[str]
@@ -58,7 +59,8 @@ class Scene:
 
 
 def scenes(events: Iterable[Event], wanted: Container[int]) -> dict[int, Scene]:
-    """{round: Scene} for the wanted rounds; activities without an end are cut where the record ends."""
+    """Returns the activities of each wanted round, by round; an activity without an end in the record is cut at the
+    record's last event."""
     found: dict[int, Scene] = {}
     t = 0.0
     for event in events:

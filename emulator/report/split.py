@@ -1,4 +1,4 @@
-"""Training examples of each class on each device."""
+"""A heat-map of the split: how many training examples of each class each device has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ DEVICES = 48
 
 
 def figure(name: str, split: Mapping[str, Any] | None, title: str = "The split") -> Figure | None:
-    """A heat-map of the first seed's split; None if there is no split."""
+    """Returns a heat-map of the split under the first seed; None if there is no split.
+
+    `name`: the figure's name.  `split`: the content of split.json.
+    """
     seeds = (split or {}).get("seeds") or {}
     if not seeds:
         return None

@@ -1,4 +1,4 @@
-"""Pages of still pictures in the report's style: map.html and tune.html."""
+"""HTML pages in the report's style whose pictures are not interactive: map.html and tune.html."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from emulator.report.figure import Figure
 
 
 def page(kicker: str, title: str, about: str, body: str) -> str:
-    """A complete page, which opens offline; `body` is HTML, the other arguments are text."""
+    """Returns a complete HTML page, which needs no network.
+
+    `kicker`: a line above the title.  `about`: a line below the title.  `body`: HTML; all others are plain text.
+    """
     kicker, title, about = map(html.escape, (kicker, title, about))
     style = resources.files("emulator.report").joinpath("page.css").read_text(encoding="utf-8")
     return (
@@ -25,7 +28,7 @@ def page(kicker: str, title: str, about: str, body: str) -> str:
 
 
 def picture(shown: Figure) -> str:
-    """The figure as HTML."""
+    """Returns the figure as HTML: its chart as SVG, and its caption."""
     drawn = drawing.svg({**shown.spec(), "background": "transparent"})
     caption = f"<figcaption>{html.escape(shown.caption)}</figcaption>"
     return f'<figure id="figure-{html.escape(shown.name)}"><div class="chart still">{drawn}</div>{caption}</figure>'

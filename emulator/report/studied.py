@@ -1,4 +1,4 @@
-"""A study's figures: ratios of times, times of all seeds, and the seconds of a round."""
+"""The figures of a study: ratios of times, times of all seeds, the seconds of a round, and the sensitivity analysis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Part = tuple[str, str]  # family, kind or phase
 
 
 def figures(answer: Answer) -> Iterator[Figure]:
-    """Yields the figures that have something to show."""
+    """Yields the figures of a study, except those without content."""
     parts = (ratios(answer), times(answer), pace(answer), grid(answer), *duels(answer), tornado(answer), traces(answer))
     for made in parts:
         if made:
@@ -38,26 +38,28 @@ def figures(answer: Answer) -> Iterator[Figure]:
 
 
 def pictures(answer: Answer) -> Iterator[tuple[str, bytes]]:
-    """Yields (file name, contents) of each figure twice, as NAME.svg and NAME.png, on white, with title and caption."""
+    """Yields the file name and content of each figure twice, as NAME.svg and NAME.png, on white, with its title and
+    caption."""
     for shown in figures(answer):
         yield f"{shown.name}.svg", drawing.svg(_alone(shown)).encode()
         yield f"{shown.name}.png", png(shown)
 
 
 def png(shown: Figure) -> bytes:
-    """The figure as PNG, with its title and caption."""
+    """Returns a figure as PNG, on white, with its title and caption."""
     return drawing.png(_alone(shown), scale=1.5)
 
 
 def _alone(shown: Figure) -> dict[str, Any]:
-    """The figure in Vega-Lite, on white, with its title and caption."""
+    """Returns a figure in Vega-Lite, on white, with its title and caption in the picture."""
     subtitle = textwrap.wrap(shown.caption, WRAPPED)
     title = {"text": shown.title, "subtitle": subtitle, "anchor": "start", "offset": 12}
     return {**shown.spec(), "background": "white", "title": title, "padding": 12}
 
 
 def ratios(answer: Answer) -> Figure | None:
-    """Each algorithm's time over the baseline's: a panel for each link."""
+    """Returns the figure of each algorithm's time divided by the baseline's, with a panel for each link; None if no
+    ratio is known."""
     base = answer.baseline
     known = [each for each in answer.comparisons if each.base == base and each.contrast]
     if not known:
@@ -103,14 +105,15 @@ def _forest(found: Sequence[Comparison], labels: Sequence[str], goals: Sequence[
 
 
 def times(answer: Answer) -> Figure | None:
-    """Each seed's time to the main target on the study's own links, and the restricted mean."""
+    """Returns the figure of each seed's time to the main target on the study's own links, with restricted means; None
+    if no seed reached the target."""
     labels = [entry.name for entry in answer.scenario.algorithms]
     found = [value for label in labels if (value := answer.value(label, answer.main)) and value.bound > 0]
     return times_of(found) if any(each.reached for each in found) else None
 
 
 def times_of(found: Sequence[Values]) -> Figure:
-    """The chart of these algorithms' times, a row for each in this order."""
+    """Returns the figure of the times of all seeds, with a row for each algorithm, in the order of `found`."""
     unit = units.of_time(each.bound for each in found)
     rows = [(*row[:2], row[2] / unit.size, row[3]) for each in found for row in _dots(each)]
     here = table({"label": "string", "kind": "string", "time": "number", "there": "string"}, rows)
@@ -146,7 +149,7 @@ def _dots(each: Values) -> Iterator[tuple[str, str, float, str]]:
 
 
 def pace(answer: Answer) -> Figure | None:
-    """The mean seconds of a round by part, for each algorithm.  None if no round has seconds."""
+    """Returns the figure of the mean seconds of a round by part, for each algorithm; None if no part takes any time."""
     found = {each.label: {_part(what): s for what, s in each.seconds.items() if s > 0} for each in answer.paces}
     found = {label: parts for label, parts in found.items() if parts}
     if not found:
@@ -186,7 +189,11 @@ TORNADO_ROOM = 1.5  # for the names of settings beside the bars
 
 
 def tornado(answer: Answer) -> Figure | None:
-    """A panel for each algorithm, with its widest bar at the top.  None if no factor moves any ratio."""
+    """Returns the figure of the sensitivity analysis: how far each changed factor moves the ratio of an algorithm's
+    time to the baseline's.
+
+    It has a panel for each algorithm and a bar for each factor, widest at the top.  None if no factor moves any ratio.
+    """
     found = {label: swings(answer.moved, label) for label in dict.fromkeys(each.label for each in answer.moved)}
     found = {label: each for label, each in found.items() if each}
     if not found:
@@ -217,7 +224,11 @@ def _panel(answer: Answer, label: str, found: Sequence[Swing], ends: Sequence[fl
 
 
 def _ends(here: alt.Chart, y: Any, at: str, text: str, align: Any, dx: int) -> list[Any]:
-    """The settings' names at one end of the bars, each over a white outline that hides the lines behind it."""
+    """Returns two layers with the names of settings at one end of the bars: a white outline, which hides the lines
+    behind a name, and the name.
+
+    `at`: the column of the end's ratio.  `text`: the column of the names.
+    """
     halo = here.mark_text(align=align, dx=dx, fontSize=11, stroke="white", strokeWidth=4, strokeJoin="round")
     plain = here.mark_text(align=align, dx=dx, fontSize=11)
     return [each.encode(y=y, x=f"{at}:Q", text=f"{text}:N") for each in (halo, plain)]

@@ -1,4 +1,5 @@
-"""A study's maps of the fastest algorithm over links and devices, and the chart of its recorded links."""
+"""Figures on where which algorithm is fastest in a study: maps over links and device speeds, and a chart of recorded
+links."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ ROWS = 60  # recorded links that a picture shows
 
 
 def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
-    """{algorithm: colour} for all winners of these places and the baseline; greys if there is no winner.
+    """Returns the colours for these places, by the name of the winner; places without a winner are grey.
 
-    An algorithm has the same colour in all pictures.
+    The baseline has a colour even if it wins nowhere.  An algorithm has the same colour in all pictures of a study.
     """
     between = (each for of in answer.duels.values() for each in of)
     known = {answer.baseline, *(each.winner for each in (*answer.cells, *answer.traces, *between))}
@@ -39,12 +40,12 @@ def colours(answer: Answer, cells: Sequence[Cell]) -> Mapping[str, str]:
 
 
 def grid(answer: Answer) -> Figure | None:
-    """The map of all ranked algorithms."""
+    """Returns the map with the fastest of all ranked algorithms; None if no point has a comparison."""
     return _map(answer, answer.cells, "map", f"Who is first to {goal(answer.main)}", CAPTIONS["map"])
 
 
 def duels(answer: Answer) -> Iterator[Figure]:
-    """Yields the map of each pair of algorithms that the study asks about."""
+    """Yields the map of each pair of algorithms that the study names, as if there were only these two."""
     for (one, other), cells in answer.duels.items():
         title = f"{one} or {other}: who is first to {goal(answer.main)}"
         made = _map(answer, cells, f"map-{one}-{other}", title, CAPTIONS["duel"].format(one, other))
@@ -53,7 +54,11 @@ def duels(answer: Answer) -> Iterator[Figure]:
 
 
 def _map(answer: Answer, cells: Sequence[Cell], name: str, title: str, caption: str) -> Figure | None:
-    """Rows of panels by device speed, columns by download over upload; each panel is uplink against round trip."""
+    """Returns a map; None if no cell has a comparison.
+
+    A panel has the uplinks as columns and the round trips as rows.  There is a row of panels for each device speed, and
+    a column for each ratio of download to upload rate.
+    """
     if not any(each.contrast for each in cells):
         return None
     values = {axis: sorted({float(each.place[axis]) for each in cells}) for axis in AXES}
@@ -106,7 +111,8 @@ def _panel(
 
 
 def traces(answer: Answer) -> Figure | None:
-    """The runner-up's time over the winner's on each recorded link.  None without recorded links."""
+    """Returns the figure of the runner-up's time divided by the winner's on each recorded link; None if there is no
+    recorded link with a comparison."""
     known = [each for each in answer.traces if each.contrast]
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""Shared by a study's figures: the axis of ratios, lines of reference, and the look of charts."""
+"""What the figures of a study share: the axis of ratios, lines of reference, and the look of charts."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ EDGE = "#666666"
 
 
 def domain(ends: Iterable[float], room: float = ROOM) -> tuple[float, float]:
-    """The range of an axis that holds these ratios and 1, with some room at both ends."""
+    """Returns the least and the largest ratio of an axis that has these ratios and 1.
+
+    `room`: the factor by which the axis extends beyond them at both ends.
+    """
     held = [*ends, 1.0]
     return min(held) / room, max(held) * room
 
 
 def log_scale(ends: Iterable[float], room: float = ROOM) -> alt.Scale:
-    """A logarithmic scale: 2 is as far from 1 as 1/2."""
+    """Returns a logarithmic scale for these ratios, on which 2 is as far from 1 as 1/2."""
     return alt.Scale(type="log", domain=list(domain(ends, room)), nice=False)
 
 
 def log_axis(ends: Iterable[float], room: float = ROOM) -> alt.Axis:
-    """An axis with ticks at round ratios."""
+    """Returns an axis for these ratios, with ticks at round numbers."""
     low, high = domain(ends, room)
     steps = FINE if high < NARROW * low else STEPS
     return alt.Axis(values=[step for step in steps if low <= step <= high], format="~g", grid=True)
 
 
 def rule(at: float, dashed: bool = False) -> Any:
-    """A vertical line through all rows."""
+    """Returns a layer with a vertical line through all rows, at this value of the horizontal axis."""
     made: Any = table({"at": "number"}, [(at,)]).mark_rule(
         color=EDGE, strokeWidth=1.2, strokeDash=[5, 3] if dashed else [1, 0]
     )
@@ -43,7 +46,8 @@ def rule(at: float, dashed: bool = False) -> Any:
 
 
 def frame(chart: Any, name: str, description: str) -> Any:
-    """The chart under its own name, with a legend below."""
+    """Returns the chart with a name, a description for readers who cannot see it, and the style of all figures of a
+    study."""
     return (
         chart.properties(name=name, description=description)
         .configure_view(stroke=None)

@@ -1,4 +1,5 @@
-"""A chart of one row for each device: its downloads, computing, uploads and absences in a chosen run."""
+"""A chart with a row for each device: its downloads, computing, uploads and absences over time, in the run that the
+reader chooses on the page."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ Events = Callable[[str, int], Iterable[Event]]
 
 
 def chosen(told: Mapping[int, Scene]) -> list[str]:
-    """The devices to show: all that were asked, or DEVICES evenly spaced ones that include one that closed a round."""
+    """Returns the names of the devices to show for a run: all that were asked, if they are at most DEVICES.
+
+    Otherwise evenly spaced ones, and one device whose reply closed a round.  `told`: the run's activities by round.
+    """
     names = sorted({name for scene in told.values() for name in scene.asked}, key=natural)
     if len(names) <= DEVICES:
         return names
@@ -29,7 +33,8 @@ def chosen(told: Mapping[int, Scene]) -> list[str]:
 
 
 def kept(runs: Runs) -> dict[rounds.Run, list[Row]]:
-    """The runs and rounds of `rounds.kept` whose device bars fit on the page."""
+    """Returns the rounds whose bars of devices fit on the page, by run: those of `rounds.kept`, thinned out if they are
+    too many."""
     shown = rounds.kept(runs)
     most = rounds.POINTS // max(1, len(shown))
     return {run: thinned(rows, max(2, most // max(map(rounds.bars, rows)))) for run, rows in shown.items()}
@@ -75,7 +80,8 @@ def figure(runs: Runs, events: Events) -> Figure | None:
 
 
 def choices(runs: Runs) -> list[dict[str, Any]]:
-    """The page's menu of runs: each one's name and rounds, and when each round begins and ends."""
+    """Returns the page's menu of runs: for each run its name, the numbers of its rounds, from 1, and the times at which
+    each round begins and ends, in the chart's unit."""
     unit = unit_of(runs)
     made = []
     for (label, seed), rows in kept(runs).items():
@@ -86,7 +92,7 @@ def choices(runs: Runs) -> list[dict[str, Any]]:
 
 
 def _listed(told: Mapping[int, Scene], names: Sequence[str]) -> Iterator[tuple[int, Bar]]:
-    """Yields (round, bar), in each round in the order of devices."""
+    """Yields each round's number with each of its bars, sorted by device; only for the named devices and the server."""
     shown = {*names, SERVER}
     for round, scene in sorted(told.items()):
         bars = [bar for bar in scene.bars if bar.device in shown and bar.stop > bar.start]

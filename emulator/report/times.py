@@ -1,4 +1,4 @@
-"""The answer as a picture: when each algorithm reached the target, seed by seed."""
+"""A chart of when each algorithm reached the target, seed by seed: the first picture of the report."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ Entries = Mapping[str, Mapping[str, Any]]  # the entries of a target, by label
 
 
 def hardest(summary: Mapping[str, Any], targets: Sequence[Target]) -> Target | None:
-    """The hardest target that any seed reached, as in the verdict."""
+    """Returns the hardest target that any seed reached, which is the one of the verdict; None if none was reached."""
     ordered = sorted(targets, key=lambda target: (target.value, target.hold), reverse=True)
     return next((each for each in ordered if any(entry["reached"] for entry in _of(summary, each).values())), None)
 
 
 def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
-    """A row for each algorithm; a seed that missed the target is marked at the end of its run."""
+    """Returns the chart of times to the target, with a row for each algorithm and a dot for each seed; a seed that
+    missed the target is marked at the end of its run."""
     entries, unit = _of(summary, target), unit_of(runs, target)
     dots = [
         (label, seed, at["time_s"] if at else _end(runs, label, seed), [*SHAPES][at is None])
@@ -63,7 +64,7 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
 
 
 def end(runs: Runs, summary: Mapping[str, Any], target: Target) -> float:
-    """The end of the time axis that this chart and the one next to it share, s."""
+    """Returns the end of the time axis, s, which this chart shares with the chart of the critical path next to it."""
     entries = _of(summary, target)
     return ROOM * max(
         _last(entry, [at["time_s"] if at else _end(runs, label, seed) for seed, at in entry["seeds"].items()])
@@ -72,7 +73,7 @@ def end(runs: Runs, summary: Mapping[str, Any], target: Target) -> float:
 
 
 def _of(summary: Mapping[str, Any], target: Target) -> Entries:
-    """{label: the summary's entry for this target}."""
+    """Returns the summary's entries for this target, by label."""
     labels = summary["labels"].items()
     return {label: said["targets"][target.name] for label, said in labels if target.name in said["targets"]}
 
@@ -83,7 +84,10 @@ def _end(runs: Runs, label: str, seed: str) -> float:
 
 
 def _middle(label: str, entry: Mapping[str, Any], shown: Sequence[float], unit: units.Unit) -> tuple[Any, ...]:
-    """Returns a label's row: (label, place of the text, mean, low, high, text); places of unknown values are None."""
+    """Returns an algorithm's row: label, place of the text, mean, low and high of its interval, text.
+
+    Places are in `unit`; "" stands for an unknown value.  `shown`: the times of its dots, s.
+    """
     mean, ends = entry["time_s"]["mean"], _ends(entry)
     cut = entry["reached"] < entry["of"]
     if entry["reached"] and mean:
@@ -95,14 +99,15 @@ def _middle(label: str, entry: Mapping[str, Any], shown: Sequence[float], unit: 
 
 
 def _ends(entry: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The interval of the mean, s; None below five seeds, or if a seed missed the target."""
+    """Returns the 95 % interval of the mean time, s; None if there are fewer than five seeds, or one missed the
+    target."""
     times = [at and at["time_s"] for at in entry["seeds"].values()]
     found = interval([times], (1,)) if len(times) >= FEW and None not in times else None
     return (found.low, found.high) if found else None
 
 
 def _last(entry: Mapping[str, Any], shown: Sequence[float]) -> float:
-    """The last mark of a row, in s."""
+    """Returns the place of the rightmost mark in an algorithm's row, s."""
     ends = _ends(entry)
     return max([*shown, ends[1] if ends else 0.0])
 

@@ -1,4 +1,5 @@
-"""tune.html: the configurations tried for each algorithm, their accuracy, and maps over pairs of options."""
+"""tune.html: the configurations (choices of values for options) that were tried for each algorithm, and their
+accuracies, as lines over all options and as heat-maps over pairs of options."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ GONE, BEST = "#B8B8B8", "#D55E00"
 
 
 def page(scenario: Scenario, founds: results.Founds) -> str:
-    """The whole page, which opens offline."""
+    """Returns the HTML of tune.html, which needs no network.  `founds`: by label, what the searches found."""
     parts = [_table(founds), *(f"<p>{html.escape(each)}.</p>" for each in results.remarks(scenario, founds))]
     for label, found in founds.items():
         parts.append(f"<h2>{html.escape(label)}</h2>")
@@ -32,7 +33,8 @@ def page(scenario: Scenario, founds: results.Founds) -> str:
 
 
 def figures(label: str, found: SearchResult) -> Iterator[Figure]:
-    """Yields parallel coordinates of all configurations, and a heat-map for each pair of options."""
+    """Yields the figures of one algorithm: a chart with a line for each configuration across all options, and a
+    heat-map for each pair of options.  Options of which only one value was tried are left out."""
     options = [each.option for each in found.space.dimensions if len(found.space.values(each.option, found.tried)) > 1]
     if options:
         yield _parallel(label, found, options)
@@ -102,7 +104,8 @@ def _parallel(label: str, found: SearchResult, options: Sequence[str]) -> Figure
 
 
 def _first(found: SearchResult) -> dict[Configuration, float]:
-    """{configuration: validation accuracy after the first rung that played it}."""
+    """Returns the validation accuracy of each configuration after the search's first comparison (rung), which has the
+    fewest rounds.  If several rungs have as few, the first one that played the configuration counts."""
     accuracy: dict[Configuration, float] = {}
     for rung in found.rungs:
         if rung.rounds == found.rungs[0].rounds:
@@ -112,7 +115,8 @@ def _first(found: SearchResult) -> dict[Configuration, float]:
 
 
 def _heat(label: str, found: SearchResult, one: str, other: str) -> Figure:
-    """A heat-map of two options; a cell has the best accuracy of its configurations after the first rung."""
+    """Returns a heat-map over the values of two options.  A cell has the best validation accuracy, after the first
+    comparison, of all configurations with its two values."""
     cells: dict[tuple[Any, Any], float] = {}
     for configuration, accuracy in _first(found).items():
         place = dict(configuration)[one], dict(configuration)[other]

@@ -1,4 +1,4 @@
-"""The script that draws the charts in a browser."""
+"""The script that draws the report's charts in a browser; it is made once and kept in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ CODE = "window.vegaEmbed = vegaEmbed;"
 
 @once
 def script_of_vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script.  Bundling takes two seconds, so a file in the cache keeps it."""
+    """Returns the libraries Vega, Vega-Lite and Vega-Embed as one script.
+
+    To make the script takes two seconds, so it is kept in a file in the user's cache folder.
+    """
     place = _place()
     if place and (kept := _kept(place)):
         return kept
@@ -31,7 +34,8 @@ def script_of_vega() -> str:
 
 
 def _place() -> Path | None:
-    """The file for this version of vl-convert; None for a user without a home."""
+    """Returns the path of the file that keeps the script of this version of vl-convert; None if the user has no home
+    folder."""
     made_by = digest(f"{version('vl-convert-python')} {CODE}".encode())
     with suppress(RuntimeError):  # the user has no home
         return cache(os.environ) / "vega" / made_by[:16]
@@ -39,7 +43,8 @@ def _place() -> Path | None:
 
 
 def _kept(place: Path) -> str | None:
-    """The script in the file; None if there is none, or it does not match its digest."""
+    """Returns the script that the file keeps; None if the file cannot be read, or the script does not match the digest
+    before it."""
     with suppress(OSError, ValueError):
         said, _, script = place.read_text(encoding="utf-8").partition("\n")
         if said == digest(script.encode()):

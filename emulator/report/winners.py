@@ -1,4 +1,7 @@
-"""The heat-map of the fastest algorithm over links, with the frontier between winners and their lead."""
+"""The picture of a map: a heat-map of the fastest algorithm over links and device speeds.
+
+It shows how far the fastest algorithm is ahead of the next one, and the line (frontier) between different winners.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,11 @@ COLUMNS = {
 
 
 def figure(cells: Sequence[MapCell], axes: Sequence[Axis], labels: Sequence[str], target: str, caption: str) -> Figure:
-    """The map over the first two axes with several values, with a panel for each value of the third."""
+    """Returns the map over the first two axes that have several values; if a third axis has several, with a panel for
+    each of its values.
+
+    `labels`: all compared algorithms.  `target`: its name in the title.
+    """
     wide = [axis for axis in axes if len(axis.values) > 1] or list(axes)
     y, third, *_ = (*wide[1:], None, None)
     colours = _colours({_winner(each) for each in cells} | {UNPLAYED}, labels)
@@ -52,8 +59,11 @@ def figure(cells: Sequence[MapCell], axes: Sequence[Axis], labels: Sequence[str]
 
 
 def kept(folder: Path, digest: str | None = None) -> Figure | None:
-    """The map that `fedlapse map` wrote into a folder of results; None if there is none or it belongs to other results,
-    which its digest shows.  Raises ValueError if it is damaged."""
+    """Returns the map that `fedlapse map` wrote into a folder of results; None if there is none, or if the map was made
+    of other results.
+
+    `digest`: of the folder's results, which map.json must have, too.  Raises ValueError if map.json is damaged.
+    """
     path = folder / "map.json"
     if not path.is_file():
         return None
@@ -70,7 +80,7 @@ def kept(folder: Path, digest: str | None = None) -> Figure | None:
 
 
 def outdated(folder: Path, digest: str | None) -> bool:
-    """True if the folder has a map of other results."""
+    """Returns True if the folder has a map that was made of other results than those with this digest."""
     path = folder / "map.json"
     try:
         return path.is_file() and json.loads(path.read_bytes()).get("digest") != digest
@@ -79,12 +89,12 @@ def outdated(folder: Path, digest: str | None) -> bool:
 
 
 def page(shown: Figure, about: str) -> str:
-    """map.html, which opens offline."""
+    """Returns the HTML of map.html, which needs no network.  `about`: a line below the title."""
     return still.page("fedlapse map", shown.title, about, still.picture(shown))
 
 
 def png(shown: Figure) -> bytes:
-    """The map as PNG, with the caption inside the picture."""
+    """Returns the map as PNG, with title and caption inside the picture."""
     return drawing.png(_spec(shown, textwrap.wrap(shown.caption, WRAPPED)), scale=2)
 
 
@@ -115,7 +125,10 @@ def _values(axis: Axis | None) -> range:
 
 
 def _colours(there: Collection[str], labels: Sequence[str]) -> dict[str, str]:
-    """The colour of each name on the map; an algorithm's colour does not depend on the other winners."""
+    """Returns the colour of each name in `there`: algorithms, and words for cells without a winner.
+
+    An algorithm's colour depends on its place in `labels` alone, so it is the same whoever else wins.
+    """
     known = dict(zip(labels, of_labels(labels), strict=True)) | GREY
     return {name: colour for name, colour in known.items() if name in there}
 
@@ -153,7 +166,7 @@ def _panel(cells: Sequence[MapCell], over: tuple[Axis, Axis | None], colours: Ma
 
 
 def _axis(axis: Axis | None) -> Any:
-    """An axis with its labels below the middles of cells."""
+    """Returns the drawn form of an axis of the grid, with its labels at the middles of the cells."""
     if axis is None:
         return None
     places = [number + 0.5 for number in range(len(axis.values))]
@@ -171,7 +184,7 @@ def _row(each: MapCell, x: Axis, y: Axis | None) -> Row:
 
 
 def _unplayed(cells: Sequence[MapCell], x: Axis, y: Axis | None) -> Iterator[Row]:
-    """Rows for the missing cells of an interrupted map."""
+    """Yields a row for each cell of the grid that an interrupted map did not play."""
     there = {(each.place[x.name], each.place[y.name] if y else 0) for each in cells}
     for i, j in product(range(len(x.values)), _values(y)):
         if (i, j) not in there:
@@ -187,7 +200,11 @@ def _winner(each: MapCell) -> str:
 
 
 def _ratio(each: MapCell) -> str:
-    """`1.42`; with a question mark if the seeds disagree; `≥1.42` if the runner-up misses the target; `tie`."""
+    """Returns the text in a cell: the runner-up's time divided by the winner's, such as `1.42`.
+
+    The number follows ≥ if the runner-up misses the target, and has a question mark if the seeds disagree on the
+    winner.  Returns TIED for a tie, and "" without a winner.
+    """
     if each.winner is None:
         return ""
     if each.tie:
@@ -203,7 +220,7 @@ def _times(each: MapCell) -> Iterator[str]:
 
 
 def caption(cells: Sequence[MapCell], labels: Sequence[str], notes: Sequence[str]) -> str:
-    """The caption: how to read the map, and the algorithms that win nowhere."""
+    """Returns the caption of the map: how to read it, the algorithms that win nowhere, and the notes."""
     there = {_winner(each) for each in cells}
     said = [
         f"Colour: the first of {', '.join(labels)} by the mean time over seeds; number: the next one's over its own"
@@ -221,5 +238,5 @@ def caption(cells: Sequence[MapCell], labels: Sequence[str], notes: Sequence[str
 
 
 def rows(cells: Sequence[MapCell], axes: Sequence[Axis]) -> list[Mapping[str, Any]]:
-    """The cells as objects, for map.json."""
+    """Returns the cells as dicts for map.json, each with its values on the axes."""
     return [{**{axis.name: axis.values[each.place[axis.name]] for axis in axes}, **each.plain} for each in cells]

@@ -1,1 +1,1 @@
-"""From rows of a record to numbers: times, comparisons, the summary."""
+"""Computes numbers from the rows of runs' records: times to targets, comparisons of algorithms, the summary."""

@@ -16,18 +16,20 @@ TraceRepeats = tuple[int, str]  # repetitions of the most repeated recording, an
 
 
 def caveats(assumed: Sequence[str], runs: Iterable[TraceRepeats]) -> Caveats:
-    """The caveats in the form of summary.json."""
+    """Returns the caveats of all runs as summary.json holds them: the assumptions, and the most repeated recording with
+    its number of repetitions."""
     times, name = max(runs, default=(0, ""))
     return {"assumed": list(assumed), "loops": times, "trace": name}
 
 
 def warnings(said: Caveats) -> list[str]:
-    """Warnings: each assumption, and a line on a recording that is too short for the runs."""
+    """Returns warnings in words: each assumption, and a sentence if a recording is so short that runs repeat it too
+    often."""
     return [*said.get("assumed", ()), *([repeated(said)] if said.get("loops", 0) > LOOPED else [])]
 
 
 def remarks(said: Caveats) -> list[str]:
-    """A remark on a recording that repeated, but not often enough for a warning."""
+    """Returns a sentence if a recording was repeated, but not often enough for a warning; [] otherwise."""
     return [f"{repeated(said)}."] if 0 < said.get("loops", 0) <= LOOPED else []
 
 
@@ -38,7 +40,8 @@ def repeated(said: Caveats) -> str:
 
 
 def unmetered(groups: Iterable[str]) -> list[str]:
-    """A line that names these groups of devices, whose power draw is not known; [] without groups."""
+    """Returns a sentence that names these groups of devices, whose power draw is not known, so that the energy of the
+    fleet is not; [] without groups."""
     names = sorted(set(groups))
     more = [f"{len(names) - GROUPS} more"] if len(names) > GROUPS else []
     named = ", ".join([*names[:GROUPS], *more])

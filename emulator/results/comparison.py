@@ -1,4 +1,5 @@
-"""The ratio of two algorithms' mean times to a target, from which sentences, tables, order and colours are made.  Pure.
+"""Compares two algorithms by the ratio of their mean times to a target.  Sentences, tables, orders and colours in
+reports are made from this comparison.  Pure.
 
 A time is the restricted mean over seeds (docs/design/statistics.md).  The ratio of two such means exists even if there
 are too few seeds for an interval.
@@ -26,7 +27,8 @@ Seen = Mapping[str, Mapping[int, Observed]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The time of `mine` over that of `theirs`, to one target on one link, up to one horizon."""
+    """A comparison of two algorithms, `mine` and `theirs`, by their times to one target on one link, up to one
+    horizon."""
 
     mine: Values
     theirs: Values
@@ -51,19 +53,20 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """The ratio of means; None if the base takes no time or a time is unknown."""
+        """The mean time of `mine` over that of `theirs`; None if the latter is 0."""
         if self.contrast:
             return self.contrast.ratio
         return self.mine.mean / self.theirs.mean if self.theirs.mean else None
 
     @property
     def too_few(self) -> bool:
-        """True if there is no contrast, or neither algorithm reached the target with SOME seeds."""
+        """True if there are too few seeds for an interval, or if each algorithm reached the target with fewer than SOME
+        seeds."""
         return self.contrast is None or max(self.contrast.reached, self.contrast.base_reached) < SOME
 
     @property
     def significant(self) -> bool:
-        """True if the difference remains significant after Holm's adjustment."""
+        """True if the difference of the times is significant after Holm's adjustment for several comparisons."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
     @property
@@ -75,14 +78,14 @@ class Comparison:
 
     @property
     def apart(self) -> bool:
-        """True if every seed of `mine` takes longer than every seed of `theirs`; a seed that missed the target counts
-        with its lower bound."""
+        """True if every seed of `mine` takes longer than every seed of `theirs`.  A seed of `mine` that missed the
+        target counts with the time until which it certainly had not reached it, one of `theirs` as infinite."""
         latest = max(inf if each.time is None else each.time for each in self.theirs.times.values())
         return latest < min(each.end if each.time is None else each.time for each in self.mine.times.values())
 
     @property
     def plain(self) -> dict[str, Any]:
-        """This comparison in the form of summary.json."""
+        """This comparison as an entry of summary.json."""
         found = self.contrast
         return {
             "label": self.label,
@@ -100,8 +103,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The algorithm with the least mean time to a target, and the comparisons of all others with it, in order of mean
-    time."""
+    """The algorithm with the least mean time to a target (`best`), and the comparisons of all others with it, in the
+    order of their mean times."""
 
     best: Values
     others: Sequence[Comparison]
@@ -131,12 +134,12 @@ class Ranking:
 
     @property
     def fastest(self) -> str | None:
-        """The label of the best algorithm if all others take significantly longer; else None."""
+        """The label of the best algorithm if all others take significantly longer; None otherwise."""
         return self.best.label if self.others and len(self.slower) == len(self.others) else None
 
     @property
     def plain(self) -> dict[str, Any]:
-        """This ranking in the form of summary.json; `horizon_s` is None if all runs reached the target."""
+        """This ranking as summary.json holds it; `horizon_s` is None if all runs reached the target."""
         tau = self.best.tau
         return {
             "target": self.target.name,
@@ -149,7 +152,8 @@ class Ranking:
 
 
 def ranking(found: Iterable[Values]) -> Ranking:
-    """Ranks times to one target on one link, over one horizon; p-values are adjusted over all comparisons.
+    """Ranks algorithms by their times to one target on one link, over one horizon. p-values are adjusted over all
+    comparisons.
 
     Ties go to the algorithm with the larger share of seeds that reached the target, then to the one whose successful
     seeds were faster on average.
@@ -159,25 +163,28 @@ def ranking(found: Iterable[Values]) -> Ranking:
 
 
 def place(each: Values) -> tuple[float, float, float]:
-    """Returns a sort key, fastest first: mean time, s; minus the share of seeds that got there; their mean time, s."""
+    """Returns a sort key, fastest first: the mean time in s; minus the share of seeds that reached the target; the mean
+    time of these seeds in s."""
     known = [found.time for found in each.times.values() if found.time is not None]
     return each.mean, -len(known) / len(each.times), sum(known) / len(known) if known else inf
 
 
 def compared(mine: Values, theirs: Values, tau: float) -> Comparison:
-    """The comparison of two algorithms up to the horizon `tau`, s, without adjustment."""
+    """Returns the comparison of two algorithms' times up to the horizon `tau` (s), with a p-value that is not yet
+    adjusted."""
     found = contrast(mine.times, theirs.times, tau) if tau > 0 else None
     return Comparison(replace(mine, tau=tau), replace(theirs, tau=tau), found)
 
 
 def adjusted(found: Sequence[Comparison]) -> list[Comparison]:
-    """These comparisons with p-values adjusted over all of them (Holm 1979)."""
+    """Returns these comparisons with p-values adjusted for their number by Holm's method (1979)."""
     ps = holm({number: each.contrast.p for number, each in enumerate(found) if each.contrast})
     return [replace(each, adjusted=ps.get(number)) for number, each in enumerate(found)]
 
 
 def observed(runs: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]) -> dict[str, dict[int, Observed]]:
-    """The runs as played so far, by label and seed; runs without a completed round are left out."""
+    """Returns the runs as they were played up to now, by label and seed.  Runs without a completed round are left
+    out."""
     found = {
         label: {seed: Observed(rows, tuple(float(row["time_s"]) for row in rows)) for seed, rows in of.items() if rows}
         for label, of in runs.items()
@@ -186,7 +193,7 @@ def observed(runs: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]) -> d
 
 
 def rankings(seen: Seen, targets: Iterable[Target]) -> list[Ranking]:
-    """The rankings for the targets that at least one run reached, hardest target first."""
+    """Returns a ranking for each target that at least one run reached, hardest target first."""
     ordered = sorted(targets, key=lambda target: (target.value, target.hold), reverse=True)
     each = ([*values(OWN, target, seen, None)] for target in ordered)
     return [ranking(found) for found in each if any(t.time is not None for one in found for t in one.times.values())]

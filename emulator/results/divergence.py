@@ -19,7 +19,8 @@ STEADY = 2.0  # times the length of local training's own step: see algorithms.ug
 
 
 def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
-    """Warnings about the seeds of one algorithm.  `classes`: the number of classes in the data set, 0 if unknown."""
+    """Yields warnings about the runs of one algorithm, which are given by seed.  `classes`: the number of classes in
+    the data set, 0 if unknown."""
     runs = [rows for rows in seeds.values() if rows]
     rounds = list(chain.from_iterable(runs))
     yield from _refused(rounds)
@@ -35,7 +36,7 @@ def warnings(seeds: Mapping[int, Rows], classes: int = 0) -> Iterator[Warned]:
 
 
 def _refused(rows: Rows) -> Iterator[Warned]:
-    """A warning about rounds in which every reply was refused because its values were not finite."""
+    """Yields a warning if there are rounds in which every reply was refused because its values were not finite."""
     refused = [row for row in rows if row.get("numbers", {}).get("not_finite") and not row["counted"]]
     if refused:
         yield Warned(
@@ -46,7 +47,7 @@ def _refused(rows: Rows) -> Iterator[Warned]:
 
 
 def _overshot(rows: Rows) -> Iterator[Warned]:
-    """A warning about rounds in which the server's step along a gradient is too long to be stable."""
+    """Yields a warning if there are rounds in which the server's step along a gradient is too long to be stable."""
     steps = [row["numbers"]["server_step"] for row in rows if "server_step" in row.get("numbers", {})]
     long = [step for step in steps if step > STEADY]
     if long:
@@ -59,7 +60,8 @@ def _overshot(rows: Rows) -> Iterator[Warned]:
 
 
 def _halved(rows: Rows) -> Iterator[Warned]:
-    """A warning about rounds whose stacks did not fit into the memory of a GPU."""
+    """Yields a warning if there are rounds in which a GPU had no memory for whole stacks of devices, which are trained
+    at once."""
     sizes = [row["numbers"]["stack"] for row in rows if "stack" in row.get("numbers", {})]
     if sizes:
         size = floor(min(sizes))
@@ -71,7 +73,7 @@ def _halved(rows: Rows) -> Iterator[Warned]:
 
 
 def _divergence(rows: Rows, classes: int) -> str:
-    """Describes how training diverged in one run; "" if it did not."""
+    """Returns a description of how training diverged in one run; "" if it did not."""
     if any(row["accuracy"] is not None and row.get("loss", 0.0) is None for row in rows):
         return "the loss is no longer finite"
     losses = [row.get("loss") for row in rows]
@@ -81,7 +83,7 @@ def _divergence(rows: Rows, classes: int) -> str:
 
 
 def _growth(name: str, values: Sequence[float | None]) -> str:
-    """Describes values that grew a thousandfold; "" if they did not."""
+    """Returns a sentence about values that grew to more than GROWTH times the first one; "" if they did not."""
     known = [value for value in values if value is not None]
     if known and max(known) > GROWTH * known[0] > 0:
         return f"the {name} grew from {known[0]:.2g} to {max(known):.2g}"
@@ -89,8 +91,8 @@ def _growth(name: str, values: Sequence[float | None]) -> str:
 
 
 def _worse_than_a_guess(rows: Rows, classes: int) -> str:
-    """Describes a run that ends at chance with a loss far above a guess's: it may have diverged before its first
-    evaluation."""
+    """Returns a sentence if a run ends with the accuracy of a guess and a loss far above a guess's; "" otherwise.  Such
+    a run may have diverged before its first evaluation."""
     known = [row for row in rows if row["accuracy"] is not None and row.get("loss") is not None]
     if classes < 2 or not known:
         return ""
@@ -101,7 +103,8 @@ def _worse_than_a_guess(rows: Rows, classes: int) -> str:
 
 
 def _worsened(losses: Sequence[float | None], classes: int) -> str:
-    """Describes a loss whose last value is its worst, above a guess's and well above the first; "" otherwise."""
+    """Returns a sentence if the last loss is the worst of a run, above the loss of a guess and well above the first
+    loss; "" otherwise."""
     known = [loss for loss in losses if loss is not None]
     if classes < 2 or len(known) < PATIENCE:
         return ""
@@ -112,7 +115,8 @@ def _worsened(losses: Sequence[float | None], classes: int) -> str:
 
 
 def _at_chance(rows: Rows, classes: int) -> str:
-    """Describes an accuracy that fell back to chance or never left it; "" if there is neither."""
+    """Returns a sentence if the accuracy at the end is that of a guess, whether it fell back to it or never left it; ""
+    otherwise."""
     known: Sequence[Any] = [row["accuracy"] for row in rows if row["accuracy"] is not None]
     if not classes or not known or known[-1] > CHANCE / classes:
         return ""

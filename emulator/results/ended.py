@@ -1,4 +1,4 @@
-"""The numbers of summary.json, without its sentences."""
+"""Makes the part of summary.json that can be computed from records: its numbers, and not its sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Failures = Mapping[str, Sequence[str]]  # by label: why runs ended early
 
 
 def ended(found: Results, failures: Failures, links: Caveats, interrupted: bool = False) -> dict[str, Any]:
-    """The summary of runs that have ended.  `links`: assumptions about links."""
+    """Returns the summary of runs that have ended.  `links`: the caveats about links; `interrupted`: the command was
+    ended early."""
     return {
         **found.summary,
         "failures": failures,

@@ -1,4 +1,4 @@
-"""Judges runs by a scenario's `expect:`, which states a paper's claim as a check.  Pure."""
+"""Judges runs by the claims under `expect:` in a scenario, such as a claim of a paper.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scenarios.schema.scenario import Expect
 
 @dataclass(frozen=True)
 class Judgement:
-    """One claim, the verdict on it, and the measured value."""
+    """A claim in words with its measured value, and whether the runs meet it."""
 
     ok: bool
     text: str
@@ -24,11 +24,12 @@ class Judgement:
 
 
 def judge(expectations: Sequence[Expect], runs: Mapping[str, Mapping[int, Rows]]) -> list[Judgement]:
-    """A judgement for each claim of each expectation, on {label: {seed: rows}}.
+    """Returns a judgement for each claim of each expectation; `runs` are the rows of rounds, by label and seed.
 
-    `reach` with bounds: the median over seeds of seconds, rounds or MB until then is at most the bound; a seed that
-    never gets there counts as infinite.  `reach` alone: every seed gets there.  `final`: the median over seeds of
-    the last value that was measured is at least that.  A label that was not run meets nothing.
+    `reach` with bounds claims that the median over seeds of the seconds, rounds or MB to the target is at most the
+    bound; a seed that never reaches it counts as infinite.  `reach` alone claims that every seed reaches the target.
+    `final` claims that the median over seeds of the last measured value is at least this high.  An algorithm that was
+    not run meets no claim.
     """
     return [judgement for expected in expectations for judgement in _judge(expected, runs)]
 
@@ -81,7 +82,7 @@ def _final(expected: Expect, least: float, seeds: Mapping[int, Rows]) -> Judgeme
 
 
 def _apart(value: float, bound: float) -> str:
-    """Formats the value for people; in full if rounding would put it on the wrong side of the bound."""
+    """Returns the value as text for people, with all digits if rounding would put it on the wrong side of the bound."""
     said = _number(value)
     read = float(said)
     return said if (read < bound, read > bound) == (value < bound, value > bound) else repr(value)

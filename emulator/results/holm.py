@@ -9,11 +9,11 @@ Key = TypeVar("Key")
 
 
 def holm(ps: Mapping[Key, float]) -> dict[Key, float]:
-    """Adjusted p-values (Holm 1979).  If all below 0.05 are called differences, one or more is false in at most 5 % of
-    cases.
+    """Returns the p-values adjusted by Holm's method (1979).  If all differences with an adjusted value below 0.05 are
+    called real, one or more of them is false in at most 5 % of cases.
 
-    In rising order, the i-th of m values is multiplied by m - i + 1; it is at least the one before it and at most 1.
-    This holds for any dependence between the values.
+    In rising order, the i-th of m values is multiplied by m - i + 1; the result is at least the one before it and at
+    most 1.  This holds for any dependence between the values.
     """
     if not all(0 <= p <= 1 for p in ps.values()):
         raise ValueError("p-values lie between 0 and 1")

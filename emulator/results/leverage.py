@@ -1,4 +1,4 @@
-"""Warnings about a penalty's leverage: how far the penalty pulls the weights in one round."""
+"""Warns about the leverage of an algorithm's penalty: how far the penalty pulls the weights in one round."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Warned(NamedTuple):
 
 
 def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
-    """Warnings about a penalty in these rounds; a round counts as idle or as too stiff, never as both.
+    """Yields warnings about the penalty in these rounds: it does nothing (idle), or is too strong for the learning rate
+    (stiff).  A round counts for one of these at most.
 
     `momentum`: of SGD; None if unknown, which is taken as 1, its upper limit.
     """
@@ -42,12 +43,14 @@ def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
 
 
 def _is_identity(row: Row) -> bool:
-    """True if at least half of the devices used 1 in place of Ω."""
+    """Returns true if in this round at least half of the devices used 1 for every weight in place of Ω, the estimated
+    importance of the weights."""
     return bool(row.get("numbers", {}).get("identity", 0.0) >= 0.5)
 
 
 def _unpenalised(rows: Rows) -> float:
-    """The share of local updates that had neither Ω nor a substitute for it."""
+    """Returns the share of the devices' trainings that had neither Ω (the importance of the weights) nor a substitute
+    for it."""
     told = [row for row in rows if "no_importance" in row.get("numbers", {})]
     trainings = sum(row["counted"] for row in told)
     return sum(row["counted"] * row["numbers"]["no_importance"] for row in told) / trainings if trainings else 0.0
@@ -58,7 +61,8 @@ def _of(some: Rows, rows: Rows) -> str:
 
 
 def _identity(ones: Rows, known: Rows, idle: Rows) -> str:
-    """Describes rounds in which Ω was the identity, compared with the rounds that had an estimated Ω."""
+    """Returns a sentence about rounds in which Ω was 1 for every weight (`ones`), compared with the rounds that had an
+    estimated Ω (`known`), of which the penalty did nothing in `idle`."""
     said = f"Ω is the identity: this is FedProx with mu = {ones[0]['leverage']['mu']:g}"
     if not known:
         return said

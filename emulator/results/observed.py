@@ -1,4 +1,5 @@
-"""Runs as they were observed on their own links, and on other links by replay.
+"""Runs with the times at which their rounds ended, as they were played on their own links, or as a replay computes them
+for other links.
 
 An exact replay changes only the times at which rounds end.  So the round in which a target is reached comes from the
 record, and its time is the end of that round on the other links.
@@ -20,7 +21,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Observed:
-    """One run: its rows, and the time at which each round ended."""
+    """One run: the rows of its rounds, and the time in s at which each round ended."""
 
     rows: Sequence[Row]
     stamps: tuple[float, ...]  # s
@@ -28,30 +29,31 @@ class Observed:
 
     @classmethod
     def of(cls, rows: Sequence[Row], due: int, stopped: Target | None = None, until: float | None = None) -> Observed:
-        """A run on its own links.  It is whole if it has `due` rounds, or reached `stopped`, or lasted `until`
-        seconds."""
+        """Makes an Observed of a run on its own links.  It counts as whole if it has `due` rounds, or reached
+        `stopped`, or lasted `until` seconds."""
         enough = stopped is not None and reached(rows, stopped) is not None
         late = until is not None and bool(rows) and rows[-1]["time_s"] >= until
         return cls(rows, tuple(float(row["time_s"]) for row in rows), len(rows) >= due or enough or late)
 
     def first(self, rounds: int) -> Observed:
-        """This run cut after its first `rounds` rounds."""
+        """Returns this run without the rounds after the first `rounds`."""
         return Observed(self.rows[:rounds], self.stamps[:rounds], self.whole)
 
     def elsewhere(self, stamps: Sequence[float]) -> Observed:
-        """This run with other end times of its rounds, s."""
+        """Returns this run with `stamps` as the times in s at which its rounds ended, such as those on other links."""
         return Observed(self.rows, tuple(stamps), self.whole)
 
     def place(self, target: Target) -> int | None:
-        """The number of the round in which the run reached the target, from 0; None if it did not."""
+        """Returns the index, from 0, of the round in which the run reached the target; None if it did not."""
         row = reached(self.rows, target)
         return None if row is None else int(row["round"])
 
     def timed(self, target: Target) -> Timed:
-        """The time at which the run reached the target, and the time until which it certainly had not, s.
+        """Returns the time in s at which the run reached the target, and the time in s until which it was observed.
 
-        If the last evaluations reach the value but are too few to show that it would be held, the second time is that
-        of the first such evaluation.
+        Without the target, the second is the time until which the run certainly had not reached it.  If the last
+        evaluations are at or above the value, but too few to show that it is held, that is the time of the first of
+        them.
         """
         place = self.place(target)
         if place is not None:
@@ -59,8 +61,8 @@ class Observed:
         return Timed(None, self.stamps[self._open(target)] if self.whole and self.stamps else inf)
 
     def _open(self, target: Target) -> int:
-        """The first round, from 0, of the unbroken series of last evaluations that reach the target's value; the last
-        round if there is none."""
+        """Returns the index, from 0, of the first of the last evaluated rounds that are all at or above the target's
+        value; that of the last round if there are none."""
         began = len(self.rows) - 1
         for row in reversed(self.rows):
             value = row[target.metric]
@@ -70,12 +72,13 @@ class Observed:
         return began
 
     def crossing(self, target: Target) -> float | None:
-        """The time of the first evaluation at or above the target's value, s, held or not; None if there is none."""
+        """Returns the time in s of the first evaluation at or above the target's value, even if the value was not held;
+        None if there is none."""
         place = self.place(replace(target, hold=1))
         return None if place is None else self.stamps[place]
 
     def rounds_until(self, time: float) -> float:
-        """Rounds completed by this time, plus the elapsed fraction of the round under way."""
+        """Returns the number of rounds completed by this time (s), plus the elapsed fraction of the round under way."""
         before = 0.0
         for number, stamp in enumerate(self.stamps):
             if stamp >= time:
@@ -84,11 +87,11 @@ class Observed:
         return float(len(self.stamps))
 
     def bytes_until(self, time: float) -> float:
-        """Bytes in both directions until this time."""
+        """Returns the bytes sent in both directions until this time (s)."""
         return self._until(time, [float(round_bytes(row)) for row in self.rows])
 
     def joules_until(self, time: float) -> float | None:
-        """Joules that the devices drew until this time; None if the energy of a device is not known."""
+        """Returns the joules that the devices drew until this time (s); None if the energy of a device is not known."""
         spent = [joules([row]) for row in self.rows]
         return None if None in spent else self._until(time, [each or 0.0 for each in spent])
 

@@ -1,7 +1,7 @@
-"""Progress towards a target that was not reached, and the number of rounds that it would take at the same pace.  Pure.
+"""Estimates in how many rounds a run would reach a target that it did not reach, from its progress so far.  Pure.
 
-Training errors fall roughly as a power of the number of rounds, so the pace is the straight line fitted through log(1 -
-value) over log(rounds).
+Training errors fall roughly as a power of the number of rounds, so the estimate follows the straight line fitted
+through log(1 - value) over log(rounds).
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ FAR = 5  # times the rounds played: a prediction beyond this is not shown
 
 
 def best(rows: Rows, metric: str) -> float | None:
-    """The highest value of the metric in a run; None if it was never evaluated."""
+    """Returns the highest value of the metric in a run; None if it was never evaluated."""
     return max((row[metric] for row in rows if row[metric] is not None), default=None)
 
 
 def rounds_at_pace(seeds: Sequence[Rows], target: Target) -> int | None:
-    """Rounds until the mean over seeds would reach the target, extrapolated from the last half of the runs.
+    """Returns the number of rounds after which the mean over seeds would reach the target, extrapolated from the last
+    half of the runs.
 
     None if there are too few values, if they no longer rise, or if the result exceeds FAR times the rounds played.
     """
@@ -43,7 +44,8 @@ def rounds_at_pace(seeds: Sequence[Rows], target: Target) -> int | None:
 
 
 def curve_of(seeds: Sequence[Rows], metric: str) -> list[tuple[int, float]]:
-    """(rounds, mean over seeds) for each round after which every seed was evaluated."""
+    """Returns (number of rounds played, mean of the metric over seeds) for each round after which every seed was
+    evaluated."""
     known = [{row["round"] + 1: row[metric] for row in rows if row[metric] is not None} for rows in seeds]
     shared = sorted(set.intersection(*map(set, known))) if known else []
     return [(rounds, sum(each[rounds] for each in known) / len(known)) for rounds in shared]

@@ -1,4 +1,5 @@
-"""Numbers that papers state, next to the numbers of these runs.  They are shown and not judged.  Pure."""
+"""Puts numbers that papers state next to the same numbers of these runs.  They are shown, and never fail a run.
+Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ HALF = 0.5  # two differences count as similar if the smaller one is at least ha
 
 
 def beside(stated: Sequence[Published], runs: Mapping[str, Mapping[int, Rows]]) -> list[dict[str, Any]]:
-    """A row for each published number of a label that ran: {label, kind, what, source, theirs, ours, reached, of,
-    seeds}.
+    """Returns a row for each published number of an algorithm that ran: {label, kind, what, source, theirs, ours,
+    reached, of, seeds}.
 
-    `ours` is the mean, low and high over seeds: of the last value that was measured, or of the rounds until the value
-    was reached, where a seed that never reached it counts as infinite.
+    `theirs` is the published number, `ours` the mean, low and high over seeds: of the last value that was measured, or
+    of the rounds until a value was reached (or their ratio to the baseline's), where a seed that never reached it
+    counts as infinite.
     """
     first = next(iter(runs.values()), {})
     return [_one(each, seeds, first) for each in stated if (seeds := runs.get(each.label))]
@@ -57,14 +59,14 @@ def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]
 
 
 def _rounds(seeds: Mapping[int, Rows], target: Target) -> dict[int, float | None]:
-    """Rounds until the target, by seed; None for a seed that never reached it."""
+    """Returns the rounds until the target, by seed; None for a seed that never reached it."""
     found = {seed: to_target(rows, target) for seed, rows in sorted(seeds.items())}
     return {seed: at["rounds"] if at else None for seed, at in found.items()}
 
 
 def _parts(found: Mapping[int, float | None], base: Mapping[int, float | None]) -> dict[int, float | None]:
-    """Ratios of rounds to the baseline's, by seed: 0 if only the baseline missed the target, None (infinite) if only
-    the algorithm did.
+    """Returns the rounds over the baseline's rounds, by seed: 0 if only the baseline missed the target, None (infinite)
+    if only the algorithm missed it.
 
     A seed in which both missed it is left out.
     """
@@ -91,7 +93,8 @@ class Lead:
 
 
 def steps(entries: Sequence[Mapping[str, Any]]) -> list[Lead]:
-    """The lead of each label over the first label for which the same source states the same quantity."""
+    """Returns, for each algorithm, its lead over the first algorithm for which the same source states the same
+    quantity."""
     bases: dict[tuple[str, str], Mapping[str, Any]] = {}
     found = []
     for entry in entries:
@@ -117,17 +120,18 @@ def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Lead:
 
 
 def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None:
-    """The difference or ratio of one seed; None if neither of the two reached the value."""
+    """Returns the difference or ratio of an algorithm's value and the baseline's in one seed; None if neither of the
+    two reached the value."""
     if value is None or base is None:
         return None if value is base or not ratio else inf if value is None else 0.0
     return value / base if ratio else value - base
 
 
 def _agreement(theirs: float, ours: Sequence[float], ratio: bool) -> Agreement:
-    """Compares a published lead with the seeds' leads; ratios are compared by their logarithms.
+    """Compares a published lead with the leads of these runs' seeds.  Ratios are compared by their logarithms.
 
-    As published: the number lies within the seeds' range, or all seeds differ from the baseline in the paper's
-    direction and their mean difference has a similar size.
+    The leads are as published if the published number lies within the range of the seeds, or if all seeds differ from
+    the baseline in the paper's direction and their mean lead has a similar size.
     """
     # If a run never reached the value, the size of the difference is unknown.
     measured = not ratio or not {0.0, inf}.intersection(ours)
@@ -144,13 +148,15 @@ def _agreement(theirs: float, ours: Sequence[float], ratio: bool) -> Agreement:
 
 
 def _direction(ours: Sequence[float], ratio: bool) -> int:
-    """The side of the baseline on which all seeds lie, 1 or -1; 0 if they do not agree."""
+    """Returns the side of the baseline on which the leads of all seeds lie: 1 above, -1 below, 0 if the seeds do not
+    agree."""
     sides = {_side(value, ratio) for value in ours}
     return sides.pop() if len(sides) == 1 else 0
 
 
 def _side(value: float, ratio: bool) -> int:
-    """1 above the baseline, -1 below it, 0 if they are equal."""
+    """Returns 1 if a lead lies above the baseline, -1 if below, 0 if they are equal; the baseline is 1 for a ratio and
+    0 for a difference."""
     even = 1.0 if ratio else 0.0
     return (value > even) - (value < even)
 

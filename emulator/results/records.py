@@ -30,7 +30,8 @@ from scenarios.builders.roster import Roster
 
 @dataclass(frozen=True)
 class RoundRow:
-    """A round of a run.  Seconds are virtual; its six parts are those of the device on the critical path."""
+    """A round of a run, a row of the table of rounds.  Seconds are virtual; the six parts of the round's time are those
+    of its critical path, the path of the device whose reply closed it."""
 
     label: str
     seed: int
@@ -60,7 +61,7 @@ class RoundRow:
 
 @dataclass(frozen=True)
 class Happened:
-    """A line of the timeline."""
+    """An event of a run, a row of the table of its timeline."""
 
     label: str
     seed: int
@@ -73,7 +74,7 @@ class Happened:
 
 @dataclass(frozen=True)
 class TransferRow:
-    """A message, or a part of one, in transfer."""
+    """A transfer of a message or of a part of it, a row of the table of transfers."""
 
     label: str
     seed: int
@@ -88,7 +89,8 @@ class TransferRow:
 
 @dataclass(frozen=True)
 class DeviceRow:
-    """A device of the fleet in a run: sums over the completed rounds, zeros if it was never asked."""
+    """A device of the fleet in a run, a row of the table of devices: sums over the completed rounds, zeros if it was
+    never asked."""
 
     label: str
     seed: int
@@ -195,13 +197,13 @@ READERS: Mapping[str, Callable[[Results], Iterator[Any]]] = {
 
 
 def columns(of: Sequence[Any], table: str) -> dict[str, list[Any]]:
-    """Records as columns, by field name; without records every column is empty."""
+    """Returns records of this table as columns, by field name; without records every column is empty."""
     names = [field.name for field in fields(TABLES[table])]
     return {name: [getattr(each, name) for each in of] for name in names}
 
 
 def write_csv(of: Iterable[Any], table: str, file: IO[str]) -> None:
-    """Writes records as CSV with a heading; unknown values are empty cells."""
+    """Writes records of this table as CSV with a line of headings; unknown values are empty cells."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(field.name for field in fields(TABLES[table]))
     writer.writerows(["" if value is None else value for value in astuple(each)] for each in of)
@@ -221,14 +223,14 @@ class Activity:
     joules: float | None = 0.0  # None: not known
 
     def ask(self, name: str, row: Mapping[str, Any]) -> None:
-        """Adds a round in which device `name` was asked; `row` is that round's row."""
+        """Adds a round in which the device `name` was asked; `row` is the round's row in the record."""
         *_, idle = row.get("seconds", {}).get("devices", {}).get(name, (None,))
         self.asked += 1
         self.wait_s = _plus(self.wait_s, idle)
         self.joules = _plus(self.joules, row.get("joules", {}).get(name))
 
     def transfer(self, start: TransferStarted, stop: TransferEnded | TransferCut) -> None:
-        """Adds a transfer; of one that was cut, only the bytes that were transferred."""
+        """Adds a transfer.  If it was cut, only the bytes that were transferred count."""
         nbytes = stop.nbytes if isinstance(stop, TransferCut) else start.nbytes
         self.transfer_s += stop.t - start.t
         self.bytes_down += nbytes if start.way == "down" else 0
@@ -236,8 +238,8 @@ class Activity:
 
 
 def activities(rows: Sequence[Mapping[str, Any]], timeline: Iterable[Event]) -> Mapping[str, Activity]:
-    """Activities by device name, of all devices that were asked.  A round without a row was not completed and is
-    skipped."""
+    """Returns the totals of each device that was asked, by device name.  A round without a row was not completed, and
+    is skipped."""
     over = {row["round"]: row for row in rows}
     found: dict[str, Activity] = defaultdict(Activity)
     started: dict[tuple[str, str], Any] = {}  # by device, and down, up or compute

@@ -31,9 +31,9 @@ SLIGHT = 0.01  # a significant ratio nearer to 1 than this is called slight
 
 @dataclass(frozen=True)
 class Interval:
-    """A product of powers of means, its 95 % interval, and the two-sided p-value of its being 1.
+    """A product of powers of means, its 95 % interval, and the two-sided p-value of the hypothesis that it is 1.
 
-    The interval leaves 1 out just if p < 0.05.  p is never below 1 / 10,001.
+    The interval excludes 1 exactly if p < 0.05. p is never below 1 / 10,001.
     """
 
     ratio: float
@@ -47,7 +47,7 @@ class Interval:
         return self.low > 1 or self.high < 1
 
     def __str__(self) -> str:
-        """`1.20 [1.10, 1.31]`, with more digits if the interval excludes 1 but is close to it."""
+        """Returns `1.20 [1.10, 1.31]`, with more digits if the interval excludes 1 but is close to it."""
         shown = [figure(value) for value in (self.ratio, self.low, self.high)]
         if self.decided and ("1.00" in shown[1:] or abs(self.ratio - 1) < SLIGHT):
             shown = [f"{value:.4g}" for value in (self.ratio, self.low, self.high)]
@@ -55,17 +55,19 @@ class Interval:
 
 
 def figure(value: float) -> str:
-    """A ratio as text, with two digits after the point, or one from 10 on."""
+    """Returns a ratio as text, with two digits after the point if it is below 10, and one otherwise."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def interval(columns: Sequence[Sequence[float] | Floats], powers: Sequence[float]) -> Interval | None:
-    """The interval of mean(columns[0]) ** powers[0] · mean(columns[1]) ** powers[1] · ...; None if a value is 0.
+    """Returns mean(columns[0]) ** powers[0] · mean(columns[1]) ** powers[1] · ... with its interval; None if a value is
+    0.
 
     Each column has one value for each seed, in the same order of seeds.  The method is the symmetric bootstrap-t on log
-    θ (Hall 1988).  Whole seeds are drawn with replacement, with all of their columns.  For each resample, its distance
-    from the seeds' log θ is divided by its own standard error.  The 95 % quantile of these distances, times the
-    standard error of the seeds, is half of the interval.  Standard errors follow from the delta method.
+    θ (Hall 1988), where θ is that product.  Whole seeds are drawn with replacement, with all of their columns.  For
+    each resample, its distance from the seeds' log θ is divided by its own standard error.  The 95 % quantile of these
+    distances, times the standard error of the seeds, is half of the interval.  Standard errors follow from the delta
+    method.
     """
     values = np.array(columns, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] < 2 or not np.isfinite(values).all() or (values < 0).any():
@@ -81,7 +83,8 @@ def interval(columns: Sequence[Sequence[float] | Floats], powers: Sequence[float
 
 
 def _around(ratio: float, reach: Floats) -> Interval:
-    """The interval and its p-value, given the distance of each resample from log θ.
+    """Returns the interval and its p-value from `reach`: for each resample, its distance from the seeds' log θ, scaled
+    as `_reach` does.
 
     Half of the interval is the smallest distance that fewer than 5 % of the resamples, the seeds themselves included,
     exceed.  The p-value uses the same count, so the two cannot disagree.
@@ -93,21 +96,23 @@ def _around(ratio: float, reach: Floats) -> Interval:
 
 
 def _certain(ratio: float) -> Interval:
-    """The interval of seeds that all have the same ratio: every resample has it too."""
+    """Returns the interval if all seeds have the same ratio, so that every resample has it too."""
     if abs(math.log(ratio)) < ROUNDING:
         return Interval(1.0, 1.0, 1.0, 1.0)
     return Interval(ratio, ratio, ratio, 1 / (RESAMPLES + 1))
 
 
 def _error(values: Floats, c: Floats) -> float:
-    """The standard error of log θ by the delta method: a seed's share in log θ is Σ c_j · x_j / mean(x_j)."""
+    """Returns the standard error of log θ over seeds by the delta method: a seed's share in log θ is Σ c_j · x_j /
+    mean(x_j)."""
     shares = (c / values.mean(axis=1)) @ values - c.sum()
     n = len(shares)
     return math.sqrt(float(shares @ shares) / (n * (n - 1)))
 
 
 def _reach(values: Floats, c: Floats, error: float) -> Floats:
-    """The distance of each resample from log θ, in its own standard errors, times the standard error of the seeds.
+    """Returns, for each resample, its distance from log θ in units of the resample's standard error, times the standard
+    error of the seeds; shape (resamples,).
 
     If the seeds of a resample are almost equal (all took two rounds, for example, or all were cut off), its own error
     is almost zero and the distance would explode.  So its error is at least a quarter of the seeds' error.
@@ -124,7 +129,8 @@ def _reach(values: Floats, c: Floats, error: float) -> Floats:
 
 @lru_cache(maxsize=8)
 def _counts(n: int) -> Floats:
-    """The number of times that each of n seeds is drawn, shape (resamples, n); the draws are always the same."""
+    """Returns how often each of n seeds is drawn in each resample, shape (resamples, n).  The draws are always the
+    same."""
     picks = np.random.default_rng(SEED).integers(0, n, (RESAMPLES, n))
     flat = (picks + n * np.arange(RESAMPLES)[:, None]).ravel()
     counts = np.bincount(flat, minlength=RESAMPLES * n).reshape(RESAMPLES, n).astype(np.float64)

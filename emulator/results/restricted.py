@@ -22,8 +22,8 @@ Amounts = Mapping[int, float]  # {seed: seconds, rounds, bytes or joules}
 
 @dataclass(frozen=True)
 class Timed:
-    """One run: its seconds to the target, or None if it did not reach the target in the `end` seconds that it
-    lasted."""
+    """One run: its seconds to the target, None if it did not reach it; and `end`, the seconds for which it was
+    observed."""
 
     time: float | None
     end: float
@@ -31,9 +31,10 @@ class Timed:
 
 @dataclass(frozen=True)
 class Contrast(Interval):
-    """The restricted mean time of one algorithm over that of another, over the seeds that both have.
+    """The mean of one algorithm's times over the mean of another's, with its interval, over the seeds that both have.
+    Each time is restricted: it counts as at most the horizon `tau`.
 
-    The horizon `tau` is in seconds; it is infinite if every run reached the target.
+    `tau` is in seconds; it is infinite if every run reached the target.
     """
 
     seeds: int  # pairs
@@ -43,13 +44,15 @@ class Contrast(Interval):
 
     @property
     def counts(self) -> tuple[str, str]:
-        """`9 of 10`: the seeds that reached the target within the horizon, of the algorithm and of the base."""
+        """How many of the seeds reached the target within the horizon, for the algorithm and for the base, as text: `9
+        of 10`."""
         return f"{self.reached} of {self.seeds}", f"{self.base_reached} of {self.seeds}"
 
 
 @dataclass(frozen=True)
 class TimeRatio:
-    """A ratio of times as a product: time = rounds · pace, where pace is the ratio of seconds per round."""
+    """A ratio of two algorithms' times as a product: time = rounds · pace, where `rounds` is the ratio of their numbers
+    of rounds and `pace` that of their seconds per round."""
 
     time: Interval
     rounds: Interval
@@ -57,27 +60,25 @@ class TimeRatio:
 
 
 def horizon(times: Iterable[Timed], wanted: float | None = None) -> float:
-    """The seconds for which all of these runs are known: the end of the first run that stopped without the target.
-
-    Infinity if every run reached it.  Never more than `wanted`.
-    """
+    """Returns the seconds for which all of these runs were observed: the end of the first run that stopped without
+    reaching the target, or infinity if every run reached it; at most `wanted`."""
     known = min((each.end for each in times if each.time is None), default=inf)
     return known if wanted is None else min(known, wanted)
 
 
 def restricted(times: Sequence[Timed], tau: float) -> Floats:
-    """The seconds to the target or to τ, whichever comes first, in the order of `times`."""
+    """Returns, in s and in the order of `times`, the time to the target or τ, whichever comes first."""
     if tau > horizon(times):
         raise ValueError(f"a run ended before the horizon of {tau} s without the target, and no one knows the rest")
     return np.array([tau if each.time is None else min(each.time, tau) for each in times])
 
 
 def contrast(one: Mapping[int, Timed], base: Mapping[int, Timed], tau: float) -> Contrast | None:
-    """The restricted mean time of `one` over that of `base`, over the seeds that both have.
+    """Returns the restricted mean time of `one` over that of `base`, over the seeds that both have, with its interval.
 
-    None below 5 shared seeds, where only values are shown, and if a time is 0.  A mean restricted to τ is at most τ, so
-    the interval is cut at τ over the base's least time, and at the algorithm's own least time over τ.  These bounds lie
-    on either side of 1, so they never affect significance.
+    None if they share fewer than 5 seeds, and if a time is 0.  A mean restricted to τ is at most τ, so the interval
+    ends at most at τ over the base's least time, and begins at least at the algorithm's own least time over τ.  These
+    bounds lie on either side of 1, so they never affect significance.
     """
     seeds = sorted(one.keys() & base.keys())
     if len(seeds) < FEW:
@@ -93,18 +94,20 @@ def contrast(one: Mapping[int, Timed], base: Mapping[int, Timed], tau: float) ->
 
 
 def ratio(one: Amounts, base: Amounts) -> Interval | None:
-    """The mean of `one` over the mean of `base`, for example of rounds, bytes or joules, over the seeds that both have.
+    """Returns the mean of `one` over the mean of `base`, for example of rounds, bytes or joules, over the seeds that
+    both have, with its interval.
 
-    None below 5 such seeds, and if a value is 0.
+    None if they share fewer than 5 seeds, and if a value is 0.
     """
     return _over_seeds((one, base), (1, -1))
 
 
 def ratio_of_rates(one: Amounts, one_per: Amounts, base: Amounts, base_per: Amounts) -> Interval | None:
-    """The rate `one` / `one_per` over the rate `base` / `base_per`, for example of seconds per round.
+    """Returns the rate `one` / `one_per` over the rate `base` / `base_per`, for example of seconds per round, with its
+    interval.
 
-    A rate is the sum over all seeds divided by the other sum, so seeds with more rounds weigh more.  None as in
-    `ratio`.
+    A rate is the sum of the amounts over all seeds, divided by the sum of the rounds, so seeds with more rounds weigh
+    more.  None if there are fewer than 5 seeds that all four have, and if a value is 0.
     """
     return _over_seeds((one, one_per, base, base_per), (1, -1, -1, 1))
 
@@ -112,8 +115,8 @@ def ratio_of_rates(one: Amounts, one_per: Amounts, base: Amounts, base_per: Amou
 def split(times: tuple[Amounts, Amounts], rounds: tuple[Amounts, Amounts]) -> TimeRatio | None:
     """Splits a ratio of times into a ratio of rounds and a ratio of seconds per round.  Each pair is (algorithm, base).
 
-    Both are counted over the same stretch of each run, up to its restricted time, and for the same seeds.  None below 5
-    seeds, and if a value is 0.
+    Times and rounds are counted over the same stretch of each run, up to its restricted time, and for the same seeds.
+    None if there are fewer than 5 seeds, and if a value is 0.
     """
     if any(each.keys() != times[0].keys() for each in (*times, *rounds)):
         raise ValueError("times and rounds must be those of the same seeds")

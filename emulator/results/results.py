@@ -1,4 +1,5 @@
-"""Reads an OUT folder: the scenario, the rounds of every run, and the summary.  Events are read on demand."""
+"""Reads a folder of results: the scenario, the rounds of every run, and the summary.  Events are read only when asked
+for."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ NEEDED = (
 
 @dataclass(frozen=True)
 class Results:
-    """The results that a command wrote to its folder."""
+    """The results that a command wrote to a folder."""
 
     folder: Path
     scenario: Scenario
@@ -52,13 +53,13 @@ class Results:
         return self.scenario.name
 
     def events(self, label: str, seed: int) -> Iterator[Event]:
-        """The events of one run; none if it has not begun.  Raises ValueError if the file is damaged."""
+        """Yields the events of one run; none if it has not begun.  Raises ValueError if their file is damaged."""
         path = self.folder / Run(label, seed).name / "events.jsonl"
         return read_events(path) if path.is_file() else iter(())
 
 
 def read(out: Path) -> Results:
-    """The results in a folder.  The summary is computed from the rounds, and not taken from summary.json.
+    """Returns the results in a folder.  The summary is computed from the rounds, and not taken from summary.json.
 
     Raises ValueError, in one sentence, if the folder holds no results or is damaged.
     """
@@ -70,7 +71,8 @@ def read(out: Path) -> Results:
 
 
 def results_of(out: Path, scenario: Scenario) -> Results:
-    """The results in the folder `out`, of a scenario that has already been read.  Raises ValueError as `read` does."""
+    """Returns the results in the folder `out`, of a scenario that has already been read.  Raises ValueError as `read`
+    does."""
     split = _object(out / "split.json")
     runs = {entry.name: dict(_seeds(out, entry.name, scenario.seeds)) for entry in scenario.algorithms}
     if not any(runs.values()):
@@ -90,8 +92,8 @@ def results_of(out: Path, scenario: Scenario) -> Results:
 def _summary(
     scenario: Scenario, runs: Runs, split: Mapping[str, Any] | None, said: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The summary, computed from the rounds because another version may have summed them differently, with the facts
-    that only summary.json holds."""
+    """Returns the summary.  It is computed from the rounds, because another version may have summed them differently;
+    facts that cannot be computed from them are taken from summary.json (`said`)."""
     begun = {label: seeds for label, seeds in runs.items() if seeds}
     known = dict.fromkeys(begun, classes(split))
     aims = targets(scenario)
@@ -107,7 +109,7 @@ def _summary(
 
 
 def _unmetered(scenario: Scenario, summary: Mapping[str, Any]) -> list[str]:
-    """The groups of devices that were asked and whose energy is not known."""
+    """Returns the groups of those devices that were asked in a round and whose energy is not known."""
     spent = [said.get("joules_of_devices") or {} for said in summary["labels"].values()]
     names = {name for of in spent for name, joules in of.items() if joules is None}
     fleet = roster(scenario)
@@ -119,7 +121,8 @@ def targets(scenario: Scenario) -> list[Target]:
 
 
 def facts(scenario: Scenario) -> str:
-    """One line on the size and the set-up of the runs: devices, algorithms, seeds, rounds, data, model, network."""
+    """Returns one line on the size and the set-up of the runs: devices, algorithms, seeds, rounds, data, model,
+    network."""
     parts = [
         counted(scenario.devices, "device"),
         counted(len(scenario.algorithms), "algorithm"),
@@ -133,8 +136,8 @@ def facts(scenario: Scenario) -> str:
 
 
 def momentum(scenario: Scenario) -> dict[str, float | None]:
-    """SGD's momentum of each algorithm, by label; None if only a user's own code knows it, because reading results runs
-    no such code."""
+    """Returns SGD's momentum of each algorithm, by label.  None if only a user's own code knows it, because results are
+    read without running such code."""
     return {entry.name: _momentum(entry, scenario.training) for entry in scenario.algorithms}
 
 
@@ -146,7 +149,7 @@ def _momentum(entry: Entry, shared: Training) -> float | None:
 
 
 def classes(split: Mapping[str, Any] | None) -> int:
-    """The number of classes in the data set; 0 if unknown."""
+    """Returns the number of classes in the data set, as the content of split.json states it; 0 if unknown."""
     return int((split or {}).get("classes", 0))
 
 
@@ -165,5 +168,5 @@ def _row(row: Row, path: Path, number: int) -> Row:
 
 
 def _object(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None if there is no such file."""
+    """Returns the object in a JSON file; None if there is no such file.  Raises ValueError for anything else in it."""
     return object_of(path.read_bytes(), str(path)) if path.is_file() else None

@@ -1,4 +1,4 @@
-"""Statements that belong to results: the settings of each algorithm, and how sure the seconds are.  Pure."""
+"""States the settings of each algorithm, and how sure the computed seconds are, for readers of results.  Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRANSFERS: Mapping[str, str] = {
 
 
 def settings(scenario: Scenario) -> Table:
-    """The settings that are not defaults, and how they were chosen."""
+    """Returns a table of the settings of each algorithm that are not defaults, and how they were chosen."""
     usual = Training().model_dump()
     shared = {key: said for key, said in scenario.training.model_dump(exclude={"stack"}).items() if said != usual[key]}
     hows = [scenario.tuned.get(entry.name, "") for entry in scenario.algorithms]
@@ -48,7 +48,7 @@ def settings(scenario: Scenario) -> Table:
 
 
 def _words(options: Mapping[str, Any]) -> str:
-    """`strength 5, importance sq, training.epochs 12`"""
+    """Returns options in words, such as `strength 5, importance sq, training.epochs 12`."""
     return ", ".join(_each("", options)) or DEFAULTS
 
 
@@ -61,7 +61,7 @@ def _each(above: str, options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def how_sure(scenario: Scenario) -> list[str]:
-    """Where the seconds of computing and of transfers come from, and how far off they may be."""
+    """Returns sentences on where the seconds of computing and of transfers come from, and how far off they may be."""
     groups: dict[str, list[str]] = {}
     for group in scenario.fleet:
         groups.setdefault(_source(group, scenario), []).append(group.profile)

@@ -1,4 +1,5 @@
-"""Tells if results can be relied on: by their seals, and by the runs of the scenario that are missing."""
+"""Finds reasons not to rely on results: files that differ from their seals, and runs of the scenario that are
+missing."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ LOST = (
 
 @dataclass(frozen=True)
 class SealFindings:
-    """What the seals of a folder of results tell."""
+    """What is wrong with a folder of results according to its seals (digests of its files)."""
 
     damaged: bool
     notes: tuple[str, ...]  # sentences
 
 
 def soundness(folder: Path) -> SealFindings:
-    """Compares a folder of results, or of a run, with its seals."""
+    """Returns what is wrong with a folder of results, or of a run, according to its seals."""
     notes, damaged = [], [fault for fault in damage(folder) if not fault.startswith(MADE_AGAIN)]
     if damaged:
         more = [f"and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else []
@@ -44,7 +45,8 @@ def soundness(folder: Path) -> SealFindings:
 
 
 def has_lost_seal(out: Path) -> bool:
-    """True if a folder of results has no seal, though each run of its scenario is sealed, or its replays are done."""
+    """Returns true if a folder of results has no seal although it should: each run of its scenario is sealed and the
+    command was not interrupted, or its replay is finished."""
     if (out / SEAL).is_file():
         return False
     if (out / REPLAY).is_file():
@@ -59,7 +61,8 @@ def has_lost_seal(out: Path) -> bool:
 
 
 def missing(found: Results) -> Iterator[str]:
-    """Sentences on runs without a round, the baseline among them, and on runs of unlike length that are not sealed."""
+    """Yields sentences on runs without a round, on a baseline without one, and on runs of different lengths in results
+    without an intact seal."""
     seeds = found.scenario.seeds
     empty = [Run(label, seed).name for label, runs in found.runs.items() for seed in seeds if not runs.get(seed)]
     if empty:
@@ -75,7 +78,8 @@ def missing(found: Results) -> Iterator[str]:
 
 
 def shared(found: Results) -> int | None:
-    """The number of rounds that all runs have, if lengths differ and the record is not sealed; else None."""
+    """Returns the number of rounds that all runs have, if runs differ in length and the results are not intact and
+    sealed; None otherwise."""
     lengths = _lengths(found)
     return min(lengths) if len(lengths) > 1 and soundness(found.folder).notes else None
 

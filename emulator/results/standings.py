@@ -1,4 +1,4 @@
-"""The summary's times to targets: restricted means over one horizon, and their ratios to the baseline's.  Pure."""
+"""Adds to a summary the mean times to targets, restricted to one horizon, and their ratios to the baseline's.  Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ Runs = Mapping[str, Mapping[int, Rows]]  # {label: {seed: rows}}
 
 
 def with_means(summary: Mapping[str, Any], runs: Runs, targets: Sequence[Target], pairs: bool = True) -> dict[str, Any]:
-    """The summary with `mean` of time, rounds and bytes to each target, and of joules where they are known: up to the
-    second in which the target was reached, or to the horizon.  `ratio_to_baseline` has the ratios of these means.
+    """Returns the summary with the `mean` of time, rounds, bytes and, where known, joules for each target.  They count
+    up to the second in which the target was reached, or up to the horizon.  `ratio_to_baseline` has the ratios of these
+    means.
 
-    `paired` is that of times with its interval, and `ranking` compares all at the hardest target that was reached;
-    without `pairs`, as seeds of unlike runs are none, both are None.
+    `paired` is the ratio of times with its interval; `ranking` compares all algorithms at the hardest target that was
+    reached.  Without `pairs` both are None, because the seeds of runs of different lengths are no pairs.
     """
     seen, baseline = observed(runs), summary["baseline"]
     labels = {label: {**said, "targets": dict(said["targets"])} for label, said in summary["labels"].items()}
@@ -47,7 +48,8 @@ def with_means(summary: Mapping[str, Any], runs: Runs, targets: Sequence[Target]
 
 
 def _means(found: Values, seen: Mapping[str, Any]) -> dict[str, float | None]:
-    """Means over seeds of what was spent until the restricted time; None if that is not known."""
+    """Returns the means over seeds of the seconds, rounds, bytes and joules spent until the restricted time, by name;
+    None for one that is not known for every seed. {} if the horizon is 0."""
     if not found.bound:
         return {}
     spent = until(found, seen)
@@ -65,7 +67,8 @@ def _ratio(value: float | None, base: float | None) -> float | None:
 
 
 def _paired(found: Mapping[str, Values], label: str, baseline: str) -> dict[str, Any] | None:
-    """As summary.json has it: `tau` is null where every run reached the target."""
+    """Returns the ratio of times to the baseline's with its interval, as summary.json holds it; None if there is none.
+    `tau`, the horizon, is None if every run reached the target."""
     if label not in found or baseline not in found:
         return None
     ratio = compared(found[label], found[baseline], found[label].tau).contrast

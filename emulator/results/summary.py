@@ -1,4 +1,4 @@
-"""Summary of the runs of several algorithms and seeds: time, rounds and bytes to each target.  Pure."""
+"""Summarises the runs of several algorithms and seeds: time, rounds and bytes to each target.  Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def summarise(
     momentum: Mapping[str, float | None],
     classes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The summary of {label: {seed: rows}}, without comparisons of labels; the first label is the baseline.
+    """Returns the summary of `runs`, rows of rounds by label and seed, without comparisons of algorithms.  The first
+    label is the baseline.
 
-    Warnings depend on each label's `momentum` and on the number of `classes` in its data set.
+    Warnings depend on each algorithm's `momentum` and on the number of `classes` in its data set.
     """
     baseline, known = next(iter(runs)), classes or {}
     labels = {label: _label(seeds, targets, momentum[label], known.get(label, 0)) for label, seeds in runs.items()}
@@ -38,7 +39,8 @@ def summarise(
 
 
 def to_target(rows: Rows, target: Target) -> dict[str, float] | None:
-    """Virtual seconds, rounds and bytes until the target was reached; None if it never was."""
+    """Returns the virtual seconds, rounds, bytes and, if known, joules until the target was reached; None if it never
+    was."""
     row = reached(rows, target)
     if row is None:
         return None
@@ -49,7 +51,8 @@ def to_target(rows: Rows, target: Target) -> dict[str, float] | None:
 
 
 def joules(rows: Rows) -> float | None:
-    """Joules that the asked devices drew in these rounds; None if the energy of a device is not known."""
+    """Returns the joules that the devices which were asked drew in these rounds; None if the energy of a device is not
+    known."""
     return _sum(value for row in rows for value in row.get("joules", {"": None}).values())
 
 
@@ -60,19 +63,21 @@ def _sum(each: Iterable[float | None]) -> float | None:
 
 
 def round_bytes(row: Mapping[str, Any]) -> int:
-    """The bytes of a round in both directions, including transfers that were cut."""
+    """Returns the bytes of a round in both directions, including those of transfers that were cut."""
     return sum(size for kinds in row["bytes"].values() for size in kinds.values())
 
 
 def spread(values: Iterable[float | None]) -> Spread:
-    """Mean, low and high over seeds; a seed that never reached the target counts as infinite."""
+    """Returns mean, low and high of values of all seeds.  None stands for a seed that never reached the target, and
+    counts as infinite."""
     known = [inf if value is None else value for value in values]
     low, _, high = band(known)
     return {"mean": _finite(math.fsum(known) / len(known)), "low": _finite(low), "high": _finite(high)}
 
 
 def band(values: Iterable[float]) -> tuple[float, float, float]:
-    """Low, median and high: below 5 values low and high are the extremes, otherwise the quartiles."""
+    """Returns low, median and high of the values.  Below 5 values low and high are the extremes, otherwise the
+    quartiles."""
     known = sorted(values)
     median = _quantile(known, 0.5)
     if len(known) < FEW:
@@ -119,8 +124,8 @@ def _label(
 
 
 def _of_devices(seeds: Mapping[int, Rows]) -> dict[str, float | None]:
-    """Joules of each device in the rounds in which it was asked, mean over all seeds; None if its energy is not
-    known."""
+    """Returns, by device, the joules in the rounds in which it was asked, summed over a run, as the mean over all
+    seeds; None if the device's energy is not known."""
     each: dict[str, list[float | None]] = {}
     for rows in seeds.values():
         for row in rows:
@@ -131,10 +136,10 @@ def _of_devices(seeds: Mapping[int, Rows]) -> dict[str, float | None]:
 
 
 def device_seconds(seeds: Mapping[int, Rows]) -> dict[str, float] | None:
-    """Useful, wasted and idle seconds of whole runs, summed over all asked devices; mean over the seeds that have
-    rounds.
+    """Returns the useful, wasted and idle seconds of whole runs, summed over all asked devices, as the mean over the
+    seeds that have rounds.
 
-    None if no round was completed, or if the record lacks them.
+    None if no round was completed, or if the record lacks these seconds.
     """
     rounds = list(chain.from_iterable(seeds.values()))
     known = [row["seconds"] for row in rounds if row.get("seconds")]
@@ -145,7 +150,8 @@ def device_seconds(seeds: Mapping[int, Rows]) -> dict[str, float] | None:
 
 
 def _numbers(finals: Rows) -> dict[str, Spread]:
-    """Numbers of the last rounds, such as drift and the penalty's share, as far as all seeds have them."""
+    """Returns the spread over seeds of numbers that algorithms report in the last round of a run, such as drift and the
+    penalty's share.  A number is left out unless all seeds have it."""
     told = [row.get("numbers", {}) for row in finals]
     names = sorted(set.intersection(*(set(numbers) for numbers in told))) if told else []
     return {name: spread([numbers[name] for numbers in told]) for name in names}
@@ -172,11 +178,12 @@ def last(rows: Rows, metric: str) -> float | None:
 
 
 def _best(seeds: Mapping[int, Rows], metric: str) -> Spread | None:
-    """The highest values of the metric; None if a seed was never evaluated."""
+    """Returns the spread over seeds of the highest value of the metric in a run; None if a seed was never evaluated."""
     tops = [best(rows, metric) for rows in seeds.values()]
     return None if None in tops else spread(tops)
 
 
 def _over_seeds(each: Iterable[Mapping[str, float] | None], measure: str) -> Spread:
-    """The spread of a measure at the target over seeds; None in `each`: a seed that did not reach it."""
+    """Returns the spread over seeds of a measure at the target; `each` has None for a seed that did not reach the
+    target."""
     return spread([None if at is None else at[measure] for at in each])

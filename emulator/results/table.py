@@ -1,4 +1,4 @@
-"""A table, as rows of text."""
+"""A table for reports: headings and rows of text."""
 
 from __future__ import annotations
 

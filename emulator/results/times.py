@@ -1,4 +1,4 @@
-"""Times of several algorithms to a target, over one common horizon.  Pure."""
+"""Times of several algorithms to a target, compared over one common horizon.  Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from emulator.results.restricted import Timed, horizon, restricted
 
 @dataclass(frozen=True)
 class Values:
-    """One algorithm's own times to one target on one link."""
+    """One algorithm's times to one target on one link, by seed."""
 
     link: str
     target: Target
@@ -35,25 +35,27 @@ class Values:
 
     @property
     def mean(self) -> float:
-        """Restricted mean time, s."""
+        """The restricted mean over seeds of the time to the target, s."""
         return mean(self.times, self.bound)
 
     @property
     def crossed(self) -> Values:
-        """A copy in which a seed's time is that of its first crossing, even if the value was not held."""
+        """A copy in which a seed's time is that of its first evaluation at or above the target's value, even if the
+        value was not held."""
         first = {seed: Timed(self.crossings.get(seed), each.end) for seed, each in self.times.items()}
         return replace(self, times=first)
 
     @property
     def bound(self) -> float:
-        """The horizon, s; if all seeds reached the target, the latest of their times."""
+        """The horizon in s; if it is infinite because all seeds reached the target, the latest of their times."""
         return bound(self.times.values(), self.tau)
 
 
 def values(link: str, target: Target, runs: Runs, wanted: float | None, aside: Collection[str] = ()) -> list[Values]:
-    """The times of all algorithms on this link, over one common horizon.
+    """Returns the times of all algorithms to the target on this link, over one common horizon of at most `wanted`
+    seconds.
 
-    The runs of algorithms in `aside` shorten only their own horizon.
+    The runs of algorithms in `aside` shorten only the horizon of that algorithm itself.
     """
     times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
     others = [each for label, of in times.items() if label not in aside for each in of.values()]
@@ -64,26 +66,26 @@ def values(link: str, target: Target, runs: Runs, wanted: float | None, aside: C
 
 
 def common(times: Sequence[Timed], wanted: float | None) -> float:
-    """The common horizon of these runs, s; inf if all reached the target.
+    """Returns the common horizon of these runs in s; inf if all reached the target.
 
-    If every run that missed the target failed, the latest time of the others; 0 if no run reached it.
+    If every run that missed the target ended in a failure, it is the latest time of the others; 0 if no run reached it.
     """
     tau = horizon(times, wanted)
     return _latest(times) if tau == inf and any(each.time is None for each in times) else tau
 
 
 def known_for(*each: Mapping[int, Timed]) -> float:
-    """The horizon of these algorithms' runs, s; inf if all reached the target."""
+    """Returns the common horizon in s of the runs of these algorithms; inf if all reached the target."""
     return common([timed for times in each for timed in times.values()], None)
 
 
 def bound(times: Iterable[Timed], tau: float) -> float:
-    """The horizon, s, if finite; else the latest of these times."""
+    """Returns the horizon `tau` in s if it is finite, else the latest of these times."""
     return _latest(times) if tau == inf else tau
 
 
 def mean(times: Mapping[int, Timed], bound: float) -> float:
-    """The restricted mean time over seeds, s."""
+    """Returns the mean over seeds of the times in s, each restricted to `bound`."""
     return fmean(map(float, restricted(list(times.values()), bound)))
 
 

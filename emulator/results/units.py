@@ -1,4 +1,4 @@
-"""Seconds and bytes as people read them: one unit for all that is compared."""
+"""Writes seconds, bytes and joules for people, with one unit for all values that are compared."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Spread = Mapping[str, float | None]  # mean, low, high
 
 @dataclass(frozen=True)
 class Unit:
-    """What a column or an axis counts in."""
+    """A unit in which a column or an axis counts, such as MB."""
 
     name: str
     size: float  # in seconds or bytes
     digits: int | None = 1  # after the point; None: one, where it is not 0
 
     def show(self, value: float) -> str:
-        """`1,234.5`, without the unit."""
+        """Returns the value in this unit as text, without the unit: `1,234.5`."""
         return f"{round(value / self.size, 1):,g}" if self.digits is None else f"{value / self.size:,.{self.digits}f}"
 
     def some(self, value: float) -> str:
-        """Of something that is there: `under 0.1` rather than `0.0`."""
+        """Returns a value that is not 0 as text, without the unit; one that would be rounded to 0 reads `under 0.1`."""
         least = self.size * 10.0 ** -(self.digits or 0)
         return self.show(value) if value >= least / 2 else f"under {self.show(least)}"
 
@@ -38,7 +38,7 @@ class Unit:
 
 
 def joined(words: Sequence[str]) -> str:
-    """`a, b and c`"""
+    """Returns the words as one text: `a, b and c`."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
 
 
@@ -46,27 +46,28 @@ Choice = Callable[[Iterable[float | None]], Unit]  # a unit for values
 
 
 def of_time(values: Iterable[float | None]) -> Unit:
-    """s, min or h: the largest of which the largest value holds ten."""
+    """Returns s, min or h: the largest unit of which the largest value has at least ten."""
     return _unit(values, CLOCK, 10.0, 0.0)
 
 
 def of_bytes(values: Iterable[float | None]) -> Unit:
-    """B, kB, MB or GB, in powers of 1000."""
+    """Returns the unit for these values: B, kB, MB or GB, in powers of 1000."""
     return _unit(values, (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)), 1.0, 1e6)
 
 
 def of_energy(values: Iterable[float | None]) -> Unit:
-    """J, kJ or MJ."""
+    """Returns the unit for these values: J, kJ or MJ."""
     return _unit(values, (("J", 1.0), ("kJ", 1e3), ("MJ", 1e6)), 1.0, 1.0)
 
 
 def of_rounds(_: Iterable[float | None]) -> Unit:
-    """A number without a name."""
+    """Returns the unit of numbers of rounds, which has no name."""
     return Unit("", 1.0, None)
 
 
 def spread(values: Spread, unit: Unit) -> str:
-    """`12.5 [11.0, 14.0]`; ∞ where a seed never got there; one number where all agree."""
+    """Returns mean, low and high as text, `12.5 [11.0, 14.0]`, with ∞ for a value that is infinite because a seed never
+    reached the target; one number if all three read the same."""
     mean, low, high = (values[key] for key in ("mean", "low", "high"))
     if low is None:
         return NEVER
@@ -75,7 +76,7 @@ def spread(values: Spread, unit: Unit) -> str:
 
 
 def of_rows(rows: Sequence[Iterable[float | None]], choose: Choice) -> tuple[Unit | None, list[Unit]]:
-    """The unit of a column, or None where its rows differ a hundredfold; and the unit of each row."""
+    """Returns one unit for all rows of a column, None if they differ a hundredfold; and a unit for each row."""
     largest = [max((abs(value) for value in row if value is not None), default=None) for row in rows]
     if _apart(largest):
         return None, [choose([value]) for value in largest]
@@ -84,7 +85,8 @@ def of_rows(rows: Sequence[Iterable[float | None]], choose: Choice) -> tuple[Uni
 
 
 def column(rows: Sequence[Spread | None], choose: Choice) -> tuple[str, list[str]]:
-    """The unit for a column's heading, and its cells; where rows differ a hundredfold no unit: each cell names its own.
+    """Returns the unit for a column's heading, and the text of its cells.  If rows differ a hundredfold, the heading
+    has no unit ("") and each cell names its own.
 
     None is a row of which nothing is known.
     """
@@ -113,27 +115,29 @@ def _unit(values: Iterable[float | None], units: Sequence[tuple[str, float]], le
 
 
 def counted(number: int, what: str) -> str:
-    """`1 device`, `3 devices`."""
+    """Returns a number with its noun, in the plural unless it is 1: `1 device`, `3 devices`."""
     return f"{number} {what}{'s' * (number != 1)}"
 
 
 def under(network: str) -> str:
-    """A sentence that names the model of the network by which times were computed."""
+    """Returns the start of a sentence that names the model of the network by which times were computed."""
     return f"Times are under network model {network}"
 
 
 def durations(seconds: Sequence[float]) -> Callable[[float], str]:
-    """How to write these times in one sentence: in one unit, or where they differ a hundredfold each in its own."""
+    """Returns a function that writes each of these times, s, as text: all in one unit, or, if they differ a
+    hundredfold, each in a fitting one."""
     return duration if _apart(seconds) else partial(duration, unit=of_time(seconds))
 
 
 def duration(seconds: float, unit: Unit | None = None) -> str:
-    """One time by itself: `41.2 s`, `131 s`, `12.1 min`, `3.2 h`."""
+    """Returns one time, given in s, as text: `41.2 s`, `131 s`, `12.1 min`, `3.2 h`."""
     unit = unit or of_time([seconds])
     return f"{seconds:.0f} s" if unit.name == "s" and seconds >= 99.95 else f"{seconds / unit.size:.1f} {unit.name}"
 
 
 def rounded_up(seconds: float) -> float:
-    """The next number of two digits: 9.3 for 9.21, so that what is told to be enough is enough."""
+    """Returns the value rounded up to two digits, 9.3 for 9.21, so that the shown value is enough if the given one
+    is."""
     step = 10.0 ** (math.floor(math.log10(seconds)) - 1)
     return float(f"{math.ceil(seconds / step) * step:.12g}")

@@ -1,4 +1,5 @@
-"""Why an algorithm takes longer or less: more rounds or longer ones, and what their seconds, bytes and joules are."""
+"""Explains why an algorithm takes longer or less: by more rounds or longer ones, and by what their seconds, bytes and
+joules are spent on."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ WAIT = "wait_s"
 
 @dataclass(frozen=True)
 class Why:
-    """A ratio of times to a target as rounds x seconds a round, and the same of bytes and joules."""
+    """The ratio of two algorithms' times to a target, split into rounds and seconds per round, and the ratios of their
+    bytes and joules."""
 
     target: Target
     label: str
@@ -33,7 +35,8 @@ class Why:
 
 
 def why(mine: Values, theirs: Values, runs: Runs) -> Why:
-    """On the runs' own links, over the stretch up to each run's restricted time."""
+    """Returns the explanation for `mine` against `theirs` on the runs' own links, counted in each run up to its
+    restricted time."""
     own, base = until(mine, runs), until(theirs, runs)
     known = None not in (*own["joules"].values(), *base["joules"].values())
     return Why(
@@ -54,8 +57,8 @@ def _all(amounts: Mapping[int, float | None]) -> dict[int, float]:
 
 
 def until(found: Values, runs: Runs) -> dict[str, dict[int, float | None]]:
-    """For each seed the seconds up to the restricted time as `time_s`, and the `rounds`, `bytes` and `joules` spent
-    until then.
+    """Returns, by name and then by seed, the seconds up to the restricted time (`time_s`), and the `rounds`, `bytes`
+    and `joules` spent until then.
 
     If a seed reached the target, its rounds are exactly those that it took.  Joules that are not known are None.
     """
@@ -72,7 +75,7 @@ def until(found: Values, runs: Runs) -> dict[str, dict[int, float | None]]:
 
 @dataclass(frozen=True)
 class Pace:
-    """What a round of an algorithm is made of: means over all rounds and seeds."""
+    """What an average round of an algorithm consists of: means over all rounds and seeds."""
 
     label: str
     seconds: Mapping[str, float]  # by what: download weights, compute fisher, upload, ...
@@ -81,12 +84,13 @@ class Pace:
 
     @property
     def total(self) -> float:
-        """Seconds of a round."""
+        """Seconds of an average round."""
         return fsum(self.seconds.values())
 
 
 def pace(label: str, runs: Mapping[int, Observed]) -> Pace:
-    """The critical path of all rounds, shared out among payloads by their bytes and among phases by their seconds."""
+    """Returns the average round of an algorithm.  Its seconds are those of the critical path: of transfers by kind of
+    tensor, in proportion to their bytes, and of computing by phase."""
     rows = [row for run in runs.values() for row in run.rows]
     seconds: dict[str, float] = defaultdict(float)
     carried: dict[str, float] = defaultdict(float)
@@ -108,7 +112,7 @@ def pace(label: str, runs: Mapping[int, Observed]) -> Pace:
 
 
 def _parts(critical: Row) -> Iterator[tuple[str, float]]:
-    """Seconds of a round's critical path, by what they went to."""
+    """Yields (what, seconds) for each part of a round's critical path, such as ("upload weights", 1.2)."""
     for key, what in PHASES.items():
         found = critical[key]
         if isinstance(found, Mapping):

@@ -1,1 +1,2 @@
-"""Conducts all runs of a scenario, a search or a study over one pool of workers."""
+"""Sessions: what a command plays.  A session plays all runs of a scenario, a search or a study with one pool of
+workers, and writes their results."""

@@ -1,4 +1,4 @@
-"""Checks what a user asks for in a scenario's runs, before torch is imported."""
+"""Checks the options --track, --algorithm and --speedup, before torch is imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def trackers_of(said: Sequence[str] | None) -> Sequence[Destination]:
-    """Returns the trackers that --track names.  Raises BadScenario, also for a library that is not installed."""
+    """Returns the trackers (programs that record experiments, such as MLflow) that --track names, each once.
+
+    Raises BadScenario for an unknown tracker, and for one whose library is not installed.
+    """
     if not said:
         return ()
     from emulator.trackers.destination import destination
@@ -22,8 +25,10 @@ def trackers_of(said: Sequence[str] | None) -> Sequence[Destination]:
 
 
 def only(scenario: Scenario, label: str) -> Scenario:
-    """The scenario with this algorithm alone and its expectations.  Raises BadScenario if the scenario does not have
-    it."""
+    """Returns the scenario with only the algorithm of this label, and only the expectations about this algorithm.
+
+    Raises BadScenario if the scenario has no algorithm of this label.
+    """
     labels = [entry.name for entry in scenario.algorithms]
     if label not in labels:
         raise BadScenario(f"--algorithm {label}: the scenario has none of that name; {did_you_mean(label, labels)}")
@@ -33,7 +38,10 @@ def only(scenario: Scenario, label: str) -> Scenario:
 
 
 def pace_of(world: str, speedup: float | None) -> float | None:
-    """Modelled seconds per real second over sockets; None in virtual time.  Raises BadScenario for a bad --speedup."""
+    """Returns the modelled seconds per real second for runs over sockets, 1 by default; None for runs in virtual time.
+
+    Raises BadScenario if --speedup is out of range, or is given for virtual time.
+    """
     if world == "sockets":
         if speedup is not None and not 0.001 <= speedup <= 1000:
             raise BadScenario(f"--speedup {speedup:g}: it must be from 0.001 to 1000")

@@ -11,14 +11,18 @@ from emulator.record.folders import REPLAY, is_run, run_folders
 
 
 def audited_in(paths: Iterable[Path]) -> dict[Path, Audit]:
-    """The audit of each folder that the paths name.  Raises ValueError for a path that holds no run."""
+    """Returns the audit of each run in these paths, and of each folder of results, by folder.
+
+    Raises ValueError for a path that holds no run.
+    """
     return {folder: each for path in paths for folder, each in _audited(path)}
 
 
 def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
     """Yields the audits of the runs in `path`, and of the folder itself if it holds results.
 
-    A replay in several settings has a folder of runs for each setting, or keeps no timelines.
+    A replay in several settings has one folder of runs for each setting.  If it kept no timelines, it has no runs, and
+    only its own folder is audited.
     """
     settings = sorted(file.parent for file in path.glob(f"*/{REPLAY}"))
     has_runs = any(map(is_run, path.glob("*/")))

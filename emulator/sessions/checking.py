@@ -11,7 +11,10 @@ from scenarios.schema.scenario import Scenario
 
 
 def planned(scenario: Scenario, workers: int | None = None, device: str = "cpu") -> Forecast:
-    """The forecast of a scenario with this number of workers on this device.  Raises BadScenario."""
+    """Returns the forecast of what a scenario costs with this number of workers on this device.
+
+    `workers`: None for one per core or GPU.  Raises BadScenario if the scenario cannot be played here.
+    """
     compile_network(scenario)
     places = gpus.found(device)
     with busy("playing the first rounds of each algorithm without training"):

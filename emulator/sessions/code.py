@@ -1,5 +1,7 @@
-"""code.json: the code and the versions with which a folder's runs began, so that a resumed run that differs can say
-why."""
+"""code.json: describes the code and the versions with which the runs in a folder began.
+
+If a resumed run differs from its record, the file shows what has changed in between.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,12 @@ SHOWN = 3  # files or variables that a message names
 
 
 def code_text(scenario: Scenario, numerics: str | None) -> str:
-    """The text of code.json: versions, processor, numerics (ledger/probe.py; None: unknown), and a user's own files:
-    SHA-256 of modules; size in bytes, time in ns and SHA-256 (None: a large file) of the files that they have read so
-    far."""
+    """Returns the text of code.json: versions, processor, numerics, and the state of the user's own files.
+
+    `numerics`: the digest of this machine's arithmetic (ledger/probe.py); None if unknown.  For the user's modules the
+    text has the SHA-256; for each file that these modules have read so far: size in bytes, time of change in ns, and
+    SHA-256 (None for a large file).
+    """
     seen = [each for each in list(SEEN) if each.kind == "file" and each.sign]
     read = {each.name: [*each.sign[:2], _digest(each.name)] for each in seen if each.sign} if len(seen) <= MANY else {}
     said = {
@@ -45,8 +50,11 @@ def code_text(scenario: Scenario, numerics: str | None) -> str:
 
 
 def begin(out: Path, scenario: Scenario, code: str, split: str, force: bool) -> bool:
-    """Writes code.json and split.json, and returns True if earlier runs are resumed; their code.json stays while some
-    of them may still differ.  Raises Otherwise if the code differs, unless `force` is given."""
+    """Writes split.json and, for new runs, code.json.  Returns True if the folder has earlier runs, which are resumed.
+
+    Earlier runs keep their code.json for now, because it describes the code that made them.  Raises Otherwise if the
+    earlier split.json differs from `split`, unless `force` is given.
+    """
     goes_on = any(any(known(out / name, FILES).values()) for name in of_scenario(scenario))
     if not goes_on:
         replace_file(out / CODE, code)
@@ -57,7 +65,7 @@ def begin(out: Path, scenario: Scenario, code: str, split: str, force: bool) -> 
 
 
 def why_otherwise(out: Path, now: str) -> str:
-    """What has changed since the runs in `out` began, in one sentence.  `now`: the result of `code_text`."""
+    """Returns one sentence on what has changed since the runs in `out` began.  `now`: the present `code_text`."""
     try:
         then, here = json.loads((out / CODE).read_bytes()), json.loads(now)
         differ = [*_files(then, here), *_others(then, here)]
@@ -70,13 +78,15 @@ def why_otherwise(out: Path, now: str) -> str:
 
 
 def or_go_on(out: Path) -> str:
-    """The advice if the code differs: what is done already, and the choices."""
+    """Returns the advice for a resumed run that differs from its record: nothing was replaced yet, and the command that
+    replaces what differs."""
     command = shlex.join(["fedlapse", "resume", "--force", str(out)])
     return f"nothing in the folder was replaced; `{command}` replaces what comes out otherwise, and goes on"
 
 
 def _modules(scenario: Scenario) -> Mapping[str, str]:
-    """SHA-256 by name of a user's own modules that are files, and of the modules that they import."""
+    """Returns the SHA-256 of the user's own modules, by name: those that the scenario names and that have a file, and
+    the modules that these import."""
     named = [scenario.model, scenario.data.set, *(entry.key for entry in scenario.algorithms)]
     roots = {name.partition(":")[0] for name in named if ":" in name}
     found = sources({root for root in roots if file_of(root)})
@@ -92,7 +102,10 @@ def _files(then: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _changed(path: str, size: int, time: int, digest: str | None = None) -> bool:
-    """True if a file's content differs; a copied or restored file has another time but the same content."""
+    """Returns True if a file has changed since its size, time of change in ns and SHA-256 were recorded, or is missing.
+
+    Another time alone does not count if the SHA-256 is known and equal: the file may have been copied or restored.
+    """
     now = sign(path)
     if now is None or now[0] != size:
         return True
@@ -100,7 +113,7 @@ def _changed(path: str, size: int, time: int, digest: str | None = None) -> bool
 
 
 def _digest(path: str) -> str | None:
-    """SHA-256 of a file; None if it is large or cannot be read."""
+    """Returns the SHA-256 of a file in hex; None if the file has more than LARGE bytes or cannot be read."""
     try:
         with Path(path).open("rb") as file:
             content = file.read(LARGE + 1)
@@ -124,6 +137,6 @@ def _others(then: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _short(path: str) -> str:
-    """The path relative to the working directory."""
+    """Returns the path relative to the working directory, if it lies there; else the unchanged path."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

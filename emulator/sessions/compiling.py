@@ -1,4 +1,4 @@
-"""A message while the network model is compiled, once on each computer."""
+"""Compiles the network model before runs begin, with a message, because it takes seconds; once on each computer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ONCE = "compiling the network model: 10 to 20 s, once on this computer"
 
 
 def compile_network(scenario: Scenario, settings: Iterable[Peaks] | None = None) -> None:
-    """Compiles the network model if a setting may need it and the disk does not have it yet.
+    """Compiles the network model `windows` if runs may need it and this computer has not compiled it before.
 
-    `settings`: None for the scenario as it is.
+    `settings`: the highest rates of links in each setting in which the scenario is played; None: only its own rates.
     """
     peaks = (AS_IT_IS,) if settings is None else settings
     if scenario.network_model != "windows" or not any(may_fill(scenario, each) for each in peaks):
@@ -33,8 +33,10 @@ def compile_network(scenario: Scenario, settings: Iterable[Peaks] | None = None)
 
 
 def compile_replays(batch: Batch, orders: Sequence[Order]) -> None:
-    """Compiles the network model for replays.  On another fleet the record decides who is asked, possibly all devices
-    at once."""
+    """Compiles the network model if these replays may need it.
+
+    Replays on another scenario's fleet ask the recorded devices, so this assumes that a round may ask all at once.
+    """
     fleet = batch.source.fleet
     scenario = batch.scenario if fleet is None else by_all_at_once(fleet)
     compile_network(scenario, {order.condition.peaks for order in orders})

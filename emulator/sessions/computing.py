@@ -1,4 +1,5 @@
-"""Options of all commands that play runs, and of Python: how jobs are computed and remembered."""
+"""Options of all commands that play runs, and of their Python functions: how jobs (trainings and evaluations) are
+computed, and where their results are kept."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ DeviceOption = Annotated[
 
 @dataclass(frozen=True)
 class Computing:
-    """Options for computing jobs."""
+    """Options on how jobs (trainings and evaluations) are computed: with how many workers, on which devices."""
 
     workers: Workers = None
     device: DeviceOption = "cpu"
@@ -64,15 +65,18 @@ class Computing:
     ] = None
 
     def have_workers_ready(self) -> None:
-        """Starts importing what worker processes need, before the scenario is read, if there will be any."""
+        """Starts to import the modules that worker processes need, to save time before the scenario is read.
+
+        Does nothing if these options lead to no worker processes on the CPU.
+        """
         if self.workers != 0 and self.device == "cpu" and self.executor is ExecutorName.processes:
             ready.be_ready()
 
     @property
     def cluster(self) -> Cluster | None:
-        """The cluster of --executor ray; None for worker processes.
+        """The Ray cluster that trains, with --executor ray; None for worker processes of this computer.
 
-        Raises BadScenario if Ray is not installed or the address is invalid.
+        Raises BadScenario if Ray is not installed, or if the address is invalid or given without --executor ray.
         """
         address = self.ray_address
         if self.executor is not ExecutorName.ray:
@@ -90,7 +94,7 @@ class Computing:
 
 @dataclass(frozen=True)
 class Playing(Computing):
-    """Options for playing runs: how they are computed, what is remembered, and if progress is shown."""
+    """Options for playing runs: how jobs are computed, which results the ledger keeps, and if progress is shown."""
 
     ledger: Annotated[
         Path | None,
@@ -112,7 +116,8 @@ class Playing(Computing):
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False
 
     def pool(self) -> Pool:
-        """The pool that these options describe.  Raises BadScenario for options that do not fit together."""
+        """Returns the pool of workers that these options describe, not started yet.  Raises BadScenario for options
+        that do not fit together."""
         from emulator.compute.gpu import gpus
         from emulator.sessions.pool import Pool  # imports torch
 
@@ -122,8 +127,11 @@ class Playing(Computing):
 
 
 def crew_of(count: int | None, places: Sequence[str], cluster: Cluster | None) -> int | Cluster:
-    """The workers for `executor`: a number of processes, or a cluster.  Raises BadScenario for options that Ray does
-    not support."""
+    """Returns the workers: a number of processes or, with Ray, `cluster` with its number of workers.
+
+    `count`: the option --workers.  `places`: the devices for training, as torch names them.  Raises BadScenario for a
+    number of workers or devices that is not possible.
+    """
     if cluster is None:
         return workers_of(count, places)
     if count == 0:
@@ -134,10 +142,11 @@ def crew_of(count: int | None, places: Sequence[str], cluster: Cluster | None) -
 
 
 def workers_of(count: int | None, places: Sequence[str] = ("cpu",)) -> int:
-    """The number of worker processes: by default one for each named GPU, or else one for each core.
+    """Returns the number of worker processes: `count`, or by default one for each GPU in `places`, or on the CPU one
+    for each core.
 
-    Warns if there are more than cores.  Workers may share a GPU.  Raises BadScenario if there are fewer workers than
-    GPUs.
+    Prints a warning if there are more workers than cores.  Several workers may share a GPU.  Raises BadScenario if
+    there are fewer workers than GPUs.
     """
     if places[0] != "cpu":
         found = len(places) if count is None else count
@@ -154,9 +163,10 @@ def workers_of(count: int | None, places: Sequence[str] = ("cpu",)) -> int:
 
 
 def ledger_of(folder: Path | None, without: bool = False) -> Path | None:
-    """The ledger's folder; None without a ledger.
+    """Returns the folder of the ledger, which keeps the results of trainings; None if there is no ledger.
 
-    Raises BadScenario if both options are given, or if the named folder cannot be used.
+    `folder`: the option --ledger.  `without`: the option --no-ledger.  Raises BadScenario if both options are given, or
+    if the folder that the user names cannot be used.
     """
     if without and folder:
         raise BadScenario(f"--ledger {folder} and --no-ledger are given; give one of them")
@@ -169,8 +179,10 @@ def ledger_of(folder: Path | None, without: bool = False) -> Path | None:
 
 
 def _must_be_usable(folder: Path, named: str) -> None:
-    """Raises BadScenario if the named folder cannot be a ledger.  A full or read-only disk is accepted: the run goes
-    on."""
+    """Raises BadScenario if the folder is a file, lies in a file, or may not be read or created.
+
+    Other errors, such as a full disk, are accepted, because runs can go on without a ledger.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         next(folder.iterdir(), None)

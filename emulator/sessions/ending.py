@@ -1,4 +1,5 @@
-"""The end of a scenario's runs, and the files next to their records: host.json, summary, report, seal."""
+"""The end of a command's runs: writes the files next to the runs' records (host.json, summary.json, report.html, and
+the seal with the digests of all files)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ REPORT = "report.html"
 
 @dataclass(frozen=True)
 class Ending:
-    """The outcomes of a command's runs."""
+    """The outcomes of a command's runs, and the notes for their summary."""
 
     outcomes: Sequence[Outcome]
     host: str  # host.json
@@ -43,14 +44,15 @@ class Ending:
 
     @property
     def cut_short(self) -> list[Outcome]:
-        """Runs whose records could not be written to their ends."""
+        """Runs whose records are incomplete, because a file could not be written; a missing model or seal does not
+        count."""
         return [
             each for each in self.outcomes if each.unwritten and Path(each.unwritten.filename).name not in (MODEL, SEAL)
         ]
 
     @property
     def failures(self) -> dict[str, list[str]]:
-        """The reasons why runs ended early, by label."""
+        """The reasons why runs ended early, by the label of the algorithm."""
         found: dict[str, list[str]] = {}
         for outcome in self.outcomes:
             if outcome.failure:
@@ -82,8 +84,10 @@ class Ended:
 
 
 def conclude(out: Path, ending: Ending) -> Ended:
-    """Computes the results from the records, as `fedlapse report` does later, and writes the other files of the
-    folder."""
+    """Computes the results from the records in OUT, as `fedlapse report` does later, and writes the files next to them.
+
+    Seals the folder unless runs were stopped or a file could not be written.
+    """
     results = added_up(out, ending)
     unwritten = [each.unwritten for each in ending.outcomes if each.unwritten] + _written(results, ending.host)
     unwritten += _sealed(out) if not (unwritten or ending.interrupted) else []
@@ -91,7 +95,7 @@ def conclude(out: Path, ending: Ending) -> Ended:
 
 
 def added_up(out: Path, ending: Ending) -> Results:
-    """The results in a folder, with the new content of summary.json."""
+    """Returns the results in the folder OUT, read from its records, with a newly computed summary (summary.json)."""
     found = read(out)
     links = caveats(ending.assumed, [each.looped for each in ending.outcomes])
     short = [each.run.label for each in ending.cut_short]
@@ -100,7 +104,7 @@ def added_up(out: Path, ending: Ending) -> Results:
 
 
 def _sealed(out: Path) -> list[OSError]:
-    """Seals the folder; returns the errors of files that could not be written."""
+    """Seals the folder, that is, records the digests of its files.  Returns the error if that fails."""
     try:
         seal_results(out)
     except OSError as error:
@@ -109,7 +113,7 @@ def _sealed(out: Path) -> list[OSError]:
 
 
 def _written(results: Results, host: str) -> list[OSError]:
-    """Writes the files next to the runs; returns the errors of files that could not be written."""
+    """Writes host.json, summary.json and report.html; returns the errors of those that could not be written."""
     failed = []
     made: Mapping[str, Callable[[], str]] = {  # the page last, because its library may run out of memory
         "host.json": lambda: host,
@@ -126,7 +130,7 @@ def _written(results: Results, host: str) -> list[OSError]:
 
 
 def _page(results: Results, host: str) -> str:
-    """The text of report.html.  Raises OSError if there is too little memory for it."""
+    """Returns the text of report.html.  Raises OSError if there is too little memory to make it."""
     try:
         from emulator.report.page import page  # altair takes a second to import
 
@@ -137,12 +141,16 @@ def _page(results: Results, host: str) -> str:
 
 
 def summary_text(results: Results) -> str:
-    """The text of summary.json."""
+    """Returns the text of summary.json."""
     return json.dumps(results.summary, indent=1, sort_keys=True) + "\n"
 
 
 def incomplete(ended: Ended) -> str:
-    """A sentence on the results that could not be written; all others are whole."""
+    """Returns a sentence on what could not be written: records that end early, and missing files.  It also says that
+    all else is safe.
+
+    Only for `ended` with at least one file that could not be written.
+    """
     results, ending, unwritten = ended.results, ended.ending, ended.unwritten
     short = {each.unwritten: each.run for each in ending.cut_short}
     missing = [str(Path(error.filename).relative_to(results.folder)) for error in unwritten if error not in short]

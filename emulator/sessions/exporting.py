@@ -17,9 +17,10 @@ class ExportFormat(StrEnum):
 
 
 def exported(run: Path, form: ExportFormat, out: Path | None = None) -> Path:
-    """Writes one table each for rounds, events, transfers and devices; returns their folder.
+    """Writes one table each for rounds, events, transfers and devices; returns the folder of the tables.
 
-    Raises ValueError if the results cannot be read, or if the folder is inside them.
+    `run`: the folder of the results.  `out`: the folder of the tables; None: next to `run`.  Raises ValueError if the
+    results cannot be read, or if `out` lies inside `run`.
     """
     found = read(run)
     folder = out or run.resolve().with_name(f"{run.resolve().name}-tables")

@@ -23,11 +23,14 @@ from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
-BEGUN = tuple(name + PARTIAL for name in (HOST, "scenario.yaml"))  # all files of a command killed at once
+BEGUN = tuple(name + PARTIAL for name in (HOST, "scenario.yaml"))  # all that a command leaves if killed at its start
 
 
 def folder(out: Path | None, name: str) -> Path:
-    """The requested folder, or the next runs/NAME-NNNN; created if missing.  Raises BadScenario if that fails."""
+    """Returns the folder `out`, created if missing; if `out` is None, a new folder runs/NAME-NNNN with the next number.
+
+    Raises BadScenario if the folder cannot be created.
+    """
     try:
         if out is None:
             return _next(name)
@@ -38,7 +41,10 @@ def folder(out: Path | None, name: str) -> Path:
 
 
 def why_not(out: Path, scenario: str) -> str | None:
-    """The reason why runs of this scenario cannot be resumed in this folder; None if they can."""
+    """Returns the reason why the runs in this folder cannot be resumed; None if they can.
+
+    `scenario`: the text of the scenario, which must equal the folder's scenario.yaml.
+    """
     try:
         same = (out / "scenario.yaml").read_text(encoding="utf-8") == scenario
     except (OSError, ValueError):
@@ -55,7 +61,8 @@ def why_not(out: Path, scenario: str) -> str | None:
 
 @contextmanager
 def alone(out: Path) -> Iterator[None]:
-    """Locks the folder against other commands.  Raises BadScenario if another command is writing to it."""
+    """Locks the folder against other commands until the block ends.  Raises BadScenario if another command holds the
+    lock."""
     number = os.open(out, os.O_RDONLY)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,10 +78,11 @@ def alone(out: Path) -> Iterator[None]:
 
 
 def make_ready(out: Path, scenario: Scenario, force: bool, over_sockets: bool = False) -> bool:
-    """Clears the folder, unless it holds interrupted runs of this very scenario, which are resumed, but not over
-    sockets.  Returns True if they are resumed and `force` is to replace records that differ.
+    """Prepares the folder for the runs of a scenario: keeps interrupted runs of the same scenario, which are resumed,
+    and else clears the folder.  Runs over sockets cannot be resumed.
 
-    Raises BadScenario as `clear` does, and if a run would write through a link.
+    Returns True if runs are resumed with `force`, so that records which differ are replaced.  Raises BadScenario as
+    `clear` does, and if a run would write through a symbolic link.
     """
     coming = of_scenario(scenario)
     if over_sockets or why_not(out, dump(scenario)):
@@ -89,15 +97,20 @@ def make_ready(out: Path, scenario: Scenario, force: bool, over_sockets: bool = 
 
 
 def refuse_links(out: Path, coming: Kinds) -> None:
-    """Raises BadScenario if one of the coming folders, or a file to be written in one, is a link."""
+    """Raises BadScenario if a symbolic link is in the place of a folder of `coming`, or of a file to be written in such
+    a folder.
+
+    `coming`: the folders that the command will write in `out`, with their kinds.
+    """
     if (link := linked(out, coming)) is not None:
         raise BadScenario(f"{link} is a link, through which no run writes; nothing was changed; give a new folder")
 
 
 def clear(out: Path, force: bool, coming: Kinds) -> None:
-    """Removes earlier results to make room for the coming folders.
+    """Removes the results of an earlier command from the folder.
 
-    Raises BadScenario if there are earlier results and `force` is not given, or if there are other files.
+    `coming`: the folders that the command will write in `out`, with their kinds.  Raises BadScenario if the folder
+    holds earlier results and `force` is False, or if it holds only files that fedlapse did not write.
     """
     if all(path.name in BEGUN for path in out.iterdir()):
         return
@@ -109,9 +122,10 @@ def clear(out: Path, force: bool, coming: Kinds) -> None:
 
 
 def replaced(out: Path, kind: str, coming: Kinds, tell: bool = True) -> None:
-    """Removes the files that fedlapse wrote, after listing them if `tell`; all other files stay.
+    """Removes the files that fedlapse wrote in `out`; all other files stay.  `tell`: first prints what is removed.
 
-    Raises BadScenario, before anything is removed, if a file cannot be removed or another file is in the way.
+    `kind`: the kind of the folder `out`.  Raises BadScenario, and removes nothing, if a file cannot be removed, or if a
+    file that stays has the place of a folder in `coming`.
     """
     leaving = written(out, kind)
     if (other := in_the_way(out, coming, leaving)) is not None:
@@ -126,15 +140,18 @@ def replaced(out: Path, kind: str, coming: Kinds, tell: bool = True) -> None:
 
 
 def _listed(leaving: WrittenFiles) -> Iterator[str]:
-    """The names of files; for a folder, the number of its files."""
+    """Yields the name of each file that lies in OUT itself, and for each folder in OUT the number of its files."""
     yield from (path.name for path in leaving.files if path.parent == leaving.out)
     for folder, count in Counter(path.parent for path in leaving.files if path.parent != leaving.out).items():
         yield f"{counted(count, 'file')} in {folder.relative_to(leaving.out)}"
 
 
 def _holds_results(out: Path) -> bool:
-    """True if fedlapse wrote this folder.  A scenario.yaml alone may be the user's; a command killed early may have
-    left none."""
+    """Returns True if fedlapse wrote the results in this folder.
+
+    scenario.yaml alone is no proof, because it may be the user's; it may also be missing, after a command that was
+    killed early.
+    """
     known = folders_of(out)
     if known is None and (out / ASIDE).is_dir():  # host.json is removed last
         return True

@@ -1,4 +1,4 @@
-"""A call within a program's or a notebook's process, which gets its earlier state back when the call ends."""
+"""Calls of fedlapse from a user's program or notebook: they share its process, and restore its state when they end."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _one = RLock()  # one call at a time: torch's settings and a user's modules belo
 
 @contextmanager
 def called(computes: bool = True) -> Iterator[None]:
-    """Runs one call at a time, and imports changed code of the user anew.
+    """Surrounds one call of fedlapse, and lets only one run at a time.  First imports changed code of the user anew.
 
-    Afterwards it restores torch's threads, flags and generators, Python's and NumPy's generators, warning filters, the
-    thresholds of garbage collection, and the limit of open files.  `computes`: the call imports torch in any case.
+    When the call ends, restores torch's threads, flags and generators, Python's and NumPy's generators, warning
+    filters, the thresholds of garbage collection, and the limit of open files.  `computes`: True if the call needs
+    torch, which is then imported first, because only the state of an imported library can be restored.
     """
     with _one, ExitStack() as back, warnings.catch_warnings():
         renew()
@@ -37,7 +38,8 @@ def called(computes: bool = True) -> Iterator[None]:
 
 
 def allow_many_files() -> None:
-    """Raises the soft limit, usually 1,024 or 256, to the hard limit: each run keeps three files open."""
+    """Raises this process's soft limit of open files, usually 1,024 or 256, to the hard limit, because each run keeps
+    three files open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard != resource.RLIM_INFINITY:  # macOS reports no limit, but refuses to set none
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -19,7 +19,8 @@ MODEL = re.compile(r"^(?:model name|Model|Hardware)[ \t]*:[ \t]*(\S.*)$", re.MUL
 
 
 def machine(places: Sequence[str]) -> dict[str, Any]:
-    """The command, versions, system, processor, number of cores, and the devices that train."""
+    """Returns the part of host.json on the command, versions of packages, system, processor, number of cores, and the
+    devices that train.  `places`: these devices as torch names them, such as cuda:0."""
     known = {"system": platform.platform(), "architecture": platform.machine()}
     return {
         "command": ["fedlapse", *sys.argv[1:]],
@@ -30,7 +31,8 @@ def machine(places: Sequence[str]) -> dict[str, Any]:
 
 
 def processor(cpuinfo: Path = CPUINFO) -> str:
-    """The processor's model as the system names it, such as `AMD EPYC 7763`; otherwise its architecture."""
+    """Returns the processor's model as the system names it, such as `AMD EPYC 7763`; if it is not known, the
+    architecture, such as x86_64."""
     try:
         named = MODEL.search(cpuinfo.read_text(encoding="utf-8", errors="replace"))
     except OSError:

@@ -1,4 +1,5 @@
-"""Maps: finished runs replayed over a grid of links and speeds, with the fastest algorithm of each cell."""
+"""Maps: finished runs are replayed at each point of a grid of links and device speeds, to show which algorithm is
+fastest there.  A cell is one point of the grid with its result."""
 
 from __future__ import annotations
 
@@ -60,7 +61,10 @@ class Ranges:
     ] = False
 
     def axes(self) -> list[Axis]:
-        """The grid's axes.  Raises ValueError for ranges without a map."""
+        """Returns the axes of the grid, each with its values.
+
+        Raises ValueError if no option is a range of several values, or if the grid has more than MOST cells.
+        """
         uplink, latency = self.uplink, self.latency
         if uplink is latency is self.speed is None:
             uplink, latency = UPLINKS, LATENCIES
@@ -76,13 +80,13 @@ class Ranges:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A map with its played cells, and the folder to which it was written."""
+    """A map: its cells that were replayed (fewer than the grid has if the command was stopped), and its folder."""
 
     batch: Batch
     cells: Sequence[MapCell]
     total: int  # cells of the grid
     goal: str  # the target of the map
-    fallen: Sequence[str]  # reasons why it is not the scenario's hardest target
+    fallen: Sequence[str]  # why `goal` is not the scenario's hardest target: a sentence, or nothing if it is
     out: Path
     text: str  # map.json; empty: no cell was played, and nothing is written
     played: Played
@@ -97,8 +101,8 @@ def draw(
     out: Path | None = None,
     fleet: Scenario | None = None,
 ) -> Drawn:
-    """Replays finished runs in each cell, and writes map.html, map.png and map.json to OUT, by default next to the
-    runs.
+    """Replays finished runs at each point of the grid, and writes map.html, map.png and map.json to OUT, by default the
+    folder of the runs.
 
     `fleet` is as in `ReplayChoice.batch`.  Raises ValueError if there is nothing to replay or to compare.
     """
@@ -134,13 +138,15 @@ def _target(batch: Batch, named: str | None) -> str:
 
 
 def _hardest_first(batch: Batch) -> list[str]:
-    """The names of the scenario's targets in the verdict's order, hardest first."""
+    """Returns the names of the scenario's targets, hardest first: by value, then by the number of evaluations for which
+    the value must be held."""
     ordered = sorted(batch.targets, key=lambda each: (each.value, each.hold), reverse=True)
     return [target.name for target in ordered]
 
 
 def _fallen_back(batch: Batch, target: str, named: str | None) -> list[str]:
-    """A sentence if no run reached the scenario's hardest target, so that the map is about an easier one."""
+    """Returns a sentence that says so if no run reached the scenario's hardest target, and the map shows another one;
+    else, or if the user named the target, []."""
     first = next(iter(_hardest_first(batch)), target)
     if named is not None or target == first:
         return []
@@ -152,7 +158,7 @@ def called(batch: Batch, target: str) -> str:
 
 
 def _cells(batch: Batch, points: Sequence[Point], played: Played, target: str) -> Iterator[MapCell]:
-    """Yields the cells in which every run was replayed."""
+    """Yields the cell of each point at which every run was replayed; a stopped command may have left some out."""
 
     runs = len(batch.scripts)
     for number, (place, condition) in enumerate(points[: len(played.results) // runs]):
@@ -169,7 +175,8 @@ def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
 
 
 def _open(cells: Sequence[MapCell], total: int) -> Iterator[str]:
-    """Yields a line for each reason to doubt the map."""
+    """Yields a line for each limit of the map: cells that were not played, cells without a known result, and cells with
+    assumed accuracies."""
 
     if len(cells) < total:
         yield f"stopped after {len(cells)} of {total} cells"
@@ -188,7 +195,7 @@ def _cells_of(number: int) -> str:
 def _drawn(
     batch: Batch, cells: Sequence[MapCell], axes: Sequence[Axis], target: str, notes: Sequence[str]
 ) -> dict[str, str | bytes]:
-    """The content of the map's files, by name."""
+    """Returns the contents of map.html, map.png and map.json, by name."""
     from emulator.report import winners  # altair takes a second to import
 
     goal = called(batch, target)

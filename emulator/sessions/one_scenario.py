@@ -1,4 +1,4 @@
-"""`compare` and `run`: plays a scenario's runs over one pool, and writes the folder OUT."""
+"""`compare` and `run`: plays all runs of a scenario with one pool of workers, and writes the folder OUT."""
 
 from __future__ import annotations
 
@@ -56,12 +56,14 @@ def play_scenario(
     live: int | None = None,
     speedup: float | None = None,
 ) -> Ended:
-    """Plays all runs of a scenario, and writes their results.
+    """Plays all runs of a scenario, and writes their results to the folder `out`; None: a new folder below runs/.
 
-    `given`: the text of the scenario; None: keeps the files in `out`.  `live`: the port of the page, 0 for a free one.
-    `speedup`: modelled seconds per real second, over sockets; None: virtual time.
+    `given`: the user's file and changes, which are copied to `out`; None: the copies in `out` stay.  `live`: the port
+    of the page that shows progress, 0 for any free port; None: no page.  `speedup`: modelled seconds per real second,
+    over sockets; None: virtual time.
 
-    Raises BadScenario before anything is written, and Unfinished if the runs were stopped at once or all had to end.
+    Raises BadScenario, mostly before anything is written, and Unfinished if the user stopped the runs within a round or
+    an error ended all of them.
     """
     if speedup is not None:  # every device trains for real, in its own time
         if playing.ledger:
@@ -130,14 +132,16 @@ def _concluded(
 
 
 def _at_once(scenario: Scenario, pool: Pool, speedup: float | None) -> int:
-    """The number of concurrent runs: all of them over sockets, which take real time, and on Ray."""
+    """Returns the number of runs that are played at the same time: without limit on Ray, and over sockets, where runs
+    mostly wait."""
     if speedup is not None or not isinstance(pool.workers, int):
         return sys.maxsize
     return max(AT_ONCE * pool.workers, len(scenario.algorithms))
 
 
 def _how_to_resume(out: Path, pool: Pool, manner: Manner) -> Sequence[str]:
-    """A line on how to resume interrupted runs; nothing over sockets."""
+    """Returns one line with the command that resumes interrupted runs; () for runs over sockets, which cannot be
+    resumed."""
     if manner.speedup is not None:
         return ()
     usual = pool.ledger == default_folder(os.environ)
@@ -148,8 +152,8 @@ def _how_to_resume(out: Path, pool: Pool, manner: Manner) -> Sequence[str]:
 
 
 def _make_room(scenario: Scenario, pool: Pool) -> None:
-    """Raises BadScenario if the open-file limit is too low for this many devices over sockets, each with a
-    connection."""
+    """Raises BadScenario if this process cannot hold one connection for each device over sockets: there are more than
+    MANY devices, or the limit of open files is too low."""
     if scenario.devices > MANY:
         raise BadScenario(f"fleet: {scenario.devices} devices; over sockets it must be {MANY} at most")
     from emulator.play.over_sockets import make_room
@@ -164,7 +168,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def on_a_page(scenario: Scenario, port: int | None) -> Iterator[Live | None]:
-    """Serves the page if requested, and prints its address.  Raises BadScenario if its port is taken."""
+    """Serves the page that shows the runs' progress until the block ends, and prints its address; yields its server.
+
+    `port`: 0 for any free port; None: no page, and yields None.  Raises BadScenario if the port cannot be used.
+    """
     if port is None:
         yield None
         return

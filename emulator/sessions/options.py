@@ -1,4 +1,4 @@
-"""Checks options that a program gives, as the command line checks its own."""
+"""Checks options that a program passes to fedlapse's Python functions, by the rules of the command line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from scenarios.text.faults import BadScenario, did_you_mean
 
 
 def options(said: dict[str, Any], *kinds: Any) -> list[Any]:
-    """An object of each of these dataclasses, whose fields are options, with the values in `said`.
+    """Returns one object of each dataclass in `kinds`, with the values in `said`.
 
-    Raises BadScenario for an unknown name and for an invalid value.
+    The fields of these dataclasses are options of the command line.  Raises BadScenario for a name that is a field of
+    none of them, and for an invalid value.
     """
     known = [{each.name for each in fields(kind)} for kind in kinds]
     if strange := said.keys() - set[str]().union(*known):
@@ -41,6 +42,6 @@ def _made(kind: Any, said: dict[str, Any]) -> Any:
 
 
 def _faults(error: ValidationError) -> Iterator[str]:
-    """Yields each fault of the value once."""
+    """Yields a phrase for each fault that pydantic found in a value, such as `it should be a valid integer`."""
     said = (fault["msg"].replace("Input should", "it should") for fault in error.errors())
     yield from dict.fromkeys(f"{text[:1].lower()}{text[1:]}" for text in said)

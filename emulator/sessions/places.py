@@ -1,4 +1,7 @@
-"""Replays of a study's runs: on other links, on the points of its map, and on recorded links."""
+"""Replays of a study's runs on other links, which show where each algorithm is fastest.
+
+A place is a point of the study's map (links and device speed) or a recorded link.  A cell is a place with its result.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ SHOWN = 3  # recordings that a line on an assumption names
 
 
 class Places:
-    """The runs of a study on other links, on the points of its map, and on recorded links."""
+    """The runs of a study, replayed on the study's other links, at the points of its map, and on recorded links."""
 
     def __init__(
         self,
@@ -44,12 +47,17 @@ class Places:
         runs: Runs,
         replays: Replays,
     ) -> None:
-        """`folder`: of the runs; `variants`: each algorithm's configurations, by the label that plays them."""
+        """`folder`: the folder of the runs.  `founds`: what the searches found.  `variants`: by algorithm, its best
+        configurations, each by the label of the runs that played it.  `runs`: the runs, by that label."""
         self.scenario, self.protocol, self.tuning = scenario, protocol_of(scenario), tuning
         self.folder, self.founds, self.names, self.runs, self.replays = folder, founds, variants, runs, replays
 
     def variants(self, clock: str) -> dict[str, str]:
-        """The label of each algorithm's best configuration for this clock, or else for the study's own links."""
+        """Returns, by algorithm, the label of the runs with its best configuration for a clock.
+
+        `clock`: what the search minimised, such as seconds on a certain link.  The configuration for the study's own
+        links is used for algorithms that were not tuned for this clock.
+        """
         found = {entry.name: entry.name for entry in self.scenario.algorithms}
         for label, of in self.founds.items():
             if label not in self.protocol.own_links_only:
@@ -58,14 +66,17 @@ class Places:
         return found
 
     def on_other_links(self, clock: str) -> dict[str, str]:
-        """The variants of all algorithms except those that are compared on the study's own links alone."""
+        """Returns the same as `variants`, without the algorithms that are compared on the study's own links alone."""
         return {
             label: name for label, name in self.variants(clock).items() if label not in self.protocol.own_links_only
         }
 
     def on_links(self, own: Runs) -> tuple[dict[str, Runs], list[str]]:
-        """The runs on the study's own links and, by replay, on its other links; and a sentence for each run without a
-        known result on a link."""
+        """Returns the runs by link, and sentences on what is missing.
+
+        The study's own links have the runs `own`; its other links have replays of the runs.  A sentence names each
+        algorithm that is not known on a link, because its replay there is not exact.
+        """
         on: dict[str, Runs] = {OWN: own}
         wanted = {name: condition(name, said) for name, said in self.protocol.links.items()}
         there = self.replays.of(self.folder, list(wanted.values()))
@@ -77,11 +88,13 @@ class Places:
         return on, unknown
 
     def map(self, goal: Target) -> list[cells.Cell]:
-        """The fastest algorithm at each point of the study's grid."""
+        """Returns the cells of the study's map, one for each point, with the fastest ranked algorithm; [] without a
+        map."""
         return self._on_map(goal, ())
 
     def duels(self, goal: Target) -> dict[tuple[str, str], list[cells.Cell]]:
-        """The map for each of the study's pairs alone."""
+        """Returns, for each pair of ranked algorithms that the study names, the map as if there were only these two;
+        {} without a map."""
         return {pair: self._on_map(goal, pair) for pair in duels(self.scenario) if self.protocol.map}
 
     def _on_map(self, goal: Target, among: Sequence[str]) -> list[cells.Cell]:
@@ -91,8 +104,9 @@ class Places:
         return self._cells([place for place, _ in grid], [each for _, each in grid], goal, among=among)
 
     def traces(self, goal: Target) -> tuple[list[cells.Cell], dict[tuple[str, str], list[cells.Cell]], list[str]]:
-        """The cells of all recorded links, among all algorithms and for each pair alone, and the assumptions about
-        recordings."""
+        """Returns three things about the study's recorded links: one cell for each link, with the fastest of all ranked
+        algorithms; the same for each pair, as if there were only these two; and sentences on assumptions and on
+        recordings that were left out."""
         found: list[Condition] = []
         left: list[str] = []
         for name in self.protocol.traces:
@@ -109,7 +123,7 @@ class Places:
 
     @cached_property
     def base(self) -> Any:
-        """The setting in which the runs were played."""
+        """The setting (links, speeds and server) in which the runs were played."""
         return Batch(Source(self.folder, only=(self.scenario.algorithms[0].name,), targets=())).base
 
     def _cells(
@@ -120,8 +134,12 @@ class Places:
         labels: Sequence[str] = (),
         among: Sequence[str] = (),
     ) -> list[cells.Cell]:
-        """The cells of these places.  `labels`: replayed algorithms, by default all ranked ones; `among`: compared
-        algorithms, by default all replayed ones."""
+        """Returns one cell for each place, with the algorithm that reaches the target `goal` first there.
+
+        `places`: the coordinates of each place.  `wanted`: the links and speeds at each.  `among`: the algorithms that
+        compete; empty: all that are replayed.  `labels`: the algorithms to replay; empty: all ranked ones and `among`.
+        Each algorithm has the configuration that is best at the place, by replays of its search.
+        """
         labels = labels or list(dict.fromkeys([*ranked(self.scenario), *among]))
         own = self.variants(OWN_CLOCK)
         best = [{label: own[label] for label in labels} for _ in wanted]
@@ -135,8 +153,8 @@ class Places:
         return analysis.cells(places, there, which, self.runs, goal)
 
     def _searched(self, tried: Sequence[Tried], wanted: Sequence[Condition]) -> dict[Tried, list[Ends]]:
-        """The times at which rounds of these search runs end in each setting; the runs of a folder are replayed
-        together."""
+        """Returns the times at which the rounds of search runs end, by tried configuration, one entry for each setting
+        in `wanted`.  Replays the runs of one folder together."""
         played = {each: self.tuning.names.of(*each) for each in tried}
         found: dict[Tried, list[Ends]] = {}
         for folder in dict.fromkeys(self.tuning.folders[each] for each in tried):
@@ -146,7 +164,11 @@ class Places:
         return found
 
     def _by_search(self, label: str, searched: Mapping[Tried, Sequence[Ends]], count: int) -> list[str]:
-        """The labels of an algorithm's best configuration in each of `count` settings."""
+        """Returns, for each of `count` settings, the label of the algorithm's configuration that is best there.
+
+        `searched`: what `_searched` returned.  Only configurations with an exact replay of every search seed compete;
+        if there are none, the best configuration on the study's own links counts.
+        """
         names = {each: name for name, each in self.names[label].items()}
         trials = {each: self.founds[label].finals[each][OWN_CLOCK] for each in names}
         seeds = sorted(self.scenario.tune.seeds) if self.scenario.tune else []
@@ -168,7 +190,8 @@ class Places:
         return found
 
     def borders(self, drawn: Sequence[cells.Cell], goal: Target) -> list[cells.Border]:
-        """The uplinks at which the fastest algorithm changes."""
+        """Returns the borders between the cells `drawn`: uplink rates at which the first algorithm to reach `goal`
+        changes.  Replays the two algorithms on the uplinks between two cells to find them."""
 
         def ratio(place: Mapping[str, float], one: str, other: str) -> float:
             at = cells.at_point(*(place[axis] for axis in cells.AXES))
@@ -179,8 +202,11 @@ class Places:
 
 
 def alike(said: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Each sentence once, with the recordings that it concerns; sentences that differ only in numbers become one: `41
-    to 48%`."""
+    """Yields each sentence once, followed by the names of the recordings that it concerns.
+
+    `said`: pairs of a sentence and the name of a recording.  Sentences that differ only in numbers become one, with
+    ranges such as `41 to 48%`.
+    """
     about: dict[str, list[tuple[str, str]]] = {}
     for sentence, name in said:
         about.setdefault(sentence.form if isinstance(sentence, Remark) else sentence, []).append((sentence, name))
@@ -190,6 +216,6 @@ def alike(said: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """`a`, `a and b`, or `a, b and 3 others`."""
+    """Returns names as a list in words, at most SHOWN of them, such as `a and b` or `a, b, c and 3 others`."""
     more = len(names) - SHOWN
     return joined(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {counted(more, 'other')}"

@@ -1,4 +1,4 @@
-"""The pool of workers, the devices on which they compute, and the ledger."""
+"""The pool: what computes trainings and evaluations (workers on a CPU or GPUs), and the ledger, which keeps results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ AT_ONCE = 4  # runs per worker: enough to keep each busy, with few models in mem
 
 @dataclass(frozen=True)
 class Pool:
-    """Workers not started yet, the devices on which they compute, and the ledger's folder (None: no ledger)."""
+    """A description of workers that are not started yet: their number, the devices on which they compute (as torch
+    names them), and the folder of the ledger, which keeps results (None: no ledger)."""
 
     places: tuple[str, ...]
     workers: Workers
@@ -32,7 +33,7 @@ class Pool:
 
     @property
     def processes(self) -> int:
-        """The number of processes that train."""
+        """The number of processes that train, at least 1."""
         match self.workers:
             case int():
                 return max(1, self.workers)
@@ -40,8 +41,10 @@ class Pool:
                 return self.workers.count or 1
 
     def open(self, scenario: Scenario, lab: Lab) -> Executor:
-        """Starts the workers, with the ledger if it can be used.  The caller closes the executor when all runs have
-        ended."""
+        """Returns an executor with started workers, which uses the ledger if there is one and it can be opened.
+
+        The caller closes the executor when all runs have ended.
+        """
         let_stay()
         # Every device of every run may train at the same time; more workers would have nothing to do.
         count = no_more(self.workers, len(lab.algorithms) * len(lab.splits) * len(lab.names))

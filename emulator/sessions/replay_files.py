@@ -1,4 +1,4 @@
-"""Files of a replay next to its timelines: for people, programs and `report`."""
+"""The files that a replay writes next to its timelines: replay.json, summary.json, and copies from the runs' folder."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ COPIED = ("scenario.yaml", "split.json")
 
 @dataclass(frozen=True)
 class Layout:
-    """The folder of each setting's timelines in OUT; a single setting uses OUT itself, as a run does."""
+    """The places of a replay's timelines (records of events) in OUT: a folder for each setting, or OUT itself if there
+    is only one setting."""
 
     out: Path
     conditions: Sequence[Condition]
     events: bool  # timelines are also written for several settings
 
     def of(self, condition: Condition) -> Path | None:
-        """The folder of a setting's timelines; None if none are written."""
+        """Returns the folder of a setting's timelines; None if its timelines are not written."""
         if len(self.conditions) == 1:
             return self.out
         return self.out / condition.name.replace("/", "-") if self.events else None
 
     def coming(self, batch: Batch) -> Kinds:
-        """The folders that the replay will write in OUT, and their kinds."""
+        """Returns the folders that the replay will write in OUT, by name, with their kinds as in host.json."""
         if len(self.conditions) == 1:
             return of_runs(script.run for script in batch.scripts)
         return {folder.name: "results" for _, folder in self.folders}
@@ -55,7 +56,11 @@ def refuse_runs(out: Path, home: Path) -> None:
 
 
 def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]) -> None:
-    """Before the first timeline, writes the scenario and a mark that these are replays and not runs."""
+    """Writes the files that must exist before the first timeline: copies of scenario.yaml and split.json, and a
+    replay.json that marks the folder as a replay.
+
+    If the command is killed, these files say that the replay was interrupted.
+    """
     for folder in dict.fromkeys([layout.out, *(folder for _, folder in layout.folders)]):
         folder.mkdir(parents=True, exist_ok=True)
         for name in COPIED:
@@ -71,8 +76,11 @@ def begin(batch: Batch, layout: Layout, recorded: Finding, passed: Sequence[str]
 
 
 def finish(batch: Batch, layout: Layout, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> None:
-    """Writes the findings once all replays have ended, or the command was stopped.  `findings`: the record's comes
-    first."""
+    """Writes the findings after the last replay, and seals the folders if `whole`.
+
+    `findings`: the first is about the recorded runs; the others are about one setting each.  `passed`: notes on skipped
+    files and runs.  `whole`: False if the command was stopped before all replays were made.
+    """
     replace_file(layout.out / REPLAY, _text(batch, findings, passed, whole))
     named = {finding.name: finding for finding in findings[1:]}
     for condition, folder in layout.folders:
@@ -94,7 +102,7 @@ def finish(batch: Batch, layout: Layout, findings: Sequence[Finding], passed: Se
 
 
 def plain(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whole: bool) -> dict[str, Any]:
-    """The content of replay.json."""
+    """Returns the content of replay.json.  The parameters are as in `finish`."""
     return {
         "scenario": batch.scenario.name,
         "network": batch.network,
@@ -125,7 +133,7 @@ def _accuracies(batch: Batch, finding: Finding) -> str:
 
 
 def _ends(finding: Finding, label: str) -> Iterator[str]:
-    """Yields a line for each replay of an algorithm that is not exact or failed."""
+    """Yields a line for each replay of this algorithm that left the record at a different decision, or that failed."""
     yield from (f"seed {note.seed} {note.text}" for note in finding.partings if note.label == label)
     yield from (f"seed {note.seed} {note.text}" for note in finding.failures if note.label == label)
 

@@ -58,7 +58,10 @@ class ReplayLinks:
     ] = None
 
     def rates(self, passed: list[str]) -> list[Condition]:
-        """The links of all settings; notes on skipped files are added to `passed`."""
+        """Returns one condition for each setting, with its links; [] if these options name no links.
+
+        Adds notes on skipped files to `passed`.  Raises ValueError for options that do not fit together.
+        """
         ways = {"--up": bool(self.up), "--up-ratio": self.up_ratio is not None, "--symmetric": self.symmetric}
         said = [option for option, given in ways.items() if given]
         if len(said) > 1:
@@ -72,7 +75,8 @@ class ReplayLinks:
 
 @dataclass(frozen=True)
 class ReplayChoice:
-    """Options for the choice of replayed runs, their devices, and the length."""
+    """Options on which runs are replayed, on which devices, and what happens where a decision differs from the
+    record."""
 
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="A folder that `compare` or `run` wrote, or one run in it.")
@@ -110,9 +114,10 @@ class ReplayChoice:
     ] = False
 
     def batch(self, fleet: Scenario | None = None) -> Batch:
-        """Reads the runs.  The algorithms in the scenario of --fleet do not matter and are not checked.
+        """Reads the runs to replay.
 
-        `fleet`: that scenario, if it is not in a file.
+        `fleet`: a scenario whose devices, links and server replace those of the runs; the option --fleet names a file
+        instead.  The algorithms of that scenario do not matter, and those in a file are not checked.
         """
         if self.anyway and self.train:
             raise ValueError("--anyway and --train are given; --anyway assumes what --train trains, so one is enough")
@@ -134,7 +139,10 @@ class Replaying(Playing):
     ] = None
 
     def player(self, batch: Batch) -> Play:
-        """The function that plays the runs of a batch.  Raises ValueError for an option without effect."""
+        """Returns the function that replays the runs of a batch, with training if the batch asks for it.
+
+        Raises ValueError for an option that has an effect only on training, if there is none.
+        """
         if batch.source.train:
             from emulator.sessions.trainer import Trainer  # imports torch
 
@@ -148,7 +156,7 @@ class Replaying(Playing):
 
 @dataclass(frozen=True)
 class ReplayedRuns:
-    """Replays and their findings; the first finding is the record's own."""
+    """Replays and their findings: the first finding is about the recorded runs, each other about one setting."""
 
     batch: Batch
     findings: Sequence[Finding]
@@ -158,7 +166,7 @@ class ReplayedRuns:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The content of replay.json."""
+        """The content of replay.json, as a dict."""
         return plain(self.batch, self.findings, self.passed, self.played.whole)
 
 
@@ -174,8 +182,9 @@ def replay(
 ) -> ReplayedRuns:
     """Replays finished runs in each setting, and writes the results to OUT.
 
-    `events`: also writes the timelines of several settings.  `fleet` is as in `ReplayChoice.batch`.  Raises ValueError
-    if there is nothing to replay, or if OUT cannot be used.
+    `events`: also writes timelines if there are several settings; a single setting always has them.  `force`: replaces
+    earlier results in OUT.  `fleet` is as in `ReplayChoice.batch`.  Raises ValueError if there is nothing to replay, or
+    if OUT cannot be used.
     """
     passed: list[str] = []
     rates = links.rates(passed)
@@ -202,13 +211,14 @@ def replay(
 
 
 def _called(batch: Batch) -> str:
-    """The name of a setting without links of its own: the other fleet's scenario, or else REPLAYED."""
+    """Returns the name of a setting for which no links are given: the name of the scenario whose fleet is used, or
+    REPLAYED if that is the runs' own scenario."""
     other = batch.source.fleet
     return REPLAYED if other is None or other.name == batch.scenario.name else other.name
 
 
 def _distinct(found: Sequence[Condition]) -> Iterator[tuple[str, Condition]]:
-    """The conditions with unique names; a repeated name gets a number."""
+    """Yields each condition with a unique name; a repeated name gets a number, as in `lte-2`."""
     names: set[str] = set()
     for each in found:
         name, number = each.name, 2
@@ -226,7 +236,10 @@ def _orders(batch: Batch, layout: Layout) -> Iterator[Order]:
 
 
 def _findings(batch: Batch, conditions: Sequence[Condition], played: Played) -> Iterator[Finding]:
-    """A finding for each condition in which at least one run was replayed."""
+    """Yields a finding for each condition in which at least one run was replayed.
+
+    Runs that were not replayed there, because the command was stopped, count as not played.
+    """
     runs = len(batch.scripts)
     for number, condition in enumerate(conditions):
         results = played.results[number * runs : (number + 1) * runs]

@@ -24,7 +24,8 @@ Play = Callable[[Sequence[Order]], "Played"]
 
 @dataclass(frozen=True)
 class Played:
-    """The replays made, in their order; fewer than ordered if the command was stopped."""
+    """The results of replays, in the order in which they were asked for; if the command was stopped, only the first
+    ones."""
 
     results: Sequence[ReplayResult]
     code: int = 0  # the command's exit code
@@ -43,7 +44,10 @@ def play_all(
     quiet: bool = False,
     console: Console | None = None,
 ) -> Played:
-    """Makes the replays, and unless `quiet` counts them on a terminal."""
+    """Makes the replays, and returns their results; unless `quiet`, shows on a terminal how many are done.
+
+    `orders`: one for each replay.  `workers`: the number of processes; None: chosen by the amount of work.
+    """
     count = None if workers is None else workers_of(workers)
     compile_replays(batch, orders)
     console = Console(stderr=True, quiet=quiet) if console is None else console
@@ -51,9 +55,9 @@ def play_all(
 
 
 def gathered(results_of: Generator[ReplayResult, None, None], orders: Sequence[Order], console: Console) -> Played:
-    """Collects the results of these orders, one after the other.
+    """Collects the results of replays from a generator, which yields them in the sequence of `orders`.
 
-    Removes incomplete timelines after a Ctrl-C or a killed worker.
+    After a Ctrl-C or a killed worker, returns the results so far, and removes the timelines of all other orders.
     """
     results: list[ReplayResult] = []
     ended = Played(results)
@@ -78,7 +82,10 @@ def gathered(results_of: Generator[ReplayResult, None, None], orders: Sequence[O
 def counted(
     total: int, console: Console, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[int], None]]:
-    """`12 of 100, ~40 s left` on a terminal's stderr, removed at the end; nothing elsewhere."""
+    """Shows `12 of 100, ~40 s left` on a terminal until the block ends; shows nothing if the console is no terminal.
+
+    Yields a function that takes the number of finished replays.
+    """
     if not console.is_terminal or console.is_dumb_terminal or console.quiet:
         yield lambda _: None
         return

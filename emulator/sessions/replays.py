@@ -1,4 +1,4 @@
-"""Replays of a study's runs on many links; each replay is made once."""
+"""Replays of a study's runs on many links.  Results are kept in a file, so that no replay is made twice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHUNK = 4000  # replays between two writes of the file; some minutes
 
 @dataclass(frozen=True)
 class Replays:
-    """Replays the runs in folders, and keeps the times at which their rounds end."""
+    """The replays of a study, which are made when they are first asked for; the times at which rounds end are kept."""
 
     workers: int | None
     kept: KeptSettings
@@ -39,10 +39,10 @@ class Replays:
         labels: Sequence[Sequence[str]] = (),
         until: Target | None = None,
     ) -> list[Stamps]:
-        """The times at which rounds of the runs end, for each setting.  Raises Unfinished.
+        """Returns, for each setting in `wanted`, the times at which rounds of the runs in a folder end.
 
-        `labels`: for each setting, the runs to replay; by default all.  `until`: replays end with the round in which a
-        run reached this target.
+        `labels`: for each setting, the labels of the runs to replay; by default all.  `until`: a replay ends with the
+        round in which the run reached this target.  Raises Unfinished if the command was stopped.
         """
         several = [tuple(each) for each in labels] or [()] * len(wanted)
         source = Source(folder, only=tuple(sorted({each for of in several for each in of})), targets=(), until=until)
@@ -58,7 +58,8 @@ class Replays:
         return [self.kept.known[name] for name in names]
 
     def _make(self, batch: Batch, new: dict[str, list[Order]]) -> None:
-        """Replays the new settings in chunks, and keeps each chunk's times."""
+        """Replays the settings in `new` in chunks, and keeps the times of each chunk, which are written to the file
+        after a chunk of several settings.  `new`: the replays by key of the setting."""
         rounds = {(script.label, script.seed): len(script.rounds) for script in batch.scripts}
         names, done = list(new), 0
         while some := _chunk(names[done:], new):
@@ -79,11 +80,11 @@ class Replays:
 
 
 def _orders(batch: Batch, condition: Condition, labels: Sequence[str]) -> list[Order]:
-    """The replays of one setting: of the runs with these labels, by default of all runs."""
+    """Returns one order for each replay in one setting: for the runs with these labels; no labels: for all runs."""
     return [Order(n, condition) for n, script in enumerate(batch.scripts) if not labels or script.label in labels]
 
 
 def _chunk(names: Sequence[str], orders: Mapping[str, Sequence[Order]]) -> list[str]:
-    """The first of these settings, which together have about CHUNK replays."""
+    """Returns the first of these settings (at least one, if any), as many as have at most CHUNK replays together."""
     totals = accumulate(len(orders[name]) for name in names)
     return [name for n, (name, total) in enumerate(zip(names, totals, strict=True)) if n == 0 or total <= CHUNK]

@@ -1,4 +1,4 @@
-"""Plays all runs of a scenario concurrently, in one event loop over one pool."""
+"""Plays all runs of a scenario concurrently, in one event loop and with one pool of workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from scenarios.text.faults import BadScenario
 
 @dataclass(frozen=True)
 class Manner:
-    """How runs are played and shown."""
+    """Options on how runs are played, and how their progress is shown."""
 
     force: bool = False  # replaces records that differ
     speedup: float | None = None  # modelled seconds per real second over sockets; None: virtual time
@@ -50,7 +50,7 @@ class Manner:
 
 @dataclass(frozen=True)
 class Sitting:
-    """All runs of one scenario with their outcomes."""
+    """The outcomes of all runs of one scenario, after they were played."""
 
     session: Session
     outcomes: list[Outcome]
@@ -58,15 +58,15 @@ class Sitting:
 
     @property
     def unfinished(self) -> bool:
-        """True if the runs were stopped, or a record could not be written."""
+        """True if a signal stopped the runs, or the record of a run could not be written."""
         return self.session.stopped > 0 or any(each.unwritten for each in self.outcomes)
 
 
 def play_runs(scenario: Scenario, lab: Lab, out: Path, pool: Pool, manner: Manner) -> Sitting:
-    """Plays all runs over one pool.
+    """Plays all runs of a scenario with one pool of workers, and writes their records to the folder OUT.
 
-    Raises BadScenario if a resumed run differs from its record, KeyboardInterrupt if the runs are stopped at once, and
-    BrokenExecutor, Disagreed or OSError if all must end.
+    Raises BadScenario if a resumed run differs from its record, KeyboardInterrupt if the user stops the runs within a
+    round, and BrokenExecutor, Disagreed or OSError if an error ends all runs.
     """
     # The loop comes first: with too many open files, Python cannot clean up a half-made loop.
     with loop_of_its_own() as loop, pool.open(scenario, lab) as doing:
@@ -88,7 +88,7 @@ def play_runs(scenario: Scenario, lab: Lab, out: Path, pool: Pool, manner: Manne
 
 
 def why_ended(error: BrokenExecutor | Disagreed | OSError) -> str:
-    """The reason why all runs had to end, in one line."""
+    """Returns one line on the error that ended all runs."""
     match error:
         case BrokenExecutor():
             return why_broken(error)
@@ -100,7 +100,7 @@ def why_ended(error: BrokenExecutor | Disagreed | OSError) -> str:
 
 
 class Session:
-    """All runs of one command, concurrently in one event loop over one pool."""
+    """All runs of one scenario while they are played, concurrently in one event loop."""
 
     def __init__(self, scenario: Scenario, lab: Lab, out: Path, pool: Executor, manner: Manner) -> None:
         self.scenario, self.lab, self.out, self.pool, self.manner = scenario, lab, out, pool, manner
@@ -121,8 +121,11 @@ class Session:
         self.code = code_text(scenario, pool.numerics)
 
     async def play(self) -> list[Outcome]:
-        """Plays all runs.  Ctrl-C, SIGTERM or SIGHUP once: every run completes its round.  Twice: all stop now; records
-        stay valid."""
+        """Plays all runs, and returns their outcomes, by algorithm and then by seed.
+
+        After a first Ctrl-C, SIGTERM or SIGHUP every run completes its round.  After a second one all runs end at once;
+        their records stay valid.
+        """
         goes_on = begin(self.out, self.scenario, self.code, _split(self.lab), self.manner.force)
         with self.progress:
             runs = [Run(label, seed) for label in self.lab.algorithms for seed in self.scenario.seeds]
@@ -161,7 +164,8 @@ class Session:
         return await run_virtual(self.lab, run, self.conduct, self.pool, where, self._going_on, tell, earlier)
 
     def stop(self, number: int) -> None:
-        """Handles a signal: every run completes its round; at a second signal all end now."""
+        """Handles a signal, given by its number: at the first one every run completes its round; at a second one all
+        runs end at once."""
         if self.everything and self.everything.done():
             return  # nothing is left to be stopped
         if self.stopped and self.everything:
@@ -178,9 +182,10 @@ class Session:
 
 
 def _split(lab: Lab) -> str:
-    """The text of split.json: each device's number of training examples per class, by seed.
+    """Returns the text of split.json: for each seed, how many training examples of each class each device has.
 
-    For a large fleet that draws its examples, `devices` holds a sample, and `of` is the size of the fleet.
+    For a large fleet whose examples are drawn at random, `devices` has only a sample of the devices, and `of` is the
+    size of the fleet.
     """
     counts = {str(seed): lab.label_counts(seed) for seed in lab.splits}
     fleet = len(lab.fleet)
@@ -190,7 +195,10 @@ def _split(lab: Lab) -> str:
 
 
 def host_text(seconds: float, outcomes: Sequence[Outcome], session: Session) -> str:
-    """The text of host.json, which may differ between equal runs because it describes this machine and moment."""
+    """Returns the text of host.json, which describes this machine and moment, so it may differ between equal runs.
+
+    `seconds`: the real time that the command took.
+    """
     host = {
         **machine(session.lab.trains_on),
         "real_seconds": seconds,
@@ -203,5 +211,8 @@ def host_text(seconds: float, outcomes: Sequence[Outcome], session: Session) -> 
 
 
 def world(speedup: float | None) -> dict[str, Any]:
-    """The world of host.json, with its speed."""
+    """Returns the part of host.json on the world (virtual time or sockets), with the speed-up of sockets.
+
+    `speedup`: modelled seconds per real second over sockets; None: virtual time.
+    """
     return {"world": "virtual"} if speedup is None else {"world": "sockets", "speedup": speedup}

@@ -1,4 +1,5 @@
-"""Conducts a study from its first training to its report, as its protocol says."""
+"""Plays a study, which finds the fastest algorithm for a scenario by a protocol: from the search for settings to the
+report."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ Variants = Mapping[str, Mapping[str, Configuration]]  # by algorithm, by the lab
 
 @dataclass(frozen=True)
 class Studied:
-    """A study's answer, and its folder."""
+    """The result of a study: its answer (all findings), and the folder with its files."""
 
     out: Path
     answer: Answer
@@ -66,11 +67,11 @@ class Studied:
 
 @dataclass(frozen=True)
 class StudyCost:
-    """The cost of a study; numbers of trainings are device-rounds."""
+    """The cost of a study.  Trainings are counted in device-rounds: one device that trains in one round."""
 
     search: SearchCost
     seconds_each: float  # seconds of a device-round on this computer
-    reported: float  # trainings with the reported seeds
+    reported: float  # trainings with the seeds of the scenario, whose results the study reports
     settings: int  # settings of the sensitivity analysis
     moved: float  # trainings for the sensitivity analysis, at most
     cells: int  # cells of the map
@@ -90,7 +91,8 @@ class Studying:
         self._check()
 
     def _check(self) -> None:
-        """Raises BadScenario or ValueError for faults that would otherwise appear hours later."""
+        """Raises BadScenario or ValueError for faulty links or sensitivity settings, which would otherwise appear only
+        after hours of training."""
         for name, said in self.protocol.links.items():
             condition(name, said)
         if sensitivity := self.protocol.sensitivity:
@@ -101,7 +103,8 @@ class Studying:
     def into(self, out: Path | None = None, force: bool = False, exploratory: bool = False) -> Studied:
         """Plays the study, and writes its answer to OUT.  Raises Unfinished if it was stopped.
 
-        `exploratory`: continues records of another protocol; otherwise `force` replaces them.
+        If OUT holds records of another protocol, `force` replaces them, and `exploratory` continues them, which the
+        report then says.  Without either, raises BadScenario.
         """
         out = folder(out, f"{self.scenario.name}-study")
         with alone(out):
@@ -118,7 +121,7 @@ class Studying:
         return Studied(out, answer, plain, self.trials.tally if self.trials.pool.ledger else None)
 
     def cost(self) -> StudyCost:
-        """The cost of the search, and the approximate amount of training after it."""
+        """Returns the cost of the search, and estimates of the training after it.  Nothing is trained."""
         asked, said = self.tuning.forecast.asked, self.protocol.sensitivity
         each = {label: asked * self._rounds(label) for label in self.tuning.forecast.prices}
         reported = len(self.scenario.seeds) * sum(each.values())
@@ -132,14 +135,18 @@ class Studying:
         return StudyCost(self.tuning.cost(), seconds, reported, settings, moved, places, bool(self.protocol.traces))
 
     def _rounds(self, label: str) -> float:
-        """Rounds of a run until the protocol's horizon, predicted from its rounds before tuning."""
+        """Returns the predicted number of rounds of a run, by its algorithm's label: the scenario's maximum, or as many
+        as fit the protocol's horizon.  The length of a round is that with settings before tuning."""
         rounds, span = self.scenario.rounds.max, self.tuning.forecast.prices[label].span_s
         horizon = self.protocol.horizon_s
         return min(rounds, horizon / (span / rounds)) if horizon else rounds
 
     def _claim(self, out: Path, force: bool, exploratory: bool) -> None:
-        """Writes the protocol before anything else.  Raises BadScenario if OUT has another one and no option allows
-        that."""
+        """Claims OUT for this study: writes protocol.yaml before anything else, or compares it with the one in OUT.
+
+        Another protocol in OUT is replaced with all records if `force`, and kept if `exploratory`.  Else raises
+        BadScenario, as for files that are not a study's.
+        """
         path = out / PROTOCOL
         said = dump(self.scenario.model_copy(update={"protocol": None}))
         held = [each.name for each in out.iterdir() if not each.name.endswith(".partial")]
@@ -162,7 +169,7 @@ class Studying:
         self.tuning.scenario = under(self.scenario, self.recorded)
 
     def _folders(self) -> Kinds:
-        """The folders of the study, and their kinds."""
+        """Returns the folders of the study, relative to OUT, with their kinds as in host.json."""
         moved = _settings(self.protocol.sensitivity) if self.protocol.sensitivity else ()
         results = ["baseline", "reporting", *(f"sensitivity/{_folder(*setting)}" for _, setting, _ in moved)]
         return {"tuning": "search", **dict.fromkeys(results, "results"), "tables": "tables", "figures": "figures"}
@@ -170,7 +177,8 @@ class Studying:
     # --- what is played -------------------------------------------------------------------------------------------
 
     def run(self, out: Path) -> Answer:
-        """Plays the whole study, in the protocol's order."""
+        """Plays the whole study, and returns its answer: the search for settings, the tuned baseline, from which the
+        targets follow, and then all algorithms with the reported seeds."""
         founds = self.tuning.run(out / "tuning")
         self.tuning.write(out / "tuning", founds)
         best = self._best(out / "baseline", founds)
@@ -185,14 +193,18 @@ class Studying:
         return self._answer(out, founds, best, goals, variants, runs)
 
     def _made(self, **changes: object) -> Scenario:
-        """The scenario of some of the study's runs, with these changes; their records carry the protocol's digest."""
+        """Returns a scenario for some of the study's runs: the study's scenario with these changes to its fields.
+
+        It carries the protocol's digest, which the records of its runs repeat.
+        """
         evaluate = self.scenario.evaluate.model_copy(update={"personalise_every": "never"})
         made = remade(self.scenario, **{"evaluate": evaluate, **changes}, study=None, protocol=self.recorded)
         vars(made)["source"] = None
         return made
 
     def _best(self, out: Path, founds: Founds) -> float:
-        """The best validation accuracy of the tuned baseline, mean over the seeds of the search."""
+        """Plays the tuned baseline in the folder `out`; returns its best validation accuracy in any round, as a mean
+        over the seeds of the search."""
         first = self.scenario.algorithms[0]
         entry = applied(first, founds[first.name].best()) if first.name in founds else first
         seeds, rounds, evaluate = self.tuning.tune.seeds, self._until(None), untested(self.scenario)
@@ -202,10 +214,11 @@ class Studying:
         return sum(tops) / len(tops)
 
     def _variants(self, founds: Founds) -> dict[str, dict[str, Configuration]]:
-        """The best configurations of each tuned algorithm on each link, by the label that plays them.
+        """Returns, by algorithm, the configurations to play, each by the label of its runs.
 
-        The one for the study's own links has the algorithm's label; others that differ get a number.  Algorithms that
-        are compared on the study's own links alone have no others, and nulls use the baseline's training.
+        A tuned algorithm has the best configuration for the study's own links, under its own label, and the best ones
+        for other links, if they differ, under its label with a number.  Algorithms that are compared on the study's own
+        links alone have only the first.  Nulls (algorithms without a penalty) have the baseline's training options.
         """
         found: dict[str, dict[str, Configuration]] = {}
         for label, of in founds.items():
@@ -220,7 +233,8 @@ class Studying:
         return found | {null: {null: training(baseline.best())} for null in self.protocol.nulls if baseline}
 
     def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target], variants: Variants) -> Rows:
-        """Plays all algorithms with the reported seeds, until the last target is reached."""
+        """Plays all algorithms with the seeds of the scenario until the last target is reached; returns the rows of
+        their rounds, by label and seed."""
         every = tuple(Aim(metric=METRIC, value=each.value, hold=each.hold) for each in goals)
         stop = Stop(metric=METRIC, value=goals[-1].value, hold=goals[-1].hold)
         rounds = self._until(stop).model_copy(update={"targets": every})
@@ -230,7 +244,8 @@ class Studying:
         return self.trials.play(scenario, out, "all algorithms, with the seeds that are reported")
 
     def _until(self, stop: Stop | None) -> Rounds:
-        """Rounds until a target is reached, or until the study's horizon."""
+        """Returns the scenario's rules for rounds, without targets, but with this stop (None: no stop), and with the
+        study's horizon as the end of a run."""
         changes = {"targets": (), "stop_at": stop, "until_s": self.protocol.horizon_s}
         return self.scenario.rounds.model_copy(update=changes)
 
@@ -288,12 +303,16 @@ class Studying:
 
     @property
     def _told(self) -> list[str]:
-        """Labels whose warnings are shown: links, and all algorithms except nulls, whose penalty is 0 on purpose."""
+        """The labels of warnings to show: `links`, and all algorithms except nulls, whose penalty is 0 on purpose."""
         names = (each.name for each in self.scenario.algorithms)
         return ["links", *(name for name in names if name not in self.protocol.nulls)]
 
     def _sensitivity(self, out: Path, founds: Founds, goals: Sequence[Target]) -> list[Moved]:
-        """Plays one changed factor at a time, with the settings tuned without the change; to the first target."""
+        """Plays the sensitivity analysis: changes one factor of the scenario at a time, and plays to the first target.
+
+        Algorithms keep the settings that were tuned without the change.  Returns each algorithm's ratio to the
+        baseline in each setting; [] without such an analysis.
+        """
         said = self.protocol.sensitivity
         if said is None:
             return []
@@ -311,7 +330,11 @@ class Studying:
         return found
 
     def _sensitive(self, said: Sensitivity, founds: Founds, goal: float) -> str:
-        """The text of the scenario that each setting changes."""
+        """Returns the text of the scenario to which each setting of the sensitivity analysis is applied.
+
+        `founds`: what the searches found; algorithms not in it keep their settings.  `goal`: the test accuracy at which
+        runs stop.
+        """
         labels = dict.fromkeys([self.scenario.algorithms[0].name, *said.algorithms])
         entries = tuple(
             applied(entry, founds[entry.name].best()) if entry.name in founds else entry
@@ -349,7 +372,10 @@ def _folder(factor: str, name: str) -> str:
 
 
 def _settings(said: Sensitivity) -> Iterator[tuple[str, tuple[str, str], list[str]]]:
-    """Each setting: its name in progress and errors, its factor and name, and its changes as PATH=VALUE."""
+    """Yields each setting of the sensitivity analysis, first the unchanged scenario.
+
+    A setting is a tuple: its name in messages; its factor and its name there; its changes, as PATH=VALUE.
+    """
     as_it_is = "as it is"
     yield f"study.sensitivity: {as_it_is}", (as_it_is, as_it_is), []
     for factor, settings in said.factors.items():

@@ -1,5 +1,7 @@
-"""`replay --train`: each setting is a run of its own in virtual time; updates that the ledger knows are not trained
-again."""
+"""`replay --train`: plays recorded runs again in other settings, with training, in virtual time.
+
+Trainings whose results are in the ledger are not done again.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ from scenarios.text.faults import placed
 
 
 class Trainer:
-    """Plays the runs of a batch in other settings, over one pool and one ledger.
+    """Plays recorded runs anew in other settings, with training; one pool of workers and one ledger serve all of them.
 
     Raises BadScenario if this computer cannot play the scenario.
     """
@@ -58,7 +60,10 @@ class Trainer:
         self.everything: asyncio.Future[list[Outcome]] | None = None  # all runs of a setting, once started
 
     def play_all(self, orders: Sequence[Order]) -> Played:
-        """Plays the orders, setting by setting, with progress on stderr."""
+        """Plays these replays, setting by setting, with progress on stderr; returns their results.
+
+        `orders`: for each setting in turn, one order for each run of the batch.
+        """
         compile_replays(self.batch, orders)
         played = gathered(self._all(orders), orders, Console(quiet=True))
         trained = self.tally.sentence() if self.tally else "training: everything was computed, as there was no ledger"
@@ -71,8 +76,8 @@ class Trainer:
         return played
 
     def _all(self, orders: Sequence[Order]) -> Generator[ReplayResult, None, None]:
-        """Yields the results in the order given.  Raises ChildProcessError if all must end, for example after a killed
-        worker."""
+        """Yields the results in the sequence of `orders`.  Raises ChildProcessError if an error ends all replays, for
+        example a killed worker."""
         with self.pool.open(self.scenario, self.lab) as pool:
             try:
                 runs = len(self.batch.scripts)
@@ -107,8 +112,10 @@ class Trainer:
             raise Stopped(self.signal)
 
     async def _play(self, lab: Lab, orders: Sequence[Order], pool: Executor) -> list[Outcome]:
-        """Plays the runs of one setting.  A signal stops them at once: incomplete timelines are removed, so no round is
-        completed."""
+        """Plays the runs of one setting, and returns their outcomes.
+
+        A signal stops them at once.  No round is completed first, because incomplete timelines are removed anyway.
+        """
         tell = self.progress.tell
         runs = [(self.batch.scripts[order.run].run, order.folder) for order in orders]
         played = (run_virtual(lab, run, self.conduct, pool, folder, progress=tell) for run, folder in runs)
@@ -131,7 +138,10 @@ class Trainer:
     # --- what it will cost ----------------------------------------------------------------------------------------
 
     def _tell_before(self, pool: Executor, settings: int) -> None:
-        """Prints the number of device-rounds to be trained because the ledger does not have them."""
+        """Prints about how many device-rounds must be trained, because the ledger does not have the recorded runs.
+
+        `settings`: the number of settings in which the runs are replayed.
+        """
         self.tally = pool.tally
         new = [script.run for script in self.batch.scripts if not pool.knows(start, script.run)]  # how it begins
         if self.quiet or not new:
@@ -144,12 +154,18 @@ class Trainer:
         say(f"fedlapse: {whose}: about {rounds} device-rounds are trained{more}", err=True)
 
     def _device_rounds(self, run: int) -> int:
-        """The number of device trainings in a recorded run, including those for `personalised`."""
+        """Returns the number of device trainings in a recorded run, given by its number in the batch.
+
+        Includes the trainings with which the metric `personalised` is measured.
+        """
         rounds, fleet = self.batch.scripts[run].rounds, len(sample(self.lab.fleet))
         return sum(len(each.asked) + fleet * (each.row.get("personalised") is not None) for each in rounds)
 
 
 def _title(orders: Sequence[Order], first: int, runs: int) -> str:
-    """`lte.csv (2 of 5)`; "" for a single setting."""
+    """Returns a setting's title for progress, such as `lte.csv (2 of 5)`; "" if there is only one setting.
+
+    `first`: the number of the setting's first order.  `runs`: orders for each setting.
+    """
     settings = len(orders) // runs
     return f"{orders[first].condition.name} ({first // runs + 1} of {settings})" if settings > 1 else ""

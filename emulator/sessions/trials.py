@@ -1,4 +1,4 @@
-"""Plays many scenarios one after the other for `tune` and `study`, which print none of them."""
+"""Plays many scenarios one after the other for `tune` and `study`, without printing the results of each."""
 
 from __future__ import annotations
 
@@ -51,10 +51,12 @@ class Trials:
         self.tally = Tally()  # over all scenarios played
 
     def play(self, scenario: Scenario, out: Path, title: str = "", hopeless: bool = False) -> Runs:
-        """The rows of all runs of the scenario, by label and seed.
+        """Plays the scenario into the folder `out`, unless the folder has all of its runs.  Returns the rows of their
+        rounds, by label and seed.
 
-        `hopeless`: also plays algorithms that can never meet the deadline, and which fail.  Raises BadScenario if the
-        scenario cannot be played, Unfinished if it was stopped.
+        `title`: for the progress line.  `hopeless`: also plays algorithms whose replies can never meet the deadline, so
+        that they fail.  Raises BadScenario if the scenario cannot be played, Unfinished if the user or an error stopped
+        the runs.
         """
         scenario, lab = built(scenario, self.pool.places)
         if not hopeless:
@@ -72,19 +74,22 @@ class Trials:
 
     @cached_property
     def team(self) -> Pool:
-        """The pool of workers for all scenarios; they end with this process, or at `close`."""
+        """The pool whose workers serve all scenarios; the workers end at `close`, or else with this process."""
         workers = self.pool.workers
         staying = Team(workers, self.pool.places) if isinstance(workers, int) and workers else workers
         return replace(self.pool, workers=staying)
 
     def close(self) -> None:
-        """Stops the workers."""
+        """Stops the workers of `team`, if they were started."""
         if "team" in vars(self) and isinstance(self.team.workers, Team):
             self.team.workers.close()
 
     def known(self, scenario: Scenario) -> tuple[Runs | None, int]:
-        """The rows of all runs, None unless the ledger knows all of them to their ends, and the number of device-rounds
-        that it knows.  Nothing is trained."""
+        """Returns what the ledger knows of the scenario's runs.  Nothing is trained.
+
+        Returns the rows of all runs, by label and seed (None if the ledger lacks a part of any run), and the number of
+        device-rounds that the ledger has.
+        """
         scenario, lab = built(scenario, self.pool.places)
         conduct, runs = Conduct.of(scenario), {}
         if self.pool.ledger is None:
@@ -123,7 +128,7 @@ class Trials:
 
 
 def _known(lab: Lab, run: Run, conduct: Conduct, pool: Executor) -> list[Row] | None:
-    """The rows of a run if the ledger knows it to its end; else None."""
+    """Returns the rows of a run's rounds if the ledger has all of its jobs (trainings and evaluations); else None."""
     try:
         return at_once(run_virtual(lab, run, conduct, Knowing(pool), None)).rows
     except UnknownJob:
@@ -131,7 +136,7 @@ def _known(lab: Lab, run: Run, conduct: Conduct, pool: Executor) -> list[Row] | 
 
 
 def complete(out: Path, scenario: Scenario) -> bool:
-    """True if the folder holds all runs of this very scenario, sealed."""
+    """Returns True if the folder holds exactly this scenario, and a seal, which is written after all of its runs."""
     try:
         same = (out / "scenario.yaml").read_text(encoding="utf-8") == dump(scenario)
     except (OSError, ValueError):
@@ -140,17 +145,17 @@ def complete(out: Path, scenario: Scenario) -> bool:
 
 
 class UnknownJob(Exception):  # noqa: N818  a state, and not an error
-    """The ledger has no fact about this job."""
+    """The signal that the ledger does not have the result of a job."""
 
 
 class Knowing(Executor):
-    """Answers jobs from the ledger."""
+    """An executor that computes nothing: it takes the results of jobs from the ledger."""
 
     def __init__(self, ledger: Executor) -> None:
         self.ledger, self.store = ledger, ledger.store
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Raises UnknownJob if the ledger does not know the job."""
+        """Returns the result of a job from the ledger.  Raises UnknownJob if the ledger does not have it."""
         if not self.ledger.knows(job, *args):
             raise UnknownJob(job.__name__)
         return self.ledger.submit(job, *args)

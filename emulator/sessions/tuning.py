@@ -1,4 +1,7 @@
-"""Plays the runs of a tuning's searches, and writes their findings to OUT."""
+"""Plays the runs of a tuning, and writes its findings to OUT.
+
+A tuning searches for the best settings of each algorithm.  A configuration is one choice of values for them.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ DONE = "tune.json"
 
 @dataclass(frozen=True)
 class Tuned:
-    """The findings of a search, and the folder with its files."""
+    """The findings of a tuning, and the folder with its files."""
 
     out: Path
     scenario: Scenario
@@ -65,22 +68,25 @@ class Tuned:
 
 @dataclass(frozen=True)
 class SearchCost:
-    """The cost of a search."""
+    """The cost of a tuning.  A device-round is one device that trains in one round."""
 
     scenario: Scenario
-    steps: Sequence[int]  # rounds after which the better half continues
+    steps: Sequence[int]  # numbers of rounds after which the better half of the configurations continues
     total: int  # device-rounds to train
     known: int  # device-rounds that the ledger has
     exact: bool  # True: the total is not an estimate
-    seconds: float  # for the other device-rounds on this computer
+    seconds: float  # of this computer, for the device-rounds that the ledger does not have
     workers: int
 
 
 class Tuning:
-    """The search for a scenario's settings.  Raises BadScenario if its `tune:` does not fit it."""
+    """The search for the best settings of a scenario's algorithms.
+
+    Raises BadScenario if the scenario's section `tune:` does not fit the rest of the scenario.
+    """
 
     def __init__(self, scenario: Scenario, playing: Playing, trials: Trials | None = None) -> None:
-        """`trials`: plays the runs; by default a new one."""
+        """`trials`: the object that plays the runs of the search; None: a new one."""
         check(scenario)
         self.scenario, self.playing = under(scenario, scenario.protocol or digest(scenario)), playing
         self.target = target_of(scenario)
@@ -89,12 +95,15 @@ class Tuning:
         self.folders: dict[tuple[str, Configuration], Path] = {}  # folder of each configuration's latest run
         self.steps = 0
         self.began = time.monotonic()
-        self.done, self.due = 0, _due(scenario)  # configurations x rounds
+        self.done, self.due = 0, _due(scenario)  # played so far, and in total: configurations x rounds
         self.tune = tune_of(scenario)
         self.links: Mapping[str, Condition] = {name: condition(name, of) for name, of in self.tune.links.items()}
 
     def into(self, out: Path | None = None, force: bool = False) -> Tuned:
-        """Plays the searches, and writes their findings to OUT.  Raises Unfinished if they were stopped."""
+        """Plays the searches of all algorithms, and writes their findings to OUT.
+
+        `force`: replaces another tuning in OUT.  Raises Unfinished if the user or an error stopped the searches.
+        """
         out = folder(out, f"{self.scenario.name}-tune")
         with alone(out):
             mine = out / "asked.json"
@@ -120,7 +129,8 @@ class Tuning:
         return Tuned(out, self.scenario, founds, plain, self.trials.tally if self.trials.pool.ledger else None)
 
     def cost(self) -> SearchCost:
-        """The approximate amount of training, the part that the ledger has, and the seconds for the rest."""
+        """Returns the approximate amount of training, the part that the ledger has, and the seconds that the rest takes
+        on this computer.  Nothing is trained."""
         known, all_known = self._known()
         total = known if all_known else max(self.due * self._each, known)
         seconds = self.seconds_each * _epochs(self.scenario) * (total - known)
@@ -130,28 +140,31 @@ class Tuning:
 
     @cached_property
     def forecast(self) -> Forecast:
-        """The forecast of the scenario with the seeds of the search."""
+        """The forecast of what the scenario costs with its untuned settings and the seeds of the search."""
         return forecast_of(self._base(), self.trials.pool.processes, self.trials.pool.places)
 
     @property
     def seconds_each(self) -> float:
-        """Seconds of a device-round on this computer."""
+        """Seconds that this computer takes for one device-round, by forecast."""
         base, forecast = self._base(), self.forecast
         return forecast.effort.seconds / (len(base.algorithms) * len(base.seeds) * forecast.rounds * forecast.asked)
 
     @property
     def _each(self) -> int:
-        """Device-rounds of one configuration in one round: seeds x asked devices."""
+        """The device-rounds (trainings) of one configuration in one round: seeds x asked devices."""
         return len(self.tune.seeds) * (self.scenario.rounds.ask or self.scenario.needed)
 
     def _base(self) -> Scenario:
-        """The unchanged scenario with the seeds of the search."""
+        """Returns the scenario with its untuned settings, but with the seeds and the evaluations of the search, and
+        without targets."""
         rounds = self.scenario.rounds.model_copy(update={"targets": (), "stop_at": None})
         return remade(self.scenario, seeds=self.tune.seeds, rounds=rounds, evaluate=untested(self.scenario))
 
     def _known(self) -> tuple[int, bool]:
-        """Device-rounds that the ledger has, up to the first step that it does not have as a whole, and True if it has
-        all."""
+        """Returns the number of the search's device-rounds that the ledger has, and True if it has all of them.
+
+        Follows the search with results from the ledger, up to the first step for which the ledger lacks a run.
+        """
         found = 0
 
         def play(asks: Asks, folder: Path) -> dict[str, dict[Configuration, Trial]]:
@@ -177,7 +190,11 @@ class Tuning:
         return found, True
 
     def _known_elsewhere(self, scenario: Scenario, where: Path, asks: Asks) -> dict[str, list[ReplayResult]]:
-        """Replays on other links of runs that the ledger knows; configurations that are good there continue, too."""
+        """Returns the replays of one step's runs on the scenario's other links, by link.  The ledger has these runs.
+
+        The search needs them because configurations that are good on other links continue, too.  `where`: an empty
+        folder for the runs.
+        """
         aside = replace(self.playing, workers=0, executor=ExecutorName.processes, ray_address=None, quiet=True)
         try:
             Trials(aside).play(scenario, where, hopeless=True)
@@ -186,7 +203,8 @@ class Tuning:
         return self._elsewhere(where, asks)
 
     def run(self, out: Path) -> results.Founds:
-        """Runs all searches to their ends.  Raises Unfinished."""
+        """Runs the searches of all algorithms to their ends, and returns their findings.  Raises Unfinished if the user
+        or an error stopped them."""
         return searched(self.scenario, lambda asks: self._play(asks, out / "trials"))
 
     def write(self, out: Path, founds: results.Founds) -> Mapping[str, object]:
@@ -200,7 +218,11 @@ class Tuning:
         return found
 
     def _play(self, asks: Asks, out: Path) -> dict[str, dict[Configuration, Trial]]:
-        """Plays one step of all searches; configurations with the same number of rounds share a sitting."""
+        """Plays one step of all searches, and returns the trials by algorithm and configuration.
+
+        `asks`: the configurations that each search wants to try.  Configurations with the same number of rounds are
+        played together.
+        """
         found: dict[str, dict[Configuration, Trial]] = {}
         for rounds, some in by_rounds(asks):
             self.steps += 1
@@ -226,7 +248,8 @@ class Tuning:
         return made
 
     def _elsewhere(self, where: Path, asks: Asks) -> dict[str, list[ReplayResult]]:
-        """Replays of a step's runs on the scenario's other links, for all algorithms that are compared there."""
+        """Returns the replays of one step's runs on the scenario's other links, by link, for all algorithms that are
+        compared there; {} if there are no such links or algorithms.  `where`: the folder of the runs."""
         own_links_only = self.scenario.study.own_links_only if self.scenario.study else ()
         away = [
             (label, each) for label, ask in asks.items() if label not in own_links_only for each in ask.configurations
@@ -243,7 +266,7 @@ class Tuning:
         return {name: list(played.results[n * runs : (n + 1) * runs]) for n, name in enumerate(self.links)}
 
     def _title(self, asks: Asks, rounds: int) -> str:
-        """`tune, coarse: 24 configurations after 15 rounds; ~4 min left`"""
+        """Returns a title for progress, such as `tune, coarse: 24 configurations for 15 rounds; ~4 min left`."""
         tried = sum(len(ask.configurations) for ask in asks.values())
         phases = " and ".join(sorted({ask.phase for ask in asks.values()}))
         took = time.monotonic() - self.began
@@ -252,20 +275,23 @@ class Tuning:
 
 
 def under(scenario: Scenario, protocol: str) -> Scenario:
-    """The scenario with this protocol digest for the records of its runs."""
+    """Returns the scenario with this digest of a protocol, which the records of its runs repeat."""
     made = scenario.model_copy(update={"protocol": protocol})
     vars(made)["source"] = scenario.source
     return made
 
 
 def _epochs(scenario: Scenario) -> float:
-    """The mean of the grid's epochs over the scenario's epochs."""
+    """Returns the mean of the epochs that the search tries, divided by the scenario's epochs; 1 if it tries none."""
     said = [float(value) for value in tune_of(scenario).grid.get("training.epochs", ())]
     return sum(said) / len(said) / scenario.training.epochs if said else 1.0
 
 
 def _due(scenario: Scenario) -> int:
-    """Configurations x rounds of all searches, as played from the start: about half of all, and the replayed ones."""
+    """Returns an estimate of how much all searches play: configurations x rounds, as if each step began at round 0.
+
+    The number of configurations is halved after each step.
+    """
     rounds, budget = steps_of(scenario), tune_of(scenario).budget
     tried = sum(budget if space.dimensions else 1 for space in spaces(scenario).values())
     left, total = float(tried), 0.0

@@ -15,8 +15,10 @@ FAILED, BAD_INPUT = 1, 2
 
 
 class Unfinished(Exception):  # noqa: N818  an event, and not an error
-    """Ends a command before its work is done; `code` is the exit code, and `lines` give the reason and the way to
-    resume."""
+    """The exception that ends a command before its work is done.
+
+    `code` is the exit code; `lines` give the reason and the way to resume.
+    """
 
     def __init__(self, exit_code: int, *lines: str) -> None:
         super().__init__(exit_code, *lines)
@@ -25,11 +27,11 @@ class Unfinished(Exception):  # noqa: N818  an event, and not an error
 
 @contextmanager
 def told_in_one_line(*also: type[Exception]) -> Iterator[None]:
-    """Turns errors into one line and an exit code: 2 for a bad scenario, for a file that cannot be read or written, and
-    for the types in `also`.
+    """Ends the command with one line and exit code 2 for a bad scenario, for a file that cannot be read or written, and
+    for errors of the types in `also`.
 
-    A full disk and a killed worker process give 1, because the input is not at fault.  A bad scenario gets a line for
-    each fault.  Unfinished has its own code and lines.
+    A full disk and a killed worker process give exit code 1, because the input is not at fault.  A bad scenario gets a
+    line for each fault.  Unfinished has its own code and lines.
     """
     from scenarios.text.faults import BadScenario  # a list of commands needs neither pydantic nor YAML
 

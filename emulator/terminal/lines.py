@@ -30,7 +30,8 @@ GLUE = "\N{NO-BREAK SPACE}"
 def say(text: str, err: bool = False, tone: Tone = "plain") -> None:
     """Prints text; a terminal gets each line wrapped at its width, files and pipes get it unwrapped.
 
-    An answer is styled as a whole; other tones colour only the first word, such as the winner of an answer.
+    The tone "answer" styles the whole text, "won" the whole text with the first word in green; other tones colour only
+    the first word.
     """
     wide = for_terminal(text, err)
     typer.echo(_toned(wide, tone) if tone != "plain" and _coloured(err) else wide, err=err)
@@ -51,8 +52,10 @@ def _coloured(err: bool) -> bool:
 
 @contextmanager
 def busy(text: str, everywhere: bool = False) -> Iterator[None]:
-    """Shows a message on a terminal's stderr for as long as the block runs; elsewhere nothing, or with `everywhere` a
-    line."""
+    """Shows a message on stderr, if that is a terminal, for as long as the block runs.
+
+    If it is not a terminal, prints nothing, or with `everywhere` prints the message as a line.
+    """
     if _width(err=True) is None:
         if everywhere:
             say(f"fedlapse: {text}", err=True)
@@ -68,7 +71,8 @@ def for_terminal(text: str, err: bool = False) -> str:
 
 
 def wrapped(line: str, width: int) -> str:
-    """One line, wrapped; further lines are indented a little more than the first."""
+    """Returns one line, wrapped at this width in columns.  Further lines are indented by two spaces more than the
+    first."""
     inner = line[: len(line) - len(line.lstrip())] + "  "
     whole = COMMAND.sub(lambda found: found[0].replace(" ", GLUE), line)  # so that it can be copied
     filled = textwrap.fill(whole, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
@@ -76,7 +80,7 @@ def wrapped(line: str, width: int) -> str:
 
 
 def _width(err: bool) -> int | None:
-    """The width of the terminal that is written to, in columns; None if it is not a terminal."""
+    """Returns the width in columns of the terminal to which stdout or stderr goes; None if it is not a terminal."""
     stream = sys.stderr if err else sys.stdout
     try:
         return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None

@@ -1,4 +1,4 @@
-"""Progress on stderr while a large foreign file is read."""
+"""Shows progress on stderr while a large file in a foreign format is read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ PATIENCE = 1.0  # s before a file's progress is shown
 
 @contextmanager
 def told_while_read(console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Shows `reading lte.csv, 40%` on a terminal's stderr once a file takes more than a second; nothing elsewhere.
+    """Shows `reading lte.csv, 40%` on stderr once a file takes more than a second to read.  Shows nothing if stderr is
+    not a terminal.
 
-    It also works as a decorator.
+    Also works as a decorator.
     """
     console = Console(stderr=True) if console is None else console
     if not console.is_terminal or console.is_dumb_terminal:
@@ -37,7 +38,7 @@ def told_while_read(console: Console | None = None, clock: Callable[[], float] =
 
 @dataclass
 class Reading:
-    """The file being read, if any, and its start time, s."""
+    """The progress line for the file that is being read, if any.  `began`: s on the clock, when its reading began."""
 
     console: Console
     clock: Callable[[], float]
@@ -46,7 +47,7 @@ class Reading:
     status: Status | None = None
 
     def hear(self, name: str, share: float) -> None:
-        """Takes the share of the file that has been read; 1 is its end."""
+        """Takes the share of a file that has been read so far; 1 means that the file is at its end."""
         if share >= 1:
             self.end()
             return

@@ -17,9 +17,10 @@ MALFORMED = (LookupError, TypeError, AttributeError, ArithmeticError, AssertionE
 
 @contextmanager
 def soundness_told(folders: Sequence[Path]) -> Iterator[None]:
-    """Prints what the seals of these folders show, and ends as `told_in_one_line` does; with 1 if a folder is damaged.
+    """Prints remarks on folders whose records are damaged or unsealed, and turns errors of the block into one line.
 
-    A damaged or unsealed record may hold anything, so any error from reading it is attributed to the record.
+    The exit codes are those of `told_in_one_line`, but 1 if a folder is damaged.  A damaged or unsealed record may hold
+    anything, so any error from reading one is attributed to the record.
     """
     found = {folder: soundness(folder) for folder in folders}
     for folder, each in found.items():

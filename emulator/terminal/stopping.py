@@ -1,4 +1,5 @@
-"""Stops a command from outside: Ctrl-C, SIGTERM and SIGHUP have the same effect, with exit code 128 + signal."""
+"""Ends a command at a signal from outside: Ctrl-C, SIGTERM and SIGHUP have the same effect, with exit code 128 +
+signal."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ TAKING = ("__enter__", "__exit__")  # raised there, a lock would stay taken, and
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal that ends a command.  Python itself raises KeyboardInterrupt for Ctrl-C alone."""
+    """The exception by which a signal ends a command.  Python itself raises KeyboardInterrupt for Ctrl-C alone."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)  # no more arguments: simpy raises a copy, made from them
@@ -40,21 +41,22 @@ class Stopped(KeyboardInterrupt):
 
 
 def listen() -> None:
-    """Makes each signal that ends a command raise Stopped in the main thread."""
+    """Makes each signal that is to end a command raise Stopped in the main thread."""
     sys.unraisablehook = _not_raised
     for number in _wanted():
         signal.signal(number, _raise)
 
 
 def hear_no_more() -> None:
-    """Ignores further signals because the process is ending: a second Ctrl-C would only interrupt the clean-up."""
+    """Ignores further signals, because the process is ending and a second Ctrl-C would only interrupt its clean-up."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """Ends the process with a message at such a signal, for commands that do not report themselves what was kept."""
+    """Ends the process with the message "stopped" if a signal ends the block.  For commands that have nothing to say
+    about what was kept."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -64,7 +66,10 @@ def ending() -> Iterator[None]:
 
 @contextmanager
 def loop_of_its_own() -> Iterator[AbstractEventLoop]:
-    """A new event loop.  Signals wait while it is made or closed, because Python would print a traceback."""
+    """Provides a new event loop, and closes it at the end of the block.
+
+    Signals wait while the loop is made or closed, because Python would print a traceback.
+    """
     with ExitStack() as leave:
         with put_off():
             loop = asyncio.new_event_loop()
@@ -78,10 +83,10 @@ def _closed_whole(loop: AbstractEventLoop) -> None:
 
 
 def run_heard(loop: AbstractEventLoop, play: Coroutine[Any, Any, T], hear: Callable[[int], None]) -> T:
-    """Runs a coroutine to its end, and closes the loop.  Signals do not end the command meanwhile: the loop calls
-    `hear` with their numbers.
+    """Runs a coroutine in the loop to its end, closes the loop, and returns the result.
 
-    If this thread already runs a loop, as in a notebook, another thread runs this one.
+    Meanwhile signals do not end the command: the loop calls `hear` with their numbers.  If this thread already runs a
+    loop, as in a notebook, the coroutine runs in another thread.
     """
 
     def run() -> T:
@@ -106,9 +111,10 @@ def _loop_runs_here() -> bool:
 
 @contextmanager
 def heard_by(loop: AbstractEventLoop, hear: Callable[[int], None]) -> Iterator[None]:
-    """Makes the loop call `hear` with each signal's number.
+    """Makes the loop call `hear` with the number of each signal that comes while the block runs.
 
-    Signals that the loop had no time for are delivered at the end; asyncio's own signal handlers would lose them.
+    Signals that the loop had no time for are passed to `hear` at the end of the block; asyncio's own signal handlers
+    would lose them.
     """
     waiting = deque[int]()
 
@@ -131,8 +137,10 @@ def heard_by(loop: AbstractEventLoop, hear: Callable[[int], None]) -> Iterator[N
 
 @contextmanager
 def woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
-    """Makes any signal wake the loop, even one that reaches another thread or comes just before the loop waits. asyncio
-    wakes for all signals once it has a handler for one; here it is for SIGURG, which is never sent."""
+    """Makes any signal wake the loop, even one that reaches another thread or comes just before the loop waits.
+
+    asyncio wakes for all signals once it has a handler for one; here that one is SIGURG, which is never sent.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -148,13 +156,13 @@ def woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delays signals while a file is written, which takes a moment."""
+    """Ignores signals while a file is written, which takes a moment."""
     with handled(signal.SIG_IGN):
         yield
 
 
 def code(number: int) -> int:
-    """The exit code of a command that a signal ended, as in shells: 130 for Ctrl-C, 143 for SIGTERM."""
+    """Returns the exit code of a command that a signal ended, as in shells: 130 for Ctrl-C, 143 for SIGTERM."""
     return 128 + number
 
 
@@ -163,12 +171,12 @@ def code_of(stop: KeyboardInterrupt) -> int:
 
 
 def _wanted() -> list[int]:
-    """The signals to handle; under `nohup`, SIGHUP stays ignored."""
+    """Returns the numbers of the signals to handle; SIGHUP is not among them if it is ignored, as under `nohup`."""
     return [number for number in ENDING if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN]
 
 
 def _not_raised(found: sys.UnraisableHookArgs) -> None:
-    """Sends a signal again if it came where Python cannot raise, for example in a destructor."""
+    """Sends a signal again if its Stopped was raised where Python discards exceptions, for example in a destructor."""
     global _raised
     if not isinstance(found.exc_value, Stopped):
         sys.__unraisablehook__(found)
@@ -187,7 +195,8 @@ _raised = -math.inf  # s; time of the last signal that raised Stopped
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    """Raises Stopped.  A second signal right after the first (`timeout` sends two) must not interrupt the clean-up."""
+    """Raises Stopped, unless a signal came just before: `timeout` sends two, and the second must not interrupt the
+    clean-up."""
     global _raised
     if time.monotonic() < _raised + CLEANING:
         return

@@ -1,4 +1,4 @@
-"""Reads `--track KIND:DIR`.  A tracker's library is only imported when runs begin."""
+"""Reads the option `--track KIND:DIR`.  The library of a tracker is only imported when runs begin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Destination:
-    """A tracker's class, and the folder that it writes to."""
+    """One --track option: the class of its trackers, and the folder that they write to."""
 
     said: str  # KIND:DIR
     path: str  # package.module:Class
@@ -42,12 +42,12 @@ class Destination:
 
     @cached_property
     def make(self) -> Make:
-        """The class, or a function that makes a tracker.  Raises any error of its import."""
+        """The tracker's class, or a function that makes a tracker.  Importing it may raise any error."""
         return cast(Make, resolve_name(self.path))
 
 
 def destination(said: str) -> Destination:
-    """The tracker and folder of one --track option; creates the folder.
+    """Returns the tracker and folder of one --track option, and creates the folder.
 
     Raises BadScenario for an unknown kind, a library that is not installed, or a folder that cannot be created.
     """
@@ -77,6 +77,7 @@ def destination(said: str) -> Destination:
 
 
 def _installed(package: str) -> bool:
-    """True if the package is installed; a folder of its name, which the tracker may have made here, does not count."""
+    """Returns true if the package is installed, or if none is needed ("").  A plain folder of that name, which the
+    tracker may have made here, does not count."""
     spec = find_spec(package) if package else None
     return not package or (spec is not None and spec.origin is not None)

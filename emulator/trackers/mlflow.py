@@ -1,4 +1,4 @@
-"""MLflow's file store: an experiment for each scenario, and in it an MLflow run for each of our runs."""
+"""Logs to MLflow's file store: an experiment for each scenario, and in it an MLflow run for each of its runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ SAME = "fedlapse.run"  # the tag with a run's identity
 
 
 class MLflow:
-    """One run.  It continues the MLflow run of an earlier sitting with the same settings and results folder."""
+    """The tracker of one run.  It continues the MLflow run of an earlier sitting that had the same settings and
+    folder of results."""
 
     def __init__(self, tracked: Tracked) -> None:
         self.tracked = tracked

@@ -1,4 +1,4 @@
-"""Plain files: metrics.csv, hyperparams.json, and status.txt with the run's status as a word."""
+"""Logs to plain files: metrics.csv, hyperparams.json, and status.txt with the run's status as a word."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.trackers.tracker import METRICS, Tracked
 
 
 class CsvTracker:
-    """One run's folder; files of an earlier sitting are overwritten."""
+    """The tracker of one run, which writes to the run's folder and overwrites files of an earlier sitting."""
 
     def __init__(self, tracked: Tracked) -> None:
         self.home = tracked.home

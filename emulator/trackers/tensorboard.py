@@ -1,4 +1,4 @@
-"""TensorBoard: an event file for each run, with its settings as hyperparameters."""
+"""Logs to TensorBoard: an event file for each run, with its settings as hyperparameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDS = {"finished": api_pb2.STATUS_SUCCESS, "failed": api_pb2.STATUS_FAILURE}  #
 
 
 class TensorBoard:
-    """One run's folder.  Hides the metrics of an earlier sitting, because all rounds are logged again."""
+    """The tracker of one run.  It hides the metrics of an earlier sitting, because all rounds are logged again."""
 
     def __init__(self, tracked: Tracked) -> None:
         self.writer = SummaryWriter(str(tracked.home), purge_step=0)
@@ -47,7 +47,7 @@ class TensorBoard:
 
 
 def _session_end(status: int) -> Any:
-    """The summary that ends a session; tensorboard.plugins.hparams.summary makes it too, but imports TensorFlow."""
+    """Returns the summary that ends a session.  TensorBoard's own function for it would import TensorFlow."""
     ended = SessionEndInfo(status=status, end_time_secs=time.time())
     content = HParamsPluginData(session_end_info=ended, version=metadata.PLUGIN_DATA_VERSION).SerializeToString()
     plugin = SummaryMetadata.PluginData(plugin_name=metadata.PLUGIN_NAME, content=content)

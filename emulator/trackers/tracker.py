@@ -22,24 +22,25 @@ NOT_SETTINGS = {"name", "seeds", "training", "algorithms", "published", "tune", 
 
 
 class Tracker(Protocol):
-    """One run in an experiment tracker: the three methods of Lightning's loggers.
+    """The tracker of one run; it has three of the methods of Lightning's loggers.
 
     An error in one of them ends the tracking of all runs in its folder, with a warning; the runs go on.
     """
 
     def log_hyperparams(self, params: Mapping[str, Any]) -> None:
-        """Logs the settings, under dotted names.  Called once, first."""
+        """Logs the run's settings, by dotted names.  Called once, before all else."""
 
     def log_metrics(self, metrics: Mapping[str, float], step: int) -> None:
-        """Logs the known METRICS.  Called after each evaluated round; `step`: the round's number, from 0."""
+        """Logs those of METRICS that are known.  Called after each evaluated round; `step`: the round's number, from
+        0."""
 
     def finalize(self, status: Status) -> None:
-        """Logs the run's status.  Called once, last."""
+        """Logs the run's status.  Called once, after all else."""
 
 
 @dataclass(frozen=True)
 class Tracked:
-    """One run, and the place where it is tracked."""
+    """What a tracker is told when it is made: one run, and where to log it."""
 
     folder: Path  # the DIR of --track
     scenario: str  # its name
@@ -52,7 +53,8 @@ class Tracked:
         return self.folder / self.out.name / self.run
 
     def identity(self, params: Mapping[str, Any]) -> str:
-        """64 hex digits, equal in all sittings of this run with these settings and this folder of results."""
+        """Returns 64 hex digits, which are equal in all sittings of this run with these settings and this folder of
+        results."""
         return sha256(json.dumps([str(self.out.resolve()), self.run, params], sort_keys=True).encode()).hexdigest()
 
 
@@ -60,9 +62,9 @@ Make = Callable[[Tracked], Tracker]
 
 
 def hyperparams(scenario: Scenario, run: Run) -> dict[str, Any]:
-    """The settings of a run under the dotted names of changes on the command line: numbers, texts and booleans.
+    """Returns the settings of a run by dotted names, which are those of changes on the command line.
 
-    Lists, such as the fleet, are JSON.  Keys without a value are left out.
+    Values are numbers, texts and booleans; lists, such as the fleet, are JSON.  Keys without a value are left out.
     """
     entry = next(entry for entry in scenario.algorithms if entry.name == run.label)
     options = {name: value for name, value in entry.options.items() if name != "training"}
@@ -92,7 +94,7 @@ class TrackedTotals:
     joules: float | None = 0.0  # None: the power draw of a device is not known
 
     def metrics(self, row: Row) -> dict[str, float]:
-        """The metrics after this round; {} if its model was not evaluated."""
+        """Adds a round to the totals, and returns the metrics after it; {} if its model was not evaluated."""
         self.up += sum(row["bytes"].get("up", {}).values())
         self.down += sum(row["bytes"].get("down", {}).values())
         spent = joules([row])

@@ -1,4 +1,4 @@
-"""Runs the trackers of all runs of a command in a thread, so that no run waits for them."""
+"""Calls the trackers of all runs of a command in a thread of their own, so that no run waits for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from scenarios.schema.scenario import Scenario
 
 
 class Tracking:
-    """Logs each run to each destination.  A destination that raises an error is dropped, with a call of `warn`."""
+    """The trackers of all runs of a command, one for each run and destination.
+
+    A destination that raises an error gets no more calls, and `warn` is called with a sentence.
+    """
 
     def __init__(
         self, destinations: Sequence[Destination], scenario: Scenario, out: Path, warn: Callable[[str], None]
@@ -34,7 +37,8 @@ class Tracking:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends all runs in progress as failed or interrupted, and waits until everything is logged."""
+        """Ends the tracking of all runs in progress, as failed after an error and else as interrupted, and waits
+        until all is logged."""
         for run in list(self.meters):
             self.end(run, "failed" if kind and issubclass(kind, Exception) else "interrupted")
         self.thread.shutdown()
@@ -59,7 +63,7 @@ class Tracking:
         self._soon(run, lambda of, run: self.trackers.pop((of, run)).finalize(status))
 
     def _soon(self, run: Run, tell: Callable[[Destination, Run], None]) -> None:
-        """Calls `tell` for all destinations, in their thread."""
+        """Calls `tell` for each destination, later in the thread of the trackers."""
         if self.destinations:  # otherwise no thread is started
             self.thread.submit(self._each, run, tell)
 

@@ -1,4 +1,4 @@
-"""Weights & Biases, offline: a folder for each run, which `wandb sync` can upload."""
+"""Logs to Weights & Biases, offline: a folder for each run, which `wandb sync` can upload."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ DIGITS = 16  # digits in an id
 
 
 class WeightsAndBiases:
-    """One run, in the scenario's group, without data about this machine and without the network.
+    """The tracker of one run, in the scenario's group.  It uses no network and logs nothing about this machine.
 
     Offline, Weights & Biases cannot resume a run: the file of an earlier sitting stays, and all rounds are logged
-    again.  Both files have one id, so that the one synced last replaces the other.
+    again.  Both files have the same id, so that the one synced last replaces the other.
     """
 
     def __init__(self, tracked: Tracked) -> None:

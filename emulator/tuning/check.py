@@ -1,4 +1,4 @@
-"""Checks a scenario's `tune:` before anything is played."""
+"""Checks the section `tune:` of a scenario before anything is played."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scenarios.text.faults import BadScenario, did_you_mean
 
 
 def check(scenario: Scenario) -> None:
-    """Raises BadScenario for a `tune:` that is missing, or that does not fit the scenario."""
+    """Raises BadScenario if the section `tune:` is missing or does not fit the scenario."""
     tune = tune_of(scenario)
     labels = [entry.name for entry in scenario.algorithms]
     for label in tune.fixed:
@@ -28,7 +28,8 @@ def check(scenario: Scenario) -> None:
 
 
 def _check_grid(scenario: Scenario, labels: Sequence[str]) -> None:
-    """Raises BadScenario for an option that no algorithm has, and for an algorithm without a valid configuration."""
+    """Raises BadScenario for an option of an unknown algorithm, for a value that an algorithm never accepts, and for
+    an algorithm without a valid configuration."""
     owners = ["training", *labels, *(entry.key for entry in scenario.algorithms)]
     for path in tune_of(scenario).grid:
         if not any(path.startswith(f"{owner}.") for owner in owners):
@@ -47,7 +48,7 @@ def _check_grid(scenario: Scenario, labels: Sequence[str]) -> None:
 
 
 def _refusal(scenario: Scenario, label: str) -> str:
-    """The algorithm's error for the first configuration of the grid."""
+    """Returns the algorithm's error message for the first configuration of its grid."""
     (entry,) = (each for each in scenario.algorithms if each.name == label)
     first = replace(spaces(scenario)[label], valid=lambda _: True).grid[0]
     return plugins.faults(applied(entry, first), scenario.training, (), scenario.rounds.per_cycle)[0].message

@@ -1,4 +1,4 @@
-"""Links and speeds that a scenario names for a search or a study, as conditions of a replay."""
+"""Turns the links and speeds that a scenario names for a search or a study into conditions of a replay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from scenarios.schema.tuning import Elsewhere
 
 
 def condition(name: str, said: Elsewhere) -> Condition:
-    """The links as a replay's condition.  Raises ValueError for a trace that cannot be read or has no uplink."""
+    """Returns the links and speed as a condition of a replay with this name.
+
+    Raises ValueError for a trace that cannot be read or has no uplink.
+    """
     if said.trace is not None:
         uplink = Uplink(ratio=said.up_ratio)
         (found,) = links_from([said.trace], uplink)
@@ -22,5 +25,5 @@ def condition(name: str, said: Elsewhere) -> Condition:
 
 
 def _bytes(mbit: float | None) -> float | None:
-    """Bytes/s from Mbit/s."""
+    """Converts Mbit/s to bytes/s."""
     return None if mbit is None else mbit * 1e6 / 8

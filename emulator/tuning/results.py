@@ -1,4 +1,5 @@
-"""The results of a tuning as plain values: tune.json, rows of tables, and the scenario with the best settings."""
+"""The results of `fedlapse tune` as plain values: tune.json, rows of tables, and the scenario with the best
+settings."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ Founds = Mapping[str, SearchResult]  # by label
 
 @dataclass(frozen=True)
 class Best:
-    """The best configuration of an algorithm by one clock."""
+    """The best configuration of an algorithm by one clock, which is what measures times (see Best.clock)."""
 
     label: str
     clock: str  # own links, rounds, or the name of other links
@@ -33,14 +34,15 @@ class Best:
 
     @property
     def time(self) -> str:
-        """`43.1 s (3 of 3)`, or `13.3 rounds`; `over 43.1 s` if some seeds did not reach the target."""
+        """The mean time to the target: `43.1 s (3 of 3)` or `13.3 rounds (3 of 3)`, with how many of the seeds
+        reached it; `over 43.1 s` if some did not."""
         amount = f"{self.score.time:.1f} rounds" if self.clock == ROUNDS else duration(self.score.time)
         bound = "" if self.score.reached == self.score.of else "over "
         return f"{bound}{amount} ({self.score.reached} of {self.score.of})"
 
 
 def bests(founds: Founds) -> Iterator[Best]:
-    """Yields the best configuration of each algorithm by each known clock."""
+    """Yields the best configuration of each algorithm by each of its clocks."""
     for label, found in founds.items():
         for clock in found.clocks:
             scored = found.scores(clock)
@@ -49,7 +51,7 @@ def bests(founds: Founds) -> Iterator[Best]:
 
 
 def as_json(scenario: Scenario, founds: Founds) -> dict[str, Any]:
-    """The content of tune.json."""
+    """Returns the content of tune.json."""
     tune = tune_of(scenario)
     return {
         "scenario": scenario.name,
@@ -85,9 +87,9 @@ def _rung(rung: Rung, number: Mapping[Configuration, int]) -> dict[str, Any]:
 
 
 def courses(founds: Founds) -> list[str]:
-    """A line on each search: `cl: 4 configurations after 3 rounds, 2 after 6 (1, 4); then 2 more`.
+    """Returns a line on each search: `cl: 4 configurations after 3 rounds, 2 after 6 (1, 4); then 2 more`.
 
-    The numbers in parentheses are those of the survivors, as in tune.json and in the trials' folders.
+    The numbers in parentheses are those of the surviving configurations, as in tune.json and in the folders of trials.
     """
     return [f"{label}: {_course(found)}" for label, found in founds.items()]
 
@@ -104,7 +106,8 @@ def _course(found: SearchResult) -> str:
 
 
 def remarks(scenario: Scenario, founds: Founds) -> list[str]:
-    """Warnings: unused budgets, best values at an edge, ties, links without results, targets never reached."""
+    """Returns warnings: unused budgets, best values at an edge of what was tried, ties, links without results, and
+    targets that no configuration reached."""
     tune, said = tune_of(scenario), []
     for label, found in founds.items():
         if len(found.tried) < tune.budget:
@@ -129,7 +132,10 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
 
 
 def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry, ...]:
-    """The algorithms with their best settings for this clock, or if it is unknown for the scenario's own links."""
+    """Returns all algorithms, the tuned ones with their best settings for this clock.
+
+    An algorithm without results for this clock gets its best settings for the scenario's own links.
+    """
     return tuple(
         applied(entry, found.best(clock if clock in found.clocks else OWN))
         if (found := founds.get(entry.name))
@@ -139,7 +145,8 @@ def entries(scenario: Scenario, founds: Founds, clock: str = OWN) -> tuple[Entry
 
 
 def tuned_yaml(scenario: Scenario, founds: Founds) -> str:
-    """The scenario with the best settings, as a file that runs; its `tuned` says where each setting comes from."""
+    """Returns the text of a scenario file with the best settings, which can be run.  Its section `tuned` says where
+    the settings of each algorithm come from."""
     source = scenario.source
     yaml = YAML()
     yaml.width = 120
@@ -177,7 +184,7 @@ def _origin(scenario: Scenario, founds: Founds, label: str) -> str:
 
 
 def rows(founds: Founds) -> list[tuple[str, ...]]:
-    """Rows of the table: algorithm, clock, best settings, time."""
+    """Returns the rows of the table: algorithm, clock, best settings, time to the target."""
     return [(best.label, best.clock, words(best.configuration), best.time) for best in bests(founds)]
 
 

@@ -1,8 +1,9 @@
-"""Scores of configurations: the restricted mean time to a validation accuracy over the search's seeds.  Pure functions.
+"""Scores of configurations: the restricted mean time to a validation accuracy, over the seeds of the search.  Pure
+functions.
 
-All have the same number of rounds.  A run that misses the target counts up to the horizon, the latest end of any run; a
-success in later rounds would not count.  Among configurations with the same time, the one with the higher validation
-accuracy at equal time is better.
+All configurations are played for the same number of rounds.  A run that misses the target counts up to the horizon,
+which is the latest end of any run; a success in later rounds would not count.  Among configurations with the same time,
+the one with the higher validation accuracy at equal time is better.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ScoreCurve:
-    """Validation accuracy of one run, against one clock: seconds on some links, or rounds."""
+    """The validation accuracy of one run over time by one clock: seconds on some links, or rounds."""
 
     times: tuple[float, ...]  # times of the evaluated rounds
     values: tuple[float, ...]
@@ -30,13 +31,16 @@ class ScoreCurve:
     rounds: tuple[int, ...] = ()  # evaluated rounds, from 0
 
     def at(self, time: float) -> float:
-        """The accuracy of the last evaluation up to this time; 0 if there is none."""
+        """Returns the accuracy of the last evaluation up to this time; 0 if there is none."""
         number = bisect_right(self.times, time)
         return self.values[number - 1] if number else 0.0
 
 
 def curve(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
-    """The curve of a run by its own clock; `rounds`: the number that it should have."""
+    """Returns the curve of a run from its rows, over the run's own seconds.
+
+    `rounds`: how many a whole run has.  A run with fewer that missed the target counts as failed.
+    """
     found = reached(rows, target)
     told = [row for row in rows if row[target.metric] is not None]
     whole = found is not None or len(rows) >= rounds
@@ -50,20 +54,23 @@ def curve(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
 
 
 def in_rounds(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
-    """The curve over rounds instead of seconds."""
+    """Returns the curve of a run from its rows, over rounds instead of seconds."""
     counted = [{**row, "time_s": row["round"] + 1} for row in rows]
     return curve(counted, target, rounds)
 
 
 def retimed(made: ScoreCurve, stamps: Sequence[float]) -> ScoreCurve:
-    """The curve of a run on other links, where its rounds end at these seconds; targets keep their rounds."""
+    """Returns the curve that a run has on other links.
+
+    `stamps`: the seconds at which its rounds end there.  The target is reached in the same round as before.
+    """
     times = tuple(stamps[number] for number in made.rounds)
     reached = None if made.reached is None else times[made.times.index(made.reached)]
     return replace(made, times=times, reached=reached, end=made.end if made.end == inf else stamps[-1])
 
 
 class Score(NamedTuple):
-    """The score of one configuration."""
+    """The score of one configuration by one clock."""
 
     time: float  # restricted mean time
     error: float  # 1 - mean validation accuracy at equal time
@@ -72,12 +79,13 @@ class Score(NamedTuple):
 
     @property
     def rank(self) -> tuple[float, int, float]:
-        """A sorting key, best first: by time, then by seeds that reached the target, then by accuracy."""
+        """The sorting key, with the best first: by time, then by the number of seeds that reached the target, then
+        by accuracy."""
         return self.time, -self.reached, self.error
 
 
 def scores(pool: Mapping[Thing, Sequence[ScoreCurve]]) -> dict[Thing, Score]:
-    """The scores by configuration, from the curves of its seeds; all scores have one horizon."""
+    """Returns the score of each configuration, from the curves of its seeds; all scores have the same horizon."""
     every = [each for curves in pool.values() for each in curves]
     horizon = max((each.end for each in every if each.end < inf), default=0.0)
     watched = min((each.end for each in every), default=0.0)
@@ -94,14 +102,15 @@ def _score(curves: Sequence[ScoreCurve], horizon: float, watched: float) -> Scor
 
 @dataclass(frozen=True)
 class Survivors(Generic[Thing]):
-    """The configurations that continue, and how many of them only because of ties."""
+    """The configurations that continue, and how many of them continue only because of ties."""
 
     things: tuple[Thing, ...]
     ties: int = 0  # beyond the better half, with the same score as its last
 
 
 def better_half(found: Mapping[Thing, Score]) -> Survivors[Thing]:
-    """The better half, rounded down but at least one, and those with the same score as its last."""
+    """Returns the configurations in the better half (rounded down, at least one), and those that tie with the last
+    of that half."""
     order = sorted(found, key=lambda thing: found[thing].rank)
     keep = max(1, len(order) // 2)
     last = found[order[keep - 1]].rank

@@ -1,9 +1,9 @@
 """Searches one algorithm's configurations: which to try for how many rounds, and which is the best.
 
-First coarse: a sample of the grid with successive halving (Karnin et al. 2013; Jamieson and Talwalkar 2016), in which
-the better half continues with twice as many rounds.  Then fine: neighbours of the best, until the budget is used.  A
-clock measures times: the scenario's own links, other links, or rounds; a configuration in the better half for any clock
-continues.
+The coarse phase takes a sample of the grid with successive halving (Karnin et al. 2013; Jamieson and Talwalkar 2016),
+in which the better half continues with twice as many rounds.  The fine phase takes neighbours of the best, until the
+budget is used.  Times are measured by several clocks: seconds on the scenario's own links, seconds on other links, and
+rounds.  A configuration that is in the better half by any clock continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FINE = 3  # a third of the budget goes to neighbours of the best
 
 @dataclass(frozen=True)
 class Ask:
-    """A request for the next configurations to play."""
+    """A request to play these configurations for this number of rounds."""
 
     configurations: tuple[Configuration, ...]
     rounds: int
@@ -33,7 +33,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Rung:
-    """A completed step: the configurations compared after a number of rounds, and the survivors."""
+    """A completed step of a search: the configurations compared after a number of rounds, and those that survived."""
 
     phase: str
     rounds: int
@@ -44,7 +44,7 @@ class Rung:
 
 @dataclass
 class SearchResult:
-    """The result of a search."""
+    """The result of the search for one algorithm."""
 
     space: Space
     rungs: list[Rung] = field(default_factory=list)
@@ -54,32 +54,35 @@ class SearchResult:
     played: int = 0  # configurations x rounds
 
     def best(self, clock: str = OWN) -> Configuration:
-        """The best configuration that was played to the end; the first one of ties."""
+        """Returns the best configuration by this clock that was played to the end; the first of those that tie."""
         found = self.scores(clock)
         return min(found, key=lambda each: found[each].rank)
 
     def scores(self, clock: str = OWN) -> dict[Configuration, Score]:
-        """Scores of the configurations that were played to the end, over one horizon."""
+        """Returns the scores, by this clock, of the configurations that were played to the end; all have the same
+        horizon."""
         return scores({each: trial[clock] for each, trial in self.finals.items() if clock in trial})
 
     @property
     def clocks(self) -> list[str]:
-        """Clocks for which every configuration played to the end has curves."""
+        """The clocks by which every configuration that was played to the end has times."""
         return _clocks(self.finals)
 
     @property
     def on_links(self) -> list[Configuration]:
-        """The best on the scenario's own links, then the different ones on other links."""
+        """The best configuration on the scenario's own links, then the best on each of the other links, each once."""
         return list(dict.fromkeys(self.best(clock) for clock in self.clocks if clock != ROUNDS))
 
     @property
     def edges(self) -> list[str]:
-        """Options whose best value is the largest or smallest that was tried."""
+        """The options whose best value is the largest or smallest that was tried, though a larger or smaller one is
+        possible."""
         return self.space.edges(self.best(), self.tried)
 
 
 def rungs(rounds: int, steps: int) -> list[int]:
-    """Rounds after which configurations are compared, doubling at each step; the last are all rounds."""
+    """Returns the numbers of rounds after which configurations are compared.  They double at each step; the last is
+    `rounds`."""
     return list(dict.fromkeys(max(1, -(-rounds // 2 ** (steps - 1 - step))) for step in range(steps)))
 
 
@@ -91,7 +94,7 @@ def search(
     known: Sequence[Configuration] = (),
     sibling: Configuration | None = None,
 ) -> Generator[Ask, Trials, SearchResult]:
-    """Yields requests of configurations to play, receives their trials, and returns the result of the search.
+    """Yields requests to play configurations, receives their trials, and returns the result of the search.
 
     `known`: the baseline's best settings of training on each link, which every other algorithm may also try.  Otherwise
     the size of its grid would determine how well an algorithm is tuned: with a penalty near 0 it equals the baseline.
@@ -116,8 +119,12 @@ def search(
 
 
 def _next(found: SearchResult) -> list[Configuration]:
-    """Neighbours of the best, for each link in turn; if all are tried, more of the grid, and then neighbours of the
-    next best."""
+    """Returns the configurations to try next; empty if nothing is left.
+
+    These are the untried neighbours of the best configuration on each link, by turns.  If there are none, all of the
+    grid that is untried; if there is none of that either, the untried neighbours of the best configuration that has
+    any.
+    """
     score = found.scores()
     beside = by_turns(found.space.around(each, found.tried) for each in found.on_links)
     grid = [each for each in found.space.grid if each not in found.tried]
@@ -132,9 +139,9 @@ def _halving(
     phase: str,
     spared: Sequence[Configuration] = (),
 ) -> Generator[Ask, Trials, None]:
-    """Plays new configurations, and the spared ones to the end.
+    """Plays new configurations with successive halving, and the `spared` ones among them to the end.
 
-    The best one so far takes part, with its trials after the same number of rounds.
+    The best configuration so far is compared with them at each step, by its trials after the same number of rounds.
     """
     rival = [found.best()] if found.finals else []
     found.tried += new
@@ -154,7 +161,10 @@ def _halving(
 
 
 def _kept(trials: Trials, spared: Sequence[Configuration]) -> tuple[list[Configuration], int]:
-    """The configurations that are spared or in the better half for any clock, and how many only because of ties."""
+    """Returns the configurations that continue, and how many continue only because of ties.
+
+    Those continue that are spared, or in the better half by any clock.
+    """
     kept: dict[Configuration, None] = dict.fromkeys(spared)
     ties = 0
     for clock in _clocks(trials):
@@ -171,6 +181,6 @@ def _rung(phase: str, rounds: int, trials: Trials, survivors: Sequence[Configura
 
 
 def _clocks(trials: Trials) -> list[str]:
-    """Clocks for which every trial has times."""
+    """Returns the clocks by which every trial has times."""
     every = list(trials.values())
     return [clock for clock in every[0] if all(clock in trial for trial in every)]

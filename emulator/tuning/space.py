@@ -1,4 +1,5 @@
-"""Configurations of one algorithm: a sample of the scenario's grid, then neighbours of the best, then finer ones."""
+"""The configurations of one algorithm that a search may try: a sample of the grid, neighbours of the best, and finer
+steps."""
 
 from __future__ import annotations
 
@@ -20,22 +21,26 @@ FINER = 2.0  # ratio between neighbours of a refined grid; smaller steps are not
 
 @dataclass(frozen=True)
 class Dimension:
-    """One option, and its values in the grid, as given."""
+    """One option, and its values in the grid, as the scenario gives them."""
 
     option: str  # its path in the entry: strength, training.lr
     values: tuple[Choice, ...]
 
     @property
     def factor(self) -> float | None:
-        """The largest ratio of neighbours in the grid; None for a single value, or if a value is not a positive
-        number."""
+        """The largest ratio between neighbouring values in the grid; None if there is one value, or one that is not
+        a positive number."""
         if any(isinstance(value, (bool, str)) or not value > 0 for value in self.values):
             return None
         rising = sorted(float(value) for value in self.values)
         return max((high / low for low, high in pairwise(rising)), default=None)
 
     def beside(self, value: Choice) -> list[Choice]:
-        """The grid's next values above and below; beyond its edge, one step further.  For words, all others."""
+        """Returns the next larger and the next smaller value in the grid.
+
+        Beyond the grid's edge, returns the value multiplied or divided by `factor`.  If there is no factor, returns all
+        other values.
+        """
         factor = self.factor
         if factor is None or isinstance(value, (bool, str)):
             return [other for other in self.values if other != value]
@@ -44,14 +49,15 @@ class Dimension:
         return [above, below] if below != value else [above]
 
     def near(self, value: Choice) -> list[Choice]:
-        """The value's double and half, if the grid's steps are longer."""
+        """Returns the value's double and half if the grid's steps are longer than that; otherwise nothing."""
         if self.factor is None or self.factor <= FINER or isinstance(value, (bool, str)):
             return []
         return [_times(value, FINER), _times(value, 1 / FINER)]
 
 
 def _times(value: float, factor: float) -> Choice:
-    """The product in six digits; a whole number stays one, and at least 1."""
+    """Returns the product with six significant digits.  The product of a whole number is rounded to a whole number,
+    at least 1."""
     return max(1, round(value * factor)) if isinstance(value, int) else float(f"{value * factor:.6g}")
 
 
@@ -66,13 +72,14 @@ class Space:
 
     @property
     def grid(self) -> list[Configuration]:
-        """All valid configurations of the scenario's grid."""
+        """All valid configurations of the scenario's grid for this algorithm."""
         names = [each.option for each in self.dimensions]
         found = (tuple(zip(names, values, strict=True)) for values in product(*(d.values for d in self.dimensions)))
         return [each for each in found if self.valid(each)]
 
     def coarse(self, count: int, rng: np.random.Generator, known: Sequence[Configuration] = ()) -> list[Configuration]:
-        """A sample of the grid in which each value of each option occurs about equally often; at most the whole grid.
+        """Returns a sample of the grid in which each value of each option occurs about equally often; at most the whole
+        grid.
 
         `known`: settings of training that are good for another algorithm.  The sample combines each of them with each
         value of the algorithm's own options; if these are too many, they take half of the sample.
@@ -88,9 +95,10 @@ class Space:
         return chosen + [left[number] for number in order[: count - len(chosen)]]
 
     def _anchored(self, known: Configuration) -> list[Configuration]:
-        """Each combination of the algorithm's own options with these settings of training, the grid's middle first.
+        """Returns each combination of the algorithm's own options with these settings of training, the grid's middle
+        first.
 
-        Empty if the algorithm has no such settings.
+        Empty if the grid has not all of these settings of training as options.
         """
         given = dict(training(known))
         if not given.keys() <= {each.option for each in self.dimensions} or not given:
@@ -102,7 +110,8 @@ class Space:
         return [each for each in found if self._may_be_tried(each)]
 
     def _balanced(self, count: int, rng: np.random.Generator) -> list[Configuration]:
-        """A Latin hypercube (McKay et al. 1979) on the grid, without duplicates and invalid configurations."""
+        """Returns a Latin hypercube sample of the grid (McKay et al. 1979), without duplicates and invalid
+        configurations."""
         columns = []
         for each in self.dimensions:
             times = -(-count // len(each.values))
@@ -114,7 +123,11 @@ class Space:
         return [each for each in dict.fromkeys(rows) if self.valid(each)]
 
     def around(self, best: Configuration, tried: Collection[Configuration]) -> list[Configuration]:
-        """Untried neighbours with one changed option: on the grid, or if none is left, closer ones."""
+        """Returns the untried neighbours of a configuration, which differ from it in one option.
+
+        First those on the grid or one step beyond it; if none of these is left, those with the double or half of a
+        value.
+        """
         return self._changed(best, tried, Dimension.beside) or self._changed(best, tried, Dimension.near)
 
     def _changed(
@@ -130,7 +143,8 @@ class Space:
         return self.valid(new) and (not self.grid_only or new in self.grid)
 
     def edges(self, best: Configuration, tried: Collection[Configuration]) -> list[str]:
-        """Options whose best value is the largest or smallest one tried, if larger or smaller ones exist."""
+        """Returns the options whose best value is the largest or smallest one tried, though a larger or smaller one
+        is possible."""
         found = []
         for dimension, (name, value) in zip(self.dimensions, best, strict=True):
             if dimension.factor is None:
@@ -143,23 +157,24 @@ class Space:
         return found
 
     def further(self, option: str, tried: Collection[Configuration]) -> list[str]:
-        """The grid's values of an option, as text, that are larger or smaller than all values tried."""
+        """Returns the values of an option in the grid, as text, that are larger or smaller than all values tried."""
         (values,) = (each.values for each in self.dimensions if each.option == option)
         seen = self.values(option, tried)
         return [_shown(value) for value in values if not min(seen) <= value <= max(seen)]
 
     def values(self, option: str, tried: Collection[Configuration]) -> list[Any]:
-        """The values of one option that were tried, each once."""
+        """Returns the values of one option that were tried, each once."""
         return list(dict.fromkeys(dict(each)[option] for each in tried))
 
 
 def _turn(option: str, edges: Collection[str]) -> tuple[bool, bool]:
-    """A sorting key of options to change: the algorithm's own first, then training's; in both, edges first."""
+    """Returns a sorting key for the options to change: the algorithm's own come before those of training, and within
+    each kind those whose best value is at an edge come first."""
     return option.startswith(f"{TRAINING}."), option not in edges
 
 
 def _off_centre(row: Sequence[Choice], values: Sequence[Sequence[Choice]]) -> float:
-    """The distance of a row of values from the grid's middle, in steps."""
+    """Returns the distance of a combination of values from the grid's middle: the sum of steps over all options."""
     return sum(abs(each.index(value) - (len(each) - 1) / 2) for value, each in zip(row, values, strict=True))
 
 
@@ -168,7 +183,11 @@ def _with(configuration: Configuration, option: str, value: Choice) -> Configura
 
 
 def space_of(entry: Entry, tune: Tune, valid: Valid = lambda _: True) -> Space:
-    """The space of one algorithm: the grid's `training.KEY`, KIND.OPTION, and LABEL.OPTION, which wins."""
+    """Returns the space of one algorithm, from all entries of `tune.grid` that apply to it.
+
+    Entries are named `training.KEY`, KIND.OPTION or LABEL.OPTION; of several for one option, the last kind in this list
+    wins.
+    """
     found: dict[str, tuple[Choice, ...]] = {}
     for whose in (TRAINING, entry.key, entry.name):
         for path, values in tune.grid.items():
@@ -180,7 +199,10 @@ def space_of(entry: Entry, tune: Tune, valid: Valid = lambda _: True) -> Space:
 
 
 def _numbers(option: str, values: tuple[Choice, ...], valid: Valid) -> tuple[Choice, ...]:
-    """The values as floats, unless the option takes only whole numbers: strengths 1 and 10 are like 0.1."""
+    """Returns the values as floats, unless the option takes only whole numbers, or some value is a word or a boolean.
+
+    So strengths given as 1 and 10 are refined as 0.1 would be.
+    """
     if any(isinstance(value, (bool, str)) for value in values):
         return values
     if all(isinstance(value, int) for value in values) and not valid(((option, values[0] + 0.5),)):  # type: ignore[operator]
@@ -189,7 +211,11 @@ def _numbers(option: str, values: tuple[Choice, ...], valid: Valid) -> tuple[Cho
 
 
 def _split(path: str, owners: Sequence[str]) -> tuple[str, str, str]:
-    """The owner at the beginning of the path, and the rest; names may contain dots."""
+    """Splits a path such as `training.lr` into the owner with which it begins, a dot, and the rest.  Names may contain
+    dots.
+
+    Returns "", "" and the path if it begins with none of `owners`.
+    """
     for owner in sorted(owners, key=len, reverse=True):
         if path.startswith(f"{owner}."):
             return owner, ".", path[len(owner) + 1 :]
@@ -197,7 +223,7 @@ def _split(path: str, owners: Sequence[str]) -> tuple[str, str, str]:
 
 
 def applied(entry: Entry, configuration: Configuration, name: str | None = None) -> Entry:
-    """The entry with these options, under another name if one is given."""
+    """Returns the entry with these options, under another name if one is given."""
     options: dict[str, Any] = dict(entry.options)
     for option, value in configuration:
         outer, _, inner = option.partition(".")
@@ -209,17 +235,17 @@ def applied(entry: Entry, configuration: Configuration, name: str | None = None)
 
 
 def by_turns(lists: Iterable[Sequence[Configuration]]) -> list[Configuration]:
-    """The first item of each list, then the second of each, and so on, without duplicates."""
+    """Returns the first item of each list, then the second of each, and so on, without duplicates."""
     return list(dict.fromkeys(each for turn in zip_longest(*lists) for each in turn if each is not None))
 
 
 def training(configuration: Configuration) -> Configuration:
-    """The configuration's options of training."""
+    """Returns a configuration without the options that are not of training."""
     return tuple((option, value) for option, value in configuration if option.startswith(f"{TRAINING}."))
 
 
 def words(configuration: Configuration) -> str:
-    """`lr = 0.1, strength = 5`; training's options without their prefix."""
+    """Returns a configuration as text: `lr = 0.1, strength = 5`.  Options of training lose their prefix."""
     said = (f"{name.removeprefix(f'{TRAINING}.')} = {_shown(value)}" for name, value in configuration)
     return ", ".join(said) or "as it is"
 

@@ -1,4 +1,4 @@
-"""Runs the searches of all algorithms step by step together, so that their trials share one pool."""
+"""Runs the searches of all algorithms together, step by step, so that their trials share one pool of workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ EXAMPLE = "tune: {grid: {training.lr: [0.01, 0.1], fedcl.strength: [0.5, 5, 50]}
 
 
 def together(searches: Mapping[str, Generator[Ask, Trials, SearchResult]], play: Play) -> dict[str, SearchResult]:
-    """Runs all searches to their ends; `play` gets the requests of one step and returns the trials."""
+    """Runs all searches, by label, to their ends, and returns their results.
+
+    `play` is called once for each step, with the requests of all searches that go on, and returns the trials.
+    """
     found: dict[str, SearchResult] = {}
     asks: dict[str, Ask] = {label: next(each) for label, each in searches.items()}
     while asks:
@@ -43,20 +46,22 @@ def together(searches: Mapping[str, Generator[Ask, Trials, SearchResult]], play:
 
 
 def by_rounds(asks: Asks) -> Iterator[tuple[int, Asks]]:
-    """Requests grouped by their rounds, the fewest first; a group can be played in one sitting."""
+    """Yields each number of rounds that is requested, the fewest first, with the requests for it; a group can be
+    played at once."""
     for rounds in sorted({ask.rounds for ask in asks.values()}):
         yield rounds, {label: ask for label, ask in asks.items() if ask.rounds == rounds}
 
 
 def tune_of(scenario: Scenario) -> Tune:
-    """The scenario's `tune:`.  Raises BadScenario if it has none."""
+    """Returns the scenario's section `tune:`.  Raises BadScenario if there is none."""
     if scenario.tune is None:
         raise BadScenario(f"the scenario has no `tune:`, which names the values to try, as {EXAMPLE}")
     return scenario.tune
 
 
 def target_of(scenario: Scenario) -> Target:
-    """The validation accuracy that defines a configuration's time.  Raises ValueError if none is named."""
+    """Returns the validation accuracy to reach, by which configurations are timed.  Raises ValueError if the
+    scenario names none."""
     if aim := tune_of(scenario).target:
         return Target(METRIC, aim.value, aim.hold)
     if not scenario.rounds.targets:
@@ -65,24 +70,25 @@ def target_of(scenario: Scenario) -> Target:
 
 
 def fixed(scenario: Scenario) -> list[str]:
-    """Labels of algorithms that are not tuned: fixed ones, and those of a study that use its baseline's settings."""
+    """Returns the labels of algorithms that are not tuned: those that `tune.fixed` names, and a study's algorithms
+    that use the settings of its baseline."""
     nulls = scenario.study.nulls if scenario.study else ()
     return [entry.name for entry in scenario.algorithms if entry.name in (*tune_of(scenario).fixed, *nulls)]
 
 
 def tuned_entries(scenario: Scenario) -> list[Entry]:
-    """The algorithms to tune."""
+    """Returns the entries of the algorithms to tune."""
     return [entry for entry in scenario.algorithms if entry.name not in fixed(scenario)]
 
 
 def spaces(scenario: Scenario) -> dict[str, Space]:
-    """The space of each algorithm to tune."""
+    """Returns the space of configurations of each algorithm to tune, by label."""
     tune = tune_of(scenario)
     return {entry.name: space_of(entry, tune, _valid(entry, scenario)) for entry in tuned_entries(scenario)}
 
 
 def _valid(entry: Entry, scenario: Scenario) -> Valid:
-    """A test that is True if the algorithm accepts a configuration."""
+    """Returns a function that is true for the configurations that the algorithm accepts."""
 
     def valid(configuration: Configuration) -> bool:
         made = applied(entry, configuration)
@@ -92,10 +98,10 @@ def _valid(entry: Entry, scenario: Scenario) -> Valid:
 
 
 def searched(scenario: Scenario, play: Play) -> dict[str, SearchResult]:
-    """The results of the searches of all algorithms to tune.
+    """Returns the results of the searches of all algorithms to tune, by label.
 
-    The baseline comes first, because the others may try its settings of training; then the first algorithm of each
-    family, whose best configuration the rest of the family tries.
+    The baseline is searched first, because the others may try its settings of training.  Then comes the first algorithm
+    of each family (of one kind, with the same grid), whose best configuration the rest of the family tries.
     """
     found: dict[str, SearchResult] = {}
     for labels in sittings(scenario):
@@ -104,7 +110,8 @@ def searched(scenario: Scenario, play: Play) -> dict[str, SearchResult]:
 
 
 def sittings(scenario: Scenario) -> list[list[str]]:
-    """Groups of algorithms that are tuned together; each group learns from the results of the groups before."""
+    """Returns the labels in groups that are tuned one after another; each group learns from the results of the
+    groups before."""
     first = _first_of_family(scenario)
     sitting = {label: 0 if label == _baseline(scenario) else 1 if first[label] == label else 2 for label in first}
     return [labels for n in range(3) if (labels := [label for label, number in sitting.items() if number == n])]
@@ -115,7 +122,7 @@ def _baseline(scenario: Scenario) -> str:
 
 
 def _first_of_family(scenario: Scenario) -> dict[str, str]:
-    """{label: the first algorithm of the same kind whose grid has the same options and values}."""
+    """Returns {label: the first algorithm of the same kind whose grid has the same options and values}."""
     kinds = {entry.name: entry.key for entry in scenario.algorithms}
     first: dict[object, str] = {}
     return {
@@ -126,7 +133,10 @@ def _first_of_family(scenario: Scenario) -> dict[str, str]:
 def _searches(
     scenario: Scenario, labels: Sequence[str], found: Mapping[str, SearchResult]
 ) -> dict[str, Generator[Ask, Trials, SearchResult]]:
-    """The searches of a group, equal for equal scenarios; each learns from the results `found` so far."""
+    """Returns the searches of a group, by label, each of which learns from the results `found` so far.
+
+    Their random numbers depend on the label alone, so that equal scenarios have equal searches.
+    """
     tune, steps, all_, first = tune_of(scenario), steps_of(scenario), spaces(scenario), _first_of_family(scenario)
     best = {label: each.best() for label, each in found.items()}
     baseline = found.get(_baseline(scenario))
@@ -138,14 +148,14 @@ def _searches(
 
 
 def steps_of(scenario: Scenario) -> list[int]:
-    """Rounds after which configurations are compared."""
+    """Returns the numbers of rounds after which configurations are compared."""
     tune = tune_of(scenario)
     return rungs(tune.rounds or scenario.rounds.max, tune.rungs)
 
 
 @dataclass
 class Names:
-    """The label under which each configuration is played: the algorithm's with a number, in the order of trial."""
+    """The labels under which configurations are played: the algorithm's label with a number, in the order of trial."""
 
     numbers: dict[tuple[str, Configuration], int]
 
@@ -156,7 +166,7 @@ class Names:
 
 
 def step(scenario: Scenario, asks: Asks, names: Names) -> Scenario:
-    """The scenario that plays the requests of one step, all with the same number of rounds."""
+    """Returns the scenario that plays all requests of one step, which must have the same number of rounds."""
     base = {entry.name: entry for entry in scenario.algorithms}
     entries = tuple(
         applied(base[label], each, names.of(label, each)) for label, ask in asks.items() for each in ask.configurations
@@ -170,12 +180,12 @@ def step(scenario: Scenario, asks: Asks, names: Names) -> Scenario:
 
 
 def untested(scenario: Scenario) -> Evaluate:
-    """The schedule of evaluations in a search, without test examples."""
+    """Returns the scenario's schedule of evaluations without test examples, as a search must not see them."""
     return scenario.evaluate.model_copy(update={"personalise_every": "never", "test": False})
 
 
 def remade(scenario: Scenario, **changes: object) -> Scenario:
-    """The scenario with these changes, validated again, without its sections for searches and studies."""
+    """Returns the scenario with these changes, validated again, without its sections for searches and studies."""
     plain = scenario.model_copy(
         update={"tune": None, "study": None, **changes, "expect": (), "published": (), "small": {}}
     )
@@ -188,9 +198,10 @@ def trial(
     rounds: int,
     elsewhere: Mapping[str, Sequence[ReplayResult]],
 ) -> dict[str, tuple[ScoreCurve, ...]]:
-    """Curves of a configuration by clock; `elsewhere`: its replays on other links, one for each seed.
+    """Returns the curves of a configuration, one for each seed, by clock.
 
-    A clock is left out if one of its replays is unknown.
+    `rows`: by seed; `elsewhere`: by name of other links, the configuration's replays there, one for each seed.  A clock
+    is left out if the result of one of its replays is not known.
     """
     own = {seed: curve(of, target, rounds) for seed, of in sorted(rows.items())}
     found = {OWN: tuple(own.values()), ROUNDS: tuple(in_rounds(rows[seed], target, rounds) for seed in own)}

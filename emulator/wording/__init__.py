@@ -1,1 +1,1 @@
-"""Sentences and tables made from numbers; no program reads them again."""
+"""Turns results into sentences and tables for people."""

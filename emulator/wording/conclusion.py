@@ -1,4 +1,4 @@
-"""The content of summary.json: numbers and sentences from the records of ended runs."""
+"""The content of summary.json: numbers and sentences that are computed from the records of ended runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from emulator.wording.verdict import verdict
 def summed_up(
     found: Results, failures: Failures, links: Caveats, interrupted: bool = False, cut_short: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The summary of these results.
+    """Returns the content of summary.json for the results `found`.
 
-    `links`: assumptions about links.  `cut_short`: labels of runs whose record could not be written to its end.
+    `failures`: by label, why runs ended early.  `links`: assumptions about links.  `interrupted`: a signal stopped the
+    runs.  `cut_short`: labels of runs whose record is incomplete, because it could not be written.
     """
     early = list(dict.fromkeys([*failures, *cut_short]))
     reserved = [f"Some runs ended early ({', '.join(early)})."] if early else []
@@ -37,18 +38,21 @@ def summed_up(
 
 
 def cut_off(found: Results) -> str:
-    """`Interrupted after 3 to 4 rounds`."""
+    """Returns a phrase with the smallest and largest number of rounds of a run: `Interrupted after 3 to 4 rounds`."""
     rounds = sorted({len(rows) for seeds in found.runs.values() for rows in seeds.values()})
     few = f"{rounds[0]} to " if len(rounds) > 1 else ""
     return f"Interrupted after {few}{counted(rounds[-1], 'round')}"
 
 
 def answered(summary: Mapping[str, Any]) -> list[str]:
-    """The lines of the verdict, after its reservations; [] if interrupted runs led to no verdict."""
+    """Returns the lines of a summary's reservations and, after them, of its verdict; [] if it has neither."""
     return [*summary.get("reserved", ()), *summary.get("verdict", ())]
 
 
 def told(summary: Mapping[str, Any], out: Path) -> Iterator[str]:
-    """The lines after the verdict: reasons, and next steps with the results in this folder."""
+    """Yields the lines of a summary that follow the verdict: reasons, and next steps as commands.
+
+    `out`: the folder of the results, which the commands name.
+    """
     yield from (f"  {line}" for line in summary.get("why", ()))
     yield from (str(hint).replace("OUT", shlex.quote(str(out))) for hint in summary.get("hints", ()))

@@ -1,4 +1,5 @@
-"""Next steps with results: commands that can be copied, in which OUT stands for the results' folder.  Pure."""
+"""Hints on what to do next with results: sentences with commands that can be copied.  OUT stands for the folder of the
+results.  Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ USUAL = Plan()
 
 
 def hints(ranked: Ranking, seen: Seen, plan: Plan) -> Iterator[str]:
-    """Hints after a ranking to a target that at least one run reached."""
+    """Yields hints after a ranking to a target that at least one run reached.
+
+    `seen`: the runs, by label and seed.  `plan`: facts about the scenario.
+    """
     if ranked.others and ranked.seeds < FEW:
         yield _again("More seeds give intervals", "'seeds=[1,2,3,4,5]'", " trains only the new ones")
     if any(each.later for each in ranked.found):
@@ -46,7 +50,8 @@ def hints(ranked: Ranking, seen: Seen, plan: Plan) -> Iterator[str]:
 
 
 def of_nobody(seen: Seen, target: Target) -> Iterator[str]:
-    """A hint after a target that no run reached, if more rounds would reach it at the present pace."""
+    """Yields a hint to play more rounds after a target that no run reached, if at the present pace more rounds would
+    reach it; else nothing."""
     known = [rounds_at_pace([run.rows for run in of.values()], target) for of in seen.values()]
     if needed := [rounds for rounds in known if rounds]:
         yield _again("More rounds", f"rounds.max={max(needed)}")
@@ -57,7 +62,8 @@ def _again(why: str, change: str, what: str = "") -> str:
 
 
 def _more(found: Sequence[Values], seen: Seen) -> int:
-    """The approximate number of rounds after which the latest known time would lie within the horizon."""
+    """Returns the approximate number of rounds that each run must have, so that the horizon, up to which times count,
+    includes the latest time at which any run reached the target."""
     times = (each.time for of in found for each in of.times.values() if each.time is not None)
     rounds = max(len(run.stamps) for of in seen.values() for run in of.values())
     return ceil(rounds * max(times) / found[0].tau)

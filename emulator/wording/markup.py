@@ -12,7 +12,7 @@ Value = str | int | float | None
 
 
 def escaped(cell: str) -> str:
-    """The text of a cell, escaped so that Markdown shows it literally and in one line."""
+    """Returns the text of a table's cell, escaped so that Markdown shows it literally and in one line."""
     shown = " ".join(cell.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for sign in "\\`*_|":
         shown = shown.replace(sign, "\\" + sign)
@@ -20,7 +20,7 @@ def escaped(cell: str) -> str:
 
 
 def grid(shown: Table) -> str:
-    """A table and its caption; "" if it has no rows."""
+    """Returns a table and its caption as Markdown; "" if the table has no rows."""
     rules = [":--" if number < shown.words else "--:" for number in range(len(shown.headings))]
     lines = [
         [escaped(cell) for cell in shown.headings],
@@ -36,7 +36,8 @@ def listed(lines: Sequence[str]) -> str:
 
 
 def csv_text(headings: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
-    """A CSV file: numbers in full, empty cells for unknown values, yes and no."""
+    """Returns the text of a CSV file.  Numbers are written in full, unknown values as empty cells, booleans as yes or
+    no."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(headings)

@@ -1,4 +1,4 @@
-"""Names in a study's page and verdict: of targets, counts, and the roles of algorithms."""
+"""How a study's page and verdict write targets, counts, and the roles of algorithms."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ CALLED = {
 
 
 def goal(target: Target) -> str:
-    """`test accuracy 0.93`"""
+    """Returns a target's name, such as `test accuracy 0.93`."""
     return f"test {target.metric} {target.value:g}"
 
 
 def role(scenario: Scenario, label: str) -> str:
-    """Returns the role of an algorithm in the study."""
+    """Returns an algorithm's role in the study: baseline, ranked, `placebo of` another one, control, without penalty,
+    or row (shown but not ranked)."""
     said = protocol_of(scenario)
     if label == scenario.algorithms[0].name:
         return BASELINE
@@ -34,17 +35,18 @@ def role(scenario: Scenario, label: str) -> str:
 
 
 def count(number: int, of: int) -> str:
-    """`9 of 10`"""
+    """Returns a count, such as `9 of 10`."""
     return f"{number} of {of}"
 
 
 def share(number: int, of: int) -> str:
-    """`43 %`"""
+    """Returns `number` as a percentage of `of`, such as `43 %`."""
     return f"{100 * number / of:.0f} %"
 
 
 def got_there(each: Comparison, where: str = "") -> str:
-    """` (7 and 10 of 10)`: the seeds of the two algorithms that reached the target; "" if all did."""
+    """Returns how many seeds of each of two compared algorithms reached the target, such as ` (7 and 10 of 10)`; "" if
+    all seeds of both did, or they have no contrast.  `where`: is added before the closing parenthesis."""
     found = each.contrast
     if found is None or min(found.reached, found.base_reached) == found.seeds:
         return ""

@@ -32,7 +32,7 @@ ROWS = 20  # devices in the heat-map
 
 
 def text(plan: Forecast) -> str:
-    """The whole forecast as text, without colours."""
+    """Returns the whole forecast as text, without colours."""
     width = columns()
     parts: list[RenderableType] = [
         *_deadline(plan, width),
@@ -49,12 +49,12 @@ def text(plan: Forecast) -> str:
 
 
 def columns() -> int:
-    """The terminal's width, from 80 to 140 columns.  A copy of table.columns, whose module imports torch."""
+    """Returns the terminal's width in columns, but at least 80 and at most 140; 140 without a terminal."""
     return max(80, min(140, shutil.get_terminal_size((140, 24)).columns))
 
 
 def printed(parts: Iterable[RenderableType], width: int) -> str:
-    """Tables and plain text as one text, one below the other."""
+    """Returns tables and plain texts, one below the other, as one text without colours."""
     page = io.StringIO()
     console = Console(file=page, width=width, highlight=False, markup=False)
     for part in parts:
@@ -67,7 +67,8 @@ def printed(parts: Iterable[RenderableType], width: int) -> str:
 
 
 def grid(title: str, *texts: str, numbers: Sequence[str] = ()) -> Table:
-    """A table without a frame: text columns first, then numbers."""
+    """Returns an empty table without a frame.  Its columns: first `texts`, aligned left, then `numbers`, aligned
+    right."""
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for number, heading in enumerate(texts):
         table.add_column(escape(heading), no_wrap=not number)
@@ -77,14 +78,17 @@ def grid(title: str, *texts: str, numbers: Sequence[str] = ()) -> Table:
 
 
 def filled(line: str, width: int, indent: str = "") -> str:
-    """A line wrapped at the width; a number and its % stay on one line."""
+    """Returns a line wrapped at this width in characters; a number and its % stay on one line."""
     inner = indent + "  " * bool(indent)
     kept = line.replace(" %", "\N{NO-BREAK SPACE}%")
     return textwrap.fill(kept, width, initial_indent=indent, subsequent_indent=inner).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _deadline(plan: Forecast, width: int) -> Iterator[str]:
-    """Warns of a deadline that keeps replies out.  It comes first because it affects all other figures."""
+    """Yields a warning for each algorithm whose replies are too late for the deadline of a round.
+
+    The warnings are the first lines of the forecast, because late replies affect all other figures.
+    """
     for label, enough in plan.too_short.items():
         advice = f"; {enough:g} s would do" if enough is not None else ""
         cost = plan.prices[label]
@@ -107,7 +111,8 @@ def _opening(plan: Forecast) -> str:
 
 
 def _devices(plan: Forecast, width: int) -> list[Table]:
-    """The devices and their seconds per round, as one table, or as two if one would break its ranges."""
+    """Returns the groups of devices with their hardware and their seconds per round, as one table, or as two tables if
+    one would be wider than the terminal."""
     baseline = next(iter(plan.prices))
     varying = any(group.repeats is not None for group in plan.groups)
     seconds = f"seconds of a round of {baseline} for a device that is alone on its links"
@@ -146,12 +151,12 @@ def _hardware(group: FleetGroup) -> Sequence[str]:
 
 
 def _seconds(group: FleetGroup, baseline: str) -> Sequence[str]:
-    """Seconds of a round of the baseline: download, compute, upload, total."""
+    """Returns the seconds of a group's devices in a round of the baseline, as texts: download, compute, upload, all."""
     return [_span(group.alone[baseline][part]) for part in ("down", "compute", "up", "seconds")]
 
 
 def _shared(plan: Forecast) -> Table:
-    """The traffic of each shared link in a round, and how long the link needs for it."""
+    """Returns a table of each shared link's traffic in a round, in MB, and the seconds that the link needs for it."""
     title = "Shared links: what they carry in a round, and how long that takes if nothing else limits it"
     table = grid(title, "link", "algorithm", numbers=("Mbit/s\ndown / up", "MB\ndown", "s", "MB\nup", "s"))
     for link in plan.shared:
@@ -184,7 +189,8 @@ def _percent(share: float) -> str:
 
 
 def _rounds(plan: Forecast) -> Table:
-    """For each algorithm, the parts of a round: their seconds on the critical path, and their bytes or FLOPs."""
+    """Returns a table with the parts of a round of each algorithm: seconds on the path of the device whose reply closes
+    the round, and the MB of all devices."""
     title = "A round: seconds on the path of the device whose reply closes it, MB of all devices"
     table = grid(title, "algorithm", "part", "seconds", "MB", "of which")
     for heading in (2, 3):
@@ -209,7 +215,8 @@ def _rounds(plan: Forecast) -> Table:
 
 
 def _of_run(cost: Price, plan: Forecast) -> str:
-    """Splits a run into the rehearsed rounds, which took known times, and the others."""
+    """Returns a phrase on a run's rounds: how many were rehearsed (played without training) and how long these take,
+    and how many more there are."""
     played = cost.rounds[1] + 1
     rest = plan.rounds - played
     if rest <= 0:
@@ -218,13 +225,17 @@ def _of_run(cost: Price, plan: Forecast) -> str:
 
 
 def _fates(cost: Price) -> str:
-    """How many of the asked devices count in a round, and the fates of the others."""
+    """Returns a phrase on how many of the asked devices count in a round, and how many of the others are late, lost
+    or refused."""
     others = [f"{getattr(cost, fate):.1f} {fate}" for fate in FATES if getattr(cost, fate)]
     return f"{cost.counted:.3g} of {cost.asked:.3g} asked count: {', '.join(others)}"
 
 
 def _parts(cost: Price) -> Iterator[tuple[str, float, Mapping[str, float], str]]:
-    """(part, seconds, bytes by kind, contents) of a round; parts that would be shown as 0 are left out."""
+    """Yields the parts of an algorithm's round: name, seconds, bytes by kind of message, and a text on the kinds.
+
+    Leaves out parts that would be shown as 0.
+    """
     least = 0.005 * cost.seconds
     parts: list[tuple[str, Mapping[str, float], Mapping[str, float]]] = [
         ("set-up", {"": cost.setup_s}, {}),
@@ -242,7 +253,10 @@ def _parts(cost: Price) -> Iterator[tuple[str, float, Mapping[str, float], str]]
 
 
 def _kinds(parts: Mapping[str, float], unit: str) -> str:
-    """The kinds that would not be shown as 0, with their sizes if there are several."""
+    """Returns the names of the kinds in `parts`, each with its amount in `unit` if there are several.
+
+    Leaves out kinds whose amount would be shown as 0.
+    """
     total = sum(parts.values())
     seen = {kind: value for kind, value in parts.items() if value >= 0.005 * total and value > 0}
     if len(seen) < 2:
@@ -265,8 +279,10 @@ def _break_even(plan: Forecast, width: int) -> str:
 
 
 def _memory(plan: Forecast) -> Table:
-    """A table of memory with a row for each algorithm: in column headings, long labels would be cut until they look
-    alike."""
+    """Returns a table of the memory of a training device, in MB, with a row for each algorithm.
+
+    Algorithms are not columns, because long labels in column headings would be cut until they look alike.
+    """
     table = grid("Memory of a device that trains (without its runtime and its data)", "algorithm", "MB", "of which")
     table.columns[0].no_wrap, table.columns[1].justify = True, "right"
     for label, found in plan.memory.items():
@@ -292,7 +308,8 @@ def _host(plan: Forecast, width: int) -> str:
 
 
 def _alone(plan: Forecast) -> Iterator[str]:
-    """Reasons why devices do not train in stacks, with the algorithms for which they hold."""
+    """Yields a line for each reason why devices are trained one by one instead of in stacks (several devices computed
+    together), with its algorithms."""
     for why in dict.fromkeys(plan.alone.values()):
         labels = [label for label, its in plan.alone.items() if its == why]
         whose = "" if plan.alone.keys() == plan.prices.keys() == set(labels) else f" of {joined(labels)}"
@@ -300,7 +317,8 @@ def _alone(plan: Forecast) -> Iterator[str]:
 
 
 def _between(effort: Effort) -> str:
-    """The range of this computer's time, from its fastest to its slowest measured speed; "" if they hardly differ."""
+    """Returns the minutes for the runs at this computer's fastest and slowest measured speed; "" if these speeds differ
+    by less than 10 %."""
     host = effort.host
     if not host.samples or host.samples[-1] < 1.1 * host.samples[0]:
         return ""
@@ -321,9 +339,10 @@ def _keeps(effort: Effort) -> str:
 
 
 def heat_map(labels: Mapping[str, Sequence[int]], width: int, devices: int = 0) -> str:
-    """A heat-map of training examples: a row per device, a column per class, darker for more examples.
+    """Returns a heat-map of training examples as text: a row per device, a column per class, darker for more examples.
 
-    `devices`: the size of the fleet, if `labels` covers only a part of it.
+    `labels`: by device, its number of examples of each class.  `width`: in characters.  `devices`: the size of the
+    fleet, if `labels` has only a part of it.
     """
     names = list(labels)
     step = max(1.0, len(names) / ROWS)
@@ -346,7 +365,10 @@ def _shade(count: int, most: int) -> str:
 
 
 def _legend(most: int) -> str:
-    """The legend: the largest number of examples for each shade in use."""
+    """Returns the legend of a heat-map: for each shade in use, the largest number of examples that it stands for.
+
+    `most`: the largest number in the heat-map.
+    """
     largest = [math.floor(most * k / 4) for k in range(len(SHADES))]
     return ", ".join(f"{SHADES[k]} up to {largest[k]}" for k in range(1, len(SHADES)) if largest[k] > largest[k - 1])
 
@@ -359,13 +381,17 @@ def _left_out(devices: int, classes: int) -> Iterator[str]:
 
 
 def _span(span: Span, unit: float = 1.0) -> str:
-    """`3.2`, or `0.22 to 0.35`; one value if both ends look alike."""
+    """Returns a range in multiples of `unit`, such as `0.22 to 0.35`; one value, such as `3.2`, if both ends would look
+    alike."""
     low, high = (short(value / unit, 2) for value in (span.low, span.high))
     return short(span.low / unit) if span.low == span.high else low if low == high else f"{low} to {high}"
 
 
 def short(value: float, digits: int = 3) -> str:
-    """The value with this number of significant digits; up to a million, all digits before the point."""
+    """Returns the value with this number of significant digits.
+
+    Values below a million have all digits before the point, values below 0.001 only one significant digit.
+    """
     if 10 ** (digits - 1) <= abs(float(f"{value:.{digits}g}")) < 1e6:
         return f"{value:.0f}"
     return f"{value:.{digits}g}" if abs(value) >= 0.001 or not value else f"{value:.1g}"

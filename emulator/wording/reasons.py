@@ -1,5 +1,5 @@
-"""Reasons for an algorithm's time to a target: rounds x seconds per round, and the parts that make rounds longer.
-Pure."""
+"""Sentences on why an algorithm takes its time to a target: its rounds, the seconds of each, and the parts of a round
+that take longer than the best algorithm's.  Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VISIBLE = 0.05  # of the display unit: smaller values would be shown as 0.0
 
 
 def reasons(ranked: Ranking, seen: Seen) -> Iterator[str]:
-    """A line for each algorithm, starting with the best one, to which the others are compared."""
+    """Yields a line for each algorithm: first the best one, then the others, which are compared with the best one."""
     best = ranked.best
     own = _pace(best, seen)
     played = f"{_rounds(best, seen):.3g} rounds of {duration(length(best, seen))} each{_within(best)}"
@@ -29,25 +29,26 @@ def reasons(ranked: Ranking, seen: Seen) -> Iterator[str]:
 
 
 def _spent(each: Values, seen: Seen) -> tuple[float, float]:
-    """Seconds and rounds up to the target or the horizon, summed over all seeds."""
+    """Returns an algorithm's seconds and rounds until the target or, if earlier, the horizon, summed over its seeds."""
     found = until(each, seen)
     seconds, rounds = (fsum(value or 0.0 for value in found[what].values()) for what in ("time_s", "rounds"))
     return seconds, rounds
 
 
 def _rounds(each: Values, seen: Seen) -> float:
-    """Rounds up to the target or the horizon, mean over seeds."""
+    """Returns an algorithm's rounds until the target or, if earlier, the horizon, as a mean over its seeds."""
     return _spent(each, seen)[1] / len(each.times)
 
 
 def length(each: Values, seen: Seen) -> float:
-    """Seconds per round up to the target or the horizon: total seconds over total rounds."""
+    """Returns an algorithm's seconds per round until the target or, if earlier, the horizon: total seconds over total
+    rounds of all seeds."""
     seconds, rounds = _spent(each, seen)
     return seconds / rounds
 
 
 def _pace(each: Values, seen: Seen) -> Pace:
-    """The mean round of an algorithm, over the rounds up to the target or the horizon."""
+    """Returns the mean round of an algorithm, over its rounds until the target or, if earlier, the horizon."""
     rounds = until(each, seen)["rounds"]
     return pace(
         each.label, {seed: run.first(max(1, ceil(rounds[seed] or 0))) for seed, run in seen[each.label].items()}
@@ -55,7 +56,10 @@ def _pace(each: Values, seen: Seen) -> Pace:
 
 
 def _ratios(each: Comparison, seen: Seen) -> str:
-    """`0.67x the rounds of fedavg, each 2.72x as long (9.7 s)`, with intervals where they are known."""
+    """Returns how an algorithm's rounds compare with those of the best one, with intervals if they are known.
+
+    For example: `0.67x the rounds of fedavg, each 2.72x as long (9.7 s)`.
+    """
     mine, best = each.mine, each.theirs
     if mine.times.keys() == best.times.keys() and (split := why(mine, best, seen).split):
         more, longer = times(split.rounds), times(split.pace)
@@ -66,13 +70,14 @@ def _ratios(each: Comparison, seen: Seen) -> str:
 
 
 def _within(each: Values) -> str:
-    """A note on the horizon if a seed had not reached the target by then, because rounds are counted only up to it."""
+    """Returns ` within` and the horizon if a seed did not reach the target by then, because the rounds of such a seed
+    are counted only up to the horizon; else ""."""
     cut = isfinite(each.tau) and each.reached < len(each.times)
     return f" within {duration(each.tau)}" if cut else ""
 
 
 def times(ratio: Interval) -> str:
-    """`2.96x [2.60, 3.31]`"""
+    """Returns a ratio with its interval, such as `2.96x [2.60, 3.31]`."""
     figures, rest = str(ratio).split(" ", 1)
     return f"{figures}x {rest}"
 
@@ -86,7 +91,10 @@ def _largest(own: Pace) -> str:
 
 
 def _named(own: Pace) -> dict[str, float]:
-    """Seconds by part, under names such as `upload of fisher`, which includes F·θ."""
+    """Returns the seconds of a mean round by part, under names such as `upload of fisher`.
+
+    Messages named `fisher_...`, such as Fisher × θ, count as `fisher`.
+    """
     found: dict[str, float] = {}
     for name, seconds in own.seconds.items():
         phase, _, what = name.partition(" ")
@@ -96,7 +104,11 @@ def _named(own: Pace) -> dict[str, float]:
 
 
 def _parts(own: Pace, best: Pace) -> str:
-    """The parts of a round that differ most from the best algorithm's; "" if the rounds take about equally long."""
+    """Returns a phrase on the parts of a round that differ most from the best algorithm's; "" if the rounds of both
+    take about equally long.
+
+    `own`: the algorithm's mean round.  `best`: the best algorithm's.
+    """
     whole = own.total - best.total
     if not best.total or abs(whole) < SMALL * best.total:
         return ""

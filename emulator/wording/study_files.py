@@ -28,7 +28,7 @@ UNKNOWN: Row = (None, None, None)
 
 @dataclass(frozen=True)
 class File:
-    """A CSV table with all values in full."""
+    """A CSV table, whose numbers are not rounded."""
 
     name: str
     headings: Sequence[str]
@@ -36,12 +36,12 @@ class File:
 
     @property
     def csv(self) -> str:
-        """The file's text."""
+        """The text of the CSV file."""
         return csv_text(self.headings, self.rows)
 
 
 def tables(answer: Answer) -> dict[str, File]:
-    """The tables by file name; parts that the study does not have are left out."""
+    """Returns the tables of a study by file name; tables without rows are left out."""
     made = (
         File("tuning.csv", TUNING, list(_tuning(answer))),
         File("times.csv", TIMES, [row for each in answer.values for row in _times(each)]),
@@ -74,7 +74,7 @@ def _tuning(answer: Answer) -> Iterator[Row]:
 
 
 def edges(answer: Answer, best: Best) -> list[str]:
-    """Options whose best value is the largest or smallest one tried."""
+    """Returns the options of a best configuration whose value is the largest or smallest that the search tried."""
     found = answer.founds[best.label]
     return found.space.edges(best.configuration, found.tried)
 
@@ -125,7 +125,7 @@ REASONS = (
 
 
 def _reason(answer: Answer, each: Why) -> Row:
-    """A row of reasons; its ratio of times is the one in comparisons.csv."""
+    """Returns a row of reasons.csv.  Its ratio of times is the one in comparisons.csv, if that has one."""
     split, compared = each.split, answer.compared(each.label, each.base, each.target)
     time = (compared.contrast if compared else None) or (split.time if split else None)
     parts = (time, split.rounds, split.pace) if split else (None, None, None)
@@ -167,8 +167,8 @@ def _place(each: Cell, axes: Iterable[str], labels: Sequence[str]) -> Row:
 
 
 def _counts(found: Contrast | None) -> Row:
-    """Seeds that reached the target: the faster algorithm's, then the slower one's.  The contrast is the slower over
-    the faster."""
+    """Returns how many seeds of the faster algorithm reached the target, how many of the slower one, and the number of
+    seeds; three times None without a contrast.  `found`: the contrast of the slower algorithm with the faster one."""
     return (found.base_reached, found.reached, found.seeds) if found else UNKNOWN
 
 
@@ -198,7 +198,7 @@ NULLS = ("algorithm", "seed", "rounds", "first that differs", "same")
 
 
 def _nulls(answer: Answer) -> Iterator[Row]:
-    """Rows on the nulls; rounds count from 1."""
+    """Yields a row of nulls.csv for each seed of each null (an algorithm without its penalty); rounds count from 1."""
     for each in answer.nulls:
         differs = None if each.differs is None else each.differs + 1
         yield each.label, each.seed, each.rounds, differs, differs is None

@@ -1,4 +1,4 @@
-"""study.md: the verdict, how to read it, the protocol, and the numbers in short.  Pure."""
+"""study.md, the page of a study: the verdict, tables and figures, how to read them, and the protocol.  Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Lines = Iterator[str]
 
 
 def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
-    """The page.  `figures`: paths of the pictures, relative to the page, by name."""
+    """Returns the text of study.md.  `figures`: by a figure's name, the path of its picture, relative to the page."""
     parts = [
         f"# {escaped(answer.scenario.name)}: which algorithm is fastest",
         listed(verdict(answer)),

@@ -26,7 +26,7 @@ REACHED = (
     "(a and b of n): seeds of the first and of the second that got there; the true ratio is then mostly further off. "
     f"≥, ≤: one of the two never got there. Too few: neither got there in {SOME} seeds."
 )
-LINKS = 8  # columns of a table; comparisons.csv has all
+LINKS = 8  # links that a table shows at most; comparisons.csv has all
 
 
 def _labels(answer: Answer) -> list[str]:
@@ -35,13 +35,16 @@ def _labels(answer: Answer) -> list[str]:
 
 
 def roles(answer: Answer) -> Table:
-    """Each algorithm's role in the study."""
+    """Returns a table of each algorithm's role in the study."""
     rows = [(entry.name, role(answer.scenario, entry.name)) for entry in answer.scenario.algorithms]
     return Table("The part of each algorithm.", ("algorithm", "part"), rows, 2)
 
 
 def times(answer: Answer) -> Table:
-    """Restricted mean times to each target on the study's own links."""
+    """Returns a table of each algorithm's mean time to each target on the study's own links.
+
+    Means are restricted: a seed that missed the target counts with the horizon.
+    """
     found = [[answer.value(label, target) for target in answer.targets] for label in _labels(answer)]
     held = answer.main.hold > 1  # otherwise reaching a target and crossing it are the same
     unit = units.of_time(each.mean for row in found for each in row if each)
@@ -69,7 +72,8 @@ def _crossed(answer: Answer, label: str, held: bool) -> list[Values | None]:
 
 
 def _horizons(answer: Answer) -> str:
-    """Returns the horizons of targets that some run did not reach."""
+    """Returns a sentence for the caption, with the horizon of each target that some run did not reach; "" if there are
+    none."""
     here = [each for each in answer.values if each.link == OWN]
     known = {each.target: each.tau for each in here if each.label == answer.baseline and isfinite(each.tau)}
     said = [f"{duration(tau)} for {goal(target)}" for target, tau in known.items()]
@@ -77,14 +81,15 @@ def _horizons(answer: Answer) -> str:
 
 
 def _of_rows(found: Sequence[Values]) -> str:
-    """A note for the caption if a row has an earlier horizon than the others; else ""."""
+    """Returns a phrase for the caption if an algorithm has an earlier horizon than the baseline; else ""."""
     common = {(each.link, each.target): each.tau for each in reversed(found)}  # the baseline's, which comes first
     differ = any(each.tau != common[each.link, each.target] for each in found)
     return "; of a row that ended before, its own end" if differ else ""
 
 
 def _time(each: Values | None, unit: units.Unit) -> str:
-    """A mean time with the seeds that reached the target; "≥" if some were cut off, because the true mean is larger."""
+    """Returns a mean time with the number of seeds that reached the target, after "≥" if some did not, because the true
+    mean is then larger."""
     if each is None:
         return NONE
     least = "≥ " if each.reached < len(each.times) else ""
@@ -92,7 +97,7 @@ def _time(each: Values | None, unit: units.Unit) -> str:
 
 
 def ratios(answer: Answer) -> Table:
-    """Every comparison on the study's own links."""
+    """Returns a table of all comparisons on the study's own links: a row for each pair, a column for each target."""
     pairs = dict.fromkeys((each.label, each.base) for each in answer.comparisons if each.contrast)
     rows = [
         (*pair, *(_ratio(answer.compared(*pair, target)) for target in answer.targets))
@@ -107,7 +112,11 @@ def ratios(answer: Answer) -> Table:
 
 
 def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
-    """A ratio with its details.  `everywhere`: all comparisons in the table have one horizon, so it is not repeated."""
+    """Returns a comparison's cell: the ratio of times, a mark if it is significant, and how many seeds reached the
+    target.
+
+    `everywhere`: False if comparisons in the table have different horizons, so that the cell must give its horizon.
+    """
     if each is None or each.contrast is None:
         return NONE
     found = each.contrast
@@ -121,13 +130,14 @@ def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
 
 
 def _bounded(found: Contrast) -> str:
-    """A ratio with its interval, or as a bound if one side never reached the target."""
+    """Returns a ratio with its interval, or with ≥ or ≤ if one of the two algorithms never reached the target."""
     bound = "≥ " if not found.reached else "≤ " if not found.base_reached else ""
     return f"{bound}{figure(found.ratio)}" if bound else str(found)
 
 
 def on_links(answer: Answer) -> Table:
-    """The ratio of times on each link, to the main target."""
+    """Returns a table of all comparisons on other links, to the main target: a row for each pair, a column for each of
+    the first LINKS links."""
     main = answer.main
     all_ = list(dict.fromkeys(each.link for each in answer.comparisons if each.link != OWN))
     links = all_[:LINKS]
@@ -148,7 +158,7 @@ def on_links(answer: Answer) -> Table:
 
 
 def _for_links(answer: Answer, links: Sequence[str]) -> str:
-    """Says on which of these links the settings were tuned."""
+    """Returns the end of a caption's sentence, on which of these links have settings that were tuned for them."""
     tune = answer.scenario.tune
     known = [link for link in links if tune and link in tune.links]
     if known == list(links):
@@ -158,7 +168,8 @@ def _for_links(answer: Answer, links: Sequence[str]) -> str:
 
 
 def means(answer: Answer) -> Table:
-    """Restricted mean times to the main target on each link; each link has its own unit."""
+    """Returns a table of each algorithm's restricted mean time to the main target, with a column and a unit for each of
+    the first LINKS links; no rows if there is only one link."""
     all_ = list(dict.fromkeys(each.link for each in answer.values))
     links = all_[:LINKS] if len(all_) > 1 else []
     found = {link: [answer.value(label, answer.main, link) for label in _labels(answer)] for link in links}
@@ -176,7 +187,8 @@ def means(answer: Answer) -> Table:
 
 
 def _horizons_on(answer: Answer, links: Sequence[str]) -> str:
-    """Returns the horizons of links on which some run did not get there."""
+    """Returns a sentence for the caption, with the horizon of each link on which some run missed the main target; "" if
+    there are none."""
     mine = [each for each in answer.values if each.target == answer.main and each.link in links]
     known = {each.link: each.tau for each in mine if each.label == answer.baseline and isfinite(each.tau)}
     said = [f"{duration(tau)} on {link}" for link, tau in known.items()]
@@ -184,7 +196,8 @@ def _horizons_on(answer: Answer, links: Sequence[str]) -> str:
 
 
 def reasons(answer: Answer) -> Table:
-    """A ratio of times as rounds x seconds a round, to the main target."""
+    """Returns a table that splits each pair's ratio of times to the main target into the ratio of rounds and the ratio
+    of seconds per round, with the ratios of bytes and joules."""
     rows = []
     for each in answer.whys:
         if each.target == answer.main and each.split:
@@ -208,7 +221,7 @@ def _both(answer: Answer, each: Why) -> str:
 
 
 def paces(answer: Answer) -> Table:
-    """The mean round of each algorithm: seconds, bytes and energy by part."""
+    """Returns a table of each algorithm's mean round: its seconds and those of its parts, bytes down and up, energy."""
     found = list(answer.paces)
     unit, size = (
         units.of_time(each.total for each in found),
@@ -241,7 +254,11 @@ def _family(amounts: Mapping[str, float], begin: str) -> float:
 
 
 def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
-    """The number and the share of places at which each algorithm is fastest."""
+    """Returns a table of the number and share of places (points of the map or recorded links) at which each algorithm
+    is fastest.
+
+    `baseline`: has a row even if it wins nowhere.  `what`: the noun for the places in the caption.
+    """
     found = winners(cells, [baseline] if cells else ())
     order = sorted(found, key=lambda name: (name in (UNDECIDED, UNKNOWN), -found[name]))
     rows = [(name, str(found[name]), f"{100 * found[name] / len(cells):.0f} %") for name in order]
@@ -250,7 +267,8 @@ def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
 
 
 def _lost(cells: Sequence[Cell]) -> str:
-    """Names the algorithms that are unknown at some places because replays there are not exact."""
+    """Returns a sentence for the caption, on algorithms without a result at some places, because their replays there
+    are not exact; "" if there are none."""
     where = [each for each in cells if each.chosen.keys() - each.means.keys()]
     who = list(dict.fromkeys(label for each in where for label in each.chosen if label not in each.means))
     if not who:
@@ -262,7 +280,7 @@ def _lost(cells: Sequence[Cell]) -> str:
 
 
 def borders(answer: Answer) -> Table:
-    """Uplinks at which the winner changes."""
+    """Returns a table of the uplink rates at which the fastest algorithm changes."""
     axes = list(answer.borders[0].place) if answer.borders else []
     names = {"down_over_up": "download over upload", "round_trip_ms": "round trip, ms", "speed_gflop_s": "GFLOP/s"}
     rows = [
@@ -279,7 +297,8 @@ def borders(answer: Answer) -> Table:
 
 
 def moved(answer: Answer) -> Table:
-    """The ratio of times to the baseline in each setting of each factor."""
+    """Returns a table of the sensitivity analysis: for each setting of each factor, the baseline's time and each other
+    algorithm's ratio to that time."""
     labels = list(dict.fromkeys(each.label for each in answer.moved))
     same = {label: unchanged(answer.moved, label) for label in labels}
     cells = {(each.factor, each.setting, each.label): _moved(each, same[each.label]) for each in answer.moved}
@@ -312,7 +331,7 @@ def _moved(each: Moved, base: Moved | None) -> str:
 
 
 def tuned(answer: Answer) -> Table:
-    """The best settings of each algorithm."""
+    """Returns a table of the best settings of each algorithm, by what they were tuned for."""
     rows = [
         (best.label, best.clock, words(best.configuration), best.time, joined(edges(answer, best)) or NONE)
         for best in bests(answer.founds)
@@ -322,7 +341,7 @@ def tuned(answer: Answer) -> Table:
 
 
 def nulls(answer: Answer) -> Table:
-    """A table that shows if algorithms without a penalty learn exactly as the baseline does."""
+    """Returns a table that shows if nulls (algorithms without their penalty) learn exactly as the baseline does."""
     rows = []
     for label in dict.fromkeys(each.label for each in answer.nulls):
         mine = [each for each in answer.nulls if each.label == label]

@@ -26,13 +26,15 @@ CHANGED = "Exploratory: the protocol was changed after records were made"
 
 
 def verdict(answer: Answer) -> list[str]:
-    """The verdict's lines of one or two sentences.  Below 5 seeds they give values and call nothing significant."""
+    """Returns the lines of the verdict, each of one or two sentences.  Below 5 seeds they give values, but call no
+    difference significant."""
     parts = TESTED if enough_seeds(answer.scenario) else (_warning, _first, _ratios, _sensitivity)
     return [line for part in parts for line in part(answer)][:LINES]
 
 
 def short(answer: Answer) -> list[str]:
-    """Three lines on the fastest algorithm, one on importance, and one on how much is not significant."""
+    """Returns a short verdict: three lines on the fastest algorithm, one on importance, and one on how many comparisons
+    are not significant.  A warning, if one is due, comes first; below 5 seeds it is the first lines of the verdict."""
     if not enough_seeds(answer.scenario):
         return verdict(answer)[:SHORT]
     lines = [line for part in (_warning, _first, _importance, _undecided) for line in part(answer)]
@@ -40,7 +42,8 @@ def short(answer: Answer) -> list[str]:
 
 
 def _warning(answer: Answer) -> Iterator[str]:
-    """A warning, if one is due, in one sentence that comes before the verdict."""
+    """Yields one sentence before the verdict if the study cannot be trusted: the protocol was changed after training
+    began, or algorithms without a penalty did not learn exactly as the baseline."""
     differ = [] if answer.scenario.time_decides else [each.label for each in answer.nulls if each.differs is not None]
     wrong = list(dict.fromkeys(differ))
     said = [CHANGED] if answer.exploratory else []
@@ -54,7 +57,8 @@ def _warning(answer: Answer) -> Iterator[str]:
 
 
 def _first(answer: Answer) -> Iterator[str]:
-    """Three lines like those of `compare`, on the algorithms that may win."""
+    """Yields three lines, as at the end of `compare`, on the algorithms that may win; one line if none of them reached
+    the main target."""
     found = ranking(answer.values, ranked(answer.scenario), answer.main)
     if found is None:
         yield f"No ranked algorithm reached {goal(answer.main)} on the study's own links."
@@ -63,7 +67,8 @@ def _first(answer: Answer) -> Iterator[str]:
 
 
 def _pairs(answer: Answer) -> Iterator[str]:
-    """The first pair with its reasons, and the ratios of the other pairs."""
+    """Yields a line on the first pair that the study names, with reasons, and a line with the ratios of its other
+    pairs."""
     pairs = protocol_of(answer.scenario).pairs
     yield from (f"{_pair(answer, *each)}." for each in pairs[:1])
     told: dict[str, list[str]] = {}
@@ -74,7 +79,8 @@ def _pairs(answer: Answer) -> Iterator[str]:
 
 
 def _other(answer: Answer, label: str, base: str) -> str:
-    """`0.64 [0.54, 0.76] times as long as fedcurv-lean (significant)`"""
+    """Returns a phrase on the ratio of a pair's times, `0.64 [0.54, 0.76] times as long as fedcurv-lean (significant)`,
+    or on the reason why it is not known."""
     control = "a control, " if base in protocol_of(answer.scenario).controls else ""
     compared = answer.compared(label, base, answer.main)
     if compared is None or compared.contrast is None:
@@ -97,7 +103,8 @@ def _pair(answer: Answer, label: str, base: str) -> str:
 
 
 def _cut(answer: Answer, why: Why) -> str:
-    """Names the algorithms that missed the target in some seeds, so that rounds are counted up to the horizon."""
+    """Returns a phrase in parentheses on which of a pair's algorithms missed the target in some seeds, so that rounds
+    are counted only up to the horizon; "" if none did."""
     both = (answer.value(label, answer.main) for label in (why.label, why.base))
     found = [each for each in both if each and each.reached < len(each.times)]
     if not found:
@@ -107,13 +114,15 @@ def _cut(answer: Answer, why: Why) -> str:
 
 
 def _ratio(each: Comparison) -> str:
-    """A ratio, with its interval only if it is significant; the tables have all intervals."""
+    """Returns a ratio of times, with its interval only if the difference is significant; the tables have all
+    intervals."""
     assert each.contrast is not None
     return figure(each.contrast.ratio) if each.faster is None else str(each.contrast)
 
 
 def _importance(answer: Answer) -> Iterator[str]:
-    """Compares algorithms with their own placebos: importance helps if the placebos take longer."""
+    """Yields a line that compares algorithms with their placebos, whose importance means nothing: importance helps if
+    every placebo takes significantly longer."""
     imitated: dict[str, list[Comparison]] = {}
     for placebo, original in protocol_of(answer.scenario).placebos.items():
         found = answer.compared(placebo, original, answer.main)
@@ -130,7 +139,10 @@ def _importance(answer: Answer) -> Iterator[str]:
 
 
 def _of_placebos(original: str, known: Sequence[Comparison]) -> tuple[str, str]:
-    """Returns what the placebos show of importance, and the reason."""
+    """Returns two phrases: if importance helps an algorithm, and the reason.
+
+    `original`: the algorithm.  `known`: comparisons of its placebos with it.
+    """
     if not known:
         return "is not known to help", "as no time of a placebo is known"
     if any(each.faster == each.label for each in known):
@@ -158,14 +170,18 @@ def _places(answer: Answer, where: str, cells: Sequence[Cell], duels: Duels) -> 
 
 
 def _guessed(answer: Answer) -> str:
-    """A note on recorded links without an uplink, whose uplink is assumed; "" if there are none."""
+    """Returns a note in parentheses on recorded links that have no uplink, so that one is assumed; "" if there are
+    none."""
     number = sum(each.place.get("uplink") == GUESSED for each in answer.traces)
     ratio = protocol_of(answer.scenario).up_ratio
     return f" ({number} with an uplink that is assumed to be {ratio:g} of the downlink)" if number else ""
 
 
 def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
-    """How many of these places each algorithm wins; `always`: algorithms to name even if they win none."""
+    """Returns a phrase on how many of these places each algorithm wins, and how many are undecided or not known.
+
+    `always`: algorithms to name even if they win none.
+    """
     counts = winners(cells, always)
     open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
     first = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
@@ -178,7 +194,7 @@ def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
 
 
 def _share(cells: Sequence[Cell], name: str) -> str:
-    """`15 (14 %; 3 of them by less than 1 %)`"""
+    """Returns how many of these places an algorithm wins, such as `15 (14 %; 3 of them by less than 1 %)`."""
     won = [each for each in cells if each.winner == name]
     slight = sum(each.slight for each in won)
     few = f"; {'all' if slight == len(won) else slight} of them{NEXT_TO_NOTHING}" if slight else ""
@@ -186,7 +202,8 @@ def _share(cells: Sequence[Cell], name: str) -> str:
 
 
 def _sensitivity(answer: Answer) -> Iterator[str]:
-    """For each algorithm, the factor that changes its ratio to the baseline most."""
+    """Yields one line that names, for each algorithm, the factor of the sensitivity analysis with which the ratio of
+    its time to the baseline's varies most."""
     said = []
     for label in dict.fromkeys(each.label for each in answer.moved):
         ranges = swings(answer.moved, label)
@@ -217,7 +234,7 @@ def _undecided(answer: Answer) -> Iterator[str]:
 
 
 def _ratios(answer: Answer) -> Iterator[str]:
-    """The study's pairs by their means alone, without intervals."""
+    """Yields one line with the ratio of mean times of each pair that the study names, without intervals."""
     told = []
     for label, base in protocol_of(answer.scenario).pairs:
         mine, theirs = answer.value(label, answer.main), answer.value(base, answer.main)

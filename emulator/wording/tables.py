@@ -1,4 +1,4 @@
-"""The tables of results as rows of text, for the terminal, the page and Markdown."""
+"""The tables of results as rows of text, from which the terminal, report.html and Markdown make their own forms."""
 
 from __future__ import annotations
 
@@ -40,9 +40,11 @@ FIGURES = Unit("", 1.0, 3)  # format of accuracies and other numbers of rounds
 
 
 def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Table:
-    """Time, rounds and bytes to each target, their ratios to the baseline, and known joules.
+    """Returns a table with a row for each algorithm and target: time, rounds and bytes until the target was reached,
+    the ratios of these to the baseline's, and joules, if any are known.
 
-    `without`: columns to leave out: "joules", "rounds", "bytes", or "ratios" (of rounds and bytes).
+    `summary`: the content of summary.json.  `without`: columns to leave out: "joules", "rounds", "bytes", or "ratios"
+    (of rounds and bytes).
     """
     entries = [
         (label, name, target) for label, said in summary["labels"].items() for name, target in said["targets"].items()
@@ -66,7 +68,8 @@ def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
 
 
 def _cut(target: Mapping[str, Any]) -> bool:
-    """True if some seeds count only up to the horizon."""
+    """Returns True if some seeds count only up to the horizon, because they reached the target later or never, and the
+    mean time is known."""
     time = target["time_s"]
     if time["mean"] is None or target["reached"] < target["of"]:
         return time["mean"] is not None
@@ -74,7 +77,8 @@ def _cut(target: Mapping[str, Any]) -> bool:
 
 
 def _measure(measure: str, targets: Sequence[Mapping[str, Any]], baseline: str, ratios: bool) -> Iterator[Column]:
-    """The column of a measure, and the column of its ratios to the baseline, which times always have."""
+    """Yields the column of a measure (time, rounds or bytes) and, if `ratios` or for times, the column of its ratios to
+    the baseline."""
     unit, cells = units.column([target[measure] for target in targets], UNITS[measure])
     heading = {"time_s": _heading("time", unit), "rounds": "rounds", "bytes": unit or "bytes"}[measure]
     yield heading, [_cell(measure, target, cell) for target, cell in zip(targets, cells, strict=True)]
@@ -83,8 +87,11 @@ def _measure(measure: str, targets: Sequence[Mapping[str, Any]], baseline: str, 
 
 
 def _cell(measure: str, target: Mapping[str, Any], shown: str) -> str:
-    """A cell of a measure.  For a target that no seed reached: the best value in place of a time, or the rounds it
-    would take."""
+    """Returns the cell of a measure: `shown`, with ≥ if some seeds count only up to the horizon.
+
+    If no seed reached the target: the best value that was reached for the time, an estimate for the rounds, and – for
+    bytes.
+    """
     if target["time_s"]["low"] is not None:
         return f"≥ {shown}" if _cut(target) else shown
     best, rounds = target["best"], target["at_pace"]
@@ -94,14 +101,18 @@ def _cell(measure: str, target: Mapping[str, Any], shown: str) -> str:
 
 
 def _ratio(target: Mapping[str, Any], measure: str) -> str:
-    """`2.47× [2.17, 3.01]`, or without an interval if there is none."""
+    """Returns a target's ratio of a measure to the baseline, such as `2.47× [2.17, 3.01]`; only times have intervals,
+    and only from 5 seeds on."""
     ratio = target["ratio_to_baseline"][measure] if target["time_s"]["low"] is not None else None
     pairs = target.get("paired") if measure == "time_s" and ratio is not None else None
     return f"{units.ratio(ratio)} [{pairs['low']:.2f}, {pairs['high']:.2f}]" if pairs else units.ratio(ratio)
 
 
 def _with_energy(found: Table, entries: Iterable[Mapping[str, Any]]) -> Table:
-    """The table with a column of joules, if any are known."""
+    """Returns the table with another column, the energy of each row; if none is known, the unchanged table.
+
+    `entries`: the part of the summary for each row.
+    """
     spent = [entry.get("joules") for entry in entries]
     if not any(spent):
         return found
@@ -112,7 +123,8 @@ def _with_energy(found: Table, entries: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Table:
-    """Final values of each algorithm, and known joules.
+    """Returns a table with a row for each algorithm at the end of its runs: rounds, time, bytes, metrics, the fates of
+    asked devices, and joules, if any are known.
 
     `without`: columns to leave out: "joules", "initial".
     """
@@ -143,7 +155,7 @@ def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
 
 
 def _rounds(said: Mapping[str, Any]) -> str:
-    """`10`, or `8 to 10` if runs differ."""
+    """Returns the number of an algorithm's rounds: `10`, or `8 to 10` if its runs differ."""
     counts = sorted(said["rounds"].values())
     if not counts:
         return "0"
@@ -151,9 +163,10 @@ def _rounds(said: Mapping[str, Any]) -> str:
 
 
 def of_devices(summary: Mapping[str, Any]) -> Table:
-    """The energy of single devices, highest first; devices of unknown energy come last.
+    """Returns a table with a row for each of at most DEVICES devices, and its energy under each algorithm.
 
-    The table has no rows if no device's energy is known.
+    Rows are sorted by energy, highest first; devices of unknown energy come last.  If no device's energy is known, the
+    table has no rows.
     """
     labels = summary["labels"]
     spent = {label: said.get("joules_of_devices") or {} for label, said in labels.items()}
@@ -177,12 +190,12 @@ def of_devices(summary: Mapping[str, Any]) -> Table:
 
 
 def unmetered(summary: Mapping[str, Any]) -> list[str]:
-    """A line on the asked groups of devices whose energy is not known; [] if there are none."""
+    """Returns a line on the groups of devices that were asked but whose energy is not known; [] if there are none."""
     return caveats.unmetered(summary.get("unmetered", ()))
 
 
 def numbers(summary: Mapping[str, Any]) -> Table:
-    """Numbers of the last rounds, such as drift and the penalty's share."""
+    """Returns a table of algorithms' own numbers in the last round, such as drift and the penalty's share."""
     labels = summary["labels"]
     told = {label: said["numbers"] for label, said in labels.items() if said.get("numbers")}
     names = sorted(set(chain.from_iterable(told.values())))
@@ -194,20 +207,20 @@ def numbers(summary: Mapping[str, Any]) -> Table:
 
 
 def _spreads(found: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """A cell for each of these names; – for a missing value."""
+    """Returns a cell with mean and spread for each of these names of values; – for a name that is missing."""
     return [
         units.spread(found[name], _figure(found[name].values())) if found.get(name) else units.NONE for name in names
     ]
 
 
 def _figure(values: Iterable[float | None]) -> Unit:
-    """A format with three digits after the point, or with one if a value is 10 or more."""
+    """Returns a number format with three digits after the point, or with one digit if any value is 10 or more."""
     largest = max((value for value in values if value is not None), default=0.0)
     return FIGURES if largest < 10 else replace(FIGURES, digits=1)
 
 
 def published(summary: Mapping[str, Any]) -> Table:
-    """Published numbers next to the numbers of these runs."""
+    """Returns a table of numbers that papers state, next to the same numbers of these runs."""
     rows = []
     for one in summary.get("published") or ():
         unit = Unit("", 1.0, 0 if one["kind"] == "rounds" else 3)
@@ -219,27 +232,31 @@ def published(summary: Mapping[str, Any]) -> Table:
 
 
 def _percents(said: Mapping[str, Any], fates: Iterable[str]) -> list[str]:
-    """A cell for each of these fates: its percentage of the asked devices."""
+    """Returns a cell for each of these fates, such as late or lost: its percentage of the asked devices, over all
+    rounds."""
     counts = said["device_rounds"]
     asked = max(1, counts["asked"])
     return [f"{100 * counts[fate] / asked:.3g} %" for fate in fates]
 
 
 def warnings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) of each warning: about penalties, divergence, links and data."""
+    """Returns the label and the text of each warning in a summary.
+
+    The label is an algorithm's, `links` for all warnings on links, or `data` for those on the data.
+    """
     found = [(label, each["text"]) for label, said in summary["labels"].items() for each in said["warnings"]]
     found += [("links", text) for text in caveats.warnings(summary.get("links", {}))]
     return [*found, *(("data", text) for text in summary.get("data", ()))]
 
 
 def failures(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(label, text) of each run that ended early; the text names the run."""
+    """Returns the label and the reason of each run that ended early; the reason names the run."""
     return [(label, text) for label, texts in summary.get("failures", {}).items() for text in texts]
 
 
 def _differs(labels: Iterable[Mapping[str, Any]], fate: str) -> bool:
-    """True if the fate's column is worth showing: some asked devices did not count, or some were late, lost or
-    refused."""
+    """Returns True if the column of a fate says anything: for `counted`, if some asked devices did not count; for
+    late, lost or refused, if any device was."""
     rounds = [said["device_rounds"] for said in labels]
     return any(one[fate] != one["asked"] if fate == "counted" else one[fate] > 0 for one in rounds)
 

@@ -1,4 +1,4 @@
-"""Tables on the terminal, in particular those at the end of `compare`."""
+"""Prints tables for the width of a terminal, in particular those at the end of `compare`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ END = ((), ("joules",), ("joules", "initial"))
 
 
 def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
-    """Time, rounds and bytes to each target and at the end, per algorithm: mean over seeds and [low, high].
+    """Returns the tables at the end of `compare` as text: for each algorithm, time, rounds and bytes until each target,
+    and values at the end, as means over seeds with [low, high].
 
-    Known joules are shown if there is room.
+    Joules are shown if any are known and the terminal is wide enough.
     """
     ordered = {**summary, "labels": {entry.name: summary["labels"][entry.name] for entry in scenario.algorithms}}
     size = f"{counted(scenario.devices, 'device')}, {counted(len(scenario.seeds), 'seed')}"
@@ -48,16 +49,16 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
 
 
 def settings_table(scenario: Scenario) -> str:
-    """The settings of each algorithm, and how they were chosen."""
+    """Returns a table of each algorithm's settings as text, with a caption on how they were chosen."""
     shown = settings(scenario)
     return "\n" + printed([shown], shown.caption)
 
 
 def printed(shown: Sequence[Table], title: str = "") -> str:
-    """A title and below it the first of these tables that fits the terminal, with ranges next to the means or else
-    below them.
+    """Returns as text a title and, below it, the first of these tables that fits the terminal; if none fits, the last.
 
-    If none fits, the last one.  The title is not the table's own, because rich would wrap it at the table's width.
+    Each table is tried in two forms: with ranges next to the means, and with ranges below the means.  The title is
+    printed apart from the table, because rich would wrap it at the table's width.
     """
     text = io.StringIO()
     console = Console(file=text, width=columns(), markup=False, highlight=False)

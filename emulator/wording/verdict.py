@@ -33,9 +33,10 @@ class Verdict:
 
 
 def verdict(runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], plan: Plan = USUAL) -> Verdict:
-    """The verdict on the hardest target that any run reached; if none was, the progress of each algorithm.
+    """Returns the verdict on the hardest target that any run reached; if no target was reached, a verdict on the
+    progress of each algorithm.
 
-    `runs`: all rows, by label and seed.
+    `runs`: the rows of all rounds, by label and seed.  `plan`: what the hints depend on.
     """
     seen = observed(runs)
     if not seen:
@@ -58,10 +59,10 @@ def verdict(runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], p
 
 
 def answer(ranked: Ranking, goal: str) -> list[str]:
-    """Three lines: the fastest algorithm, those not distinguishable from it, and those significantly slower, with
-    ratios.
+    """Returns three lines: the fastest algorithm, the algorithms that cannot be distinguished from it, and those that
+    are significantly slower, with ratios of times.
 
-    Below 5 seeds none is called fastest or slower.  A single algorithm gets one line, with its time.
+    Below 5 seeds no algorithm is called fastest or slower.  A single algorithm gets one line, with its time.
     """
     show = durations([each.mean for each in ranked.found])
     best, label = _time(ranked.best, show), ranked.best.label
@@ -82,7 +83,7 @@ def answer(ranked: Ranking, goal: str) -> list[str]:
 
 
 def _nobody_shown(ranked: Ranking, goal: str) -> str:
-    """Says that no algorithm is shown to be fastest, why not, and which one has the least time."""
+    """Returns a text that says that no algorithm is shown to be fastest, why not, and which one has the least time."""
     seeds = counted(ranked.seeds, "seed")
     if ranked.tested:
         why = f" ({seeds})"
@@ -95,26 +96,30 @@ def _nobody_shown(ranked: Ranking, goal: str) -> str:
 
 
 def _named(found: Sequence[Comparison], show: Show) -> str:
-    """`b 1.05x [0.98, 1.12] (47.2 s) and c 1.10x [0.97, 1.25] (49.5 s)`"""
+    """Returns the compared algorithms, each with its ratio and time, or NOBODY if there are none.
+
+    For example: `b 1.05x [0.98, 1.12] (47.2 s) and c 1.10x [0.97, 1.25] (49.5 s)`.
+    """
     return joined([f"{each.label} {over(each)} ({_time(each.mine, show)})" for each in found]) or NOBODY
 
 
 def over(each: Comparison) -> str:
-    """`1.05x [0.98, 1.12]`, without an interval if there is none."""
+    """Returns a comparison's ratio of times, such as `1.05x [0.98, 1.12]`; without an interval if none is known."""
     if each.contrast:
         return times(each.contrast)
     return "an unknown multiple" if each.ratio is None else f"{figure(each.ratio)}x"
 
 
 def _time(each: Values, show: Show) -> str:
-    """The mean time; if seeds were cut off at the horizon, as a lower bound."""
+    """Returns the mean time as text; if some seeds did not reach the target before the horizon, as a lower bound."""
     if each.reached == len(each.times):
         return show(each.mean)
     return f"at least {show(each.mean)}, {each.reached} of {counted(len(each.times), 'seed')} got there in time"
 
 
 def _horizon(ranked: Ranking) -> Iterator[str]:
-    """A line on the horizon, if it is finite, and on the algorithms that reached the target after it."""
+    """Yields a line on the horizon, up to which times count, and on algorithms with seeds that reached the target
+    later; nothing if there is no horizon, because all runs reached the target."""
     tau = ranked.best.tau
     if isfinite(tau):
         late = [
@@ -127,7 +132,8 @@ def _horizon(ranked: Ranking) -> Iterator[str]:
 
 
 def _easier(ranked: Sequence[Ranking]) -> Iterator[str]:
-    """Lines on differences that are significant at easier targets only; `ranked` has the hardest target first."""
+    """Yields a line for each easier target, on the algorithms that are significantly slower there, but not at any
+    harder target.  `ranked`: the rankings by target, hardest first."""
     shown: set[str] = set()
     for each in ranked:
         more = [slower for slower in each.slower if slower.label not in shown]
@@ -138,7 +144,8 @@ def _easier(ranked: Sequence[Ranking]) -> Iterator[str]:
 
 
 def unreached(seen: Seen, target: Target) -> list[str]:
-    """Each algorithm's best value, and its value when the first run ended; means over seeds."""
+    """Returns lines on a target that no run reached: each algorithm's best value of the metric and, if there are
+    several algorithms, its value at the time when the first run ended, both as means over seeds."""
     ends = {label: [run.stamps[-1] for run in of.values()] for label, of in seen.items()}
     first = min(min(each) for each in ends.values())
     show = durations([*(sum(each) / len(each) for each in ends.values()), first])
@@ -153,7 +160,10 @@ def unreached(seen: Seen, target: Target) -> list[str]:
 
 
 def paces(seen: Seen, target: Target) -> list[str]:
-    """`fedavg played 10 rounds; at the pace of its last ones, 0.9 takes about 46 rounds (154 s).`"""
+    """Returns for each algorithm a line on when it would reach a target that no run reached.
+
+    For example: `fedavg played 10 rounds; at the pace of its last ones, 0.9 takes about 46 rounds (154 s).`
+    """
     needed = {label: rounds_at_pace([run.rows for run in of.values()], target) for label, of in seen.items()}
     show = durations([rounds * _seconds_a_round(seen[label]) for label, rounds in needed.items() if rounds])
     return [_pace(label, of, target, needed[label], show) for label, of in seen.items()]
@@ -176,7 +186,7 @@ def _pace(
 
 
 def _at(run: Observed, metric: str, time: float) -> float | None:
-    """The last value evaluated by this time; None if there is none."""
+    """Returns a run's last value of a metric that was evaluated by this time, s; None if there is none."""
     known = [
         row[metric] for row, end in zip(run.rows, run.stamps, strict=True) if end <= time and row[metric] is not None
     ]
@@ -193,5 +203,5 @@ def _value(value: float | None) -> str:
 
 
 def _ranked(values: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
-    """Labels and values, highest first; labels without a value come last."""
+    """Returns (label, value) pairs, highest value first; labels without a value come last."""
     return sorted(values.items(), key=lambda each: -inf if each[1] is None else each[1], reverse=True)

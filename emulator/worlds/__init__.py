@@ -1,1 +1,1 @@
-"""Worlds: the virtual clock, the real clock, and their common interface."""
+"""Worlds, which are the surroundings in which a run is played: in virtual time, or in real time over sockets."""

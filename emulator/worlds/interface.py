@@ -1,7 +1,7 @@
-"""The interface of worlds for the conversation: a clock, tasks, real computation, and channels.
+"""The interface of worlds, in which server and devices run: a clock, tasks, real computation, and channels.
 
-Code written against this interface runs unchanged in virtual time and over real sockets.  It awaits nothing else: an
-`asyncio` primitive would stop the virtual clock.
+Code written against this interface runs unchanged in virtual time and over real sockets.  Such code must await nothing
+else: an `asyncio` primitive would stop the virtual clock.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Cancelled = CancelledError  # in virtual time, too, so that one `except` serves 
 
 # Exceptions take one string, because SimPy rebuilds them from `.args` when it passes them on.
 class Late(Exception):  # noqa: N818  what happened, not what went wrong
-    """The time that `within` allowed is over."""
+    """The work given to `World.within` took longer than allowed."""
 
 
 class Lost(Exception):  # noqa: N818
-    """One end has gone offline, and its transfer is lost."""
+    """One end of a line has gone offline, so its transfer is lost."""
 
 
 class Unread(Exception):  # noqa: N818
@@ -33,18 +33,18 @@ class Unread(Exception):  # noqa: N818
 
 
 class Message(Protocol):
-    """Encoded tensors (messages.store.Stored, conversation.peer.Arrived)."""
+    """Encoded tensors.  Implemented by Stored (messages/store.py) and Arrived (conversation/peer.py)."""
 
     @property
     def ref(self) -> Ref:
-        """The Ref of the tensors' bytes."""
+        """The reference by which the store of messages finds the encoded bytes."""
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes per kind and "frame"; their sum is the length of `data`."""
+        """Bytes of the encoded message: of each kind of tensors, and of the framing under "frame"."""
 
     def check(self, form: UploadForm) -> None:
-        """Raises RefusedMessage unless the message has this form and finite values."""
+        """Raises RefusedMessage unless the tensors have this form (shapes and constants) and finite values."""
 
 
 class Parcel(NamedTuple):
@@ -56,18 +56,18 @@ class Parcel(NamedTuple):
 
     @classmethod
     def of(cls, header: envelope.Header, message: Message) -> Parcel:
-        """A parcel with its sizes; the header's bytes are charged to the frame."""
+        """Returns a parcel with its sizes, in which the header's bytes are added to those of the frame."""
         sizes = message.sizes
         return cls(header, message, {**sizes, "frame": sizes["frame"] + envelope.envelope_bytes(header)})
 
 
 class Ticket(NamedTuple):
-    """A submitted real computation."""
+    """A computation that was submitted; `future` will hold its result."""
 
     future: Future[Any]
 
     def cancel(self) -> None:
-        """Drops the computation and its result."""
+        """Cancels the computation if it has not started; its result is not wanted any more."""
         self.future.cancel()
 
 
@@ -75,114 +75,127 @@ class Signal(Protocol):
     """An event that happens once."""
 
     def set(self, value: Any = None) -> None:
-        """Marks the event as happened; a second call changes nothing."""
+        """Marks the event as happened, with a value for those who wait; a second call changes nothing."""
 
     def fail(self, reason: Exception) -> None:
-        """Marks the event as impossible: `wait` raises `reason`."""
+        """Marks the event as impossible, so that `wait` raises `reason`."""
 
     async def wait(self) -> Any:
-        """The event's value, once it has happened."""
+        """Waits until the event has happened, and returns its value."""
 
 
 class Task(Protocol):
-    """Work that runs concurrently with its starter.  If it raises, the world's run ends with that error."""
+    """Work that runs concurrently with the code that started it.  If the work raises an error, the run in this world
+    ends with it."""
 
     @property
     def ended(self) -> bool:
-        """True once the work has returned, failed, or been cancelled to its end."""
+        """True once the work has returned, failed, or been cancelled and done its clean-up."""
 
     async def cancel(self) -> None:
-        """Stops the work with `Cancelled` where it waits; returns after its clean-up."""
+        """Raises Cancelled in the work at the point where it waits, and returns after its clean-up."""
 
 
 class World(Protocol):
     """A clock with tasks, signals and real computation."""
 
     def now(self) -> float:
-        """Seconds since the run began."""
+        """Returns the seconds since the run began, on the clock of this world."""
 
     async def sleep(self, seconds: float) -> None:
-        """Returns after `seconds`."""
+        """Waits for the given seconds of modelled time."""
 
     async def together(self, works: Iterable[Work]) -> list[Any]:
-        """Runs all works; returns their results in the order given.  If one raises, the others are cancelled."""
+        """Runs all works at the same time, and returns their results in the order given.  If one raises, the others
+        are cancelled."""
 
     async def within(self, seconds: float, work: Work) -> Any:
-        """The result of `work`; raises Late, after the work's clean-up, if it takes longer."""
+        """Returns the result of `work`.  If it takes longer than `seconds`, cancels it and, after its clean-up,
+        raises Late."""
 
     def start(self, work: Work, soon: bool = True) -> Task:
-        """Starts `work` concurrently; with `soon` False, after everything else that is due now."""
+        """Starts `work` as a concurrent task, and returns the task.
+
+        With `soon` False, the work begins after everything else that is due at this instant.
+        """
 
     def signal(self) -> Signal:
-        """A new signal."""
+        """Returns a new signal."""
 
     def call_at(self, time: float, action: Callable[[], None]) -> None:
-        """Calls `action` at `time`, or if that has passed now, after everything that is already due."""
+        """Calls `action` at `time`, or now if that time has passed; in both cases after everything that is already
+        due then."""
 
     @property
     def store(self) -> Store:
-        """The store of messages."""
+        """The store of messages, from which a Ref gets the encoded bytes."""
 
     def still(self) -> bool:
-        """True if no other event is known to be due at this instant."""
+        """Returns true if no other event is known to be due at this instant."""
 
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
-        """Submits a real computation, which starts now."""
+        """Submits a real computation, which starts now, and returns its ticket."""
 
     async def work(self, seconds: float, ticket: Ticket) -> Any:
-        """Lets the modelled time pass, then returns the result."""
+        """Waits for the given seconds of modelled time, then returns the result of the computation."""
 
     async def uncharged(self, ticket: Ticket) -> Any:
-        """The result of a computation that costs no time, such as an evaluation; the clock stands meanwhile."""
+        """Returns the result of a computation that costs no modelled time, such as an evaluation; meanwhile the
+        clock stands."""
 
 
 class ServerEnd(Protocol):
-    """The server's end of the line to one device."""
+    """The server's end of the line to one device, through which the server sends requests and receives replies."""
 
     async def send(self, parcel: Parcel) -> None:
-        """Returns when the last byte has arrived; raises Lost if the device goes off before."""
+        """Sends a parcel to the device, and returns when its last byte has arrived.  Raises Lost if the device goes
+        offline before."""
 
     async def receive(self) -> Parcel:
-        """The next parcel from the device; raises Lost if the device goes off before."""
+        """Returns the next parcel from the device.  Raises Lost if the device goes offline before."""
 
     async def stop(self) -> None:
-        """Tells the device to drop its work; returns when it has."""
+        """Tells the device to drop its work, and returns when the device has done so."""
 
     async def rest(self) -> None:
-        """Returns when the device has nothing more to do."""
+        """Waits until the device has nothing more to do."""
 
     def settle(self) -> None:
-        """Receives everything that has reached the server by now, before the device goes offline at this instant."""
+        """Takes every byte that has reached the server by now.  Called just before the device goes offline at this
+        instant."""
 
     def lose(self, for_good: bool = True) -> None:
-        """Takes the device offline at this instant: its transfer is lost, and both ends learn of it.
+        """Takes the device offline at this instant: its transfer is lost, and both ends of the line learn of it.
 
-        If it is not `for_good`, and the scenario says so, the device's work continues when it is back.
+        If the absence is not `for_good` and the scenario allows it, work and transfer are only interrupted; `back`
+        continues them.
         """
 
     def back(self) -> None:
-        """Brings the device back: the work and the transfer that its absence interrupted continue."""
+        """Notes that the device is online again, and continues the work and the transfer that its absence
+        interrupted."""
 
 
 class DeviceEnd(Protocol):
-    """The device's end of the line."""
+    """A device's end of its line to the server."""
 
     async def send(self, parcel: Parcel) -> None:
-        """Returns when the last byte has arrived; raises Lost if this device goes off before."""
+        """Sends a parcel to the server, and returns when its last byte has arrived.  Raises Lost if this device goes
+        offline before."""
 
 
 class TellingEnd(DeviceEnd, Protocol):
-    """An end that tells the device of arrivals (conversation/device.py)."""
+    """A device's end of a line that calls the device (`Attendant.hear`) when a request or an order to stop arrives."""
 
     def rests(self) -> None:
-        """The device calls it when it has nothing more to do."""
+        """Notes that the device has nothing more to do.  Called by the device."""
 
 
 class AskedEnd(DeviceEnd, Protocol):
-    """An end that the device asks for its next parcel."""
+    """A device's end of a line on which the device itself waits for its next parcel (`Attendant.attend`)."""
 
     async def receive(self, resting: bool) -> Parcel | None:
-        """The next parcel; None tells the device to stop its work.  `resting`: it has no work now.
+        """Waits for the next parcel and returns it, or None if the device is to stop its work.
 
-        Raises Lost if this device goes offline.
+        `resting`: True if the device has no work now.  Raises Lost if this device goes offline.
         """

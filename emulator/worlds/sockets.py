@@ -1,4 +1,4 @@
-"""The real world: asyncio's clock, real sockets on loopback, the pace of the modelled links.
+"""The world in real time: the clock of asyncio, and real sockets on loopback at the pace of the modelled links.
 
 It cannot be faster than real training.  A computation that takes longer than its modelled time is an overrun: it is
 counted, recorded, and reported with the largest speed-up that this host can keep.
@@ -20,7 +20,7 @@ GRACE = 0.02  # s of real time: a longer delay is an overrun, a shorter one is t
 
 
 class RealSignal:
-    """A signal on asyncio; see interface.Signal."""
+    """A signal on asyncio; see Signal in worlds/interface.py."""
 
     def __init__(self) -> None:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -39,7 +39,7 @@ class RealSignal:
 
 
 class RealTask:
-    """A task on asyncio; see interface.Task."""
+    """A task on asyncio; see Task in worlds/interface.py."""
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self.task = task
@@ -57,7 +57,10 @@ class RealTask:
 
 
 class SocketWorld:
-    """A world on asyncio; see interface.World.  `speedup` modelled seconds pass per real second."""
+    """A world in real time, on asyncio; see World in worlds/interface.py.
+
+    `speedup` modelled seconds pass in one real second.
+    """
 
     def __init__(self, executor: Executor, speedup: float = 1.0) -> None:
         self.executor = executor
@@ -125,13 +128,16 @@ class SocketWorld:
         return False
 
     def _at(self, time: float) -> asyncio.Future[None]:
-        """A future that is done at this time."""
+        """Returns a future that is done at this modelled time."""
         future: asyncio.Future[None] = self.loop.create_future()
         self.call_at(time, lambda: None if future.done() else future.set_result(None))
         return future
 
     def _set_alarm(self) -> None:
-        """Sets one timer for all calls: the loop's own timers would not keep their order, nor stop with the clock."""
+        """Sets one timer of asyncio for the earliest of all planned calls.
+
+        A timer for each call would not keep their order, and would not stop when the modelled clock stands.
+        """
         if self.alarm:
             self.alarm.cancel()
             self.alarm = None
@@ -171,7 +177,7 @@ class SocketWorld:
             self._set_alarm()
 
     async def run(self, main: Work) -> Any:
-        """The result of `main`; everything it started is cancelled when it ends."""
+        """Runs `main` and returns its result.  Every task that it started is cancelled when it ends."""
         self.zero = self.loop.time()
         task = asyncio.ensure_future(main)
         try:
@@ -183,7 +189,10 @@ class SocketWorld:
             await self.end(task)
 
     async def end(self, *more: asyncio.Task[Any]) -> None:
-        """Cancels all tasks, and cancels again a task whose clean-up waits for one that has ended."""
+        """Cancels all running tasks, and does so again every PATIENCE seconds until all have ended.
+
+        A cancelled task may wait in its clean-up for another task that has ended already.
+        """
         running = {task for task in (*more, *self.tasks) if not task.done()}
         while running:
             for task in running:

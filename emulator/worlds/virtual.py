@@ -1,7 +1,7 @@
-"""The virtual world: SimPy's clock, stepped from asyncio.  The only file that imports simpy.
+"""The world in virtual time: the clock of SimPy, stepped from asyncio.  The only file that imports simpy.
 
-A coroutine is a SimPy process: its innermost `await` yields an event of SimPy's.  The stepping loop is itself a
-coroutine, so that several runs share one event loop and one pool of workers.
+A coroutine runs as a SimPy process, and everything it awaits is in the end an event of SimPy.  The loop that steps the
+clock is itself a coroutine, so that several runs share one event loop and one pool of workers.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ BREATH = 64  # steps between two turns of the event loop; a turn costs some 10 u
 
 @coroutine
 def _wait(event: Event) -> Generator[Event, Any, Any]:
-    """Awaits a SimPy event and returns its value.  A task cancelled here sees Cancelled, as under asyncio."""
+    """Waits for a SimPy event and returns its value.  A task that is cancelled while it waits here sees Cancelled,
+    as under asyncio."""
     return (yield event)
 
 
 def _process(work: Work, living: dict[Work, None], begin: Event | None) -> Generator[Event, Any, Any]:
-    """The coroutine as a generator for SimPy: sends it the values of events, and throws their errors.
+    """Turns a coroutine into a generator for SimPy: sends the values of events to the coroutine, and throws their
+    errors into it.
 
-    It begins with the event `begin`, or immediately.  Awaiting anything else raises TypeError in the coroutine; SimPy
-    would report it far away from the cause.
+    The coroutine begins after the event `begin`, or immediately if that is None.  If it awaits anything but an event,
+    TypeError is raised in the coroutine; SimPy would report the mistake far away from its cause.
     """
     value: Any = None
     error: BaseException | None
@@ -65,7 +67,7 @@ def _process(work: Work, living: dict[Work, None], begin: Event | None) -> Gener
 
 
 def _abandon(work: Work) -> None:
-    """Closes a coroutine whose world has stopped.  If its clean-up waits for a later time, it is closed there."""
+    """Closes a coroutine whose world has stopped.  If its clean-up waits again, closes it at that point, and so on."""
     while True:
         try:
             return work.close()
@@ -78,7 +80,7 @@ def _tell(event: Event, _: Event) -> None:
 
 
 class VirtualSignal(Event):
-    """A signal in virtual time; see interface.Signal."""
+    """A signal in virtual time; see Signal in worlds/interface.py."""
 
     def set(self, value: Any = None) -> None:
         if not self.triggered:
@@ -94,10 +96,10 @@ class VirtualSignal(Event):
 
 
 class TimedResult(Event):
-    """The result of a computation.
+    """The event of a computation's result.
 
     It is due when the modelled time of the computation is over, because virtual time follows declared costs alone.  The
-    clock then stands until the result arrives.  It comes after everything else that is due at that time.
+    clock then stands until the real result arrives.  At that time the event comes after everything else that is due.
     """
 
     def __init__(self, env: simpy.Environment, ticket: Ticket) -> None:
@@ -105,7 +107,10 @@ class TimedResult(Event):
         self.future = ticket.future
 
     async def collect(self) -> None:
-        """Triggers the event with the computation's result or error, unless no process waits for it any more."""
+        """Waits for the real result, and triggers the event with it or with the computation's error.
+
+        Does nothing if no process waits for the event any more.
+        """
         if not self.callbacks:
             return
         if not self.future.done():  # the event loop gets a turn only if there is something to wait for
@@ -120,7 +125,7 @@ class TimedResult(Event):
 
 
 class VirtualTask:
-    """A task in virtual time; see interface.Task."""
+    """A task in virtual time; see Task in worlds/interface.py."""
 
     def __init__(self, process: Process) -> None:
         self.process, self.told = process, False  # told to end; a second time would interrupt its clean-up
@@ -135,14 +140,14 @@ class VirtualTask:
             await _wait(self.process)
 
     def tell(self) -> None:
-        """Starts to cancel the task; `cancel` also waits for its end."""
+        """Starts to cancel the task without waiting for its end; `cancel` also waits."""
         if not (self.ended or self.told):
             self.told = True
             self.process.interrupt()
 
 
 class VirtualWorld:
-    """A world in virtual time; see interface.World.  Time passes only in `run`, from event to event."""
+    """A world in virtual time; see World in worlds/interface.py.  Time passes only in `run`, from event to event."""
 
     def __init__(self, executor: Executor) -> None:
         self.env = simpy.Environment(initial_time=0.0)
@@ -188,13 +193,13 @@ class VirtualWorld:
         raise Late(f"not done within {seconds} s")
 
     def _own(self, work: Work) -> VirtualTask:
-        """A task whose error only its starter handles."""
+        """Starts `work` as a task whose error does not end the run, because the caller handles it."""
         task = self.start(work)
         task.process.defused = True
         return task
 
     async def _end(self, tasks: Iterable[VirtualTask]) -> None:
-        """Cancels all tasks at one instant, then waits for the clean-up of each."""
+        """Cancels all these tasks at one instant, then waits for the clean-up of each."""
         running = [task for task in tasks if not task.ended]
         for task in running:
             task.tell()
@@ -233,7 +238,8 @@ class VirtualWorld:
         return await self.work(0.0, ticket)
 
     async def run(self, main: Work) -> Any:
-        """Lets time pass until `main` has ended; returns its result.  A coroutine of the asyncio loop."""
+        """Lets virtual time pass until `main` has ended, and returns its result.  This coroutine itself runs in
+        asyncio's loop."""
         if not inspect.iscoroutine(main):
             raise TypeError(f"run takes a coroutine, not {main!r}")
         task = self.start(main)
@@ -261,7 +267,7 @@ class VirtualWorld:
 
 
 async def _here(future: Future[Any]) -> None:
-    """Returns when the future is done, with a result or an error."""
+    """Waits until the future is done, in the event loop that runs here.  Does not raise the error of the future."""
     here = asyncio.wrap_future(future)
     try:
         await asyncio.wait([here])
@@ -270,11 +276,10 @@ async def _here(future: Future[Any]) -> None:
 
 
 def at_once(work: Coroutine[Any, Any, Value]) -> Value:
-    """Runs a coroutine that waits for nothing real because its executor's jobs are done on submission; returns its
-    result.
+    """Runs a coroutine that never has to wait for anything real, and returns its result.
 
-    It needs no event loop: starting and closing one takes longer than a short run, and fails if a signal comes
-    meanwhile.
+    So its executor's jobs must be done when they are submitted; otherwise this raises RuntimeError.  No event loop is
+    needed: starting and closing one takes longer than a short run, and fails if a signal comes meanwhile.
     """
     try:
         while work.send(None) is None:

@@ -19,12 +19,12 @@ WORST = 0.999  # a recorded loss is capped at this: with 1 nothing would ever ar
 
 @dataclass(frozen=True)
 class Link:
-    """A link seen from the device: a constant rate each way, or one that changes as a trace does.
+    """A device's link to the server: a constant rate each way, or one that changes as a trace does.
 
-    `tcp`: the transport; `via`: the shared access point or cell behind which the link is.  A loss or a latency recorded
-    in a trace takes precedence over the link's; so does a latency of the other direction's trace.  Raises ValueError if
-    a constant rate is not positive and finite, the latency or the buffer is negative or not finite, or the loss is not
-    a probability below 1.
+    `tcp`: the transport; `via`: the name of the shared access point or cell that connects the link, None without one.
+    A loss or a latency recorded in a trace replaces the link's; a direction without a recorded latency has that of the
+    other direction's trace.  Raises ValueError if a constant rate is not positive and finite, the latency or the buffer
+    is negative or not finite, or the loss is not a probability below 1.
     """
 
     up: float | Rate  # bytes/s, from the device to the server
@@ -48,7 +48,7 @@ class Link:
 
     @classmethod
     def of(cls, up_mbit_s: float, down_mbit_s: float, latency_ms: float) -> Link:
-        """Returns a link from the units of data sheets: Mbit = 1e6 bits, and the latency is one way."""
+        """Returns a link from the units of data sheets: rates in Mbit/s of 1e6 bits, and the one-way latency in ms."""
         return cls(up_mbit_s * 1e6 / 8, down_mbit_s * 1e6 / 8, latency_ms / 1e3)
 
     def rate(self, direction: Direction) -> Rate:
@@ -71,7 +71,7 @@ class Link:
 
     @property
     def repeats(self) -> float:
-        """Seconds after which the link's shortest trace starts over; inf if it replays none."""
+        """Seconds after which the link's shortest trace starts over; inf if the link replays no trace."""
         return min((way.period for way in (self.down, self.up) if isinstance(way, Trace)), default=math.inf)
 
     def starting(self, share: float) -> Link:
@@ -95,10 +95,12 @@ class Link:
         shared: tuple[float, ...] = (),
         queue: float = 0.0,
     ) -> Passage:
-        """Returns the cost of sending `nbytes` bytes at time `t`.
+        """Returns the cost of sending `nbytes` bytes of payload at time `t`, s: the delay, the bytes on the wire, and
+        the bounds of their rate.
 
-        `beyond`: the one-way latency of the server's own link, s; `shared`: the rates of shared links, bytes/s;
-        `queue`: the seconds that their full buffers add to a round trip.
+        `beyond`: the one-way latency of the server's own link, s; `connection`: the open connection, None without one;
+        `shared`: the rates of shared links on the path, bytes/s; `queue`: the seconds that the full buffers of the
+        shared links add to a round trip.
         """
         rate = self.rate(direction)
         way = self._way_at(direction, t, beyond, shared, queue)
@@ -110,7 +112,8 @@ class Link:
 
     @cached_property
     def _ways(self) -> dict[tuple[object, ...], Way]:
-        """A cache of ways; a trace has at most as many as pieces."""
+        """A cache of the paths that `_way_at` returns, by direction, latency, loss, shared rates and queue.  For given
+        shared links, a trace adds at most one path for each of its pieces."""
         return {}
 
     def _way_at(self, direction: Direction, t: float, beyond: float, shared: tuple[float, ...], queue: float) -> Way:
@@ -124,15 +127,16 @@ class Link:
         return self._ways[key]
 
     def at_best(self, direction: Direction, nbytes: int, beyond: float, connection: Connection) -> Passage:
-        """Returns the cost of `passage` at the lowest recorded latency and loss."""
+        """Returns the same as `passage` at time 0, but at the lowest latency and loss that the traces have recorded,
+        and without shared links."""
         rate = self.rate(direction)
         latency = self._recorded(direction, lambda _, values: float(values.min()))
         loss = float(rate.loss.min()) if isinstance(rate, Trace) and rate.loss is not None else None
         return passage(self.tcp, self._way(rate, latency + beyond, loss), rate, direction, nbytes, 0.0, connection)
 
     def _recorded(self, direction: Direction, latency: Callable[[Trace, Floats], float]) -> float:
-        """Returns a latency of this direction's trace, or else of the other direction's, because both take one path, or
-        else the link's own."""
+        """Returns `latency(trace, trace.latency)` for the trace of this direction, s; if that has no latencies, for the
+        trace of the other direction, because both take one path; if neither has any, the link's own latency."""
         for rate in (self.down, self.up) if direction == "down" else (self.up, self.down):
             if isinstance(rate, Trace) and rate.latency is not None:
                 return latency(rate, rate.latency)

@@ -1,6 +1,7 @@
 """Rates that bound or scale another rate: TCP's slow start, and a factor.
 
-They query the underlying rate, so that a trace under a ramp is still integrated, and not walked once the ramp is over.
+They query the underlying rate, so the integral of a trace below them stays fast: its samples are walked one by one only
+during slow start.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ class Ramp:
     """Slow start as a cap: the part of the rate `link` that a flow which begins at `begin` may use
     (docs/design/network.md §1).
 
-    In round trip i, from begin + i * rtt on, the rate is bounded by window * growth^i / rtt.  The ramp is over, and the
-    flow bounded by `link` alone, with the first round trip whose bound `link` never exceeds, or whose window holds the
-    rest of the flow: TCP sends the last window in one burst.  On a constant link without sharing it ends where the
-    closed sum of that section says, for any size.
+    In round trip i, from begin + i * rtt on, the rate is bounded by window * growth^i / rtt.  The ramp ends, and only
+    `link` bounds the flow, with the first round trip whose bound `link` never exceeds, or whose window holds the rest
+    of the flow: TCP sends the last window in one burst.  On a constant link without sharing, the flow then ends at the
+    time of the closed formula in docs/design/network.md §1, for any size.
 
-    Windows grow with time, not with acknowledgements: one that opens during an outage is too large after it.  `window`
-    and `nbytes` count the same bytes as `link`, here those on the wire.  Before `begin` nothing flows.  Raises
-    ValueError unless rtt and window are positive and finite, and growth in 1.1..4.
+    Windows grow with time, not with acknowledgements: a window that opens during an outage is too large after it.
+    `window` and `nbytes` count the same bytes as `link`, here bytes on the wire.  Before `begin` nothing flows.  Raises
+    ValueError unless rtt and window are positive and finite, and growth is from 1.1 to 4.
     """
 
     link: Rate
@@ -128,23 +129,25 @@ class Ramp:
         return self if ceiling >= self.peak else replace(self, link=self.link.under(ceiling))
 
     def _next(self, t: float) -> float:
-        """Returns the next possible change of the ramp or the link, s, before the ramp is over."""
+        """Returns the first time after `t` at which the window or the link's rate may change, s; requires that the ramp
+        is not over at `t`."""
         start = self.starts[bisect_right(self.starts, t)]
         return start if t < self.begin else min(self.link.change(t), start)
 
     def _sent_by(self, t: float) -> float:
-        """Returns the bytes since the ramp began; requires that it rises and that `t` is not after its end."""
+        """Returns the bytes from the begin of the ramp to `t`, s; requires a link of constant rate, and `t` not after
+        the end of the ramp."""
         number = min(bisect_right(self.starts, t), len(self.caps)) - 1
         return self.sent[number] + self.caps[number] * (t - self.starts[number]) if number >= 0 else 0.0
 
     def _pieces(self, begin: float, end: float) -> Iterator[Piece]:
-        """Yields the rates from `begin` until `end`, at most up to the end of the ramp."""
+        """Yields the rate from `begin` to `end` in pieces of constant rate; stops at the end of the ramp."""
         for cap, start, over in zip(self.caps, self.starts, self.starts[1:], strict=False):
             yield from _walk(self.link, max(begin, start), min(end, over), cap)
 
 
 def _walk(rate: Rate, begin: float, end: float, ceiling: float) -> Iterator[Piece]:
-    """Yields the pieces of a rate under a ceiling, from one change to the next."""
+    """Yields min(rate, ceiling) from `begin` to `end` in pieces of constant rate."""
     t = begin
     while t < end:
         until = min(rate.change(t), end)
@@ -154,7 +157,7 @@ def _walk(rate: Rate, begin: float, end: float, ceiling: float) -> Iterator[Piec
 
 @dataclass(frozen=True)
 class Scaled:
-    """`factor` times a rate."""
+    """A rate multiplied by `factor`."""
 
     rate: Rate
     factor: float

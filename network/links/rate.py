@@ -1,4 +1,4 @@
-"""The rate of a link as a function of time."""
+"""The rate of a link as a function of time: its interface, and the constant rate."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ NEVER = np.zeros(0)
 
 
 class Rate(Protocol):
-    """Bytes/s as a piecewise constant function of time; answers do not depend on earlier questions.
+    """Bytes/s as a piecewise constant function of time; the results do not depend on earlier calls.
 
-    Times are seconds since the run began.  Every bound of a flow is a Rate: a constant, a trace, a trace under the ramp
-    of slow start.
+    Times are seconds since the run began.  Every bound of a flow is a Rate: a constant, a trace, or a trace under the
+    ramp of slow start.
     """
 
     @property
@@ -31,25 +31,28 @@ class Rate(Protocol):
         """Returns the first time after `t` at which the rate changes, s; inf if it never does."""
 
     def carried(self, begin: float, end: float) -> float:
-        """Returns the bytes carried between two times: the integral of the rate."""
+        """Returns the bytes carried between two times, s: the integral of the rate."""
 
     def finish(self, begin: float, nbytes: float) -> float:
         """Returns the time at which `nbytes` bytes that start at `begin` have been carried, s; inf if never."""
 
     def ahead(self, t: float, count: int) -> tuple[Floats, Floats]:
-        """Returns the next `count` possible changes after `t`, s, and the rates from each on, bytes/s.
+        """Returns two arrays: the next `count` possible changes after `t`, s, and the rate from each change on,
+        bytes/s.
 
-        There are fewer only if the rate stops changing.  The answers equal repeated calls of `change` and `at`, for
-        callers that share a link and need all of them.
+        They are shorter only if the rate stops changing.  The values equal those of repeated calls of `change` and
+        `at`, but one call is faster for callers that need many.
         """
 
     def under(self, ceiling: float) -> Rate:
-        """Returns min(rate, ceiling), bytes/s, the latter positive: the rate itself if the ceiling binds nowhere."""
+        """Returns min(rate, ceiling) as a Rate; the ceiling is positive, bytes/s.  Returns this rate itself if it never
+        exceeds the ceiling."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A rate that never changes (see Rate); inf means no bound.  Raises ValueError unless it is positive."""
+    """A rate that never changes (see Rate), bytes/s; inf means no bound.  Raises ValueError unless the rate is
+    positive."""
 
     peak: float
 
@@ -77,7 +80,8 @@ class Constant:
 
 
 def mean(rate: float | Rate) -> float:
-    """Returns the mean rate over the long run, bytes/s: a recording's over its length, any other rate's at its best."""
+    """Returns the mean rate over the long run, bytes/s: of a trace its mean over one period, of any other rate its
+    peak."""
     if isinstance(rate, (int, float)):
         return float(rate)
     return rate.mean if isinstance(rate, Trace) else rate.peak

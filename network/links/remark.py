@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class Remark(str):
-    """A sentence with percentages: `form` has {} in their places."""
+    """A sentence with percentages, made from `form`, which has {} where each of the `shares` (0 to 1) is inserted."""
 
     __slots__ = ("form", "shares")
     form: str
@@ -20,7 +20,8 @@ class Remark(str):
 
 
 def together(remarks: Sequence[str]) -> str:
-    """Remarks that differ only in their percentages as one, with ranges: `41 to 45%`."""
+    """Returns one sentence for remarks that differ only in their percentages, each shown as a range: `41 to 45%`.  If
+    the first remark is a plain string, returns that."""
     shares = [each.shares for each in remarks if isinstance(each, Remark)]
     first = remarks[0]
     return first.form.format(*map(_range, zip(*shares, strict=True))) if isinstance(first, Remark) else first

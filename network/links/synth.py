@@ -78,7 +78,8 @@ class Preset:
         return (1 - self.out) * float(np.dot(self.weights, self.rates))
 
     def moments(self, lags: npt.ArrayLike) -> Floats:
-        """Returns the mean product of the downlink's rate now and after each lag, s; at lag 0 its mean square."""
+        """Returns for each lag, s, the mean product of the downlink's rates at two times that far apart, (bytes/s)^2;
+        at lag 0 this is the mean square."""
         lags = np.asarray(lags, dtype=np.float64)
         weights, rates = np.array(self.weights), np.array(self.rates)
         kept = np.exp(-lags / self.dwell)
@@ -89,12 +90,14 @@ class Preset:
         return product
 
     def autocovariances(self, lags: npt.ArrayLike) -> Floats:
-        """Returns the autocovariances of the downlink's rate at each lag, s; at lag 0 its variance."""
+        """Returns the autocovariance of the downlink's rate at each lag, s, in (bytes/s)^2; at lag 0 this is its
+        variance."""
         return self.moments(lags) - self.mean**2
 
     @property
     def turning(self) -> float:
-        """The rate at which the outages' chain forgets, 1/s: a step keeps exp(-step turning) = 1 - p - r."""
+        """The decay rate of the autocorrelation of outages, 1/s: a step of Gilbert and Elliott's chain keeps the share
+        exp(-step * turning) = 1 - p - r.  0 without outages."""
         return 1 / self.outage + 1 / self.every if self.outage else 0.0
 
 
@@ -106,11 +109,12 @@ def synth(
     *,
     step: float = STEP,
 ) -> Trace:
-    """Returns a capacity trace of a preset, the same for the same arguments; a shorter one is the start of a longer
-    one.
+    """Returns a generated capacity trace of a preset.  The same arguments give the same trace, and a shorter duration
+    gives the start of a longer one.
 
-    Both directions of one seed belong to one radio: they share outages, the times of state changes, and the rest as far
-    as the preset says.  Raises ValueError for an unknown preset, or a duration or step that is not positive and finite.
+    Both directions of one seed belong to one radio: they share outages and the times of state changes; how similar
+    their states and noise are is the preset's `together`.  Raises ValueError for an unknown preset, or a duration or
+    step that is not positive and finite.
     """
     if isinstance(preset, str):
         preset = named(preset)
@@ -130,8 +134,8 @@ def synth(
 
 
 def chain(draws: Floats, kept: float) -> Whole:
-    """Returns for each step the step of the chain's last redraw: each with probability 1 - kept, the first for
-    certain."""
+    """Returns for each step the index of the latest step so far at which a chain draws its state anew: each step whose
+    draw is at least `kept`, so with probability 1 - kept, and always the first."""
     anew = draws >= kept
     anew[0] = True
     last: Whole = np.maximum.accumulate(np.where(anew, np.arange(len(draws)), 0))
@@ -139,7 +143,7 @@ def chain(draws: Floats, kept: float) -> Whole:
 
 
 def _states(preset: Preset, n: int, step: float, rng: np.random.Generator) -> tuple[Whole, Whole]:
-    """Returns the states of the downlink and of the uplink at each step."""
+    """Returns the state at each step, an index into `preset.rates`, for the downlink and for the uplink."""
     draws = rng.random((n, 4))
     bounds = np.cumsum(preset.weights)[:-1]
     down, other = (np.searchsorted(bounds, draws[:, column], side="right") for column in (1, 2))
@@ -149,7 +153,8 @@ def _states(preset: Preset, n: int, step: float, rng: np.random.Generator) -> tu
 
 
 def _noise(preset: Preset, n: int, step: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Returns AR(1) processes of variance 1, for the downlink and the uplink."""
+    """Returns two AR(1) processes of variance 1 and n values, for the downlink and the uplink, with the correlation
+    `preset.together`."""
     phi = math.exp(-step / preset.noise) if preset.noise else 0.0
     own, other = rng.standard_normal((n, 2)).T
     up = preset.together * own + math.sqrt(1 - preset.together**2) * other
@@ -196,7 +201,8 @@ def named(name: str) -> Preset:
 
 
 def read_presets(lines: Sequence[str]) -> dict[str, Preset]:
-    """Returns the presets in a table of name, parameter, value and source. Raises ValueError for a bad table."""
+    """Returns the presets, by name, from the lines of a CSV with the columns name, parameter, value and source.  Raises
+    ValueError for a bad table."""
     rows: dict[str, dict[str, tuple[str, str]]] = {}
     for row in csv.DictReader(lines):
         rows.setdefault(row["name"], {})[row["parameter"]] = (row["value"], row["source"])

@@ -1,12 +1,12 @@
 """The cost of a transfer over TCP, TLS and HTTP: round trips before the first byte, headers, slow start, bounds.
 
-A leaf without a clock: `passage` says what one flight costs, the emulator waits `delay`, opens a flow of `wire` bytes
-under `cap`, and keeps `after` for the next flight of that device.  Sources: docs/design/network.md §1 (formula,
-measured on Linux 6.18) and §2 there (SimGrid's models); RFC 5681 (slow start, restart after idling), RFC 6928 (initial
-window of 10), RFC 9438 (cubic).
+This file keeps no time: `passage` returns the cost of one transfer, here called a flight; the emulator waits `delay`,
+opens a flow of `wire` bytes under `cap`, and keeps `after` for the device's next flight.  Sources:
+docs/design/network.md §1 (formula, measured on Linux 6.18) and §2 (SimGrid's models); RFC 5681 (slow start, restart
+after idling), RFC 6928 (initial window of 10), RFC 9438 (cubic).
 
 A device keeps one connection.  It asks for work by a long poll, so a download is the answer to a request, and an
-upload is a request with a body.  Round trips before the first byte is at its receiver (`k_setup` there):
+upload is a request with a body.  Round trips before the first byte is at its receiver (`k_setup` in network.md §1):
 
              never opened, or no keep-alive               warm
   download   TCP 1 + TLS 0..2 + request 1                 1/2, or later if the poll is not at the server yet
@@ -60,8 +60,8 @@ SIMGRID = {"lv08": Simgrid(13.01, 0.97, 20537, 0.05), "cm02": Simgrid(1, 1, 0, 0
 class Tcp:
     """The transport on a link; each effect can be switched off.
 
-    `ideal` is one-way latency, then size at the link's rate.  `lv08` and `cm02` are SimGrid's models, for comparison;
-    these three ignore all other settings.  Raises ValueError for impossible settings.
+    `ideal` is one-way latency, then the bytes at the link's rate.  `lv08` and `cm02` are SimGrid's models, for
+    comparison; these three ignore all other settings.  Raises ValueError for impossible settings.
     """
 
     model: Model = "tcp"
@@ -106,11 +106,12 @@ class Tcp:
 
     @property
     def part(self) -> float:
-        """The share of a shared link's capacity that flows can use; SimGrid's factors apply to each link."""
+        """The share of a shared link's capacity that flows can use: SimGrid's factor in its models, 1 in the others."""
         return SIMGRID[self.model].part if self.model in SIMGRID else 1.0
 
     def ceiling(self, way: Way) -> float:
-        """Returns the bound of receive window and losses, bytes/s on the wire; inf without latency.
+        """Returns the highest rate that the receive window and the losses allow, bytes/s on the wire; inf without
+        latency.
 
         A window is a number of segments and each is `segment` bytes on the wire, here as in slow start.
         """
@@ -126,18 +127,19 @@ class Tcp:
         return max(reno, 1.054 * (way.rtt / way.loss) ** 0.75) if self.congestion == "cubic" else reno
 
     def weight(self, way: Way) -> float:
-        """Returns the flow's weight on shared links: 1/(RTT + queue), because congestion windows are alike; 1 for bbr.
+        """Returns the flow's weight in the division of a shared link: 1/(RTT + queue), because congestion windows are
+        alike; 1 for bbr.
 
-        Only weights include the queue: delays and windows assume an empty one.  Weights compare only among flows of one
-        model and congestion control.
+        Only weights include the queue: delays and windows assume an empty queue.  Weights can be compared only among
+        flows of one model and congestion control.
         """
         return 1.0 if self.congestion == "bbr" else 1 / min(max(way.rtt + way.queue, RTTS[0]), RTTS[1])
 
     @staticmethod
     def timeout(way: Way) -> float:
-        """Returns the retransmission timeout, s: Linux's for a path with a steady round trip.
+        """Returns the retransmission timeout (RTO), s, that Linux has on a path with a steady round trip.
 
-        After a silence that long RFC 5681 restarts slow start.  Linux halves the window for each RTO of silence (RFC
+        After so long a silence RFC 5681 restarts slow start.  Linux halves the window for each RTO of silence (RFC
         2861), which amounts to the same for a device that trains for seconds.
         """
         return way.rtt + MIN_RTO
@@ -145,7 +147,7 @@ class Tcp:
 
 @dataclass(frozen=True)
 class Way:
-    """The path between server and device at some instant.
+    """The path of a flight between server and device, as it is at one instant.
 
     `achieved`: the link's rate was measured as throughput, so it already contains slow start, headers and bounds.
     Raises ValueError if the round trip or the queue is negative or not finite, or the loss is not a probability below
@@ -167,7 +169,7 @@ class Way:
 
 
 class Sender(NamedTuple):
-    """The state that one end of a connection keeps."""
+    """TCP's state as a sender at one end of a connection, which is kept from one transfer to the next."""
 
     window: float  # segments it may have in flight
     last: float  # s; arrival of its last byte
@@ -175,7 +177,8 @@ class Sender(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """The state of a flow's sender before its first segment, for network/windows."""
+    """TCP's state as the sender of a flow, before its first segment; network/windows simulates the flow from this
+    state."""
 
     tcp: Tcp
     way: Way
@@ -184,12 +187,13 @@ class Sending(NamedTuple):
 
     @property
     def limit(self) -> int:
-        """The segments that the receiver admits."""
+        """The receive window in whole segments, at least 1."""
         return max(1, int(self.tcp.window / self.tcp.mss))
 
 
 class Connection(NamedTuple):
-    """An open connection between two flights.  None means that it was never opened, or was cut."""
+    """An open connection between two flights (transfers).  Where None takes its place, the connection was never opened,
+    or was cut."""
 
     asked: float  # s; time from which a request of the device waits at the server
     down: Sender  # the server
@@ -197,7 +201,7 @@ class Connection(NamedTuple):
 
 
 class Climb(NamedTuple):
-    """Slow start from a window of `window` segments."""
+    """Slow start of a flow from a congestion window of `window` segments."""
 
     window: float
     rtt: float
@@ -207,14 +211,15 @@ class Climb(NamedTuple):
         return Ramp(link, begin, self.rtt, self.window * self.tcp.segment, self.tcp.growth, wire)
 
     def window_after(self, link: Rate, wire: int) -> float:
-        """Returns the window after a flight: it grows with each acknowledged segment, up to what the link can hold."""
+        """Returns the congestion window after a flight of `wire` bytes, segments: it grows with each acknowledged
+        segment, up to the segments that fill the link for one round trip."""
         full = link.peak * self.rtt / self.tcp.segment
         grown = self.window + (self.tcp.growth - 1) * wire / self.tcp.segment
         return max(self.window, min(grown, full))
 
 
 class Passage(NamedTuple):
-    """The cost of one flight."""
+    """The cost of one flight, which is the transfer of one message in one direction."""
 
     delay: float  # s, before its first byte may flow
     wire: int  # bytes that flow
@@ -234,10 +239,11 @@ class Passage(NamedTuple):
         return ramp if ramp.caps else self.link
 
     def after(self, landed: float, left: Sender | None = None) -> Connection | None:
-        """Returns the connection after the last byte has arrived at `landed`, s; None if it is then closed.
+        """Returns the connection after the flight's last byte has arrived at `landed`, s; None if the connection is not
+        kept open.
 
-        `left`: the sender's state, if more is known than slow start tells.  A flight that is cut leaves no connection:
-        a device that goes offline loses it.
+        `left`: the sender's final state if it was simulated; without it, slow start determines the window.  Call this
+        only for a complete flight: one that is cut leaves no connection, because a device that goes offline loses it.
         """
         if self.opened is None:
             return None
@@ -261,9 +267,9 @@ def passage(
     t: float,
     connection: Connection | None = None,
 ) -> Passage:
-    """Returns the cost of sending `nbytes` of payload at time `t` over the device's own `link`, bytes/s.
+    """Returns the cost of sending `nbytes` of payload at time `t`, s, over the device's own `link`, bytes/s.
 
-    A binding ceiling is applied to `link` here; callers with a long trace and a steady path can pass
+    The rate is bounded by `tcp.ceiling(way)` here.  To save time, callers with a long trace and a steady path can pass
     `trace.under(tcp.ceiling(way))`, made once.  Raises ValueError if nbytes is negative or the direction unknown.
     """
     if nbytes < 0:
@@ -299,14 +305,14 @@ def _tcp(
 
 
 def _restarted(sender: Sender, window: int) -> Sender:
-    """Returns the sender after a silence: slow start up to three quarters of the earlier window
-    (`tcp_cwnd_restart`)."""
+    """Returns the sender's state after a long silence: slow start from `window` segments up to three quarters of the
+    earlier window (Linux's `tcp_cwnd_restart`), or without a threshold if none was known."""
     known = sender.threshold < math.inf
     return Sender(window, sender.last, max(sender.threshold, 0.75 * sender.window) if known else math.inf)
 
 
 def _delay(tcp: Tcp, way: Way, direction: Direction, t: float, connection: Connection | None) -> float:
-    """Returns the time until the first byte reaches its receiver, s, by the table at the top."""
+    """Returns the time until the first byte reaches its receiver, s, by the table at the top of this file."""
     if connection is not None:
         poll = max(0.0, connection.asked - t) if direction == "down" else 0.0
         return poll + way.rtt / 2
@@ -314,10 +320,11 @@ def _delay(tcp: Tcp, way: Way, direction: Direction, t: float, connection: Conne
 
 
 def _simgrid(model: Simgrid, way: Way, link: Rate, nbytes: int) -> Passage:
-    """Returns SimGrid's flow over a link that both directions share: latency first, then bytes (network_cm02.cpp).
+    """Returns the cost of a flight in a model of SimGrid (network_cm02.cpp), on a link that both directions share:
+    first the latency, then the bytes.
 
-    The window's bound and the penalty use the latency without the factor; a flow without latency has penalty 1.  Shared
-    links on the path are those of `way`, and `Tcp.part` of their capacity is shared.
+    The window's bound and the penalty, the inverse of the weight, use the latency without the model's factor; a flow
+    without latency has penalty 1.  The penalty counts the device's link and the shared links of `way`.
     """
     latency = way.rtt / 2
     rate = Scaled(link, model.part)

@@ -114,7 +114,7 @@ class Steps:
         return min(turn * period + min(u, self.edges[piece + 1]), (turn + 1) * period)
 
     def _until(self, u: float) -> float:
-        """Returns the bytes from the start of the period to `u`."""
+        """Returns the bytes carried from the start of the period to `u` seconds after it."""
         piece = bisect_right(self.edges, u, 0, len(self.rates)) - 1
         return self.prefix[piece] + (u - self.edges[piece]) * self.rates[piece]
 
@@ -214,21 +214,22 @@ class Trace:
         return (turn + turns) * period + edges[-1 - n : -1][places] - self.offset, rates[len(rates) - n :][places]
 
     def carried(self, begin: float, end: float) -> float:
-        """Returns the bytes between two instants: whole periods plus the prefix integral, without a cost per sample."""
+        """Returns the bytes carried between two instants, s: those of whole periods, and a difference of the prefix
+        integral, so the cost does not grow with the samples in between."""
         return self._steps.carried(begin + self.offset, end + self.offset)
 
     def finish(self, begin: float, nbytes: float) -> float:
         """Returns the time at which `nbytes` bytes that start at `begin` have been carried, s, by a search in the
         prefix integral.
 
-        inf if a period carries nothing; `begin` if there is nothing to carry.
+        Returns inf if a period carries nothing, and `begin` if there is nothing to carry.
         """
         if nbytes <= 0:
             return begin
         return max(begin, self._steps.finish(begin + self.offset, nbytes) - self.offset)
 
     def loops(self, begin: float, end: float) -> int:
-        """Returns the number of times that the replay restarts between two instants."""
+        """Returns the number of times that the recording starts over between two instants of the replay, s."""
         return int((end + self.offset) // self.period - (begin + self.offset) // self.period)
 
     def latency_at(self, t: float) -> float | None:
@@ -242,7 +243,7 @@ class Trace:
     def starting(self, offset: float) -> Trace:
         """Returns this trace replayed from `offset` seconds into the file; the arrays are shared.
 
-        Raises ValueError if that is not finite.
+        Raises ValueError if the offset is not finite.
         """
         return self._but(offset=self._within(offset))
 
@@ -256,7 +257,8 @@ class Trace:
         return self if ceiling >= self.peak else _UNDER(self, ceiling)
 
     def scaled(self, factor: float) -> Trace:
-        """Returns this trace with every rate times `factor`. Raises ValueError unless that is positive and finite."""
+        """Returns this trace with every rate times `factor`. Raises ValueError unless the factor is positive and
+        finite."""
         if not 0 < factor < math.inf:
             raise ValueError(f"the factor is {factor}; it must be positive and finite")
         return self if factor == 1 else _SCALED(self, factor)
@@ -267,7 +269,8 @@ class Trace:
         return self if self.latency is None else self._but(latency=None)
 
     def until(self, end: float) -> Trace:
-        """Returns the file's samples before `end`, s, as a trace from its start; all of them if it is shorter.
+        """Returns the recording's samples before `end`, s, as a trace from its start; all samples if the recording is
+        shorter.
 
         Raises ValueError unless the result lasts at least SHORTEST.
         """
@@ -279,7 +282,7 @@ class Trace:
         return Trace(edges, self.rates[:n], self.direction, self.kind, self.name, *kept, remark=self.remark)
 
     def _but(self, **changes: Any) -> Trace:
-        """Returns a copy with these changes, without a second integration."""
+        """Returns a copy with these fields replaced, without checking or integrating the rates again."""
         other = copy.copy(self)
         other.__dict__.pop("without_latency", None)
         for name, value in changes.items():
@@ -305,9 +308,10 @@ def _plain(values: Floats) -> Sequence[float]:
 
 
 class Remembered:
-    """Caches a function of a trace and a number: a thousand devices may replay one file.
+    """A cache of a function that derives a trace from a trace and a number, because a thousand devices may replay one
+    file.
 
-    The limit is on the pieces and not on the count of results, because a trace may be of any size.
+    The limit KEPT counts the pieces of the cached traces and not the traces, because a trace may be of any size.
     """
 
     def __init__(self, make: Callable[[Trace, float], Trace]) -> None:
@@ -343,7 +347,7 @@ _UNDER, _SCALED = Remembered(_bounded), Remembered(_times)
 
 
 def begun(rate: Any, share: float) -> Any:
-    """Returns the rate; a trace is replayed from this share of its length on, from 0 to 1."""
+    """Returns the rate; if it is a trace, replayed from `share` of its length on, from 0 to 1."""
     return rate.starting(share * rate.period) if isinstance(rate, Trace) else rate
 
 

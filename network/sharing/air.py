@@ -1,11 +1,13 @@
-"""Rates with equal airtime on each air, below links of bytes of one direction or both, for many instants together.
+"""The division of shared links that divide airtime equally (here: air), below links that divide bytes/s by weight
+(links of bytes) of one direction or both, for many instants together.
 
-The level of an air is the time of each of its flows, the level of a link of bytes the rate per weight.  If the link
-that bounds each flow were known, all levels would follow from linear equations.  The levels before the last event
-usually tell these links, and the resulting rates show if they were right.
+Each link has a level.  The level of an air is the share of time that each of its flows gets; the level of a link of
+bytes is the rate per weight of the flows that it bounds.  If the link that bounds each flow were known, all levels
+would follow from linear equations.  The levels before the last event usually tell these links, and the resulting rates
+show if they were right.
 
 Otherwise: with more time on air, flows take more of the links of bytes; these leave less to flows on other air, or to
-faster ones on the same, which then need less time, so levels there rise: no level ever falls as another rises.  So from
+faster ones on the same, which then need less time, so levels there rise: no level ever falls as another rises. So from
 levels of air that are too low, successive rounds lead up to the right ones, and no link ever exceeds its capacity.
 Since everything is piecewise linear, the equations of the right piece are the last step.
 """
@@ -28,10 +30,12 @@ NEAR = 2.0**-42  # relative difference up to which levels, or use and capacity, 
 def on_air(
     caps: Floats, weights: Floats, radios: Floats, laid: FlowLayout, capacities: Floats, guess: Floats | None
 ) -> tuple[Floats, Floats]:
-    """Returns the rates of all flows, (instants, columns) like caps and radios, and the levels, (instants, links + 1).
+    """Returns the rates of all flows, (instants, columns) in bytes/s, and the levels of all links, (instants, links +
+    1).
 
-    `capacities` of the links are (instants, links), in bytes/s, or for airtime s/s.  `guess`: levels at another instant
-    or before a change, of this shape; only its last row is used.
+    `caps` and `radios` (a flow's rate with all the airtime) are (instants, columns), in bytes/s.  `capacities` of the
+    links are (instants, links), in bytes/s, or in s/s for airtime.  `guess`: levels at another instant or before a
+    change, of the shape of the result; only its last row is used.
     """
     cost = np.repeat(laid.there[None], len(caps), axis=0)
     cost[:, -1] = np.divide(cost[:, -1], radios, out=np.zeros_like(radios), where=radios > 0)
@@ -47,7 +51,7 @@ def on_air(
 class Air:
     """The flows at each instant: their bounds, and the links that they share.
 
-    Levels are (instants, links + 1); a link that bounds no flow has MOST.
+    Levels (see the top of this file) are arrays (instants, links + 1); the level of a link that bounds no flow is MOST.
     """
 
     bounds: Floats  # (instants, columns) bytes/s
@@ -58,8 +62,8 @@ class Air:
     cost: Floats  # (instants, places, columns) use of each link on a flow's way per byte/s; 0 without a link
 
     def held(self, levels: Floats) -> tuple[Floats, Places]:
-        """Returns all rates, and the places of the links that hold flows below their bounds; -1 for flows that no link
-        holds."""
+        """Returns the rate of each flow at these levels, and the place on its way (see FlowLayout) of the link that
+        holds it below its bound, -1 if no link does; both (instants, columns)."""
         rates, by, last = self.bounds, np.full(self.bounds.shape, -1), len(self.laid.ways) - 1
         for place, links in enumerate(self.laid.ways):
             mine = levels[:, links] * (self.radios if place == last else self.weights)
@@ -68,14 +72,15 @@ class Air:
         return rates, by
 
     def alone(self) -> tuple[Floats, Floats]:
-        """Returns the rates and levels without links of bytes."""
+        """Returns the rates and the levels if all links are air, so that each link is solved by itself."""
         levels = self.times(self.bounds)
         return self.held(levels)[0], levels
 
     # --- from levels that are near --------------------------------------------------------------------------
 
     def from_near(self, levels: Floats) -> tuple[Floats, Floats] | None:
-        """Returns the rates and levels, starting from nearby levels; None if this does not find them."""
+        """Returns the rates and the levels, found from levels that are near the solution; None if BOLD steps do not
+        find them."""
         _, by = self.held(levels)
         for _ in range(BOLD):
             levels = self.solved(by)
@@ -90,7 +95,8 @@ class Air:
         return None
 
     def _fill(self, levels: Floats, rates: Floats, over: Bools) -> None:
-        """Lowers the levels of links that exceed their capacity."""
+        """Lowers, in place, the levels of links whose flows use more than the capacity; `over` marks these, (instants,
+        links)."""
         for each in self.laid.pools:
             if over[:, each.links].any():
                 level = self._level(each, rates)
@@ -99,7 +105,7 @@ class Air:
     # --- from levels that are too low -----------------------------------------------------------------------
 
     def from_below(self) -> tuple[Floats, Floats]:
-        """Returns the rates and levels, from levels of the air that are too low."""
+        """Returns the rates and the levels, found by raising levels of the air that are too low."""
         lowest = levels = self.times(self.bounds)
         for _ in range(STEPS):
             wires = self.wires(self.held(levels)[0])
@@ -114,7 +120,8 @@ class Air:
         return self.held(levels)[0], levels
 
     def times(self, bounds: Floats) -> Floats:
-        """Returns the levels of the air that follow from bounds of the flows."""
+        """Returns levels with those of the air computed as if each flow ran at most at its bound; MOST for links of
+        bytes."""
         levels = np.full((len(bounds), len(self.laid.places)), MOST)
         for each in self.laid.pools:
             if each.airtime:
@@ -122,7 +129,8 @@ class Air:
         return levels
 
     def wires(self, bounds: Floats) -> Floats:
-        """Returns the levels of the links of bytes that follow from bounds of the flows."""
+        """Returns levels with those of the links of bytes computed as if each flow ran at most at its bound; MOST for
+        air."""
         levels, bounds = np.full((len(bounds), len(self.laid.places)), MOST), bounds.copy()
         for each in self.laid.pools:
             if not each.airtime:
@@ -132,7 +140,7 @@ class Air:
         return levels
 
     def _level(self, each: Pools, bounds: Floats) -> Floats:
-        """Returns the levels of some links, (instants, links), under these bounds of their flows."""
+        """Returns the levels of the links in `each`, (instants, links), if their flows run at most at these bounds."""
         weights = None if each.airtime else self.weights[each.flows]
         used = bounds * self.cost[:, each.place] if each.airtime else bounds
         capacities = self.capacities[:, each.links]
@@ -142,7 +150,8 @@ class Air:
     # --- equations ------------------------------------------------------------------------------------------
 
     def solved(self, by: Places) -> Floats:
-        """Returns the levels if each flow is held by the link at that place of its way, and by none for -1."""
+        """Returns the levels that follow if `by` is right: the place on each flow's way of the link that bounds it, -1
+        if none does."""
         scale = np.where(by < len(self.laid.ways) - 1, self.weights, self.radios)
         known = np.where(by < 0, self.bounds, scale)  # of flows that are held: at a level of 1
         return solved(self.laid, by, known[:, None] * self.cost, self.capacities)

@@ -9,8 +9,8 @@ from network.sharing.flow import Flow
 
 
 class AloneEngine:
-    """An engine in which each flow runs at its cap until the cap has carried its bytes; changes of the cap are not
-    events."""
+    """An engine in which each flow runs at its cap, the upper bound of its rate, until all its bytes are carried.  A
+    change of the cap is no event: the end is computed with all changes when the flow enters."""
 
     def __init__(self) -> None:
         self._flows: dict[Flow, None] = {}

@@ -1,12 +1,12 @@
 """A full link and the flows that it bounds: a water level, and a clock that runs as fast as the level.
 
-Each flow is bounded by a cap of its own (its device's link); the rest of the full link's capacity is divided by weight:
-flows whose cap is below the level times their weight run at their cap, all others at the level.  A capped flow ends at
-a known time; a flow at the level ends when the level's integral V has grown by its bytes over its weight, so a change
-of the level reschedules no flow.
+Each flow has a cap, the rate that its device's link allows.  What the capped flows leave of the full link's capacity is
+divided by weight: flows whose cap is below the level times their weight run at their cap, all others at the level. A
+capped flow ends at a known time; a flow at the level ends when the level's integral V has grown by its bytes over its
+weight, so a change of the level reschedules no flow.
 
-Full links below it bound flows of their own, and take their capacity from this link; links below it that are not full
-carry flows of this link, and know the use of these flows at any level.
+Full links below this link bound flows of their own, and take their capacity from this link.  Links below it that are
+not full carry flows that this link bounds, and know the use of these flows at any level.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ Item = TypeVar("Item", Flow, "Bottleneck")
 class Bottleneck:
     """A link of a hierarchy (hierarchy.py), in one direction; it bounds flows while it is `full`.
 
-    `reserved` and `weight` are sums over the flows under it that belong to one full link, itself or one above: caps of
-    those that run at their cap plus capacities of full links below; and weights of all others.  These sums are exact,
-    so that rates depend neither on the past nor on the order of opening.  The end of a flow does depend on the past in
-    its last bits, because its bytes are updated when it changes its group.
+    `reserved` and `weight` are sums over the flows that pass this link and are bounded by the same full link, which is
+    this link or one above it.  `reserved` sums the caps of the capped ones and the capacities of full links below;
+    `weight` sums the weights of all others.  These sums are exact, so rates depend neither on the past nor on the order
+    of opening.  The end of a flow does depend on the past in its last bits, because its bytes are updated when it
+    changes its group.
     """
 
     def __init__(self, link: LinkState, number: int, t: float) -> None:
@@ -47,7 +48,7 @@ class Bottleneck:
         self.clear(t)
 
     def clear(self, t: float) -> None:
-        """Starts to bound flows at `t`; there are none yet."""
+        """Prepares the link to bound flows from `t` on: no flow is at its level or capped yet."""
         self.level: list[Due] = []  # sorted, the next to end last; due in V
         self.volume = 0.0  # V: bytes per weight of a flow at the level, up to the last change of the sharing
         self.changed = t  # time of that change; V grows from there, so that frequent looks do not accumulate rounding
@@ -66,18 +67,19 @@ class Bottleneck:
     # --- time -----------------------------------------------------------------------------------------------
 
     def volume_at(self, t: float) -> float:
-        """Returns V at `t`."""
+        """Returns V at `t`: the bytes per weight that a flow at the level has carried since V was last 0."""
         if t == self.changed or not self.level:
             return self.volume
         return self.volume + (t - self.changed) * self.room / self.shares
 
     def settle(self, t: float) -> None:
-        """Fixes V before a change of the sharing: it grows at another rate from now on."""
+        """Stores V as of `t`; must be called before the level changes, because V then grows at another rate."""
         if self.changed != t:
             self.volume, self.changed = self.volume_at(t), t
 
     def solved(self) -> None:
-        """Computes the level, and when the next flow ends, from sums that are final."""
+        """Computes the level, and the time at which the next flow at the level ends; requires that `reserved` and
+        `weight` are final."""
         if not self.level:
             self.volume = 0.0  # keeps V small, hence exact
             self.due = self.height = math.inf
@@ -91,7 +93,7 @@ class Bottleneck:
             self.due = self.changed + (-self.level[-1][0] - self.volume) * self.shares / self.room
 
     def ended(self) -> list[Flow]:
-        """Returns the flows at the level that have no bytes left, the next first."""
+        """Returns the flows at the level that have no bytes left, in the order of their ends."""
         count = 0
         while count < len(self.level) and -self.level[-1 - count][0] <= self.volume:
             count += 1
@@ -100,17 +102,18 @@ class Bottleneck:
     # --- flows ----------------------------------------------------------------------------------------------
 
     def raise_level(self, flow: Flow) -> None:
-        """Adds the flow to those that run at the water level; its clock is V."""
+        """Adds the flow to those that run at the water level; from now on its progress is measured in V."""
         flow.since = self.volume
         flow.due = self.volume + flow.left / flow.weight
         insort(self.level, (-flow.due, -flow.number, flow))
 
     def lower_level(self, flow: Flow) -> None:
-        """Takes the flow out of those that run at the water level."""
+        """Removes the flow from those that run at the water level."""
         del self.level[bisect_left(self.level, (-flow.due, -flow.number))]
 
     def order(self, flow: Flow) -> None:
-        """Notes the flow's place in its group by its current cap."""
+        """Enters the flow, with its current cap over its weight, into the heap of its group: the capped flows, or those
+        at the level."""
         ratio, number = flow.rank
         if flow.capped:
             self._highest = _pushed(self._highest, (-ratio, -number, flow), self.capped, self._stands)
@@ -118,12 +121,13 @@ class Bottleneck:
             self._lowest = _pushed(self._lowest, (ratio, number, flow), len(self.level), self._stands)
 
     def first(self, capped: bool) -> Flow | None:
-        """Returns the highest of the capped flows, or the lowest of the others."""
+        """Returns the flow with the highest cap over weight of the capped flows, or with the lowest of those at the
+        level; None if the group is empty."""
         return _top(self._highest if capped else self._lowest, self._stands)
 
     def fits(self, flow: Flow, counted: int) -> bool:
-        """Returns true if the flow's cap is at most its share of what the flows before it leave; `counted`: it is
-        capped now."""
+        """Returns true if the flow's cap is at most its share by weight of the capacity that other capped flows leave.
+        `counted`: 1 if the flow is capped now, so that its cap is part of `reserved`, else 0."""
         rest = self.weight + counted * flow.heft
         return flow.wide * rest <= (self.total - self.reserved + counted * flow.wide) * flow.heft
 
@@ -134,7 +138,8 @@ class Bottleneck:
     # --- links below ----------------------------------------------------------------------------------------
 
     def fullest(self) -> Bottleneck | None:
-        """Returns the link below that a rising level would fill first."""
+        """Returns the link below that a rising level would fill first, of those that are not full and carry flows of
+        this link; None if there is none."""
         for link in self.stirred:
             if self._carries_flows_of(link):
                 link.filled_at = _ratio(link.total - link.reserved, link.weight)
@@ -151,18 +156,18 @@ class Bottleneck:
         return link.filled_at == at and self._carries_flows_of(link)
 
     def overfills(self, link: Bottleneck) -> bool:
-        """Returns true if the flows of a link below would take more than its capacity at this level."""
+        """Returns true if a link below cannot carry the rates that its flows have at this link's level."""
         if not self.weight:
             return link.reserved > link.total
         room = self.total - self.reserved
         return link.reserved * self.weight + room * link.weight > link.total * self.weight
 
     def highest_level(self) -> Bottleneck | None:
-        """Returns the full link below that has the highest level."""
+        """Returns the link with the highest level of the full links directly under this one; None if there is none."""
         return _top(self._levels, self._is_level)
 
     def note_level(self, link: Bottleneck) -> None:
-        """Notes that a full link below has another level."""
+        """Enters the new level of a full link below into the heap that `highest_level` reads."""
         self._levels = _pushed(self._levels, (-link.height, link.number, link), len(self.below), self._is_level)
 
     def _is_level(self, mark: Mark) -> bool:
@@ -170,7 +175,8 @@ class Bottleneck:
         return link.full and link.over is self and link.height == -height
 
     def exceeded_by(self, link: Bottleneck) -> bool:
-        """Returns true if the level of a full link below is above this one: then it is not full."""
+        """Returns true if the level of a full link below is higher than this link's level: then the link below is not
+        full in truth."""
         if not link.weight:
             return True
         return (link.total - link.reserved) * self.weight > (self.total - self.reserved) * link.weight
@@ -183,7 +189,8 @@ def _ratio(room: int, weight: int) -> float:
 
 
 def _top(heap: list[tuple[float, int, Item]], stands: Callable[[tuple[float, int, Item]], bool]) -> Item | None:
-    """Returns the item of the first current entry; drops outdated entries before it."""
+    """Returns the item of the first entry of the heap for which `stands` is true, None if there is none; removes the
+    outdated entries before it."""
     while heap:
         if stands(heap[0]):
             return heap[0][2]
@@ -197,7 +204,8 @@ def _pushed(
     valid: int,
     stands: Callable[[tuple[float, int, Item]], bool],
 ) -> list[tuple[float, int, Item]]:
-    """Returns the heap with this entry; drops outdated entries if they are the majority."""
+    """Returns the heap with this entry.  If it has grown to more than twice `valid`, the number of current entries, it
+    is rebuilt without outdated ones."""
     heappush(heap, entry)
     if len(heap) > 2 * valid + 64:
         heap = list({each[1]: each for each in heap if stands(each)}.values())

@@ -20,8 +20,8 @@ NUMBER = (int, float)
 
 
 def whole(value: float) -> int:
-    """Returns the value in units of 2**-64, exact for normal rates and weights; Python also divides such numbers
-    exactly."""
+    """Returns the value as a whole number of units of 2**-64, exact for usual rates and weights; MOST in place of
+    anything larger.  Sums of such numbers are exact, and Python rounds their quotients correctly."""
     return int((value if value < MOST else MOST) * SCALE)
 
 
@@ -30,18 +30,19 @@ def as_rate(value: float | Rate) -> Rate:
 
 
 def next_change(rate: Rate, t: float) -> float:
-    """Returns the next time at which the rate changes, s; always later than `t`, even where floats would round it to
-    `t`."""
+    """Returns the next time at which the rate changes, s.  It is always later than `t`, also where rounding would give
+    `t` itself."""
     change = rate.change(t)
     return change if change > t else math.nextafter(t, math.inf)
 
 
 class SharedLink(NamedTuple):
-    """A link that flows share on their way to the root: an access point, a cell, a backhaul.
+    """A link that flows share on their way to the root of the tree (the server's link): an access point, a cell, a
+    backhaul.
 
-    `capacity` is in bytes/s, or for `airtime` seconds of sending per second: a flow uses its rate over the rate of its
-    own radio, and equal weights get equal airtime.  `parent` names the next link towards the root; None is the root
-    itself.  Up to `buffer` bytes may wait for it.
+    `capacity` is in bytes/s; with `airtime`, it is in seconds of sending per second: a flow then uses its rate over the
+    rate of its own radio, and equal weights get equal airtime.  `parent` names the next link towards the root; None is
+    the root itself.  Up to `buffer` bytes may wait for the link.
     """
 
     capacity: float | Rate
@@ -51,9 +52,10 @@ class SharedLink(NamedTuple):
 
     @property
     def queue(self) -> float:
-        """The time that its full buffer adds to a round trip, s: buffer/C of docs/design/network.md §1; 0 for airtime.
+        """The time that the link's full buffer adds to a round trip, s: buffer/C of docs/design/network.md §1; 0 for
+        airtime.
 
-        C of a recording is its mean: a flow has one weight for its whole life, and a peak is often a spike of a
+        C of a recorded capacity is its mean: a flow has one weight for its whole life, and a peak is often a spike of a
         millisecond, in which no queue would drain.
         """
         return min(self.buffer / mean(self.capacity), MOST) if self.buffer and not self.airtime else 0.0
@@ -72,7 +74,8 @@ Topology = Mapping[Direction, Mapping[str, SharedLink]]  # all shared links exce
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """A flow from its opening to its end; fields after `home` belong to the engine that carries it."""
+    """A flow, the bytes of one transfer, from its opening to its end; fields after `home` belong to the engine that
+    carries it."""
 
     name: Hashable
     number: int  # order of opening
@@ -104,22 +107,22 @@ class Flow:
         self.most = whole(self.cap.peak)
 
     def carry(self, t: float) -> float:
-        """Returns the bytes left at `t` if the flow has run at its cap since its clock was set."""
+        """Returns the bytes left at `t`, s, if the flow has run at its cap since the time `since`."""
         return self.rest(self.left - self.cap.carried(self.since, t), self.varies)
 
     def rest(self, left: float, varies: bool) -> float:
-        """Returns the bytes left; 0 if they are only rounding and the rate varies, because an outage could keep
-        them."""
+        """Returns `left`, the bytes left, but 0 if the rate varies and `left` can be a rounding error: a flow could
+        otherwise wait through an outage for it."""
         return 0.0 if varies and left <= self.nbytes * ROUNDING else left
 
     @property
     def above(self) -> tuple[LinkState, ...]:
-        """The links above the flow's device; for airtime that both directions share, also those of the other
-        direction."""
+        """The links above the flow's device, up to the root; if both directions share airtime, also the links of the
+        other direction."""
         return self.route[0].above
 
     def airtime(self) -> int:
-        """Returns an upper bound of the flow's airtime, as a whole number."""
+        """Returns an upper bound of the airtime that the flow can use, in s/s as a whole number (see `whole`)."""
         if self.radio is None:
             return UNIT
         constant = isinstance(self.radio, Constant) and self.radio.peak > 0
@@ -128,7 +131,7 @@ class Flow:
 
 @dataclass(slots=True, eq=False)
 class LinkState:
-    """A shared link and the flows on it."""
+    """A shared link in use, with the flows on it."""
 
     name: str | None  # None: the root
     capacity: Rate
@@ -151,8 +154,8 @@ class LinkState:
         self.load -= flow.airtime() if self.airtime else flow.most
 
     def crowded(self, room: float = 1.0) -> bool:
-        """Returns true if its flows could use more than this part of it; also for any flow on a capacity that
-        varies."""
+        """Returns true if the flows on the link could use more than the share `room` of its capacity; if the capacity
+        varies, true if there is any flow."""
         if not isinstance(self.capacity, Constant):
             return bool(self.flows)
         if self.airtime and len(self.flows) > 1:
@@ -161,26 +164,26 @@ class LinkState:
 
 
 class Sharing(Protocol):
-    """An engine carries flows whose rates depend on one another, and on no other flow.
+    """The interface of an engine, which carries flows whose rates depend on one another, and on no other flow.
 
-    Each call gives the time, which never goes back.  The caller reads `due` before it lets time pass, and calls `step`
-    at that time, so that no end and no change is missed.
+    Each call gives the time, s, which never goes back.  The caller reads `due` before it lets time pass, and calls
+    `step` at that time, so that no end and no change is missed.
     """
 
     def enter(self, flow: Flow, t: float) -> None:
-        """Adds a flow that starts, or continues, with flow.left bytes."""
+        """Adds a flow that starts or continues at `t`, with flow.left bytes to carry."""
 
     def leave(self, flow: Flow, t: float) -> None:
-        """Removes a flow, and updates flow.left."""
+        """Removes a flow at `t`, and sets flow.left to the bytes that it has left."""
 
     def left(self, flow: Flow, t: float) -> float:
-        """Returns the bytes of the flow that are left at `t`, before which nothing may be due."""
+        """Returns the bytes that the flow has left at `t`; `step` must have handled everything due before `t`."""
 
     def rates(self, t: float) -> dict[Flow, float]:
-        """Returns the rate of each flow just after `t`, bytes/s; nothing may be due before `t`."""
+        """Returns the rate of each flow just after `t`, bytes/s; `step` must have handled everything due before `t`."""
 
     def due(self) -> float:
-        """Returns the time at which a flow ends or an input of the rates changes, s; inf if never."""
+        """Returns the next time at which a flow ends or a cap or capacity changes, s; inf if never."""
 
     def step(self, t: float) -> list[Flow]:
         """Handles everything due at `t`; returns the flows that have ended."""

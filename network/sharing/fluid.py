@@ -1,11 +1,12 @@
 """Flows on shared links, weighted max-min fair: a state machine without a clock.
 
 The links are a tree: device, access point or cell, backhaul, server (docs/design/network.md §3).  Flows are grouped by
-the uppermost link on their way that they could saturate, and each group is carried by a suitable engine: `alone` if
-there is no such link, `hierarchy` if there is one, with all links below it, and `tree` for airtime.
+the uppermost link on their way that they could saturate.  Each group has an engine: flows without such a link have
+`alone`, a link that can be saturated has `hierarchy` for itself and all links below it, and links with airtime have
+`tree`.
 
 Where flows of both directions share the air, their groups are merged: the links of one direction are then directly
-above those of the other, in one tree, though a flow uses only those of its own direction.
+above the links of the other, in one tree, though a flow uses only the links of its own direction.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ Back = tuple[float | Rate, Mapping[str, SharedLink]]  # the root and the links b
 
 
 class Fluid:
-    """Shared links, in one direction; `capacity` is the root's, in bytes/s, inf for no bound.
+    """Shared links in one direction, and the flows on them; `capacity` is that of the root, in bytes/s, inf for no
+    bound.
 
     `shared`: the links below the root, by name.  `back`: the other direction, with links of the same names and parents;
     airtime links carry both directions on one air.  The caller gives the time, in s, which must not go back.  A flow's
@@ -77,12 +79,12 @@ class Fluid:
         radio: float | Rate | None = None,
         back: bool = False,
     ) -> None:
-        """Starts a flow of `nbytes` that never runs faster than `cap`, in bytes/s.
+        """Starts a flow of `nbytes` bytes at `t` that never runs faster than `cap`, in bytes/s.
 
-        `via`: the shared link of its device; None is the root.  `radio`: its rate with all the airtime of that link, in
-        bytes/s; None means `cap`.  With `back` it goes in the other direction.  Raises ValueError if t is before now,
-        the name is in use, via or that direction unknown, nbytes not finite and at least 0, cap or radio not finite and
-        positive, or weight not from 1e-3 to 1e9.
+        `via`: the shared link of its device; None is the root.  `radio`: the flow's rate with all the airtime of the
+        link `via`, in bytes/s; None means `cap`.  With `back` it goes in the other direction.  Raises ValueError if t
+        is before now, the name is in use, via or that direction unknown, nbytes not finite and at least 0, cap or radio
+        not finite and positive, or weight not from 1e-3 to 1e9.
         """
         if not 0 <= nbytes < math.inf:
             raise ValueError(f"flow {flow!r} has {nbytes} bytes; it must be finite and at least 0")
@@ -107,7 +109,8 @@ class Fluid:
         self._join(new)
 
     def close(self, t: float, flow: Hashable) -> float:
-        """Removes a flow, and returns the bytes that it has carried by `t`.  Raises ValueError if there is none."""
+        """Removes a flow at `t`, ended or not, and returns the bytes that it has carried.  Raises ValueError for an
+        unknown flow."""
         self.reach(t)
         carried = self._carried(flow)
         if self._ended.pop(flow, None) is None:
@@ -115,11 +118,13 @@ class Fluid:
         return carried
 
     def carried(self, t: float, flow: Hashable) -> float:
-        """Returns the bytes that the flow will have carried by `t` if nothing else happens; changes nothing."""
+        """Returns the bytes that the flow will have carried by `t` if no flow is opened or closed before; changes
+        nothing."""
         return self._at(t)._carried(flow)
 
     def rates(self, t: float) -> dict[Hashable, float]:
-        """Returns the rate of each flow just after `t`, in bytes/s, if nothing else happens; changes nothing."""
+        """Returns the rate of each flow just after `t`, in bytes/s, by name, if no flow is opened or closed before;
+        changes nothing."""
         then = self._at(t)
         then._move(t)
         found: dict[Hashable, float] = {}
@@ -128,8 +133,8 @@ class Fluid:
         return found
 
     def next_finish(self) -> float:
-        """Returns the next time to call `advance` if nothing else happens, in s: a flow may end or a rate may change
-        then.
+        """Returns the next time at which a flow may end or a rate may change, in s, if no flow is opened or closed
+        before: the caller should call `advance` then.
 
         Never before `now`; inf if nothing will happen.  `advance` then reports the flows that have ended, if any.
         """
@@ -146,8 +151,8 @@ class Fluid:
         return ended
 
     def reach(self, t: float) -> None:
-        """Lets time pass until `t`; `advance` then reports the flows that have ended meanwhile.  Several changes at one
-        instant are solved together."""
+        """Lets time pass until `t`; the next `advance` reports the flows that have ended meanwhile.  Rates are computed
+        only once for several changes at one instant."""
         self._forward(t)
         if t > self._now:
             self._move(t)
@@ -170,7 +175,7 @@ class Fluid:
         return then
 
     def _move(self, t: float) -> None:
-        """Handles everything due in (now, t], in order, and then moves to `t`."""
+        """Handles everything due in (now, t], in order, and then sets the time to `t`."""
         done: list[Sharing] = []  # of which nothing else is due by then; who follows at `t` shall cost no solve more
         while True:
             due, sharing = self._agenda.first(done)
@@ -211,7 +216,8 @@ class Fluid:
             self._enter(flow)
 
     def _filled_by(self, flow: Flow) -> list[LinkState]:
-        """Returns the links on the flow's way that may be full from now on and that no engine knows yet."""
+        """Returns the links on the flow's way that this flow may fill and that are not part of an engine yet, from the
+        root down."""
         found = []
         for link in reversed(flow.route):
             if link.bound and not self._on_air:
@@ -221,7 +227,8 @@ class Fluid:
         return found
 
     def _fill(self, top: LinkState, fresh: Sequence[LinkState]) -> None:
-        """Gives links that may be full from now on to an engine; `top` is the highest of them, or above them."""
+        """Adds the links `fresh`, which may be full from now on, to an engine; `top` is the uppermost of them or a
+        bound link above them."""
         if not isinstance(top.sharing, Tree):
             self._regroup(top)
             return
@@ -243,7 +250,8 @@ class Fluid:
             flow.home.leave(flow, self._now)
 
     def _unload(self, flows: Sequence[Flow]) -> None:
-        """Removes flows that have left their engine from their links."""
+        """Takes flows that have left their engine off the links on their way, and regroups links that can no longer be
+        saturated."""
         for flow in flows:
             self._varying -= flow.varies
             for link in flow.route:
@@ -254,14 +262,15 @@ class Fluid:
                     self._regroup(link)
 
     def _crowded(self, link: LinkState, room: float = 1.0) -> bool:
-        """Returns true if the link's flows could saturate it.  Always true for a star of constants, where it costs no
-        event."""
+        """Returns true if the link's flows could use more than the share `room` of it.  If there is only the root and
+        nothing varies, true with any flow: an engine for the root then costs no more events."""
         if link is self._root and self._star and self._varying == 0:
             return bool(link.flows) or room < 1
         return link.crowded(room)
 
     def _regroup(self, top: LinkState) -> None:
-        """Determines again which links are bound, from this one down, and which flows share them."""
+        """Determines again, for `top` and all links below it, which links may be saturated, and moves their flows to
+        suitable engines."""
         there = top.flows if top.twin is None else top.flows | top.twin.flows
         flows = sorted(there.values(), key=lambda flow: flow.number)
         for flow in flows:
@@ -284,14 +293,14 @@ class Fluid:
         sharing.enter(flow, self._now)
 
     def _sharing(self, top: LinkState) -> Sharing:
-        """Returns the engine of this link and of all below; a new one if there was none."""
+        """Returns the engine of the link `top` and of all links below it; makes one if there is none."""
         if top.sharing is None:
             top.sharing = self._engine(top)
             self._agenda.add(top.sharing)
         return top.sharing
 
     def _engine(self, top: LinkState) -> Sharing:
-        """Returns an engine that fits the bound links from this one down."""
+        """Returns a new engine that fits the links that may be saturated among `top` and the links below it."""
         if top.airtime or (self._on_air and sum([link.bound for link in top.below]) > 1):
             return Tree(top.below, self._now)
         return Hierarchy([top] if self._on_air else top.below, self._now)
@@ -319,13 +328,13 @@ class Agenda:
         self._first = None
 
     def stir(self, sharing: Sharing) -> None:
-        """Notes that something in an engine changes."""
+        """Notes that something in an engine changes, so that its due time must be read again."""
         if sharing in self.sharings:
             self._stirred[sharing], self._first = None, None
 
     def first(self, but: Collection[Sharing] = ()) -> tuple[float, Sharing]:
-        """Returns the time at which the first engine is due, and that engine; the oldest of ties.  `but`: engines to
-        skip."""
+        """Returns the earliest due time of all engines and the engine that is due then, the oldest if several are.
+        `but`: engines to skip."""
         if self._first is not None and not but:
             return self._first
         self._ask(but)
@@ -334,7 +343,8 @@ class Agenda:
         return due, sharing
 
     def _ask(self, but: Collection[Sharing]) -> None:
-        """Reads the due times of engines that may have changed; puts the first of all at the top of the heap."""
+        """Reads the due times of engines that may have changed, without those in `but`, and removes outdated entries
+        until the top of the heap is the earliest."""
         for sharing in self._stirred:
             if sharing in but:
                 self.sharings[sharing] = math.nan
@@ -354,7 +364,8 @@ class Agenda:
 
 
 def _uppermost(flow: Flow, fresh: Collection[LinkState] = ()) -> LinkState:
-    """Returns the uppermost link on the flow's way that is bound, or is about to be; there must be one."""
+    """Returns the uppermost link above the flow's device that is bound (may be saturated) or in `fresh`.  Raises
+    LookupError if there is none."""
     for link in reversed(flow.above):
         if link.bound or link in fresh:
             return link

@@ -1,9 +1,9 @@
 """Flows on a tree of links, weighted max-min fair, one event at a time.
 
-Each flow that is not bounded by its cap is bounded by one link on its way, its bottleneck: a full link, where no flow
-has a higher level (rate over weight).  So of two full links on a way, the upper one has the higher level.  An event
-changes the sums of the links on one way.  From there flows move to their cap or to the level, and links become full or
-not full, until all conditions hold; other parts of the tree are not examined.
+Each flow that is not bounded by its cap is bounded by one link on its way, its bottleneck: a full link on which no
+other flow has a higher level (rate over weight).  So of two full links on a way, the upper one has the higher level. An
+event changes the sums of the links on one way.  From there flows move to their cap or to the level, and links become
+full or not full, until all conditions hold; other parts of the tree are not examined.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from network.sharing.flow import Flow, LinkState, next_change, whole
 
 
 class Hierarchy:
-    """An engine for links of bytes that form a tree, in one direction, or for a single link.
+    """An engine for links of bytes (not of airtime) that form a tree, in one direction, or for a single link.
 
-    The solution ends, because each step raises the level of one full link and lowers at most the levels of links below
-    it that it fills.  A flow at a level whose cap only rises, as in slow start, is not examined before the level could
-    reach its last known cap.
+    The search for the rates ends, because each step raises the level of one full link and lowers at most the levels of
+    links below it that the step fills.  A flow at a level whose cap only rises, as in slow start, is not examined
+    before the level could reach its last known cap.
     """
 
     def __init__(self, links: Sequence[LinkState], t: float) -> None:
@@ -112,7 +112,7 @@ class Hierarchy:
         return math.inf
 
     def _change(self) -> float:
-        """Returns the time of the next change of a cap."""
+        """Returns the time of the next change of a flow's cap that matters, s; inf if there is none."""
         changes = self._changes
         while changes:
             change, _, flow = changes[0]
@@ -123,7 +123,7 @@ class Hierarchy:
         return math.inf
 
     def _turn(self) -> float:
-        """Returns the time of the next change of a capacity."""
+        """Returns the time of the next change of a link's capacity, s; inf if there is none."""
         return self._turns[0][0] if self._turns else math.inf
 
     def _done(self, flows: Sequence[Flow]) -> Sequence[Flow]:
@@ -133,7 +133,7 @@ class Hierarchy:
         return flows
 
     def _resize(self, node: Bottleneck) -> Sequence[Flow]:
-        """Applies the link's new capacity; ends flows whose remaining bytes are only rounding."""
+        """Applies the link's new capacity; ends and returns the flows whose remaining bytes are only rounding."""
         ended: Sequence[Flow] = ()
         if not node.link.flows:
             node.asleep = True  # its capacity is not needed
@@ -149,7 +149,8 @@ class Hierarchy:
         return ended
 
     def _recapacitate(self, node: Bottleneck) -> None:
-        """Reads the link's current capacity, and its next change."""
+        """Reads the link's current capacity, schedules the next change of it, and updates the sums of the links
+        above."""
         before, node.total, node.asleep = node.total, whole(node.link.capacity.at(self._now)), False
         turn = next_change(node.link.capacity, self._now)
         if turn < math.inf:
@@ -163,7 +164,7 @@ class Hierarchy:
     # --- sharing --------------------------------------------------------------------------------------------
 
     def _solve(self) -> None:
-        """Balances the full links whose sums have changed, each after all links below it, until none is left."""
+        """Balances the full links whose sums have changed, each after all such links below it, until none is left."""
         dirty = self._dirty
         while dirty:
             node = min(dirty, key=_number) if len(dirty) > 1 else next(iter(dirty))
@@ -186,7 +187,8 @@ class Hierarchy:
                 self._dirty[node.over] = None
 
     def _improved(self, node: Bottleneck) -> bool:
-        """Makes the first necessary move at a full link, which raises its level; returns false if there is none."""
+        """Makes one move towards the solution at a full link: moves a flow to its cap or to the level, or makes a link
+        below full or not full.  Returns false if no move is necessary."""
         if (flow := node.first(capped=False)) and node.fits(flow, 0):
             if flow.change <= self._now:  # not examined while it rose
                 self._look(flow)
@@ -204,7 +206,8 @@ class Hierarchy:
         return True
 
     def _fill(self, link: Bottleneck, over: Bottleneck) -> None:
-        """Makes the link full: from now on it bounds the flows through it, instead of the one over it."""
+        """Makes `link` full: from now on it bounds the flows through it that the full link `over` above it has
+        bounded."""
         over.settle(self._now)
         link.clear(self._now)
         link.full = True
@@ -213,7 +216,7 @@ class Hierarchy:
         self._dirty[link] = None
 
     def _empty(self, link: Bottleneck) -> None:
-        """Makes the link not full: the one over it bounds its flows."""
+        """Makes `link` not full: the next full link above it bounds its flows from now on."""
         over = link.over
         assert over is not None
         over.settle(self._now)
@@ -223,7 +226,8 @@ class Hierarchy:
         over.stirred[link] = None
 
     def _hand_over(self, link: Bottleneck, old: Bottleneck, new: Bottleneck) -> None:
-        """Moves the flows on a link, and the links below it, from one full link to another."""
+        """Moves the flows on `link` that the full link `old` bounds, and the links below it that belong to `old`, to
+        the full link `new`."""
         for flow in link.link.flows.values():
             if flow.bottleneck is old:
                 if flow.capped:
@@ -254,7 +258,8 @@ class Hierarchy:
             heappush(self._changes, (flow.change, flow.number, flow))  # its entry may have been skipped meanwhile
 
     def _join(self, flow: Flow, node: Bottleneck, capped: bool) -> None:
-        """Puts the flow into its group; its clock starts now."""
+        """Adds the flow to the capped flows of `node` or to those at its level, with its progress measured from now
+        on."""
         flow.bottleneck, flow.capped = node, capped
         if capped:
             flow.since = self._now
@@ -277,7 +282,8 @@ class Hierarchy:
             self._add(self._way(flow), 0, -flow.heft)
 
     def _add(self, way: Sequence[Bottleneck], reserved: int, weight: int) -> None:
-        """Changes the sums on a way, up to the first full link on it."""
+        """Adds to `reserved` and `weight` (see Bottleneck) of the links on a way, up to and with the first full
+        link."""
         for node in way:
             node.reserved += reserved
             node.weight += weight
@@ -295,14 +301,14 @@ class Hierarchy:
         self._solved = False
 
     def _way(self, flow: Flow) -> tuple[Bottleneck, ...]:
-        """Returns the links on the flow's way, from the device to the root."""
+        """Returns those links on the flow's way that this engine has, from the device to the root."""
         at = flow.route[0]
         if at not in self._ways:
             self._ways[at] = tuple(self._nodes[link] for link in flow.route if link in self._nodes)
         return self._ways[at]
 
     def _full(self, flow: Flow) -> Bottleneck:
-        """Returns the first full link on the flow's way."""
+        """Returns the first full link on the flow's way, from the device on.  Raises LookupError if there is none."""
         for node in self._way(flow):
             if node.full:
                 return node
@@ -311,7 +317,7 @@ class Hierarchy:
     # --- caps -----------------------------------------------------------------------------------------------
 
     def _look(self, flow: Flow) -> None:
-        """Reads the flow's current cap, and its next change."""
+        """Sets the flow's current cap, its rank by cap over weight, and the time of the cap's next change."""
         if flow.varies:
             flow.rate = flow.cap.at(self._now)
             flow.change, flow.wide = next_change(flow.cap, self._now), whole(flow.rate)
@@ -322,7 +328,7 @@ class Hierarchy:
             heappush(self._changes, (flow.change, flow.number, flow))
 
     def _recap(self, flow: Flow) -> None:
-        """Applies a change of the flow's cap."""
+        """Applies a change of the flow's cap to the flow and to the sums of the links on its way."""
         node: Bottleneck = flow.bottleneck
         before = flow.wide
         node.settle(self._now)

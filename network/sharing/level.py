@@ -1,8 +1,9 @@
 """Water levels of shared links, for many instants together: weighted max-min.
 
-Links of bytes form one tree for each direction.  One pass from the devices to the root solves a tree: the level of a
-link is found as if no link above it were full, and above it its flows are bounded by that level.  The rate of a flow is
-then the smaller of its cap and its weight times the lowest level on its way.
+Links of bytes (which divide bytes/s by weight) form one tree for each direction.  One pass from the devices to the root
+solves a tree: the level of a link is found as if no link above it were full, and in the links above it its flows are
+bounded by that level.  The rate of a flow is then the smaller of its cap and its weight times the lowest level on its
+way.
 
 Links of airtime are below all others, and need more than one pass (air.py).
 """
@@ -25,7 +26,8 @@ FEW = 100  # instants times flows up to which plain Python is used
 
 @dataclass(frozen=True)
 class Pools:
-    """Shared links at one place of their ways, no two with a flow in common, and with similar numbers of flows.
+    """Shared links of similar numbers of flows that can be solved together: they have the same place on the ways of
+    their flows (see FlowLayout), and no two have a flow in common.
 
     All flows of an airtime link must have one weight: each gets the same airtime, or less if it needs less.
     """
@@ -38,10 +40,10 @@ class Pools:
 
 @dataclass(frozen=True)
 class FlowLayout:
-    """The flows on each link, by the columns of flows and the numbers of links.
+    """The links on each flow's way as index arrays.  A flow is a column of the arrays of rates, and a link is a number.
 
-    The place of a link is the number of links above it; air comes last, as if all others were above it.  An empty place
-    holds the number after the last link.
+    The place of a link is the number of links above it; airtime links have the last place, as if all other links were
+    above them.  Where a way has no link at a place, the arrays hold the number after the last link.
     """
 
     pools: tuple[Pools, ...]  # from the devices to the roots
@@ -56,11 +58,11 @@ class FlowLayout:
 
     @cached_property
     def targets(self) -> list[Places]:
-        """For the links at each place (links, places above, 1 + places above): the entries of linear.py's sums that
-        they change.
+        """For each place an array (links at the place, places above, 1 + places above): the flat indices of the entries
+        in linear.py's sums that eliminating these links changes.
 
-        These are, in the row of each link above, the fixed part and the entries of the links above; entries of links
-        below are in their columns.
+        For each link above, these are the fixed part of its row and its entries with the other links above; an entry
+        with a link below is stored in the column of the lower link.
         """
         places, found = len(self.ways), list[Places]()
         for place, links in enumerate(self.links):
@@ -72,15 +74,18 @@ class FlowLayout:
 
     @cached_property
     def there(self) -> Floats:
-        """(places, columns): 1 if a flow has a link there, else 0."""
+        """An array (places, columns): 1 where a flow has a link at the place, else 0."""
         return (self.ways < len(self.places) - 1).astype(float)
 
 
 def layout(
     columns: Sequence[Sequence[int]], above: Sequence[Sequence[int]], airtime: Sequence[bool], width: int
 ) -> FlowLayout:
-    """Returns the layout of `width` columns, the first without a flow, from the columns on each link and the links
-    above it."""
+    """Returns the layout of `width` columns for flows; the first has no flow.
+
+    `columns`: for each link, the columns of the flows on it; `above`: for each link, the numbers of the links above it;
+    `airtime`: for each link, whether it divides airtime.
+    """
     none = len(columns)
     air = 1 + max((len(over) for over, time in zip(above, airtime, strict=True) if not time), default=-1)
     places = [air if time else len(over) for over, time in zip(above, airtime, strict=True)]
@@ -104,9 +109,10 @@ def _pools(columns: Sequence[Sequence[int]], links: Sequence[int], airtime: bool
 
 
 def on_wires(caps: Floats, weights: Floats, pools: Sequence[Pools], capacities: Floats) -> Floats:
-    """Returns the rates of all flows at each instant, (instants, columns), from caps of this shape; none is on air.
+    """Returns the rates of all flows at each instant, bytes/s, (instants, columns), if no link divides airtime.
 
-    `capacities` of the links are (instants, links), in bytes/s.
+    `caps` are the flows' upper bounds, (instants, columns), and `capacities` those of the links, (instants, links), in
+    bytes/s.
     """
     if caps.size <= FEW:
         rows = zip(caps.tolist(), capacities.tolist(), strict=True)
@@ -123,7 +129,8 @@ def on_wires(caps: Floats, weights: Floats, pools: Sequence[Pools], capacities: 
 def _shares_at(
     bounds: list[float], weights: list[float], pools: Sequence[Pools], capacities: list[float]
 ) -> list[float]:
-    """Returns the rates at one instant, in place; for ten numbers a list is ten times as fast as an array."""
+    """Lowers `bounds`, the caps of the flows at one instant, to their rates, and returns that list; for ten numbers a
+    list is ten times as fast as an array."""
     for each in pools:
         for link, columns in zip(each.links.tolist(), each.flows.tolist(), strict=True):
             _lower(bounds, weights, columns, capacities[link])
@@ -131,7 +138,8 @@ def _shares_at(
 
 
 def _lower(bounds: list[float], weights: list[float], columns: list[int], room: float) -> None:
-    """Lowers the bounds in these columns to the level of their link."""
+    """Lowers the bounds of the flows in these columns, in place, so that their sum fits `room`, the capacity of the
+    link that they share."""
     if sum([bounds[i] for i in columns]) <= room:
         return
     columns.sort(key=lambda i: bounds[i] / weights[i])
@@ -147,11 +155,11 @@ def _lower(bounds: list[float], weights: list[float], columns: list[int], room: 
 
 
 def fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats | None:
-    """Returns the level at which sum(min(bound, weight * level)) over each link's flows is its capacity, (instants,
-    links).
+    """Returns the level of each link, (instants, links), at which sum(min(bound, weight * level)) over its flows is its
+    capacity.
 
-    inf where all bounds fit; None if they fit on all links at every instant.  Bounds are (instants, links, flows),
-    weights (links, flows), None for all 1.
+    The level is inf where the sum of the bounds fits; the result is None if it fits on all links at every instant.
+    Bounds are (instants, links, flows), weights (links, flows), None for all 1.
     """
     full = bounds.sum(axis=2) > capacities
     if not full.any():
@@ -163,8 +171,8 @@ def fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats |
 
 
 def _fill(bounds: Floats, weights: Floats | None, capacities: Floats) -> Floats:
-    """Returns the level of links whose bounds do not fit: determined by the first flow, by bound/weight, that wants
-    more than its share."""
+    """Returns the level of each link, (links,); bounds are (links, flows), and their sum exceeds the capacity.  In the
+    order of bound/weight, the first flow whose bound is above its share determines the level."""
     if weights is None or weights.min() == weights.max():
         each = 1.0 if weights is None else weights[0, 0]
         ordered = np.sort(bounds, axis=1)

@@ -1,8 +1,9 @@
 """The levels of links in a tree if the link that bounds each flow is known: linear equations.
 
-A flow's use of the links on its way grows with the level of the link that bounds it, and is fixed if none does.  Each
-link that bounds flows is full: this is its row of the equations, and its level their column.  A link's flows are
-bounded by links below or above it, so rows and columns have entries only there.
+The level of a link is the rate per weight, or the airtime, of the flows that it bounds.  A flow's use of the links on
+its way grows with the level of the link that bounds it, and is fixed if none does.  Each link that bounds flows is
+full: this is its row of the equations, and its level is the unknown of its column.  A link's flows are bounded by links
+below or above it, so rows and columns have entries only there.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ Bools = NDArray[np.bool_]
 
 
 def solved(laid: FlowLayout, by: Places, used: Floats, capacities: Floats) -> Floats:
-    """Returns the levels, (instants, links + 1); MOST for links that bound no flow.
+    """Returns the levels of the links, (instants, links + 1); MOST for links that bound no flow.
 
-    by: the place of the link that bounds each flow, (instants, columns), -1 if none does. used: its use of the links on
-    its way, (instants, places, columns), at a level of 1 or, if no link bounds it, in all.
+    `by`: the place (see FlowLayout) of the link that bounds each flow, (instants, columns), -1 if none does.  `used`:
+    each flow's use of the links on its way, (instants, places, columns), at a level of 1 or, if no link bounds the
+    flow, in all.
 
-    Gauss's elimination from the devices to the roots, in plain steps: LAPACK's results would depend on the machine, and
-    with them the ends of flows.
+    The method is Gauss's elimination from the devices to the roots, in plain steps: LAPACK's results would depend on
+    the machine, and with them the ends of flows.
     """
     sums = _sums(laid, by, used)
     sums[:, :-1, 0] -= capacities
@@ -42,8 +44,8 @@ def solved(laid: FlowLayout, by: Places, used: Floats, capacities: Floats) -> Fl
 def _sums(laid: FlowLayout, by: Places, used: Floats) -> Floats:
     """Returns the entries of the equations, (instants, links + 1, 1 + 2 * places).
 
-    For each link: the fixed part of its row; then its row, by the places of the links above it, and its own; then its
-    column, by the places of the links above it, whose rows these are.
+    For each link these are: the fixed part of its row; then its row, by the places of the links above it, with its own
+    entry last; then its column, by the places of the links above it, in whose rows these entries are.
     """
     places, columns = laid.ways.shape
     size, place = 1 + 2 * places, np.arange(places)[:, None]
@@ -53,7 +55,8 @@ def _sums(laid: FlowLayout, by: Places, used: Floats) -> Floats:
 
 
 def _eliminated(sums: Floats, laid: FlowLayout, place: int) -> Floats:
-    """Eliminates the levels of the links at a place from the rows of those above them; returns their own rows."""
+    """Eliminates the levels of the links at a place from the rows of the links above them, in place; returns the rows
+    of the links at that place."""
     row: Floats = sums[:, laid.links[place]]
     if place:
         column = row[:, :, 1 + len(laid.ways) :][:, :, :place]
@@ -64,7 +67,8 @@ def _eliminated(sums: Floats, laid: FlowLayout, place: int) -> Floats:
 
 
 def totals(keys: Places, values: Floats, shape: tuple[int, ...]) -> Floats:
-    """Returns sums of the values with each key, (instants, *shape); keys are the same at each instant."""
+    """Returns the sums of all values that have the same key, (instants, *shape).  A key is a flat index into `shape`;
+    keys are the same at each instant."""
     size, instants = math.prod(shape), len(values)
     if instants > 1:
         keys = keys.reshape(-1, values[0].size) + size * np.arange(instants)[:, None]

@@ -1,4 +1,4 @@
-"""The shared links of one direction or both as a tree, from a topology."""
+"""The tree of shared links, of one direction or of both, made from a topology."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Routes = dict[str | None, tuple[LinkState, ...]]  # by the name of a device's li
 
 
 def links_of(capacity: float | Rate, shared: Mapping[str, SharedLink]) -> dict[str | None, LinkState]:
-    """Returns the links of one direction, by name; None is the root."""
+    """Returns the links of one direction, by name; None is the root.  Raises ValueError unless they form a tree with
+    positive capacities in which no link is below one of airtime."""
     if isinstance(capacity, NUMBER) and not capacity > 0:
         raise ValueError(f"capacity is {capacity} bytes/s; a shared link needs a positive one")
     root = LinkState(None, as_rate(capacity), None)
@@ -50,9 +51,11 @@ def _upwards(link: LinkState | None) -> Iterator[LinkState]:
 def doubled(
     forth: Mapping[str | None, LinkState], back: Mapping[str | None, LinkState]
 ) -> tuple[Routes, list[LinkState]]:
-    """Puts each link of `back` above its twin; returns the routes of flows that go back, and the links that they add.
+    """Merges two directions into one tree: puts each link of `back` directly above the link of the same name in
+    `forth`, its twin.
 
-    Airtime has one link for both directions.
+    Returns the routes of flows that go back, and the links that were added.  An airtime link is not doubled: one link
+    serves both directions.
     """
     _check_twins(forth, back)
     routes = routes_of(back)
@@ -79,8 +82,8 @@ def _place(link: LinkState) -> tuple[str | None, bool]:
 
 
 def find_ways(links: Collection[LinkState]) -> None:
-    """Stores for each link of a tree the links above and below it, because a search at each change would cost the whole
-    tree."""
+    """Stores in each link of a tree the links above and below it, because a search at each change would have to examine
+    the whole tree."""
     for link in links:
         link.above = tuple(_upwards(link))
     for link in sorted(links, key=lambda link: len(link.above), reverse=True):

@@ -1,4 +1,5 @@
-"""Rates ahead of time: the bytes that flows carry from now to a horizon, as arrays of (instants, flows)."""
+"""Caps and capacities ahead of time, and the bytes that flows carry from now to a horizon, as arrays (instants,
+flows)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ MANY = 16  # smallest number of changes to request together
 
 
 class Ahead:
-    """A rate's values for a while ahead; each change of the rate is requested once."""
+    """The values of a rate (a cap or a capacity) for a while ahead; each change of the rate is requested once."""
 
     def __init__(self, rate: Rate, t: float) -> None:
         self._rate = rate
@@ -26,7 +27,7 @@ class Ahead:
 
     def look(self, t: float, count: int) -> float:
         """Forgets values before `t` and requests the next `count` changes; returns the time up to which values are
-        known."""
+        known, s, inf if the rate has no further change."""
         past = int(self.times.searchsorted(t, side="right")) - 1
         if past == len(self.times) - 1 and not self.constant:
             self.times, self.values = self._now(t)  # the values were not needed for a while
@@ -63,11 +64,11 @@ class Course:
         return min(float(self.ends.min(initial=math.inf)), float(self.edges[-1]))
 
     def forget(self, column: int) -> None:
-        """Removes a flow; the others are not affected."""
+        """Removes the flow in a column; the rates of the others stay as they are."""
         self.rates[:, column], self.carried[:, column], self.ends[column] = 0.0, 0.0, math.inf
 
     def place(self, t: float) -> int:
-        """Returns the number of the interval between edges that holds `t`."""
+        """Returns the index of the interval between `edges` that holds `t`."""
         return min(max(int(np.searchsorted(self.edges, t, side="right")) - 1, 0), len(self.rates) - 1)
 
     def carried_by(self, t: float) -> Floats:
@@ -77,7 +78,8 @@ class Course:
 
 
 def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
-    """Returns about `instants` changes from `t` on, `t` included, then a horizon, up to which all rates are known."""
+    """Returns the times at which one of the rates changes: `t`, then up to `instants` changes after it.  The last is
+    the horizon, up to which all rates are known, inf if none changes any more."""
     if not aheads:
         return np.array([t, math.inf])
     count = max(FEW, 2 * instants // len(aheads))  # for each trace; some may change more often than others
@@ -90,7 +92,8 @@ def edges_of(aheads: Sequence[Ahead], t: float, instants: int) -> Floats:
 
 
 def spread(row: Floats, varying: Mapping[int, Ahead], starts: Floats) -> Floats:
-    """Returns the values of `row` at each start, (starts, row); varying columns take their values from `varying`."""
+    """Returns `row`, one value for each column, repeated for each start, (starts, columns); the columns in `varying`
+    have the values that their rates have at that start."""
     found = np.repeat(row[None, :], len(starts), axis=0)
     if varying:
         found[:, list(varying)] = _values(list(varying.values()), starts)
@@ -98,7 +101,7 @@ def spread(row: Floats, varying: Mapping[int, Ahead], starts: Floats) -> Floats:
 
 
 def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
-    """Returns the value of each rate from each start on, (starts, aheads)."""
+    """Returns the value of each rate just after each start, (starts, aheads)."""
     counts = np.array([len(ahead.values) for ahead in aheads])
     values = np.concatenate([ahead.values for ahead in aheads])
     first = np.concatenate(([0], counts.cumsum()[:-1]))
@@ -115,9 +118,11 @@ def _values(aheads: Sequence[Ahead], starts: Floats) -> Floats:
 
 
 def course(edges: Floats, rates: Floats, left: Floats, rounding: Floats, free: bool) -> Course:
-    """Returns the course for given rates between edges, (edges - 1, flows) bytes/s, and each flow's bytes left.
+    """Returns the course for given rates between edges, (edges - 1, flows) bytes/s; `left`: the bytes that each flow
+    has left.
 
-    `rounding`: bytes of each flow that may be mere rounding; an outage must not keep them.
+    `rounding`: the bytes of each flow that may be mere rounding: a flow with no more bytes left has ended, so that it
+    does not wait for them through an outage.
     """
     spans = np.diff(edges)[:, None]
     carried = np.zeros((len(edges), rates.shape[1]))

@@ -1,4 +1,4 @@
-"""The shared links between devices and the server, as TCP sees them. Pure; docs/design/network.md §1 and §2."""
+"""The shared links between devices and the server, as TCP uses them (docs/design/network.md §1 and §2)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from network.sharing.flow import SharedLink, Topology, as_rate
 
 
 class Route(NamedTuple):
-    """The queue and the bandwidths of the shared links on the way of a device, in one direction."""
+    """The queue and the bandwidths of the shared links on a device's way to the server, in one direction."""
 
     queue: float  # s that full buffers add to a round trip: the longest, because one link of a way is its bottleneck
     bandwidths: tuple[float, ...] = ()  # bytes/s of each, where the server's link is SimGrid's: shares depend on them
 
 
 def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None], Route]:
-    """Returns the routes from each shared link to the server, in both directions; from None only the server's own link.
+    """Returns the routes from each shared link to the server, by direction and the link's name; None is a device
+    directly at the server's link.
 
     The server's uplink carries what devices download.
     """
@@ -35,7 +36,7 @@ def routes(server: Link, topology: Topology) -> dict[tuple[Direction, str | None
 
 
 def onwards(shared: Mapping[str, SharedLink], via: str | None) -> Iterator[SharedLink]:
-    """Yields the links from this one to the server's."""
+    """Yields the shared links from `via` towards the server, without the server's own link; none if `via` is None."""
     while via is not None:
         yield shared[via]
         via = shared[via].parent

@@ -1,7 +1,7 @@
 """Flows on a tree of shared links whose caps and capacities may vary.
 
-Every cap and capacity is known in advance, so all rates from now to a horizon are computed together, and their changes
-are not events.  They become invalid when a flow starts, leaves or ends.
+Every cap and capacity is known in advance, so all rates from now to a horizon are computed together, and changes of
+caps and capacities are not events.  The computed rates become invalid when a flow starts, leaves or ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ULPS = 4 * 2**-52  # relative difference of times up to which ends are simultane
 
 
 class Tree:
-    """An engine for a link that may be saturated and those below it; both directions if they share airtime.
+    """An engine for a link that may be saturated and all links below it, in both directions if they share airtime.
 
     Each flow has a column of the arrays.  A column without a flow has cap 0, and is reused by a flow on the same way;
     the first column is always empty.
@@ -119,12 +119,14 @@ class Tree:
         self._unfair.update(dict.fromkeys(link for link in flow.route if link.airtime))
 
     def _part(self, t: float) -> None:
-        """Prepares for the end of a flow: rates known ahead stay valid if no other flow waits for its share."""
+        """Prepares for the end of a flow at `t`: keeps the rates computed ahead if no flow is slowed by another,
+        because then they stay valid without it; otherwise settles."""
         if self._course is None or not self._course.free or t >= self._course.edges[-1]:
             self._settle(t)
 
     def _settle(self, t: float) -> None:
-        """Updates all flows to `t`; the next computation looks twice as far ahead as this one was used."""
+        """Subtracts the bytes carried by `t` and drops the rates computed ahead.  The next computation covers twice the
+        part of the horizon that was used of this one."""
         if self._course is not None:
             self._left -= self._course.carried_by(t)
             self._left[self._left <= self._nbytes * ROUNDING] = 0.0  # as Flow.rest does
@@ -160,10 +162,12 @@ class Tree:
         return course(edges, rates, self._left, self._nbytes * ROUNDING, free=bool((rates == bounds).all()))
 
     def _be_fair(self) -> None:
-        """Gives flows on one air their mean weight, also on links above, as Pools requires.
+        """Gives all flows of an airtime link their mean weight, which also holds on the links above: Pools requires one
+        weight.
 
-        A radio's scheduler does not know round trips.  Those of devices at one access point are similar, because they
-        share the whole way except the air; their total weight is unchanged.
+        A radio's scheduler does not know round trips, on which weights depend.  The round trips of devices at one
+        access point are similar, because the devices share the whole way except the air; the sum of their weights is
+        unchanged.
         """
         for link in self._unfair:
             if link in self._inside and link.flows:
@@ -181,7 +185,8 @@ class Tree:
 
 
 def _with(row: Floats, varying: dict[int, Ahead], column: int, rate: Rate, t: float) -> Floats:
-    """Returns the row with this rate in that column, which may be a new one."""
+    """Returns `row`, the current values, with this rate in a column, which may be a new one; a rate that varies is also
+    put into `varying`."""
     if column == len(row):
         row = np.append(row, 0.0)
     row[column] = min(rate.at(t), MOST)
@@ -191,6 +196,6 @@ def _with(row: Floats, varying: dict[int, Ahead], column: int, rate: Rate, t: fl
 
 
 def _keep(row: Floats, varying: dict[int, Ahead]) -> None:
-    """Moves rates that will not change any more from `varying` to the row."""
+    """Removes rates that will not change any more from `varying`, and writes their final values into the row."""
     for column in [column for column, ahead in varying.items() if ahead.constant and len(ahead.times) == 1]:
         row[column] = varying.pop(column).values[0]

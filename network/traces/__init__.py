@@ -1,1 +1,1 @@
-"""Recordings of links in foreign files: a reader for each format, recognition, and two writers."""
+"""Recordings of links in files of other programs: recognition of the format, a reader for each, and two writers."""

@@ -1,4 +1,5 @@
-"""fedlapse's CSV: `time_s,down_mbit_s,up_mbit_s,latency_ms,loss`; the time and one rate are required."""
+"""fedlapse's own CSV format for recordings of links: `time_s,down_mbit_s,up_mbit_s,latency_ms,loss`; the time and one
+rate are required."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def read(source: TraceText) -> tuple[Trace, ...]:
 
 
 def _kind(source: TraceText, line: int, row: str, before: Kind) -> Kind:
-    """Returns the kind that a comment states; `before` for any other comment."""
+    """Returns the kind of rates (capacity or achieved) that a comment `# kind: ...` states; `before` if it states none.
+    Raises BadFile for an unknown kind."""
     said = row[1:].partition(":")
     if said[0].strip() != "kind":
         return before
@@ -71,7 +73,10 @@ def _header(source: TraceText, line: int, row: str) -> list[str]:
 
 
 def _body(source: TraceText, names: Sequence[str], first: int) -> tuple[Floats, Mapping[str, array[float]]]:
-    """Returns edges from 0 and the columns, as many values as there are pieces. Raises BadFile."""
+    """Returns the times in s, counted from the first row, and the other columns by name, in the file's units.
+
+    Value i of a column holds from time i to time i + 1, so there is one time more than values.  Raises BadFile.
+    """
     source.check_length(len(names))
     table = source.table(first, ",", len(names))
     if not _valid(table, [LONGEST, *(TOPS[name] for name in names[1:])]):
@@ -106,9 +111,11 @@ def _valid(table: Floats, tops: Sequence[float]) -> bool:
 
 
 def written(traces: Sequence[Trace]) -> str:
-    """Returns one trace, or one each way, as our own CSV; samples from the start of the file, not from the offset.
+    """Returns the text of fedlapse's CSV for one trace, or for a downlink and an uplink trace that belong together.
 
-    Latency and loss are those of the first trace.  Raises ValueError unless both have one period and one kind.
+    It begins with the first sample of the recording, whatever the offset of the replay.  Latency and loss are those of
+    the first trace.  Raises ValueError if there is no trace, if two have the same direction, or if they differ in
+    period or kind.
     """
     ways = [trace.direction for trace in traces]
     if not traces or len(set(ways)) < len(ways):
@@ -136,5 +143,6 @@ def written(traces: Sequence[Trace]) -> str:
 
 
 def _along(trace: Trace, values: Floats, edges: Floats) -> Floats:
-    """Returns a trace's values on the pieces between finer edges."""
+    """Returns one of a trace's columns on a finer grid: its value on each interval between neighbouring `edges`, which
+    include all edges of the trace."""
     return values[np.searchsorted(trace.edges, edges[:-1], side="right") - 1]

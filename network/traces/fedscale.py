@@ -1,4 +1,5 @@
-"""FedScale's client_device_capacity: the speed of each client's computing and communication (Lai et al., ICML'22)."""
+"""The reader of FedScale's client_device_capacity: the speed of each client's computing and of its network (Lai et al.,
+ICML'22)."""
 
 from __future__ import annotations
 
@@ -13,26 +14,27 @@ ROWS = "computation", "communication"
 
 @dataclass(frozen=True)
 class Capacity:
-    """One client: seconds per sample of inference, and one rate for both ways in bytes/s."""
+    """One client: `computation`, the seconds of inference for one sample, and `communication`, the rate of both
+    directions in bytes/s."""
 
     client: str
     computation: float
     communication: float
 
     def compute(self, batch: int, steps: int) -> float:
-        """Returns the seconds of local training, 3 * batch * steps * computation: a step is three times the forward
-        pass."""
+        """Returns the seconds of local training, 3 * batch * steps * computation: FedScale counts a training step as
+        three forward passes."""
         return 3 * batch * steps * self.computation
 
     def transfer(self, down: float, up: float) -> float:
-        """Returns the seconds of both transfers, (up + down) / communication; sizes in bytes."""
+        """Returns the seconds that a download of `down` bytes and an upload of `up` bytes take together."""
         return (up + down) / self.communication
 
 
 def read(name: str, data: bytes) -> tuple[Capacity, ...]:
-    """Returns every client of a pickle, of JSON, or of CSV with a client a column, in the file's order.
+    """Returns every client of a pickle, of JSON, or of CSV with one column for each client, in the file's order.
 
-    In the file, computation is in ms per sample and communication in kbit/s.  Raises BadFile.
+    The file states computation in ms per sample and communication in kbit/s.  Raises BadFile.
     """
     if not is_pickle(data) and not data.lstrip().startswith(b"{"):
         return _columns(TraceText.of(name, data))
@@ -45,7 +47,9 @@ def is_capacity(entries: Table) -> bool:
 
 
 def is_columns(source: TraceText) -> bool:
-    """Returns true for CSV with a client a column; a table whose first column is an index begins with a comma, too."""
+    """Returns true if the text is FedScale's CSV with one column for each client.  The first cell must be empty, and
+    two of the first 100 rows must begin with `computation` and `communication`: an empty first cell alone also occurs
+    in tables with an index."""
     rows = [row.partition(",")[0] for _, row in islice(source.rows(), 100)]
     return bool(rows) and not rows[0] and set(ROWS) <= set(rows)
 
@@ -61,8 +65,8 @@ def _capacity(name: str, client: str, entry: object) -> Capacity:
 
 
 def _columns(source: TraceText) -> tuple[Capacity, ...]:
-    """Returns the clients of `,1,2,...` with the rows `computation,...` and `communication,...`; other rows are
-    ignored."""
+    """Returns the clients of a CSV with the header `,1,2,...` (names of clients), a row `computation,...` and a row
+    `communication,...`; other rows are ignored.  Raises BadFile."""
     names = "", *ROWS
     rows = {head: (line, row) for line, row in source.rows() if (head := row.partition(",")[0]) in names}
     found = [(rows[name][0], rows[name][1].split(",")[1:]) if name in rows else None for name in names]

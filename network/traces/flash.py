@@ -15,7 +15,7 @@ COLUMNS = ("down_u", "down_sigma", "up_u", "up_sigma")
 
 @dataclass(frozen=True)
 class Speeds:
-    """One user's mean and standard deviation each way, bytes/s; each transfer draws a speed."""
+    """The normal distributions of one user's download and upload speed: means and standard deviations in bytes/s."""
 
     user: str
     down: float
@@ -24,7 +24,8 @@ class Speeds:
     up_sigma: float
 
     def draw(self, rng: np.random.Generator) -> tuple[float, float]:
-        """Returns bytes/s down and up, each drawn again while it is not positive, as FLASH does."""
+        """Returns a random download speed and a random upload speed, bytes/s; a speed that is not positive is drawn
+        again, as FLASH does."""
         return _positive(rng, self.down, self.down_sigma), _positive(rng, self.up, self.up_sigma)
 
 
@@ -36,8 +37,8 @@ def _positive(rng: np.random.Generator, mean: float, sigma: float) -> float:
 
 
 def read(name: str, data: bytes) -> tuple[Speeds, ...]:
-    """Returns every user of the file (JSON, or a pickle of the same), in its order; the file has kB/s. Raises
-    BadFile."""
+    """Returns the speeds of every user of a JSON file, or of a pickle with the same content, in the file's order.  The
+    file states them in kB/s, and the result is in bytes/s.  Raises BadFile."""
     return tuple(_speeds(name, user, entry) for user, entry in table(name, data).items())
 
 

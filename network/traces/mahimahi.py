@@ -19,11 +19,12 @@ SLACK = 0.5  # bytes by which a packet may be short and still count as whole; fa
 
 
 def read(source: TraceText, direction: Direction) -> Trace:
-    """Returns the trace of one integer in ms per line, each an opportunity of 1500 bytes; it loops at its last stamp.
+    """Returns the trace in a Mahimahi file.  Each line is a stamp, a whole number of ms at which the link could send a
+    packet of 1500 bytes; the replay starts over after the last stamp.
 
-    As a fluid, n lines at stamp k are 1500 n bytes, evenly over (k-1, k] ms.  A line at 0 belongs to the millisecond
-    that ends at 0, which in a loop is the last one; so a period carries 1500 bytes per line, whatever the stamps.
-    Raises BadFile.  Format: docs/design/network.md §4.
+    The packets are spread evenly over their millisecond: n lines with stamp k are 1500 n bytes over (k-1, k] ms.  A
+    line at 0 belongs to the millisecond that ends at 0, which in a loop is the last one; so a period carries 1500 bytes
+    per line, whatever the stamps.  Raises BadFile.  Format: docs/design/network.md §4.
     """
     at, lines = _counted(source)
     if at[0] == 0:
@@ -38,9 +39,10 @@ def read(source: TraceText, direction: Direction) -> Trace:
 
 
 def _counted(source: TraceText) -> tuple[Ints, Ints]:
-    """Returns the different stamps, and the number of lines of each.
+    """Returns the different stamps in rising order, ms, and the number of lines with each stamp.
 
-    Raises BadFile unless they are whole, sorted, and the last is positive, and as soon as there are far too many.
+    Raises BadFile unless all stamps are whole numbers, none is smaller than the one before, and the last is positive;
+    also as soon as there are far too many different stamps.
     """
     stamps, counts = array("q"), array("q")  # in most files all but a few neighbours differ by one
     (start, _), seen = source.start(), 0
@@ -90,12 +92,13 @@ def _stamp(source: TraceText, line: int, row: str, last: int) -> int:
 
 
 def written(trace: Trace) -> str:
-    """Returns the trace's samples (from the start of the file, not from the offset) as a Mahimahi file.
+    """Returns the text of a Mahimahi file for the trace, from the first sample of the recording, whatever the offset of
+    the replay.
 
-    A line marks the time at which the bytes so far fill another packet, so the remainder is carried on and a period's
-    bytes differ by less than 1500.  The last line is at the end of the period, which it defines.  The format has no
-    kind, so a reader takes the file for a capacity.  Raises ValueError if a period carries nothing or more than a file
-    can hold.
+    A line marks the time at which the bytes so far fill another packet.  The remainder is carried on, so the bytes of a
+    period differ from the trace's by less than 1500.  The last line is at the end of the period, which it defines.  The
+    format cannot state the kind of a rate, so a reader takes the file for a capacity.  Raises ValueError if a period
+    carries nothing or more than a file can hold.
     """
     prefix = np.concatenate([[0.0], np.cumsum(np.diff(trace.edges) * trace.rates, dtype=np.longdouble)]).astype(float)
     lines = max(1, round(prefix[-1] / PACKET))

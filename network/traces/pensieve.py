@@ -24,29 +24,31 @@ WRITE = "write a csv with the header time_s,down_mbit_s, or name the format pens
 
 @dataclass(frozen=True)
 class Pairs:
-    """Times and rates in the file's units."""
+    """The two columns of a file, in the file's units."""
 
     times: Floats
     rates: Floats
 
 
 def read(source: TraceText) -> Trace:
-    """Reads `t_s Mbit/s`: value i holds on (t[i-1], t[i]], and the first value is ignored (Mao et al., SIGCOMM'17,
-    load_trace).
+    """Returns the trace of a file whose lines are a time in s and a rate in Mbit/s.
 
-    The replay starts at the first time and loops after the last.  A repeated time holds nothing; a decreasing one
-    raises BadFile.  SIGCOMM'21 (Narayanan et al.) has the same format at 1 Hz.  All are goodput of downloads.
+    Rate i holds on (t[i-1], t[i]], and the first rate is ignored, as in Pensieve's load_trace (Mao et al., SIGCOMM'17).
+    The replay starts at the first time and loops after the last.  A line that repeats the time before it is ignored; a
+    decreasing time raises BadFile.  SIGCOMM'21 (Narayanan et al.) has the same format with one line per second.  All
+    rates are goodput of downloads.
     """
     pairs = rows_of(source, 1.0, 1e6 / 8)
     return trace_of(source, pairs, 1.0, 1e6 / 8)
 
 
 def read_oboe(source: TraceText) -> Trace:
-    """Reads `t_ms kbit/s` in pairs of lines, the start and the end of a chunk's download (Akhtar et al., SIGCOMM'18).
+    """Returns the trace of an Oboe file (Akhtar et al., SIGCOMM'18).  Its lines are a time in ms and a rate in kbit/s;
+    two lines with the same rate are the start and the end of a video chunk's download.
 
-    The pause before a chunk has that chunk's rate.  Its authors propose a straight line between both chunks instead: on
-    our samples the mean rate would differ by less than 0.1 %, and rates would not be piecewise constant.  Raises
-    BadFile.
+    The pause before a chunk has that chunk's rate.  Oboe's authors propose a straight line between the rates of both
+    chunks instead: on our samples the mean rate would differ by less than 0.1 %, and rates would not be piecewise
+    constant.  Raises BadFile.
     """
     pairs = rows_of(source, 1e-3, 1e3 / 8)
     if not paired(pairs):
@@ -55,8 +57,8 @@ def read_oboe(source: TraceText) -> Trace:
 
 
 def rows_of(source: TraceText, second: float, rate: float) -> Pairs:
-    """The two columns; `second` and `rate` are their units in s and bytes/s, which determine the bounds.  Raises
-    BadFile."""
+    """Returns the two columns of a file.  `second` and `rate` are the units of its times and rates, in s and bytes/s,
+    which determine the largest accepted values.  Raises BadFile."""
     source.check_length()
     start, row = source.start()
     table = source.table(start, "\t" if "\t" in row else " ", 2)
@@ -80,7 +82,8 @@ def rows_of(source: TraceText, second: float, rate: float) -> Pairs:
 
 
 def trace_of(source: TraceText, pairs: Pairs, second: float, rate: float) -> Trace:
-    """The trace with value i on (t[i-1], t[i]].  Raises BadFile if no time passes."""
+    """Returns the trace whose rate i holds from time i-1 to time i.  `second` and `rate` are the units of `pairs`, in s
+    and bytes/s.  Raises BadFile if all times are equal."""
     lasting = np.flatnonzero(np.diff(pairs.times) > 0)
     if not len(lasting):
         raise source.bad(None, "all its times are equal; it needs two lines with different times")
@@ -90,7 +93,8 @@ def trace_of(source: TraceText, pairs: Pairs, second: float, rate: float) -> Tra
 
 
 def _remark(most: float, rate: float) -> str:
-    """A remark if the rates are probably in another unit than the format's; "" otherwise."""
+    """Returns a warning if the file's rates are probably in another unit than the format's, because the largest, `most`
+    times the unit `rate` in bytes/s, is too fast for a device; "" otherwise."""
     if most <= FAST:
         return ""
     unit, others = ("kbit/s", "bit/s") if rate < 1e6 / 8 else ("Mbit/s", "kbit/s or bit/s")
@@ -101,14 +105,15 @@ def _remark(most: float, rate: float) -> str:
 
 
 def paired(pairs: Pairs) -> bool:
-    """Returns true if every two lines have one rate, to their printed digits."""
+    """Returns true if the lines come in pairs of equal rates, up to rounding, as in Oboe's files; false for an odd
+    number of lines."""
     n = len(pairs.rates)
     return n >= 2 and n % 2 == 0 and bool(np.allclose(pairs.rates[::2], pairs.rates[1::2], rtol=1e-9, atol=0))
 
 
 def sort_of(source: TraceText) -> Sequence[str]:
-    """Returns the formats that two columns can be, of `pensieve`, `sigcomm21`, `oboe`; several if the numbers do not
-    tell."""
+    """Returns the formats that a file of two columns may have, of `pensieve`, `sigcomm21` and `oboe`: several if the
+    numbers do not decide.  Raises BadFile if the file seems to have other units than these formats."""
     pairs = rows_of(source, 1e-3, 1e3 / 8)
     steps = np.diff(pairs.times)
     in_ms = bool(len(steps)) and bool(steps.mean() > APART or pairs.times[-1] > LONGEST)

@@ -22,7 +22,8 @@ TABLE = (
 
 @dataclass(frozen=True)
 class FormatFacts:
-    """The facts about a format that are known before a file is read."""
+    """The facts about a format of traces that are known before a file is read: kind of its rates, directions, and
+    reader."""
 
     kind: Kind | None  # None: stated in the file
     down_only: bool
@@ -46,8 +47,8 @@ DEVICES = {
 
 
 def recognise(path: str | Path) -> str:
-    """Returns the format's name, one of FORMATS or DEVICES, from the content alone. Raises BadFile if none or several
-    fit."""
+    """Returns the name of a file's format, a key of FORMATS or DEVICES, from the content and not from the file's name.
+    Raises BadFile if no format fits, or several."""
     found = Path(path)
     pair = _pair(found)
     name = str(found)
@@ -61,11 +62,12 @@ def recognise(path: str | Path) -> str:
 
 
 def read(path: str | Path, format: str | None = None, direction: Direction | None = None) -> tuple[Trace, ...]:
-    """Returns the traces of a file, down before up; with `direction` only that one.
+    """Returns the traces of a file, downlink before uplink; if `direction` is given, only the trace of that direction.
 
-    The direction of a Mahimahi file is its suffix `.down` or `.up`, or must be named; a path without suffix stands for
-    both files if both exist.  Raises BadFile for a damaged file, for an unknown format, and if `up` is requested of a
-    log of downloads (HSDPA, FCC, Oboe, UCC, SIGCOMM'21), which has no uplink.
+    Without `format`, the format is recognised from the content.  The direction of a Mahimahi file is its suffix `.down`
+    or `.up`, or must be given; a path P that does not exist stands for P.down and P.up if both exist.  Raises BadFile
+    for a damaged file, for an unknown format, and if `up` is requested of a log of downloads (HSDPA, FCC, Oboe, UCC,
+    SIGCOMM'21), which has no uplink.
     """
     found = Path(path)
     if direction not in (None, "down", "up"):
@@ -102,7 +104,8 @@ def _one(name: str, data: bytes, format: str | None, direction: Direction | None
 
 
 def _pair(path: Path) -> tuple[Path, Path] | None:
-    """Returns the two files of a Mahimahi pair, from the common part of their names; None if it is not a pair."""
+    """Returns the files PATH.down and PATH.up of a Mahimahi pair; None if PATH itself exists or either file is
+    missing."""
     if not path.name:  # `.` or `/`
         return None
     halves = path.with_name(path.name + ".down"), path.with_name(path.name + ".up")
@@ -151,7 +154,8 @@ def _of_text(source: TraceText) -> str:
 
 
 def _hint(row: str) -> str:
-    """Returns a suggestion of the intended name, or all names."""
+    """Returns the end of the error about a first line that fits no format: how to rewrite the file if the line
+    resembles a known format, otherwise the names of all formats."""
     if re.match(r"(\"\"|'')?,", row):
         return "; leave the index out, the column without a name (pandas: index=False), and " + TABLE
     if re.search(r"[,;\t]|^\S+( +\S+){1,2}$", row):

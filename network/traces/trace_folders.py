@@ -16,7 +16,7 @@ LINKS: Mapping[Direction, str] = {"down": "a downlink", "up": "an uplink"}
 
 @dataclass(frozen=True)
 class Recording:
-    """The recording of one link: one direction or both."""
+    """The recording of one link: a trace of one direction or of both."""
 
     path: Path  # for a pair, the common part of the names
     traces: Traces
@@ -24,7 +24,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Passed:
-    """A file of a folder that is skipped."""
+    """A file of a folder that is skipped when the folder's recordings are gathered."""
 
     path: Path
     why: str
@@ -43,9 +43,11 @@ class Gathered:
 
 
 def find(said: str, root: str | None) -> Path:
-    """Returns the path of a file, a folder or a pair: from the working directory, or in the folder `root`.
+    """Returns the path of the file, folder or Mahimahi pair that a user names: from the working directory if it exists
+    there, otherwise in the folder `root` if it exists there.
 
-    Raises BadFile for a name that no file can have.
+    If it exists in neither, returns the path from the working directory.  Raises BadFile for a name that no file can
+    have.
     """
     try:
         here = Path(said).expanduser()
@@ -57,16 +59,17 @@ def find(said: str, root: str | None) -> Path:
 
 
 def there(path: Path) -> bool:
-    """Returns true if there is such a file or folder, or half of such a pair."""
+    """Returns true if the path is an existing file or folder, or if PATH.down exists, half of a Mahimahi pair."""
     return path.exists() or path.with_name(f"{path.name}.down").exists()
 
 
 def gather(place: Path, way: Direction, format: str | None = None) -> Gathered:
-    """Returns the recordings of that direction, each with its other direction if there is one.
+    """Returns the recordings in a file, Mahimahi pair or folder `place` that have the direction `way`.  Each also has
+    the other direction if that was recorded and carries bytes.
 
-    In a folder, files that are not a trace of this direction are skipped; two files NAME.down and NAME.up are one
-    recording.  Raises BadFile for a file that is damaged, carries nothing, or has the other direction only; for a file
-    in a folder whose format must be named; and for a folder without any recording.
+    In a folder, files without a usable trace of this direction are skipped; two files NAME.down and NAME.up are one
+    recording.  Raises BadFile for a single file that is damaged, carries nothing, or has the other direction only; for
+    a file in a folder whose format must be named; and for a folder without any recording.
     """
     try:
         if not place.is_dir():
@@ -90,13 +93,15 @@ def _gathered(place: Path, way: Direction, format: str | None) -> Gathered:
 
 
 def summed(passed: tuple[Passed, ...], most: int = 3) -> str:
-    """Returns a summary in words: the first files, and the number of others."""
+    """Returns a summary of skipped files in words: name and reason of the first `most` files, and the number of the
+    others."""
     more = f" and {len(passed) - most} more" if len(passed) > most else ""
     return ", ".join(f"{each.path.name} ({each.why})" for each in passed[:most]) + more
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """Yields the folder's files in order of name; a pair once, by the common part of its name."""
+    """Yields the folder's files in order of name, without hidden ones; a pair NAME.down and NAME.up once, as the path
+    NAME."""
     files = {file for file in folder.iterdir() if file.is_file() and file.name[0] != "."}
     found: dict[Path, None] = {}
     for file in sorted(files):
@@ -127,7 +132,8 @@ def _member(path: Path, way: Direction, format: str | None) -> Recording | Passe
 
 
 def _traces(path: Path, way: Direction, format: str | None) -> Traces:
-    """Returns the traces of a file or pair; a Mahimahi file without a direction gets the requested one."""
+    """Returns the traces of a file or pair by direction; a Mahimahi file whose name states no direction has the
+    direction `way`."""
     try:
         traces = read(path, format)
     except BadFile as error:
@@ -138,8 +144,7 @@ def _traces(path: Path, way: Direction, format: str | None) -> Traces:
 
 
 def _carrying(traces: Traces, way: Direction) -> Traces:
-    """Returns the traces, without the other direction if that carries nothing.  Raises BadFile if the requested
-    direction carries nothing."""
+    """Returns the traces that carry any bytes.  Raises BadFile if the one of the requested direction carries none."""
     if not traces[way].mean > 0:
         raise bad(traces[way].name, None, f"carries no bytes {way}; no transfer would ever end")
     return {direction: trace for direction, trace in traces.items() if trace.mean > 0}

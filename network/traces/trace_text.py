@@ -24,7 +24,7 @@ NUMBERS = DIGITS | dict.fromkeys(map(ord, ".eE+-"))
 
 @dataclass
 class TraceText:
-    """The text of a file with the file's name for errors; making its trace drops the text."""
+    """The text of a trace file, with the file's name for errors.  Making the Trace drops the text, to free memory."""
 
     name: str
     text: str
@@ -39,14 +39,16 @@ class TraceText:
         return cls(name, text)
 
     def start(self) -> tuple[int, str]:
-        """Returns the first line that is not a comment, stripped, with its number; (1, "") if there is none."""
+        """Returns the number and the text, stripped, of the first line that is neither blank nor a comment; (1, "") if
+        there is none."""
         return next(((line, row) for line, row in self.rows() if not row.startswith("#")), (1, ""))
 
     def rows(self, first: int = 1) -> Iterator[tuple[int, str]]:
-        """Yields non-blank lines, stripped, with their numbers, from the line `first` on; the first line has number 1.
+        """Yields the number and the text, stripped, of each line that is not blank, from line `first` on; the first
+        line has number 1.
 
-        They are made one by one, because a file may have millions.  Raises BadFile for a line of more than WIDEST
-        characters.
+        The texts are made one by one, because a file may have millions of lines.  Raises BadFile for a line of more
+        than WIDEST characters.
         """
         number, start, text = first - 1, self._begin(first), self.text
         while start < len(text):
@@ -64,10 +66,12 @@ class TraceText:
     def blocks(
         self, first: int, separator: str, columns: int, numbers: Mapping[int, None] = NUMBERS
     ) -> Iterator[Floats]:
-        """Yields the numbers of the lines from `first` on, some hundred thousand at a time, (lines, columns).
+        """Yields the numbers of the lines from `first` on, as arrays of shape (lines, columns), each from a million
+        characters.
 
-        The blocks end with the last line but one, or before a block with anything else, such as a blank or an empty
-        cell, which `rows` then handles.  This takes a fifth of the time of `rows`.
+        The last line is left out, and the blocks end early before one that holds anything but numbers, such as a blank
+        line or an empty cell: the caller then continues with `rows`.  This takes a fifth of the time of `rows`.
+        `numbers` has the characters of which numbers may consist.
         """
         start, stop = self._begin(first), self.text.rstrip("\n").rfind("\n") + 1
         while start < stop:
@@ -80,7 +84,8 @@ class TraceText:
             start = end
 
     def table(self, first: int, separator: str, columns: int) -> Floats:
-        """Returns all blocks as one array."""
+        """Returns the arrays of `blocks` as one array of shape (lines, columns), with 0 lines if there are no
+        blocks."""
         return np.concatenate([np.empty((0, columns)), *self.blocks(first, separator, columns)])
 
     def _begin(self, line: int) -> int:
@@ -91,11 +96,8 @@ class TraceText:
         return at
 
     def check_length(self, columns: int = 2) -> None:
-        """Raises BadFile if the text has far more lines of this many columns than can be replayed, which would take
-        much memory.
-
-        The time is a column, too.
-        """
+        """Raises BadFile if the text has far more lines than can be replayed with this many columns, the time included.
+        Callers check this before they parse the lines, which would take much memory."""
         lines, most = self.text.count("\n"), 2 * PIECES // columns
         if lines > most + SPARE:
             of = f" of {columns} columns" if columns > 2 else ""
@@ -115,7 +117,8 @@ class TraceText:
         loss: Floats | None = None,
         remark: str = "",
     ) -> Trace:
-        """Returns the Trace that the file holds. Raises BadFile, also for more than PIECES rates."""
+        """Returns the Trace with these values and this file's name, and drops the text.  Raises BadFile if the values
+        are no valid Trace, or for more than PIECES rates."""
         if len(rates) > PIECES:
             raise self.bad(None, f"has {len(rates)} different moments; at most {PIECES} are replayed: cut it in parts")
         self.text = ""  # all was read, and a large file takes much memory
@@ -125,7 +128,8 @@ class TraceText:
             raise self.bad(None, str(error).removeprefix(f"{self.name} ")) from None
 
     def number(self, line: int, cell: str, what: str, largest: float = math.inf) -> float:
-        """Returns a cell as a finite number that is at least 0 and at most `largest`. Raises BadFile."""
+        """Returns a cell of a line as a finite number that is at least 0 and at most `largest`. Raises BadFile for
+        another text; `what` names the number in the error."""
         try:
             value = float(cell) if "_" not in cell else math.nan  # Python reads 1_0 as 10, which no file means
         except ValueError:
@@ -138,7 +142,8 @@ class TraceText:
 
 
 def _numbers(text: str, separator: str, columns: int, numbers: Mapping[int, None]) -> Floats | None:
-    """Returns lines with equally many numbers each; None if they contain anything else."""
+    """Returns the numbers of a text as an array of shape (lines, columns); None if any line is not exactly `columns`
+    numbers."""
     lines = text.count("\n") + 1
     if text.translate(numbers) != "\n".join([separator * (columns - 1)] * lines):
         return None

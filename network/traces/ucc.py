@@ -1,4 +1,5 @@
-"""UCC's 5G logs from Cork: CSV of a phone that downloads, about a row per second (Raca et al., MMSys'20)."""
+"""The reader of University College Cork's (UCC) 5G logs: CSV of a phone that downloads, about one row per second (Raca
+et al., MMSys'20)."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ PAUSE = 5.0  # s: the logger paused; rows are about 1 s apart, the samples' stam
 
 
 def read(source: TraceText) -> Trace:
-    """Returns the trace of DL_bitrate (kbit/s) over the rows in State D, one after another; rows in State I are pauses
-    of the app and left out.
+    """Returns the trace of DL_bitrate (kbit/s in the file) over the rows in State D (downloading), one after another;
+    rows in State I (idle) are pauses of the app and left out.
 
-    The logger writes about once a second but stamps whole seconds, so stamps repeat and are then skipped.  Therefore
-    every row lasts equally long: the seconds of the file (without pauses of the logger) over its rows.  PINGAVG is a
-    round trip in ms: half of it is the latency until the next ping; rows before the first ping have the first ping's.
-    PINGLOSS covers five pings, too few for a rate of loss, and is not read.  Raises BadFile.
+    The logger writes about one row per second but stamps whole seconds, so some stamps repeat and others are skipped.
+    Therefore every row lasts equally long: the seconds of the file, without pauses of the logger, divided by its rows.
+    PINGAVG is a round trip in ms: half of it is the latency until the next ping; rows before the first ping have the
+    first ping's.  PINGLOSS covers five pings, too few for a rate of loss, and is not read.  Raises BadFile.
     """
     source.check_length(COLUMNS)
     start, header = source.start()
@@ -66,7 +67,8 @@ def _second(source: TraceText, line: int, cell: str, before: array[float]) -> fl
 
 
 def _remark(rates: Floats, pinged: npt.NDArray[np.intp]) -> str:
-    """Returns a remark on the pings, for which the logger ends and restarts its download, with their cost."""
+    """Returns a remark that the logger interrupts its download to ping: the share of the rows around pings, and their
+    mean rate relative to the other rows.  "" if all rows or none are around a ping, or if the others carry nothing."""
     near = np.zeros(len(rates), dtype=bool)
     for away in range(*AROUND):
         rows = pinged + away

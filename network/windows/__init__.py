@@ -1,1 +1,1 @@
-"""TCP's windows and queues on links that are full, compiled by numba."""
+"""The simulation of TCP's windows and queues on links that are full, compiled by numba."""

@@ -26,7 +26,7 @@ INITIAL = 10.0  # segments
 
 @compiled
 def begin(f: Any, t: float) -> None:
-    """Enters STARTUP at `t`, paced by the window over the round trip (`bbr_init`)."""
+    """Puts the flow into STARTUP at `t`, paced by the window over the round trip (Linux's `bbr_init`)."""
     f.mode, f.pacing_gain, f.cwnd_gain = STARTUP, HIGH, HIGH
     f.path_rtt, f.least_at = f.rtt, t
     f.delivered_at = f.first_sent = f.pace = f.burst_start = t
@@ -36,8 +36,8 @@ def begin(f: Any, t: float) -> None:
 
 @compiled
 def target(f: Any, gain: float) -> float:
-    """Returns the window for `gain` times the bandwidth (`bbr_inflight`, with room for a sender's and receiver's
-    bursts)."""
+    """Returns the window, in segments, for `gain` times the bandwidth (`bbr_inflight`, with room for the bursts of a
+    sender and a receiver)."""
     if f.bandwidth <= 0:
         return INITIAL
     window = math.ceil(f.bandwidth * f.path_rtt * gain)
@@ -48,15 +48,16 @@ def target(f: Any, gain: float) -> float:
 
 @compiled
 def burst(f: Any) -> float:
-    """Returns the segments that are handed over together: those paced in a millisecond, at least 2 (1 below 1.2
-    Mbit/s)."""
+    """Returns the number of segments that the sender hands over together: those paced in a millisecond, but at least 2
+    (1 below 1.2 Mbit/s)."""
     least = 1.0 if f.rate * 1448 < 1.2e6 / 8 else 2.0
     return max(least, math.floor(f.rate / 1024))
 
 
 @compiled
 def heard(f: Any, x: Any, acked: int, lost: int, state_before: int, t: float) -> None:
-    """Updates BBR's state by an acknowledgement of transmission `x`."""
+    """Updates BBR's state when the acknowledgement of transmission `x` arrives at `t`; `acked` and `lost`: the segments
+    that it newly reports as arrived and as lost."""
     fresh = _sampled(f, x, lost, t)
     _aggregation(f, acked, t)
     _cycle(f, lost, t)
@@ -74,7 +75,7 @@ def heard(f: Any, x: Any, acked: int, lost: int, state_before: int, t: float) ->
 
 @compiled
 def _sampled(f: Any, x: Any, lost: int, t: float) -> bool:
-    """Measures the bandwidth since `x` was sent; returns true if a round is over."""
+    """Measures the bandwidth since `x` was sent; returns true if a new round (one round trip of data) begins."""
     fresh = x.delivered >= f.round_delivered
     if fresh:
         f.round_delivered = f.delivered
@@ -97,7 +98,8 @@ def _sampled(f: Any, x: Any, lost: int, t: float) -> bool:
 
 @compiled
 def _police(f: Any, limited: int, lost: int, fresh: bool, t: float) -> None:
-    """Detects losses that come from a policer, and then uses the policer's bandwidth (`bbr_lt_bw_sampling`)."""
+    """Detects losses that come from a policer (a rate limit that drops packets), and then uses the policer's rate as
+    the bandwidth (`bbr_lt_bw_sampling`)."""
     f.sample_rounds += fresh
     if f.policed:
         if f.mode == PROBE_BW and fresh and f.sample_rounds >= POLICED_LASTS:
@@ -138,7 +140,8 @@ def _forget(f: Any, t: float) -> None:
 
 @compiled
 def _aggregation(f: Any, acked: int, t: float) -> None:
-    """Notes acknowledged segments beyond the bandwidth (`bbr_update_ack_aggregation`)."""
+    """Measures how many segments are acknowledged beyond the bandwidth's share, as if acknowledgements were collected
+    on the way (`bbr_update_ack_aggregation`)."""
     if f.rounds - f.extra_round >= EXTRA_ROUNDS:
         f.extra_round, f.extra[1], f.extra[0] = f.rounds, f.extra[0], 0.0
     expected = f.bandwidth * (t - f.burst_start)
@@ -150,7 +153,7 @@ def _aggregation(f: Any, acked: int, t: float) -> None:
 
 @compiled
 def _cycle(f: Any, lost: int, t: float) -> None:
-    """Advances the phases of PROBE_BW (`bbr_is_next_cycle_phase`)."""
+    """Moves PROBE_BW to its next phase if the current one is over (`bbr_is_next_cycle_phase`)."""
     if f.mode != PROBE_BW:
         return
     long = t - f.phase_start > f.path_rtt
@@ -183,14 +186,16 @@ def _drain(f: Any, t: float) -> None:
 
 @compiled
 def _probe_bandwidth(f: Any, t: float) -> None:
-    """Enters PROBE_BW in a phase that depends on the flow alone (Linux draws one); never in the slower phase."""
+    """Enters PROBE_BW in a phase drawn by the flow's own generator (Linux draws one at random), never the slower
+    phase."""
     f.mode = PROBE_BW
     f.phase, f.phase_start = (CYCLE - int(drawn(f) * (CYCLE - 1))) % CYCLE, t
 
 
 @compiled
 def _path(f: Any, x: Any, t: float) -> None:
-    """Updates the shortest round trip, and enters and leaves PROBE_RTT (`bbr_update_min_rtt`)."""
+    """Updates the shortest round trip with that of transmission `x`, and enters and leaves PROBE_RTT
+    (`bbr_update_min_rtt`)."""
     old = t > f.least_at + LEAST_LASTS
     delay = t - x.at
     if delay <= f.path_rtt or old:
@@ -233,8 +238,8 @@ def _gains(f: Any) -> None:
 
 @compiled
 def _window(f: Any, acked: int, lost: int, state_before: int) -> None:
-    """Sets the window (`bbr_set_cwnd`): a round of packet conservation when a recovery begins, else towards the
-    target."""
+    """Sets the congestion window (`bbr_set_cwnd`): in the first round of a recovery to what is in flight, otherwise
+    towards the target."""
     cwnd = max(f.cwnd - lost, 1.0) if lost > 0 else f.cwnd
     if f.state != OPEN and state_before == OPEN:
         f.conserve, f.round_delivered = 1, f.delivered

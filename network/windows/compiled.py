@@ -1,8 +1,8 @@
 """Compilation by numba, in one place because numba has no types and takes a while to import.
 
-The machine code is kept on disk, in a separate folder for each copy of these sources and each kind of processor. numba
-itself checks the path and the time of a function's file (but not of other functions that it calls), and the processor:
-if one of these differs, it compiles again.
+The machine code is kept on disk, in a separate folder for each copy of these sources and each kind of processor.  numba
+itself checks the processor, and the path and the time of a function's file, but not the files of other functions that
+it calls; if a check fails, numba compiles again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ UNUSED = 30 * 86400.0  # s after which the machine code of other versions is rem
 
 
 def _folder() -> Path | None:
-    """Returns the folder of these sources' machine code: `~/.cache/fedlapse/compiled/`, or under XDG_CACHE_HOME.
+    """Returns the folder for the machine code of these sources, below `~/.cache/fedlapse/compiled/`, or under
+    XDG_CACHE_HOME.
 
-    None if it cannot be written: then the code is compiled each time.
+    None if the folder cannot be written: then the code is compiled in each process.  Removes folders unused for UNUSED
+    seconds.
     """
     of_numba: Any = numba.config
     chosen = (of_numba.CPU_NAME, of_numba.CPU_FEATURES)
@@ -56,7 +58,7 @@ HERE = _folder()
 
 
 def ready() -> bool:
-    """Returns true if all machine code is on disk; making it takes 10 to 20 s."""
+    """Returns true if the machine code of all functions is on disk.  Otherwise compiling takes 10 to 20 s."""
     if HERE is None:
         return False
     try:
@@ -67,22 +69,23 @@ def ready() -> bool:
 
 
 def complete() -> None:
-    """Notes that all machine code is on disk."""
+    """Records on disk that the machine code of all functions is there, for `ready`."""
     if HERE is not None:
         with suppress(OSError):  # a full disk: then it is compiled again
             (HERE / COMPLETE).write_text(json.dumps(_sizes(HERE)), encoding="utf-8")
 
 
 def _sizes(place: Path) -> dict[str, int]:
-    """Returns the sizes in bytes of the files with machine code."""
+    """Returns the size in bytes of each file with machine code, by its path in the folder."""
     return {path.relative_to(place).as_posix(): path.stat().st_size for path in place.glob("*/*") if path.is_file()}
 
 
 def compiled(function: Compiled) -> Compiled:
-    """Returns the function as machine code.  Nothing is fused or reordered; only powers come from the C library.
+    """Returns the function as machine code.  No arithmetic is fused or reordered; only powers come from the C library.
 
-    It makes no arrays and keeps none, so references are not counted, which took five sixths of the time of a step.
-    Calls are inlined: each would pass the arrays of a CrowdState as seventy arguments, which took half of the rest.
+    Compiled functions make no arrays and keep none, so references are not counted: counting took five sixths of the
+    time of a step.  Calls are inlined: each call would pass the arrays of a CrowdState as seventy arguments, which took
+    half of the rest.
     """
     options: Any = {"_nrt": False, "forceinline": True}
     settings: Any = numba.config  # numba reads the cache folder when it sees the function

@@ -1,4 +1,5 @@
-"""Flows that share full links, from now to the next end: the compiled state, and a copy of it for going back."""
+"""Flows that share full links, simulated from now to the next end of a flow: the compiled state, and a saved copy from
+which the simulation can start again."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Queue:
 
 @dataclass(frozen=True)
 class Newcomer:
-    """A flow: bytes on the wire, the shared links there (from the sender on) and back, and the device's own link."""
+    """A flow to be added: its bytes on the wire, the shared links on its way from the sender on (`forth`) and on its
+    acknowledgements' way (`back`), and its device's own link."""
 
     name: Hashable
     nbytes: float
@@ -52,10 +54,11 @@ class Newcomer:
 
 
 class Crowd:
-    """Flows on queues. The caller gives the time, in s, and must not go back."""
+    """Flows that share links with queues.  The caller gives the time, in s, which must not go back."""
 
     def __init__(self, queues: Sequence[Queue], chance: Hashable = 0) -> None:
-        """Starts without flows; random losses and delays are drawn from `chance` and the flows' names."""
+        """Takes the shared links; there are no flows yet.  Random losses and delays are drawn from `chance` and the
+        flows' names."""
         self._queues, self._chance = queues, chance
         self._own: dict[int, Rate] = {}  # the link of a flow's device, by place
         self._state, self._saved = (empty(FLOWS, SEGMENTS, len(queues) + FLOWS) for _ in range(2))
@@ -73,7 +76,8 @@ class Crowd:
         self._depth = 0.2
 
     def due(self) -> float:
-        """Returns the time at which a flow ends, or of the next look, s; inf if there is no flow."""
+        """Returns the time at which the caller must call `end`, s: a flow ends then, or the simulated time ahead is
+        used up; inf if there is no flow."""
         if not self._places:
             return math.inf
         if self._due is None:
@@ -83,7 +87,7 @@ class Crowd:
         return self._due
 
     def move(self, t: float) -> None:
-        """Advances to `t`, before which no flow ends."""
+        """Sets the time to `t`; requires that no flow ends before."""
         while self._places and t > self._now and self.due() <= t and self._ending < 0:
             self.end()  # no flow has ended: it was only the end of looking ahead
         if self._places and (t > self._now or self._due is not None) and t < self.due():
@@ -92,7 +96,8 @@ class Crowd:
         self._now, self._due = t, None
 
     def end(self) -> tuple[Hashable, Sender] | None:
-        """Handles what is due now; returns the flow that has ended, if one has, and its sender's state."""
+        """Sets the time to that of `due`; returns the flow that ends then and its sender's state, None if no flow
+        ends."""
         assert self._due is not None
         self._now, self._due, place = self._due, None, self._ending
         if place < 0:
@@ -103,7 +108,8 @@ class Crowd:
         return self._remove(place), left
 
     def open(self, t: float, new: Newcomer, grown: Sender | None = None) -> None:
-        """Starts a flow; `grown`: for one that was alone until now, its sender, whose window is in flight."""
+        """Starts a flow at `t`.  `grown`: for a flow that was outside the crowd until now, its sender's state; a whole
+        window is then in flight."""
         self.move(t)
         flying = int(grown.window) if grown else 0
         place = self._room(min(new.sending.limit, math.ceil(new.nbytes / new.sending.tcp.segment)) + flying)
@@ -116,14 +122,14 @@ class Crowd:
             step.go_on(self._state, place, t)
 
     def carried(self, t: float, name: Hashable) -> float:
-        """Returns the bytes on the wire that have arrived by `t`, which must be before the due time."""
+        """Returns the bytes on the wire of a flow that have arrived by `t`, which must be before the time of `due`."""
         self.move(t)
         place = self._places[name]
         nbytes, before = self._sizes[place]
         return min(max(0.0, step.arrived(self._state, place, t) - before), nbytes)
 
     def close(self, t: float, name: Hashable) -> None:
-        """Removes a flow at `t`, which must be before the due time."""
+        """Removes a flow at `t`, which must be before the time of `due`."""
         self.move(t)
         self._remove(self._places[name])
 
@@ -137,7 +143,8 @@ class Crowd:
         return name
 
     def _room(self, segments: int) -> int:
-        """Returns a free place with room for this many segments; doubles the places if there was none."""
+        """Returns the index of a free row for a flow with a window of this many segments; enlarges the arrays if there
+        is none."""
         flows, window = self._state.board.shape
         more, wider = flows if self._free else 2 * flows, window
         while wider <= segments:
@@ -194,7 +201,7 @@ class Crowd:
         self._state.links[number] = (rate, buffer, 0.0, shared, *trace)  # in the order of LINK
 
     def _edges(self, steps: Steps) -> int:
-        """Returns the index of the first edge of a trace among all edges; a trace is added once."""
+        """Returns the index of a trace's first edge in the array of all edges; adds the trace if it is not there."""
         if id(steps) not in self._traces:
             count = len(steps.edges)
             if self._filled + count > len(self._state.edges):
@@ -211,7 +218,8 @@ class Crowd:
         self._traces[id(steps)], self._filled = (steps, first), after
 
     def _make_room_for_traces(self, count: int) -> None:
-        """Keeps the traces in use, with as much room again."""
+        """Replaces the arrays of traces by larger ones with only the traces in use, and room for as many edges
+        again."""
         rates = [queue.capacity for queue in self._queues] + list(self._own.values())
         used = {id(rate._steps): rate._steps for rate in rates if isinstance(rate, Trace)}
         size = 2 * (sum(len(steps.edges) for steps in used.values()) + count)
@@ -226,7 +234,7 @@ class Crowd:
             self._point(state)
 
     def _point(self, state: CrowdState) -> None:
-        """Points the links to where their traces are now."""
+        """Updates in each link's row the index of its trace's first edge, after the traces were moved."""
         links = {queue.number: queue.capacity for queue in self._queues}
         links |= {len(self._queues) + place: rate for place, rate in self._own.items()}
         for number, rate in links.items():
@@ -235,8 +243,8 @@ class Crowd:
 
 
 def _grown(old: CrowdState, flows: int, window: int, links: int) -> CrowdState:
-    """Returns the state with more room.  A segment keeps its number, and so gets another place if the window is
-    wider."""
+    """Returns the state copied into larger arrays.  A segment keeps its number; its mark moves if the window is wider,
+    because a mark's index is the number modulo the window."""
     new = empty(flows, window, links)._replace(edges=old.edges, rates=old.rates, prefix=old.prefix)
     count, narrow = old.board.shape
     new.flows[:count], new.sent[:count] = old.flows, old.sent
@@ -253,7 +261,7 @@ def _grown(old: CrowdState, flows: int, window: int, links: int) -> CrowdState:
 
 
 def compile_all() -> None:
-    """Makes numba compile all functions that a crowd needs."""
+    """Runs a small crowd, so that numba compiles all functions that a crowd needs."""
     way = Way(0.01, 0.001)
     crowd = Crowd([Queue(0, Constant(1e6), 1e4)])
     for name, kind in enumerate(CONGESTION):

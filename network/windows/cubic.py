@@ -19,14 +19,14 @@ DELAY = (4e-3, 16e-3)  # s: bounds of the delay that counts as a queue
 
 @compiled
 def begin(f: Any, t: float) -> None:
-    """Forgets the path at `t`: at the start, and after a timeout (`bictcp_reset`)."""
+    """Resets what CUBIC knows of the path at `t`: at the start, and after a timeout (Linux's `bictcp_reset`)."""
     f.w_max, f.epoch, f.found, f.delay = 0.0, math.nan, 0, math.inf
     _round(f, t)
 
 
 @compiled
 def grow(f: Any, acked: int, t: float) -> None:
-    """Grows the window after this many acknowledged segments."""
+    """Grows the flow's congestion window after `acked` more segments were acknowledged at `t`."""
     left = float(acked)
     if f.cwnd < f.ssthresh:
         grown = min(f.cwnd + left, f.ssthresh)
@@ -38,7 +38,7 @@ def grow(f: Any, acked: int, t: float) -> None:
 
 @compiled
 def _pace(f: Any, acked: float, t: float) -> float:
-    """Returns the number of acknowledgements per segment of growth: `bictcp_update`."""
+    """Returns the number of acknowledged segments for which the window grows by one segment (`bictcp_update`)."""
     if math.isnan(f.epoch):
         f.epoch, f.acks, f.friendly = t, 0.0, f.cwnd
         f.k = math.pow((f.w_max - f.cwnd) / C, 1 / 3) if f.w_max > f.cwnd else 0.0
@@ -58,7 +58,8 @@ def _pace(f: Any, acked: float, t: float) -> float:
 
 @compiled
 def reduced(f: Any) -> float:
-    """Returns the threshold after a loss, which ends the epoch."""
+    """Returns the slow-start threshold after a loss, in segments; the loss also ends the current period of cubic
+    growth."""
     if f.congestion != CUBIC:
         return max(f.cwnd * RENO_BETA, 2.0)
     f.epoch = math.nan
@@ -68,7 +69,8 @@ def reduced(f: Any) -> float:
 
 @compiled
 def hystart(f: Any, delay: float, t: float) -> None:
-    """Ends slow start if a round's acknowledgements arrive over half a round trip, or late (`hystart_update`)."""
+    """Ends slow start if the acknowledgements of a round trip extend over half of it, or if their delay shows a queue
+    (`hystart_update`)."""
     if f.una > f.round_end:
         _round(f, t)
     if f.cwnd < LOW_WINDOW:

@@ -1,4 +1,4 @@
-"""Moves transmissions through the links, to the receiver, and back as acknowledgements."""
+"""The way of transmissions through the links to the receiver, and of their acknowledgements back to the sender."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ DELAYED = 0.04  # s that an acknowledgement of one segment waits for a second on
 
 @compiled
 def depart(s: CrowdState, i: int, seq: int, count: int, again: int, t: float) -> None:
-    """Sends consecutive segments as one transmission."""
+    """Sends `count` consecutive segments from number `seq` on as one transmission of flow `i`; `again`: 1 if they were
+    sent before."""
     f = s.flows[i]
     x = s.sent[i, f.sent & LAST]
     if f.sent == f.judged and f.pipe == 0:
@@ -34,7 +35,8 @@ def depart(s: CrowdState, i: int, seq: int, count: int, again: int, t: float) ->
 
 @compiled
 def travel(s: CrowdState, i: int, number: int, t: float) -> None:
-    """Moves a transmission from the stage that it has reached at `t` to the next one where it meets other flows."""
+    """Moves a transmission from the stage (number of links passed) that it has reached at `t` to the next stage at
+    which it meets other flows; the receiver is a stage, too."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     while x.stage < f.forth:
@@ -67,7 +69,7 @@ def travel(s: CrowdState, i: int, number: int, t: float) -> None:
 
 @compiled
 def _bytes(f: Any, x: Any) -> float:
-    """Returns the remaining bytes of a transmission, on the wire."""
+    """Returns the bytes on the wire of those segments of a transmission that have not been dropped."""
     if x.seq + x.got == f.total:
         return float((x.got - 1) * f.segment + f.last)
     return float(x.got * f.segment)
@@ -75,7 +77,7 @@ def _bytes(f: Any, x: Any) -> float:
 
 @compiled
 def _spared(f: Any, count: int) -> int:
-    """Returns the number of segments before the first random loss."""
+    """Returns how many of `count` segments pass before the first random loss; `count` if none is lost."""
     for number in range(count):
         if drawn(f) < f.loss:
             return number
@@ -93,7 +95,7 @@ def drawn(f: Any) -> float:
 
 @compiled
 def _receive(s: CrowdState, i: int, number: int, t: float) -> float:
-    """Delivers a transmission to the receiver; returns the time of its acknowledgement."""
+    """Delivers a transmission to the receiver at `t`; returns the time at which its acknowledgement is sent."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     board = s.board[i]
@@ -113,8 +115,8 @@ def _receive(s: CrowdState, i: int, number: int, t: float) -> float:
 
 @compiled
 def _acknowledged(s: CrowdState, i: int, number: int, t: float) -> float:
-    """Returns the time at which the receiver acknowledges segments that came at `t`: immediately, or with a second
-    segment, or after DELAYED."""
+    """Returns the time at which the receiver acknowledges segments that arrive at `t`: `t`, or DELAYED later if the
+    acknowledgement waits for a second segment."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     if f.held >= 0:

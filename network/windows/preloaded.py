@@ -1,4 +1,4 @@
-"""Loads the machine code on import: processes forked later are spared half a second."""
+"""Loads the machine code when it is imported: processes forked from this one later save half a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A link and the droptail queue before it."""
+"""A link and the droptail queue in front of it, which drops segments that do not fit its buffer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ACK = 52.0  # bytes of an acknowledgement
 
 @compiled
 def admitted(s: CrowdState, link: Any, t: float, count: int, segment: float, nbytes: float) -> int:
-    """Returns the number of `count` segments, `nbytes` in all, that fit into the queue at `t`; an idle link always
+    """Returns how many of `count` segments, `nbytes` in all, fit into the link's queue at `t`; an idle link always
     takes one."""
     held = waiting(s, link, t)
     room = link.buffer - held
@@ -28,7 +28,7 @@ def admitted(s: CrowdState, link: Any, t: float, count: int, segment: float, nby
 
 @compiled
 def waiting(s: CrowdState, link: Any, t: float) -> float:
-    """Returns the bytes that the link has yet to send at `t`."""
+    """Returns the bytes in the link's queue that it has not sent by `t`."""
     if link.free <= t:
         return 0.0
     if not math.isnan(link.rate):
@@ -38,7 +38,8 @@ def waiting(s: CrowdState, link: Any, t: float) -> float:
 
 @compiled
 def passed(s: CrowdState, link: Any, t: float, nbytes: float) -> float:
-    """Returns the time at which `nbytes` bytes that come at `t` have passed the link."""
+    """Returns the time at which the link has sent `nbytes` bytes that arrive at `t`, after all bytes in its queue; the
+    link is busy until then."""
     begin = max(link.free, t)
     link.free = begin + nbytes / link.rate if not math.isnan(link.rate) else finish(s, link, begin, nbytes)
     return link.free
@@ -46,7 +47,7 @@ def passed(s: CrowdState, link: Any, t: float, nbytes: float) -> float:
 
 @compiled
 def carried(s: CrowdState, link: Any, t: float) -> float:
-    """Returns the bytes that a trace carries from its beginning to `t`."""
+    """Returns the bytes that a link with a trace can carry from the trace's beginning to `t`."""
     first, n = link.first, link.pieces
     period, total = s.edges[first + n], s.prefix[first + n]
     u = t + link.offset
@@ -58,7 +59,8 @@ def carried(s: CrowdState, link: Any, t: float) -> float:
 
 @compiled
 def finish(s: CrowdState, link: Any, begin: float, nbytes: float) -> float:
-    """Returns the time at which a trace has carried `nbytes` bytes from `begin` on; inf if it never carries any."""
+    """Returns the time at which a link with a trace has carried `nbytes` bytes from `begin` on; inf if the trace
+    carries nothing."""
     first, n = link.first, link.pieces
     period, total = s.edges[first + n], s.prefix[first + n]
     if total <= 0.0:
@@ -77,7 +79,8 @@ def finish(s: CrowdState, link: Any, begin: float, nbytes: float) -> float:
 
 @compiled
 def _piece(values: Any, link: Any, value: float) -> int:
-    """Returns the last piece of a link's trace whose value is at most `value`, or else the first; `values` never fall.
+    """Returns the index of the last piece of a link's trace whose entry in `values` is at most `value`; if there is
+    none, of the first piece.  `values` never fall.
 
     The search doubles its steps, starting at the piece found last.
     """

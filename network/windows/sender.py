@@ -17,7 +17,8 @@ PARTS = 32  # a large window is sent in about this many transmissions
 
 @compiled
 def acknowledged(s: CrowdState, i: int, number: int, t: float) -> None:
-    """Handles the acknowledgement of a transmission, and of all transmissions before it."""
+    """Handles the arrival at the sender, at `t`, of the acknowledgement of transmission `number` and of all before it:
+    marks segments, updates the window, and sends more."""
     f = s.flows[i]
     x = s.sent[i, number & LAST]
     before, una = f.state, f.una
@@ -45,7 +46,8 @@ def acknowledged(s: CrowdState, i: int, number: int, t: float) -> None:
 
 @compiled
 def _delivered(s: CrowdState, i: int, number: int) -> int:
-    """Marks segments that have arrived; returns the number that are new to the sender."""
+    """Marks the segments that are acknowledged up to transmission `number`; returns how many of them the sender did not
+    know."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     count = 0
@@ -67,7 +69,8 @@ def _delivered(s: CrowdState, i: int, number: int) -> int:
 
 @compiled
 def _judge(s: CrowdState, i: int, number: int) -> int:
-    """Marks segments as lost that enough others have overtaken (RFC 8985); returns their number."""
+    """Marks segments as lost that enough later transmissions, up to `number`, have overtaken (RFC 8985); returns their
+    number."""
     f = s.flows[i]
     last = s.sent[i, number & LAST]
     count = 0
@@ -84,7 +87,7 @@ def _judge(s: CrowdState, i: int, number: int) -> int:
 
 @compiled
 def _lose(s: CrowdState, i: int, number: int) -> int:
-    """Marks the segments of a transmission that did not arrive as lost; returns their number."""
+    """Marks as lost those segments of a transmission that did not arrive; returns how many are newly marked."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     x = s.sent[i, number & LAST]
@@ -103,7 +106,7 @@ def _lose(s: CrowdState, i: int, number: int) -> int:
 
 @compiled
 def _advance(s: CrowdState, i: int) -> None:
-    """Moves past all segments that are acknowledged without a gap."""
+    """Moves `una`, the first segment that is not acknowledged, past all acknowledged ones that follow without a gap."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     while f.una < f.next and board[f.una & mask] & SACKED:
@@ -126,7 +129,8 @@ def _time(f: Any, delay: float) -> None:
 
 @compiled
 def _change_state(f: Any, lost: int) -> None:
-    """Enters a recovery after a loss, and leaves it when everything that was then in flight is acknowledged."""
+    """Enters a recovery if segments were lost, and leaves it when everything is acknowledged that was in flight when it
+    began."""
     if f.state != OPEN and f.una >= f.high:
         if f.congestion != BBR:
             f.cwnd = min(f.cwnd, f.ssthresh) if f.state == LOSS else f.ssthresh
@@ -142,7 +146,7 @@ def _change_state(f: Any, lost: int) -> None:
 
 @compiled
 def _grow(f: Any, x: Any, acked: int, lost: int, advanced: bool, t: float) -> None:
-    """Grows the window of CUBIC or Reno."""
+    """Updates the window of CUBIC or Reno after an acknowledgement: grows it, or reduces it during a recovery."""
     if f.state == RECOVERY:
         _reduce(f, acked, lost, advanced)
         return
@@ -154,7 +158,7 @@ def _grow(f: Any, x: Any, acked: int, lost: int, advanced: bool, t: float) -> No
 
 @compiled
 def _reduce(f: Any, acked: int, lost: int, advanced: bool) -> None:
-    """Reduces the window in proportion to delivered segments (RFC 6937, `tcp_cwnd_reduction`)."""
+    """Reduces the window during a recovery in proportion to the delivered segments (RFC 6937, `tcp_cwnd_reduction`)."""
     if acked <= 0 and lost <= 0:
         return
     f.prr_delivered += acked
@@ -171,7 +175,7 @@ def _reduce(f: Any, acked: int, lost: int, advanced: bool) -> None:
 
 @compiled
 def send(s: CrowdState, i: int, t: float) -> None:
-    """Sends the segments that the window admits, lost ones first."""
+    """Sends the segments that the congestion window and the receiver's limit admit at `t`, lost ones first."""
     f = s.flows[i]
     burst = max(1, int(f.cwnd) // PARTS) if f.loss == 0 else 1
     if f.congestion == BBR:
@@ -191,20 +195,21 @@ def send(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def may_send(f: Any) -> bool:
-    """Returns true if there is something to send, and the windows admit it."""
+    """Returns true if there is a segment to send, lost or new, and the congestion window and the receiver's limit admit
+    it."""
     fresh = f.next < f.total and f.next - f.una < f.limit
     return bool(int(f.cwnd) > f.pipe and (f.lost > 0 or fresh) and has_room(f))
 
 
 @compiled
 def has_room(f: Any) -> bool:
-    """Returns true if there is room for another transmission."""
+    """Returns true if the ring of unacknowledged transmissions has room for another one."""
     return bool(f.sent - min(f.judged, f.heard) < RING - 1)
 
 
 @compiled
 def _send(s: CrowdState, i: int, most: int, t: float) -> int:
-    """Sends one transmission of at most `most` segments; returns their number."""
+    """Sends one transmission of at most `most` segments, lost ones if there are any; returns the number of segments."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     again = 0
@@ -237,7 +242,8 @@ def _send(s: CrowdState, i: int, most: int, t: float) -> int:
 
 @compiled
 def _fresh(s: CrowdState, i: int, count: int) -> None:
-    """Clears the marks of the next segments: after going back, the state may hold marks of another future."""
+    """Clears the marks of the next `count` segments, which are new.  After the simulation was set back, their places
+    may hold marks of the abandoned future."""
     f, board = s.flows[i], s.board[i]
     for seq in range(f.next, f.next + count):
         board[seq & (len(board) - 1)] = 0
@@ -246,7 +252,8 @@ def _fresh(s: CrowdState, i: int, count: int) -> None:
 
 @compiled
 def arm(f: Any, t: float) -> None:
-    """Resets the timer: a probe of the tail (RFC 8985), or the retransmission timeout."""
+    """Sets the timer of the flow at `t`: for a probe (RFC 8985) if the last segments may be lost, or for the
+    retransmission timeout."""
     if f.una >= f.total or (f.pipe == 0 and f.lost == 0):
         f.timer = math.inf
         return
@@ -260,7 +267,8 @@ def arm(f: Any, t: float) -> None:
 
 @compiled
 def expired(s: CrowdState, i: int, t: float) -> None:
-    """Handles an expired timer."""
+    """Handles the flow's timer, which expires at `t`: marks overtaken segments as lost, sends a probe, or counts
+    everything as lost."""
     f = s.flows[i]
     if f.state == OPEN and f.sacked > 0 and f.judged < f.heard:
         lost = _overdue(s, i)
@@ -285,7 +293,7 @@ def expired(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def _overdue(s: CrowdState, i: int) -> int:
-    """Marks segments as lost that fewer than DUPLICATES have overtaken; returns their number."""
+    """Marks as lost all segments that later ones have overtaken, even fewer than DUPLICATES; returns their number."""
     f = s.flows[i]
     count = 0
     while f.judged < f.heard - 1:
@@ -297,7 +305,8 @@ def _overdue(s: CrowdState, i: int) -> int:
 
 @compiled
 def _probe(s: CrowdState, i: int, t: float) -> None:
-    """Sends one segment, a new one if possible, to learn about the tail (RFC 8985, section 7)."""
+    """Sends one segment, a new one if possible: its acknowledgement shows if the last segments arrived (RFC 8985,
+    section 7)."""
     f = s.flows[i]
     if f.next < f.total and f.next - f.una < f.limit:
         _fresh(s, i, 1)
@@ -308,7 +317,7 @@ def _probe(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def _give_up(s: CrowdState, i: int, t: float) -> None:
-    """Handles the retransmission timeout: everything in flight counts as lost."""
+    """Handles the retransmission timeout at `t`: everything in flight counts as lost."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1
     if f.state == OPEN or f.congestion == BBR:

@@ -1,4 +1,4 @@
-"""The state of flows, transmissions and links: rows of arrays, which compiled functions read."""
+"""The state of flows, transmissions and links: rows of arrays, which compiled functions read and change."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class CrowdState(NamedTuple):
-    """The state of a group of links and of all flows on them."""
+    """The state of a group of links and of all flows on them, as arrays that compiled functions change in place."""
 
     flows: Rows  # (flows,) FLOW
     sent: Rows  # (flows, RING) SENT
@@ -176,8 +176,8 @@ class CrowdState(NamedTuple):
 
 
 def empty(flows: int, window: int, links: int) -> CrowdState:
-    """Returns an empty state for this many flows with windows of this many segments, both powers of 2, and for
-    links."""
+    """Returns a state without content for this many links, and this many flows with windows of this many segments;
+    flows and window must be powers of 2."""
     nothing = np.zeros(0)
     return CrowdState(
         np.zeros(flows, FLOW),

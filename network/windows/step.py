@@ -1,4 +1,4 @@
-"""The next event of all flows on a group of links."""
+"""The simulation of flows on a group of links from event to event."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from network.windows.state import BBR, DEAD, LAST, RECEIVED, RING, CrowdState
 
 @compiled
 def run(s: CrowdState, kept: CrowdState, anew: bool, until: float) -> int:
-    """Advances to the first end of a flow, and returns its place; -1 if none ends before `until`.
+    """Advances the state `s` to the first end of a flow, and returns the flow's index; -1 if no flow ends before
+    `until`.
 
-    `anew`: starts from the state in `kept`; otherwise saves the starting state there.  Both in one call, because a call
-    from Python examines each array of each state.
+    With `anew`, starts from the state in `kept`; otherwise saves the state at the start in `kept`.  One call does both,
+    because a call from Python examines each array of each state.
     """
     if anew:
         _copy(kept, s, s)
@@ -35,7 +36,8 @@ def run(s: CrowdState, kept: CrowdState, anew: bool, until: float) -> int:
 
 @compiled
 def start(s: CrowdState, i: int, t: float) -> None:
-    """Lets a flow, whose row is filled in, send its first segments at `t`."""
+    """Starts flow `i`, whose row is filled in.  Its first segments are sent at `t` plus the time that the queues add to
+    the round trips of its handshakes."""
     touch(s, i)
     f = s.flows[i]
     f.alive, f.held, f.quick, f.finish = 1, -1, 16, math.inf
@@ -51,7 +53,8 @@ def start(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def go_on(s: CrowdState, i: int, t: float) -> None:
-    """Starts a flow that was alone until `t`, with its window in flight: the acknowledgements are on their way back."""
+    """Starts flow `i` that was outside the crowd until `t`: a whole window has arrived at the receiver, and its
+    acknowledgements are on their way back."""
     f, board = s.flows[i], s.board[i]
     start(s, i, t)
     flying = int(f.cwnd)
@@ -80,7 +83,7 @@ def go_on(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def queueing(s: CrowdState, i: int, t: float) -> float:
-    """Returns the time that the queues on the way, there and back, add to a round trip at `t`."""
+    """Returns the time that the queues on the flow's way, there and back, add to a round trip at `t`, s."""
     f = s.flows[i]
     total = 0.0
     for place in range(f.forth + f.back):
@@ -90,7 +93,7 @@ def queueing(s: CrowdState, i: int, t: float) -> float:
 
 @compiled
 def stop(s: CrowdState, i: int) -> None:
-    """Ends a flow; its segments still in queues take their time."""
+    """Ends a flow.  Its segments that are in queues still delay those behind them."""
     touch(s, i)
     s.flows[i].alive = 0
     _note(s, i, math.inf)
@@ -98,7 +101,7 @@ def stop(s: CrowdState, i: int) -> None:
 
 @compiled
 def arrived(s: CrowdState, i: int, t: float) -> float:
-    """Returns the bytes on the wire that are at the receiver at `t`."""
+    """Returns the bytes on the wire of flow `i` that have arrived at the receiver by `t`."""
     f = s.flows[i]
     late = 0
     number = max(0, f.sent - RING, min(f.heard, f.judged))
@@ -112,7 +115,7 @@ def arrived(s: CrowdState, i: int, t: float) -> float:
 
 @compiled
 def _earliest(s: CrowdState) -> int:
-    """Returns the first flow with the earliest event."""
+    """Returns the index of the flow with the earliest next event, the lowest index if several are equal."""
     places = len(s.first) // 2
     place = 1
     while place < places:
@@ -122,7 +125,7 @@ def _earliest(s: CrowdState) -> int:
 
 @compiled
 def _note(s: CrowdState, i: int, t: float) -> None:
-    """Notes the time of the flow's next event, and updates the minima above its leaf."""
+    """Stores the time of the flow's next event, and updates the tree of minima."""
     place = i + len(s.first) // 2
     s.first[place] = t
     while place > 1:
@@ -135,7 +138,7 @@ def _note(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def look(s: CrowdState, i: int) -> None:
-    """Finds and notes the time of the flow's next event."""
+    """Finds the time of the flow's next event and stores it."""
     f = s.flows[i]
     t = min(f.finish, f.timer)
     if f.congestion == BBR and f.sent > 0 and may_send(f):
@@ -147,7 +150,8 @@ def look(s: CrowdState, i: int) -> None:
 
 @compiled
 def _due(s: CrowdState, i: int, stage: int) -> float:
-    """Returns the time at which the next transmission arrives at a stage; inf if none is on its way there."""
+    """Returns the time at which the flow's next transmission arrives at a stage of its way; inf if none is on its way
+    there."""
     f = s.flows[i]
     while f.arriving[stage] < f.sent:
         x = s.sent[i, f.arriving[stage] & LAST]
@@ -161,7 +165,8 @@ def _due(s: CrowdState, i: int, stage: int) -> float:
 
 @compiled
 def _step(s: CrowdState, i: int, t: float) -> None:
-    """Handles the flow's event at `t`: an arrival, its timer, or the time to send."""
+    """Handles the event of flow `i` at `t`: the arrival of a transmission at a stage, the sender's timer, or the time
+    to send."""
     touch(s, i)
     f = s.flows[i]
     sender = f.forth + f.back + 1
@@ -184,7 +189,7 @@ def _step(s: CrowdState, i: int, t: float) -> None:
 
 @compiled
 def touch(s: CrowdState, i: int) -> None:
-    """Marks the flow's rows as about to change."""
+    """Marks the flow's rows as changed, so that `_copy` copies them; must be called before they change."""
     if not s.is_touched[i]:
         s.is_touched[i] = True
         s.touched[0] += 1
@@ -193,7 +198,8 @@ def touch(s: CrowdState, i: int) -> None:
 
 @compiled
 def _copy(s: CrowdState, to: CrowdState, changed: CrowdState) -> None:
-    """Copies all rows marked in `changed` since the last copy; the two states are then equal."""
+    """Copies to `to` all rows of `s` that are marked in `changed`, and all links; afterwards the two states are equal,
+    and nothing is marked."""
     for number in range(len(s.links)):
         to.links[number] = s.links[number]
     for number in range(len(s.first)):
@@ -207,7 +213,7 @@ def _copy(s: CrowdState, to: CrowdState, changed: CrowdState) -> None:
 
 @compiled
 def _copy_flow(s: CrowdState, to: CrowdState, i: int) -> None:
-    """Copies the rows of one flow that may still be read."""
+    """Copies those rows of flow `i` that may still be read."""
     to.flows[i] = s.flows[i]
     if not s.flows[i].alive:
         return

@@ -1,9 +1,10 @@
-"""Shared links with TCP's dynamics: flows on a crowded link advance from acknowledgement to acknowledgement.
+"""Shared links with TCP's dynamics: flows on a full link (the crowd) are simulated from acknowledgement to
+acknowledgement.
 
 Flows whose shared links are all fast enough are bounded by their own device's link alone, and the fluid model carries
-them in closed form.  When a link becomes full, the flows on it join the crowd, with the windows that they have by then,
-and stay there until they end.  BBR's flows, and those with losses, are there from the start, because their windows have
-no closed form.
+them in closed form.  When a link becomes full, the flows on it join the crowd, with the windows that they have reached,
+and stay there until they end.  Flows with BBR or with random losses are in the crowd from the start, because their
+windows have no closed form.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ BUFFER, LEAST_BUFFER = 0.1, 64e3  # s; bytes
 
 @dataclass(eq=False)
 class Meeting:
-    """A shared link in one direction, and its flows with an upper bound of each one's rate, as whole numbers."""
+    """A shared link in one direction, with an upper bound of the rate of each flow on it, as whole numbers
+    (flow.whole)."""
 
     queue: Queue
     loads: dict[Hashable, int] = field(default_factory=dict)
@@ -45,29 +47,30 @@ class Meeting:
 
     @property
     def full(self) -> bool:
-        """True if its flows could exceed its capacity; also for any capacity that varies."""
+        """True if the flows on the link could exceed its capacity, and for any capacity that varies."""
         capacity = self.queue.capacity
         return not isinstance(capacity, Constant) or self.load > whole(capacity.peak)
 
 
 @dataclass(frozen=True)
 class Lone:
-    """A flow that the fluid model carries alone."""
+    """A flow outside the crowd, which the fluid model carries at its cap."""
 
     new: Newcomer
     cap: Rate
 
 
 class Windows:
-    """Shared links in both directions: a Fluid of `down`, with `up` as its way back.
+    """Shared links in both directions and the flows on them, with Fluid's methods `open`, `close`, `carried`,
+    `next_finish` and `advance`.
 
-    `down` and `up` are each the root's capacity and the shared links below it, with their buffers.  Raises ValueError
-    for airtime links, which windows cannot model.
+    `down` and `up` are each the root's capacity and the shared links below it, with their buffers; flows with `back` go
+    up.  Raises ValueError for airtime links, which windows cannot model.
     """
 
     def __init__(self, down: Back, up: Back, buffers: tuple[float, float] = (0.0, 0.0), chance: Hashable = 0) -> None:
-        """Takes the `buffers` before the root, bytes, down and up.  Losses, and delays of acknowledgements within the
-        time of a segment, are drawn from `chance` and the flows' names."""
+        """Takes the links; `buffers`: the bytes that may wait at the root, down and up, 0 for a default size.  Losses,
+        and delays of acknowledgements within the time of a segment, are drawn from `chance` and the flows' names."""
         self._fluids = {False: Fluid(*down), True: Fluid(*up)}
         self._meetings: dict[bool, dict[str | None, Meeting]] = {}
         self._routes: dict[bool, dict[str | None, tuple[Meeting, ...]]] = {}
@@ -104,7 +107,8 @@ class Windows:
         back: bool = False,
         sending: Sending | None = None,
     ) -> None:
-        """Starts a flow as Fluid.open does; `radio` is its device's own link without TCP's bounds."""
+        """Starts a flow as Fluid.open does; `radio`: the rate of its device's own link without TCP's bounds; `sending`:
+        TCP's state.  Raises ValueError without `sending`."""
         if sending is None:
             raise ValueError(f"flow {flow!r} is not sent by TCP; windows are TCP's")
         if via not in self._routes[back]:
@@ -131,7 +135,7 @@ class Windows:
             meeting.lone[flow] = None
 
     def close(self, t: float, flow: Hashable) -> float:
-        """Removes a flow, and returns the bytes that it has carried by `t`."""
+        """Removes a flow at `t`, and returns the bytes that it has carried."""
         self._reach(t)
         if flow in self._lone:
             carried = self._fluid(self._lone.pop(flow).new.up).close(t, flow)
@@ -152,8 +156,8 @@ class Windows:
         return self._before.get(flow, 0.0) + self._crowd.carried(t, flow)
 
     def next_finish(self) -> float:
-        """Returns the time to call `advance` if nothing else happens, in s; `advance` then reports the flows that have
-        ended, if any."""
+        """Returns the next time at which `advance` must be called if no flow is opened or closed before, in s;
+        `advance` then reports the flows that have ended, if any."""
         return max(self._now, min(self._due()))
 
     def advance(self, t: float) -> list[Hashable]:
@@ -169,7 +173,8 @@ class Windows:
         return ended
 
     def left_with(self, flow: Hashable) -> Sender | None:
-        """Returns the sender's state of a flow that has ended; None if it was alone.  Can be called once."""
+        """Returns the sender's final state of a flow that has ended in the crowd, once; None if the flow was outside
+        the crowd."""
         return self._left.pop(flow, None)
 
     # --- time -----------------------------------------------------------------------------------------------
@@ -180,7 +185,8 @@ class Windows:
         return (*self._dues, self._crowd.due())
 
     def _fluid(self, back: bool) -> Fluid:
-        """Returns a fluid in which a flow comes or goes now, and forgets the due times."""
+        """Returns the fluid model of a direction in which a flow starts or ends now, and forgets the due times of both
+        fluids."""
         self._dues = None
         return self._fluids[back]
 
@@ -212,7 +218,7 @@ class Windows:
     # --- who meets whom -------------------------------------------------------------------------------------
 
     def _gather(self, t: float, way: tuple[Meeting, ...]) -> None:
-        """Moves flows that were alone on a link that is now full into the crowd."""
+        """Moves the flows outside the crowd on links of this way that are now full into the crowd."""
         for meeting in way:
             if meeting.full:
                 for flow in list(meeting.lone):
@@ -233,14 +239,14 @@ class Windows:
             meeting.drop(flow)
 
     def _path(self, back: bool, via: str | None) -> tuple[tuple[Queue, ...], tuple[Queue, ...]]:
-        """Returns the queues of a flow from its sender on, and those of its acknowledgements."""
+        """Returns the queues that a flow's data pass, from its sender on, and those that its acknowledgements pass."""
         way, homeward = self._routes[back][via], self._routes[not back].get(via, ())
         up = tuple(meeting.queue for meeting in (way if back else homeward))
         down = tuple(meeting.queue for meeting in reversed(homeward if back else way))
         return (up, down) if back else (down, up)
 
     def _route(self, back: bool, shared: Mapping[str, SharedLink], via: str | None) -> tuple[Meeting, ...]:
-        """Returns the links from a device to the server that could be full."""
+        """Returns those links on a device's way to the server that could be full, from the device on."""
         names = []
         while via is not None:
             names.append(via)
@@ -262,7 +268,8 @@ def _meetings(links: Mapping[str | None, SharedLink], queues: list[Queue]) -> di
 
 
 def _grown(lone: Lone, t: float) -> Sender:
-    """Returns the window of a flow that was alone: the one that slow start has reached, or what its link holds."""
+    """Returns the sender's state of a flow that was outside the crowd until `t`: its window is the one that slow start
+    has reached, or what fills its link."""
     sending, tcp = lone.new.sending, lone.new.sending.tcp
     held = max(1.0, lone.cap.at(t) * max(sending.way.rtt, RTTS[0]) / tcp.segment)
     climbing = isinstance(lone.cap, Ramp) and t < lone.cap.end

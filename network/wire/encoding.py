@@ -1,10 +1,11 @@
-"""Encodings of one kind's floats in fewer bytes, and back.
+"""Encodings of a message's floats in fewer bytes, and back.
 
-An encoding (`float32`, `float16`, `bfloat16`, `int8`, `int8-sqrt`, `sparse`, `top-0.01`) is a sender's way to write a
-kind.  A coding is the form of one tensor; it takes the place of a plain tensor's dtype, so that the reader needs no
-agreement with the sender.  Arrays of float32 and float64 are encoded, and all but sparse ones decode to float32; other
-arrays of a kind, such as BatchNorm's counts, are sent unchanged.  No tensor takes more bytes than as float32: if its
-scale or indices would make it longer, it is written as float32.
+The arrays of a message are grouped by kind, such as "weights".  An encoding (`float32`, `float16`, `bfloat16`, `int8`,
+`int8-sqrt`, `sparse`, `top-0.01`) is a sender's way to write the arrays of one kind.  A coding is the form of one
+array; its name takes the place of a plain array's dtype, so that the reader needs no agreement with the sender.  Arrays
+of float32 and float64 are encoded, and all but sparse ones decode to float32; other arrays of a kind, such as
+BatchNorm's counts, are sent unchanged.  No array takes more bytes than as float32: if its scale or indices would make
+it longer, it is written as float32.
 
 Non-finite values stay non-finite, so that payload.check refuses them: float16 and bfloat16 keep NaN and infinity and
 round values out of their range to infinity, sparse and top keep them, int8 and int8-sqrt decode to NaN throughout.
@@ -38,7 +39,8 @@ NAN = np.array(0x7FC00000, "<u4").tobytes()  # the scale of a tensor with a non-
 
 @dataclass(frozen=True)
 class Encoder:
-    """A sender's way to write a kind: `code` encodes its float32 and float64 arrays, in the order of their names."""
+    """A sender's way to write the arrays of one kind: `code` encodes float32 and float64 arrays, in the order of their
+    names."""
 
     name: str
     lossy: bool  # float32 values may change
@@ -47,7 +49,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Coding:
-    """The form of one tensor's data if they are not plain values."""
+    """The form of one array's data on the wire if they are not plain values."""
 
     dtype: np.dtype[Any]  # type of the decoded values
     fault: Callable[[bytes, int], str | None]  # of these data for n values: why they are not what we would write
@@ -55,7 +57,8 @@ class Coding:
 
 
 def parse(name: str) -> Encoder:
-    """Returns the encoding called `name`. Raises ValueError, with all names and the nearest, if there is none."""
+    """Returns the encoding called `name`. Raises ValueError, with the names of all encodings and the most similar one,
+    if there is none."""
     if name in ENCODINGS:
         return ENCODINGS[name]
     share = re.fullmatch(r"top-([01](?:\.\d{1,12})?)", str(name))
@@ -71,12 +74,13 @@ def parse(name: str) -> Encoder:
 
 
 def encodable(array: Array) -> bool:
-    """Returns true if an encoding changes how this array is written: float32 and float64."""
+    """Returns true if encodings apply to this array, because it is float32 or float64."""
     return array.dtype.kind == "f" and array.dtype.itemsize in (4, 8)
 
 
 def draws(seed: int, kind: str) -> Draws:
-    """Returns a generator for each tensor of the kind, so that no tensor's rounding depends on the others."""
+    """Returns a function that makes a random generator from a tensor's name, so that no tensor's rounding depends on
+    the others of its kind."""
 
     def of(name: str) -> np.random.Generator:
         words = hashlib.sha256(repr((seed, kind, name)).encode()).digest()
@@ -89,12 +93,12 @@ def draws(seed: int, kind: str) -> Draws:
 
 
 def _each(code: Callable[[Array, np.random.Generator], Coded]) -> Callable[[Mapping[str, Array], Draws], Any]:
-    """Returns an encoding that writes each tensor independently."""
+    """Returns a function for Encoder that applies `code` to each tensor independently."""
     return lambda arrays, drawn: {name: code(array, drawn(name)) for name, array in arrays.items()}
 
 
 def _singles(array: Array) -> Floats:
-    """Returns float32 values (n,), in row order; values out of range become infinite."""
+    """Returns the array's values as float32, (n,), in row order; values out of range become infinite."""
     with np.errstate(over="ignore"):
         return array.astype(np.float32, copy=False).reshape(-1)
 
@@ -112,7 +116,7 @@ def _binary16(array: Array, _: np.random.Generator) -> Coded:
 
 
 def _bfloat16(array: Array, _: np.random.Generator) -> Coded:
-    """Writes the upper half of each float32, rounded to the nearest, and to even in a tie."""
+    """Returns the upper half of each float32 value, rounded to the nearest, and to even in a tie."""
     values = _singles(array)
     bits = values.view(np.uint32)
     upper = (bits + (0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
@@ -121,7 +125,7 @@ def _bfloat16(array: Array, _: np.random.Generator) -> Coded:
 
 
 def _int8(array: Array, rng: np.random.Generator) -> Coded:
-    """Writes multiples of max|x| / 127, rounded up or down at random so that the mean is x."""
+    """Returns the values as multiples of max|x| / 127, rounded up or down at random so that the expected value is x."""
     values = _singles(array)
     if len(values) < SCALED:
         return _float32(array, rng)
@@ -131,8 +135,8 @@ def _int8(array: Array, rng: np.random.Generator) -> Coded:
 
 
 def _int8_sqrt(array: Array, rng: np.random.Generator) -> Coded:
-    """Writes multiples of sqrt(max|x|) / 127 on the scale of sqrt|x|, rounded at random so that the mean is x, not its
-    root."""
+    """Returns the roots sqrt|x| as multiples of sqrt(max|x|) / 127, with the sign of x, rounded at random so that the
+    expected value of their square is |x|."""
     values = _singles(array)
     if len(values) < SCALED:
         return _float32(array, rng)
@@ -142,7 +146,7 @@ def _int8_sqrt(array: Array, rng: np.random.Generator) -> Coded:
 
 
 def _in_steps(sizes: Floats) -> tuple[Floats, bytes]:
-    """Returns each size in steps of the scale, at most 127, and the scale."""
+    """Returns each size as a number of steps of one scale, at most 127, and the scale as 4 bytes."""
     largest = sizes.max(initial=np.float32(0))
     if not np.isfinite(largest):
         return np.zeros_like(sizes), NAN
@@ -158,7 +162,8 @@ def _rounded(values: Floats, low: Floats, chance: Floats, rng: np.random.Generat
 
 
 def _top(arrays: Mapping[str, Array], fraction: Fraction) -> dict[str, Coded]:
-    """Writes the ⌈F n⌉ values of largest magnitude among all n of the kind, the first ones of ties."""
+    """Returns the arrays with only the ⌈F n⌉ values of largest magnitude among all n values of the kind; of equal ones
+    the first are kept, all others become 0."""
     values = {name: _singles(array) for name, array in arrays.items()}
     kept = _largest([np.abs(part).view(np.uint32) for part in values.values()], fraction)
     return {name: _kept(part, at) for (name, part), at in zip(values.items(), kept, strict=True)}
@@ -173,8 +178,9 @@ def _kept(values: Floats, at: NDArray[np.intp]) -> Coded:
 
 
 def _largest(sizes: list[NDArray[np.uint32]], fraction: Fraction) -> list[NDArray[np.intp]]:
-    """Returns the indices of the largest values, part by part. As integers, the bits of magnitudes are in order, with
-    NaN above infinity."""
+    """Returns, for each array of `sizes`, the indices of its values that are among the largest `fraction` of all
+    arrays.  The sizes are the bits of magnitudes: as integers they have the magnitudes' order, with NaN above
+    infinity."""
     together = np.concatenate([np.empty(0, np.uint32), *sizes])
     k = ceil(fraction * len(together))
     if k == 0:
@@ -194,7 +200,8 @@ def _indexed(coding: str, values: Array, at: NDArray[np.intp]) -> Coded:
 
 
 def _sparse(array: Array, _: np.random.Generator) -> Coded:
-    """Writes only the values whose bits are not all zero, so that -0.0 is kept, in the shortest of three forms."""
+    """Returns only the values whose bits are not all zero, so that -0.0 is kept, in the shortest of three forms: dense,
+    with indices, or with a bitmap."""
     values = array.reshape(-1)
     there = values.view(f"u{values.itemsize}") != 0
     form = _form(values.size, int(np.count_nonzero(there)), values.itemsize)
@@ -207,7 +214,7 @@ def _sparse(array: Array, _: np.random.Generator) -> Coded:
 
 
 def _form(n: int, k: int, itemsize: int) -> str:
-    """Returns the shortest form of n values, k of which are not zero."""
+    """Returns the name of the form that takes the fewest bytes for n values, k of which are not zero."""
     sizes = {
         "dense": n * itemsize,
         "sparse": k * (INDEX.itemsize + itemsize),
@@ -271,8 +278,8 @@ def _fill_int8_sqrt(data: bytes, out: Array) -> None:
 
 
 def _index_fault(dtype: np.dtype[Any], exact: bool) -> Callable[[bytes, int], str | None]:
-    """Returns a check of sparse data.  `exact`: values must not be zero, and no other form may be shorter; otherwise
-    float32 must not be shorter."""
+    """Returns a function that names the fault of sparse data, None if there is none.  It always requires that float32
+    would not be shorter; if `exact`, also that no value is zero and no other form is shorter."""
 
     def fault(data: bytes, n: int) -> str | None:
         k, rest = divmod(len(data), INDEX.itemsize + dtype.itemsize)

@@ -1,4 +1,4 @@
-"""A message with its header: a few numbers and words."""
+"""The envelope of a message: a header of a few numbers and words, and the message as its body."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def pack(header: Header, body: bytes | memoryview) -> bytes:
 
 
 def envelope_bytes(header: Header) -> int:
-    """Returns the number of bytes that `pack` adds to the body."""
+    """Returns the number of bytes that `pack` adds to the body for this header."""
     return _length(*header, *header.values())
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _length(*said: int | str | None) -> int:
-    """Returns the length of a header with these names and then these values; cached, because most devices of a round
-    get the same."""
+    """Returns the length in bytes of a packed header; `said` has all names and then all values.  Cached, because most
+    devices of a round get the same header."""
     half = len(said) // 2
     return sum(map(len, _packed_header(dict(zip(said[:half], said[half:], strict=True)))))  # type: ignore[arg-type]
 

@@ -1,4 +1,5 @@
-"""The only form of a message on the wire, with its limits; everything else is refused."""
+"""The only accepted form of a message on the wire, msgpack in its shortest form, with limits of its size; any other is
+refused."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class RefusedMessage(ValueError):  # noqa: N818  an event, and not an error
-    """The message is not one that fedlapse would send; the reason is one sentence."""
+    """The error for a message that fedlapse would not send; its text is the reason, in one sentence."""
 
 
 class NotFinite(RefusedMessage):
@@ -35,7 +36,8 @@ def packed(tree: object) -> bytes:
 
 
 def in_pieces(tree: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Buffer]:
-    """Returns `packed` of kind -> name -> entry, in pieces, so that large data are not copied."""
+    """Returns the bytes of `packed` for a message, kind -> name -> entry, as consecutive pieces.  Large data are pieces
+    themselves, so that they are not copied."""
     found: list[Buffer] = []
     packer = msgpack.Packer(use_bin_type=True, autoreset=False)
     try:
@@ -52,8 +54,8 @@ def in_pieces(tree: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[Buffe
 
 
 def _pack(entry: Mapping[str, Any], packer: msgpack.Packer, found: list[Buffer]) -> None:
-    """Writes the entry into the packer; large data become a piece of their own, after a piece with everything packed so
-    far."""
+    """Packs an entry.  If its data are large, moves everything packed so far to `found`, and then the data as a piece
+    of their own."""
     data = entry["data"]
     if len(data) <= SMALL:
         packer.pack(entry)
@@ -68,7 +70,8 @@ def _pack(entry: Mapping[str, Any], packer: msgpack.Packer, found: list[Buffer])
 
 
 def parsed(data: bytes) -> Any:
-    """Returns the single msgpack object in `data`, in the form that `packed` gives it."""
+    """Returns the single msgpack object in `data`.  Raises RefusedMessage unless it is in the only accepted form:
+    shortest, with the names of each map in rising order, and within the limits of this file."""
     try:
         tree = msgpack.unpackb(  # a new one each time: an Unpacker must not be used after an error
             data,
@@ -98,7 +101,8 @@ def _no_extension(code: int, _: bytes) -> object:
 
 
 def _ordered(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """Returns a map whose names rise strictly, so that no name is repeated and there is only one way to write it."""
+    """Returns the pairs of a msgpack map as a dict.  Raises RefusedMessage unless the names rise strictly, so that no
+    name is repeated and there is only one way to write a map."""
     if [name for name, _ in pairs] == KEYS:  # most maps are entries
         return dict(pairs)
     last = None
@@ -129,17 +133,19 @@ def in_order(entries: Mapping[str, Any], reserved: str | None = None) -> list[tu
 
 
 def quoted(name: str) -> str:
-    """Returns `name` for an error: printable ASCII, and short."""
+    """Returns `name` for an error message: in quotes, as printable ASCII, cut after 40 characters."""
     return ascii(name if len(name) <= 40 else name[:40] + "...")
 
 
 def unpacked(data: memoryview) -> Any:
-    """Returns the object that `packed` wrote, with bytes as views into `data`: nothing is copied or checked."""
+    """Returns the object in bytes that `packed` has written.  Its byte strings are views into `data`: nothing is copied
+    or checked."""
     return _read(data, 0)[0]
 
 
 def _read(data: memoryview, at: int) -> tuple[Any, int]:
-    """Returns the object that begins at `at`, and its end (the msgpack specification's table of first bytes)."""
+    """Returns the object that begins at index `at`, and the index after it (by the msgpack specification's table of
+    first bytes)."""
     first, at = data[at], at + 1
     if first < 0x80:
         return first, at

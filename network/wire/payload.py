@@ -1,8 +1,9 @@
-"""Tensors as bytes, and back: the charged bytes are the ones really sent.
+"""Messages, which are named tensors, as bytes and back; the emulator charges links for exactly these bytes.
 
 A message is a msgpack map, kind -> name -> {data, dtype, shape}, with sorted keys and shortest forms, so that equal
-messages are equal bytes.  Everything in another form is refused.  Kinds may be encoded in fewer bytes (encoding.py); a
-tensor's dtype then names its coding.  No type name on the wire ever becomes a class (docs/design/network.md §5).
+messages are equal bytes.  Everything in another form is refused.  The tensors of a kind may be encoded in fewer bytes
+(encoding.py); a tensor's dtype is then the name of its coding.  No type name on the wire ever becomes a class
+(docs/design/network.md §5).
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ MOST_VALUES = 2**32  # in an encoded tensor: indices have 32 bits
 
 
 class View:
-    """An encoded message, parsed once: its kinds and arrays, and a check of their shapes."""
+    """An encoded message, parsed once, that gives access to its arrays and can check their shapes and values."""
 
     def __init__(self, tree: Mapping[str, Mapping[str, Entry]], data: Buffer | None = None) -> None:
-        """Takes the parsed message; `data`: its bytes, if available."""
+        """Takes the parsed message as kind -> name -> entry; `data`: the message's bytes, if available."""
         self.tree = tree
         if data is not None:
             self.pieces = [data]
@@ -80,39 +81,42 @@ class View:
 
     @property
     def nbytes(self) -> int:
-        """The message's length."""
+        """The length of the message in bytes."""
         return sum(map(len, self.pieces))
 
     def row(self, k: int) -> View:
-        """Returns the message with row `k` of each tensor; requires that none is encoded.  Nothing is copied."""
+        """Returns a message whose tensors are row `k` of this message's tensors; requires that none is encoded.
+        Nothing is copied."""
         return View(
             {kind: {name: _row(entry, k) for name, entry in entries.items()} for kind, entries in self.tree.items()}
         )
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Bytes per kind, with scales and indices; "frame" has the bytes of names, shapes and lengths."""
+        """The bytes of each kind's data, scales and indices included; "frame" has all other bytes: names, shapes and
+        lengths."""
         kinds = {kind: sum([len(entry["data"]) for entry in entries.values()]) for kind, entries in self.tree.items()}
         return {**kinds, FRAME: self.nbytes - sum(kinds.values())}
 
     def check(self, shapes: Shapes, constants: Mapping[str, NDArray[Any]] = EMPTY) -> None:
-        """Raises RefusedMessage unless kinds, names, dtypes and shapes are these and every float is finite, or equal to
-        the constant of its name.  Copies only encoded arrays."""
+        """Raises RefusedMessage unless the kinds, names, dtypes and shapes of the message equal `shapes` and every
+        float is finite, or equal to the value at the same place of the constant with the array's name.  Copies only
+        encoded arrays."""
         self.fits(room_of(shapes))
         check(self._arrays(_seen), shapes, constants)
 
     def arrays(self, room: int = ROOM) -> Message:
-        """Returns the message, with a copy of each array (see `decode`).  Raises RefusedMessage if it needs more than
-        `room` bytes."""
+        """Returns all arrays of the message, decoded, each as a copy (see `decode`).  Raises RefusedMessage if the
+        decoded arrays need more than `room` bytes."""
         self.fits(room)
         return self._arrays(_array)
 
     def array(self, kind: str, name: str) -> NDArray[Any]:
-        """Returns a copy of one array."""
+        """Returns a decoded copy of one array."""
         return _array(self.tree[kind][name], kind, name)
 
     def in_place(self, kind: str, name: str) -> NDArray[Any] | None:
-        """Returns one array as a view of the message, at any address; None if it is encoded."""
+        """Returns one array as a view of the message's bytes, which may be unaligned; None if the array is encoded."""
         entry = self.tree[kind][name]
         return None if entry["dtype"] in CODINGS else _seen(entry, kind, name)
 
@@ -123,23 +127,23 @@ class View:
         }
 
     def fits(self, room: int) -> None:
-        """Raises RefusedMessage if the arrays need more than `room` bytes."""
+        """Raises RefusedMessage if the decoded arrays need more than `room` bytes of memory."""
         needed = sum(_room(entry) for entries in self.tree.values() for entry in entries.values())
         if needed > room:
             raise RefusedMessage(f"a message that needs {needed} bytes when decoded; at most {room} are accepted")
 
 
 def view(data: bytes, limit: int | None = None) -> View:
-    """Returns the message in `data`, from any sender.  Raises RefusedMessage, and nothing else, for bytes that `encode`
-    would not have written, and for more than `limit` bytes."""
+    """Returns the message in `data`, which may come from any sender.  Raises RefusedMessage, and nothing else, for
+    bytes that `encode` would not have written, and for more than `limit` bytes."""
     found = View(_entries(data, limit), data)
     found.fits(ROOM)
     return found
 
 
 def trusted(data: Buffer) -> View:
-    """Returns a message that this program has written or already checked.  Nothing is checked again, and arrays are
-    copied only on access."""
+    """Returns the message in bytes that this program has written or already checked.  Nothing is checked again, and
+    arrays are copied only on access."""
     return View(unpacked(memoryview(data)), data)
 
 
@@ -161,8 +165,8 @@ def encoded(
     seed: int = 0,
     plain: Collection[str] = (),
 ) -> View:
-    """Returns the message of `encode` before joining: its large pieces are the arrays, so use it before they change.
-    Arrays whose names are in `plain` are sent unchanged."""
+    """Returns the message that `encode` would return, but as a View whose large pieces are the given arrays, not
+    copied: use it before the arrays change.  Arrays whose names are in `plain` are not encoded."""
     how = encodings or {}
     tree = {
         kind: _coded(kind, dict(in_order(arrays)), how.get(kind), seed, plain)
@@ -172,11 +176,12 @@ def encoded(
 
 
 def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
-    """Returns the message in `data`, of at most `limit` bytes, and at most `room` once it is decoded.
+    """Returns the arrays of the message in `data`, which may have at most `limit` bytes, and at most `room` once it is
+    decoded.
 
-    Each array is a copy of its own, aligned and writable, because a view at an unaligned offset gives other bits in
-    matrix products.  Floats may be NaN; `check` tells if they are finite.  Arrays with a lossy encoding are float32,
-    whatever they were before.  Raises RefusedMessage, and nothing else, for bytes that `encode` would not have written.
+    Each array is an aligned and writable copy, because a view at an unaligned offset gives other bits in matrix
+    products. Floats may be NaN; `check` tells if they are finite.  Arrays with a lossy encoding are float32, whatever
+    they were before.  Raises RefusedMessage, and nothing else, for bytes that `encode` would not have written.
     """
     return view(data, limit).arrays(room)
 
@@ -184,20 +189,21 @@ def decode(data: bytes, limit: int | None = None, room: int = ROOM) -> Message:
 def decoded(
     kind: str, arrays: Mapping[str, NDArray[Any]], encoding: str | None, seed: int = 0, room: int = ROOM
 ) -> Arrays:
-    """Returns the arrays as received after encoding as this kind, in a message with this seed."""
+    """Returns the arrays as a receiver gets them if they are sent as this kind, with this encoding and seed: with the
+    encoding's rounding, for example."""
     return decode(encode({kind: arrays}, {kind: encoding} if encoding else None, seed), room=room)[kind]
 
 
 def sizes(
     message: Mapping[str, Mapping[str, NDArray[Any]]], encodings: Mapping[str, str] | None = None, seed: int = 0
 ) -> dict[str, int]:
-    """Returns the encoded bytes per kind, with scales and indices; "frame" has the bytes of names, shapes and
-    lengths."""
+    """Returns the bytes of each kind in the encoded message, scales and indices included; "frame" has the bytes of
+    names, shapes and lengths."""
     return trusted(encode(message, encodings, seed)).sizes
 
 
 def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dict[str, Shape]]:
-    """Returns the dtype and shape of each array, for `check`."""
+    """Returns the dtype and shape of each array of a message, by kind and name: the argument of `check`."""
     return {
         kind: {name: (_name(array), array.shape) for name, array in arrays.items()} for kind, arrays in message.items()
     }
@@ -205,7 +211,7 @@ def manifest(message: Mapping[str, Mapping[str, NDArray[Any]]]) -> dict[str, dic
 
 def check(message: Message, manifest: Shapes, constants: Mapping[str, NDArray[Any]] = EMPTY) -> None:
     """Raises RefusedMessage unless kinds, names, dtypes and shapes are the manifest's and every float is finite, or
-    equal to the constant of its name."""
+    equal to the value at the same place of the constant with the array's name."""
     _same_names(None, message, manifest)
     for kind, arrays in message.items():
         _same_names(kind, arrays, manifest[kind])
@@ -219,7 +225,8 @@ def check(message: Message, manifest: Shapes, constants: Mapping[str, NDArray[An
 
 
 def finite(array: NDArray[Any], constant: NDArray[Any] | None = None) -> bool:
-    """Returns true if all values are finite, except where the constant has the same value."""
+    """Returns true if all values are finite; a value that is not finite is accepted where `constant` has the same
+    value."""
     sound = np.isfinite(array)
     if constant is None or sound.all():
         return bool(sound.all())
@@ -227,15 +234,15 @@ def finite(array: NDArray[Any], constant: NDArray[Any] | None = None) -> bool:
 
 
 def room_of(manifest: Shapes) -> int:
-    """Returns twice the bytes of such a message after decoding, so that `check` can name the fault of a slightly larger
-    one."""
+    """Returns a limit for the decoded size of such a message, bytes: twice what is needed, so that a slightly larger
+    message is still decoded, and `check` can name its fault."""
     arrays = [array for kind in manifest.values() for array in kind.values()]
     return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in arrays) + LARGEST_HEADER
 
 
 def digest(*pieces: Buffer, threads: int = 1) -> str:
-    """Returns BLAKE3 of the concatenated pieces, 256 bits in hex.  It takes at most a quarter of SHA-256's time, and
-    each upload is digested.  `threads`: ALL_CORES if no other process needs them."""
+    """Returns BLAKE3 of the concatenated pieces, 256 bits in hex.  It takes at most a quarter of SHA-256's time, which
+    matters because each upload is digested.  `threads`: ALL_CORES if no other process needs the cores."""
     hasher = blake3(max_threads=threads)
     for piece in pieces:
         hasher.update(piece)
@@ -281,7 +288,8 @@ def _entry(coded: Coded, shape: tuple[int, ...]) -> Entry:
 
 
 def _entries(data: bytes, limit: int | None) -> dict[str, dict[str, Entry]]:
-    """Returns kind -> name -> entry, each with the three required keys."""
+    """Returns the parsed message, kind -> name -> entry.  Raises RefusedMessage for more than `limit` bytes, and for an
+    entry with a fault."""
     if limit is not None and len(data) > limit:
         raise RefusedMessage(f"a message of {len(data)} bytes; at most {limit} are accepted")
     if data == NOTHING:  # the usual memory of a device, read in each round
@@ -300,7 +308,7 @@ def _entries(data: bytes, limit: int | None) -> dict[str, dict[str, Entry]]:
 
 
 def _fault(entry: object) -> str | None:
-    """Returns the fault of an entry; None if there is none."""
+    """Returns the fault of an entry, as the end of a sentence; None if the entry is right."""
     if type(entry) is not dict or list(entry) != KEYS:
         return "must have data, dtype and shape, and nothing else"
     data, dtype, shape = entry.values()
@@ -337,7 +345,7 @@ def _row(entry: Entry, k: int) -> Entry:
 
 
 def _room(entry: Entry) -> int:
-    """Returns the bytes of the entry's array."""
+    """Returns the bytes that the entry's array needs when decoded."""
     return math.prod(entry["shape"]) * DECODED[entry["dtype"]].itemsize
 
 
@@ -349,7 +357,8 @@ def _plain_fault(data: bytes, n: int, dtype: str) -> str | None:
 
 
 def _seen(entry: Entry, kind: str, name: str) -> NDArray[Any]:
-    """Returns the entry's array, only to be read: a view of the message unless it is encoded."""
+    """Returns the entry's array, which must not be changed: a view of the message, or a copy if the array is
+    encoded."""
     if entry["dtype"] in CODINGS:
         return _array(entry, kind, name)
     return np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"])
@@ -375,8 +384,8 @@ def _array(entry: Entry, kind: str, name: str) -> NDArray[Any]:
 
 
 def _same_names(kind: str | None, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
-    """Raises RefusedMessage unless the names are the same; `kind`: of these arrays, None for the kinds of the
-    message."""
+    """Raises RefusedMessage unless the names found are those wanted.  `kind`: the kind whose arrays have these names;
+    None if the names are the kinds of a message."""
     if found.keys() == wanted.keys():
         return
     name = min(found.keys() ^ wanted.keys())

@@ -1,4 +1,5 @@
-"""The presence of a scenario's devices: stated absences, logs of phones, and random sessions."""
+"""Makes the presence of a scenario's devices, the times at which they are online: from stated absences, logs of phones,
+and random sessions."""
 
 from __future__ import annotations
 
@@ -24,10 +25,10 @@ MOST = 20_000_000  # changes of presence that are drawn for a whole fleet before
 
 
 def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
-    """Returns the presence of one device, which is online while all rules of its group allow it.
+    """Returns the presence (the times online) of one device, which is online while all rules of its group allow it.
 
-    Draws are the same for all seeds: the user of a log and the offset into it, the sessions, the hour of the day.
-    Raises BadScenario for a log that cannot be read, or that would take too many drawn sessions.
+    What is drawn is the same for all seeds: the phone whose log is followed and the place in it, the sessions, the hour
+    of the day.  Raises BadScenario for a log that cannot be read, or if too many sessions would have to be drawn.
     """
     if said == hardware.Presence(off=said.off):
         return _off(said.off)
@@ -48,7 +49,8 @@ def presence(name: str, said: hardware.Presence, seed: int) -> Availability:
 
 
 def too_many(said: hardware.Presence, seconds: float, devices: int) -> str | None:
-    """Returns the reason why computing the presence after `seconds` would take too long; None if it would not."""
+    """Returns the reason why drawing the presence of so many devices up to the time `seconds` would take too long; None
+    if it would not."""
     each = seconds * _pace(said)
     if each <= LONGEST and each * devices <= MOST:
         return None
@@ -60,12 +62,13 @@ def too_many(said: hardware.Presence, seconds: float, devices: int) -> str | Non
 
 @lru_cache(maxsize=16)
 def _pace(said: hardware.Presence) -> float:
-    """Returns the drawn changes of presence of each device, per second."""
+    """Returns how often the drawn presence of a device changes on average, per second."""
     return sum(one.pace for one in _sessions(said, "", 0, 0.0))
 
 
 def _sessions(said: hardware.Presence, name: str, seed: int, hour: float) -> Iterator[Sessions]:
-    """Yields the drawn sessions, each kind with a seed of its own, so that rules are independent."""
+    """Yields the drawn online sessions of one device, a series for each rule.  Each series has a seed of its own, so
+    that the rules are independent."""
 
     def own(kind: str) -> int:
         return int.from_bytes(blake2b(f"{seed} {kind} of {name}".encode(), digest_size=8).digest())
@@ -79,14 +82,16 @@ def _sessions(said: hardware.Presence, name: str, seed: int, hour: float) -> Ite
 
 
 def _daily(start: float, end: float, hour: float) -> RecordedPresence:
-    """Returns a presence between these hours of each day; the run begins at `hour`."""
+    """Returns a presence that is online from the hour `start` to the hour `end` of each day, also across midnight; the
+    run begins at `hour`."""
     spans = [(start, end)] if start < end else [(0.0, end), (start, HOURS)]
     return RecordedPresence(tuple((a * 3600, b * 3600) for a, b in spans if a < b), DAY, hour * 3600)
 
 
 @lru_cache(maxsize=16)
 def _off(off: tuple[tuple[float, float], ...]) -> StatedPresence:
-    """Returns the absences, one object for all devices of a group, because there may be thousands."""
+    """Returns a presence that is offline in these spans of seconds: one object for all devices of a group, because
+    there may be thousands."""
     return StatedPresence(off)
 
 

@@ -1,4 +1,4 @@
-"""Assumptions about the links of a scenario, which are shown with its results, one line each."""
+"""Lists the assumptions about the links of a scenario that are shown with its results, one line each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ TCP = {"tcp", "windows"}  # the models that use TCP's settings
 
 
 def assumptions(scenario: Scenario) -> Iterator[str]:
-    """Yields assumptions about recordings, generated radios, mixed network models, and keys that have no effect.
+    """Yields a sentence for each assumption about links: about recordings, about generated rates of radios, about
+    different network models in one scenario, and about keys that have no effect.
 
     Raises BadScenario for recordings that cannot be read.
     """
@@ -34,7 +35,7 @@ def assumptions(scenario: Scenario) -> Iterator[str]:
 
 
 def _links(scenario: Scenario) -> Sequence[tuple[str, link_keys.AnyLink]]:
-    """Returns all links, each with its name for messages."""
+    """Returns all links of the scenario, each with its name for messages."""
     return [
         *((group.name or group.profile, group.link) for group in scenario.fleet),
         *((f"topology.{name}", said) for name, said in scenario.topology.items()),
@@ -47,15 +48,15 @@ def _models(scenario: Scenario) -> set[link_keys.NetworkModel]:
 
 
 def _model(group: Group, scenario: Scenario) -> link_keys.NetworkModel:
-    """Returns the model of the group's links; with windows, `tcp` counts as windows, because only shared links have
-    queues."""
+    """Returns the network model of the group's links.  If the scenario's model is windows, it is windows for all of
+    them, because only shared links have queues."""
     if scenario.network_model == "windows":
         return "windows"
     return group.link.model or scenario.network_model
 
 
 def _radios(said: Sequence[link_keys.AnyLink]) -> Iterator[str]:
-    """Yields numbers of the links' presets that were not measured."""
+    """Yields a sentence for each kind of radio among the links that has numbers which nobody has measured."""
     users: dict[str, list[link_keys.AnyLink]] = {}
     for each in said:
         if each.radio:
@@ -71,7 +72,8 @@ def _radios(said: Sequence[link_keys.AnyLink]) -> Iterator[str]:
 
 
 def _unused(scenario: Scenario) -> Iterator[str]:
-    """Yields keys about TCP senders that have no effect because no link uses TCP."""
+    """Yields a sentence for each key about TCP senders that has no effect, because no link, or not the group's, uses
+    TCP."""
     for group in scenario.fleet:
         model = _model(group, scenario)
         if group.link.loss and model not in TCP:
@@ -83,7 +85,8 @@ def _unused(scenario: Scenario) -> Iterator[str]:
 
 
 def _buffers(scenario: Scenario) -> Iterator[str]:
-    """Yields keys of buffers that have no effect because no link is shared by round-trip times."""
+    """Yields a sentence for each key about buffers that has no effect, because of the network model or because all
+    flows share a link equally."""
     models = _models(scenario)
     if "windows" in models:
         return

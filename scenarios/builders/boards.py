@@ -1,4 +1,4 @@
-"""A user's own profiles: a file from `fedlapse calibrate`, or its content in the scenario."""
+"""Reads a user's own hardware profiles: from a file that `fedlapse calibrate` has written, or from the scenario."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST = 1_000_000  # bytes of a profiles file: some thousand profiles
 
 
 def read(path: str) -> Table:
-    """Returns the profiles in a file, with the source of each number. Raises BadScenario."""
+    """Returns the hardware profiles in a file, by name, with the source of each number.  Raises BadScenario."""
     try:
         with place(path).open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -36,8 +36,8 @@ def read(path: str) -> Table:
 
 
 def written_out(path: str) -> dict[str, dict[str, Any]]:
-    """Returns the profiles of a file as keys of a scenario, so that the scenario no longer needs the file.  Raises
-    BadScenario."""
+    """Returns the hardware profiles of a file as keys of a scenario, so that the scenario no longer needs the file.
+    Raises BadScenario."""
     return {
         name: {**{NAMED[quantity].key: one.value for quantity, one in said.items()}, "source": sources_of(said)}
         for name, said in read(path).items()
@@ -45,7 +45,7 @@ def written_out(path: str) -> dict[str, dict[str, Any]]:
 
 
 def known(scenario: Scenario) -> Mapping[str, Profile]:
-    """Returns all profiles that the scenario can name."""
+    """Returns all hardware profiles that the scenario can name, by name: those of fedlapse, and its own."""
     own = scenario.profiles
     assert not isinstance(own, str), "load writes files out"
     return profiles() | {name: _made(name, board) for name, board in own.items()}

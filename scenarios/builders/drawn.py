@@ -1,4 +1,5 @@
-"""The examples of a large fleet's devices: each device draws its own on demand, independently of the others."""
+"""The training and test examples of the devices of a large fleet.  Each device draws its examples when they are needed,
+independently of the other devices."""
 
 from __future__ import annotations
 
@@ -20,13 +21,14 @@ REMEMBERED = 1_000  # cached devices: each may hold 100 kB
 
 
 def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
-    """Returns the examples of `chosen` in each time slice."""
+    """Divides the indices `chosen` by time slice; `cycle`: the slice of each example of the data set, None if there is
+    only one."""
     return (chosen,) if cycle is None else tuple(chosen[cycle[chosen] == each] for each in range(cycles))
 
 
 @dataclass(frozen=True)
 class SplitInput:
-    """The parts of a data set that are needed to divide it, small enough to send to workers."""
+    """What is needed of a data set to divide it among devices, small enough to send to workers."""
 
     labels: ndarray | None  # (n,); None for one label per position
     labels_test: ndarray
@@ -42,8 +44,8 @@ class SplitInput:
         return cls(data.y if alone else None, tested, len(data.y_test), data.cycle, data.cycle_test, data.cycles)
 
     def test_shards(self, own: ndarray, devices: int, rng: np.random.Generator) -> Slices:
-        """Returns, for each time slice, the test shard of a device that trains on `own`, with labels in the same
-        proportions."""
+        """Returns, for each time slice, the indices of test examples for a device that trains on the examples `own`,
+        with labels in about the same proportions.  `devices`: the number of devices that share the test examples."""
         found = []
         for pool in by_cycle(np.arange(self.tests), self.cycle_test, self.cycles):
             size = len(pool) // devices  # 0 in a fleet larger than the test set
@@ -59,7 +61,8 @@ class SplitInput:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A device's draw of examples, from a generator of its own, seeded by `root` and its name."""
+    """The rule by which each device of a large fleet draws its examples: with a random generator of its own, seeded by
+    `root` and the device's name."""
 
     known: SplitInput
     pool: ndarray
@@ -70,8 +73,9 @@ class Drawing:
     root: int
 
     def shares(self, fleet: Collection[str]) -> dict[str, Mapping[str, Slices]]:
-        """Returns {"train" | "validation" | "tests": {device: indices}}.  Raises ValueError if a device could not
-        train."""
+        """Returns {"train" | "validation" | "tests": {device: indices by time slice}}, which are drawn when they are
+        read.  Draws for a sample of the devices at once, and raises ValueError if one of them has no examples to train
+        on."""
         drawn = Made(fleet, self.of, REMEMBERED)
         for name in sample(fleet) if self.known.cycles > 1 else sample(fleet)[:1]:
             drawn.get(name)
@@ -79,13 +83,15 @@ class Drawing:
 
     @cached_property
     def apart(self) -> ndarray:
-        """True for each example outside the proxy set."""
+        """For each index up to the largest one in use: true if the example is not in the proxy set, the server's own
+        examples."""
         apart = np.ones(1 + max(self.pool.max(initial=0), self.proxy.max(initial=0)), bool)
         apart[self.proxy] = False
         return apart
 
     def of(self, name: str) -> tuple[Slices, Slices, Slices]:
-        """Returns one device's training examples, held-out examples and test shard."""
+        """Returns one device's training examples, held-out examples and test examples, each as indices by time
+        slice."""
         rng = generator(self.root, name)
         own = self.pool[splits.draw(len(self.pool), 1, self.each, rng)[0]]
         parts = by_cycle(own, self.known.cycle, self.known.cycles)

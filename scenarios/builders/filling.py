@@ -1,4 +1,5 @@
-"""Predicts if a shared link may fill, because only then windows and queues matter."""
+"""Predicts whether a link that devices share may be used to its full capacity, because only then TCP's windows and
+queues matter."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ ROUNDING = 1e-9  # relative: rates whose sum exactly fits
 
 @dataclass(frozen=True)
 class Peaks:
-    """The highest rates of links, bytes/s; None for the scenario's own rates."""
+    """The highest rates of links in bytes/s, in place of the scenario's; None: as the scenario says."""
 
     down: float | None = None  # rate of each device
     up: float | None = None
@@ -32,9 +33,9 @@ AS_IT_IS = Peaks()
 
 
 def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
-    """Returns true if simultaneous transfers may exceed the capacity of a shared link.
+    """Returns true if simultaneous transfers may need the full capacity of a shared link.
 
-    Also true if windows are used for other reasons, such as losses or BBR, and if rates vary and are not known in
+    Also true if windows matter for other reasons, which are losses and BBR, and if rates vary and are not known in
     advance.
     """
     if scenario.network.congestion == "bbr" or any(group.link.loss for group in scenario.fleet):
@@ -49,12 +50,14 @@ def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
 
 
 def by_all_at_once(scenario: Scenario) -> Scenario:
-    """Returns the scenario with simultaneous transfers of all devices, whichever devices a round asks."""
+    """Returns a copy of the scenario in which all devices may transfer at the same time, whichever devices a round
+    asks."""
     return scenario.model_copy(update={"rounds": scenario.rounds.model_copy(update={"stragglers": "finish"})})
 
 
 def _sum(rates: Sequence[tuple[float, int]], at_once: int) -> float:
-    """Returns the largest total rate of `at_once` devices, bytes/s."""
+    """Returns the largest possible total rate of `at_once` devices in bytes/s; `rates`: (rate of a device, number of
+    devices)."""
     total, left = 0.0, at_once
     for rate, count in sorted(rates, reverse=True):
         total += rate * min(count, left) if left else 0.0
@@ -63,7 +66,8 @@ def _sum(rates: Sequence[tuple[float, int]], at_once: int) -> float:
 
 
 def _wanted(scenario: Scenario, name: str | None, way: Direction, peaks: Peaks) -> list[tuple[float, int]]:
-    """Returns the highest rates of the devices behind a shared link, bytes/s, and the number of devices with each."""
+    """Returns (highest rate in bytes/s, number of devices) for the devices behind the shared link `name`; None: the
+    server's."""
     found = []
     for number, group in enumerate(scenario.fleet):
         stations = link_keys.listed(group.link.via) or (None,)
@@ -75,8 +79,8 @@ def _wanted(scenario: Scenario, name: str | None, way: Direction, peaks: Peaks) 
 
 
 def _rates(scenario: Scenario, number: int, way: Direction, peaks: Peaks) -> list[tuple[float, int]]:
-    """Returns the highest rates of a group's devices, bytes/s, and the number of devices with each; inf for unknown
-    rates."""
+    """Returns (highest rate in bytes/s, number of devices) for the devices of the group with this number; inf for rates
+    that are not known in advance."""
     group = scenario.fleet[number]
     given, said = (peaks.down, group.link.down_mbit_s) if way == "down" else (peaks.up, group.link.up_mbit_s)
     if given is not None:
@@ -91,7 +95,8 @@ def _rates(scenario: Scenario, number: int, way: Direction, peaks: Peaks) -> lis
 
 
 def _upwards(scenario: Scenario, name: str | None) -> Iterator[str | None]:
-    """Yields a shared link and all links between it and the server, whose own link is None."""
+    """Yields the names of a shared link and of all links between it and the server, and at last None for the server's
+    link."""
     while name is not None:
         yield name
         name = scenario.topology[name].behind
@@ -99,7 +104,8 @@ def _upwards(scenario: Scenario, name: str | None) -> Iterator[str | None]:
 
 
 def _least(scenario: Scenario, name: str | None, way: Direction, peaks: Peaks) -> float:
-    """Returns the lowest rate of a shared link, bytes/s; 0 if it is unknown."""
+    """Returns the lowest rate of the shared link `name` in bytes/s, None being the server's; 0 if it is not known in
+    advance."""
     if name is None:
         if peaks.server is not None:
             return peaks.server

@@ -24,10 +24,10 @@ RADIOS = 128  # cached generated links: each takes some 4 MB
 
 
 def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
-    """Returns devices and their links by name (of the group or profile, and a number), sorted.
+    """Returns the devices and their links, both by the device's name (its group or profile, and a number), sorted.
 
-    They are made on demand; a sample of a large fleet is made here, so that faults appear immediately.  Raises
-    BadScenario, also for more devices than this computer can play.
+    They are made when they are read; a sample of a large fleet is made at once, so that faults appear immediately.
+    Raises BadScenario, also for more devices than this computer can play.
     """
     _check_size(scenario)
     names = roster(scenario)
@@ -60,7 +60,8 @@ def fleet(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]
 
 
 def unseen(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]]:
-    """Returns the fleet without checks in advance: BadScenario is raised when a device is made."""
+    """Returns the devices and their links as `fleet` does, but without making any in advance: BadScenario is raised
+    when a device is made."""
     names = roster(scenario)
     radios = any(group.link.radio for group in scenario.fleet)
     links = Made(names, partial(_link, scenario, names), RADIOS if radios else MANY)
@@ -68,12 +69,12 @@ def unseen(scenario: Scenario) -> tuple[Mapping[str, Device], Mapping[str, Link]
 
 
 def roster(scenario: Scenario) -> Roster:
-    """Returns the names of the fleet's devices, by group."""
+    """Returns the names of the fleet's devices, each with its group."""
     return Roster(tuple((group.name or group.profile, group.count) for group in scenario.fleet))
 
 
 def always_on(scenario: Scenario) -> bool:
-    """Returns true if no device ever goes offline, according to the groups, without making the devices."""
+    """Returns true if no device ever goes offline, judged by the rules of the groups, without making the devices."""
     return all(group.presence == hardware.Presence() for group in scenario.fleet)
 
 
@@ -91,7 +92,8 @@ def server(scenario: Scenario) -> tuple[Device, Link]:
 
 
 def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Profile] | None = None) -> Device:
-    """Returns one device of a group: its profile, with the values that the group sets or draws instead."""
+    """Returns one device of a group: its hardware profile, changed by the values that the group states or draws.
+    `known`: all hardware profiles; None: those of fedlapse."""
     changed = {
         "flops_per_s": (group.speed_gflop_s, "speed", 1e9),
         "memory_bytes_per_s": (group.memory_bandwidth_gb_s, "memory_bandwidth", 1e9),
@@ -111,7 +113,8 @@ def machine(name: str, group: hardware.Group, seed: int, known: Mapping[str, Pro
 
 @lru_cache(maxsize=4096)
 def _with_effects(profile: Profile, jitter: bool | float | None, throttling: bool, wakeup: bool) -> Profile:
-    """Returns the profile with only those effects that the scenario enables."""
+    """Returns the hardware profile with only those effects (jitter, slowing by heat, waking of the radio) that the
+    group enables."""
     return replace(
         profile,
         jitter=profile.jitter if jitter is True else float(jitter or 0.0),

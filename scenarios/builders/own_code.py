@@ -1,4 +1,4 @@
-"""A user's own modules in a program that calls fedlapse more than once: changed modules are imported again."""
+"""Imports a user's own modules again if they have changed, in a program that calls fedlapse more than once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _clearing: list[Callable[[], object]] = []
 
 
 def note(module: str) -> None:
-    """Notes the digests of a module that is about to be imported, and of the user's modules that it imports."""
+    """Notes the digests of the files of a module that is about to be imported, and of the user's modules that it
+    imports."""
     global _from
     if module not in _named:
         _named.add(module)
@@ -31,8 +32,8 @@ def note(module: str) -> None:
 
 
 def renew() -> None:
-    """Before a call: clears caches of files, and forgets the user's modules if one of their files, or anything that
-    their code has read, has changed since the import."""
+    """Prepares the next call of a program: clears caches of files, and makes Python import the user's modules again if
+    one of their files, or anything that their code has read, has changed since their import."""
     for clear in _clearing:
         clear()
     importlib.invalidate_caches()
@@ -47,13 +48,14 @@ def renew() -> None:
 
 
 def before_each_call(clear: Callable[[], object]) -> None:
-    """Registers `clear`, a function that drops values made from files or from a user's code, for each call of a
-    program."""
+    """Registers a function to be called before each call that a program makes; it drops values made from files or a
+    user's code."""
     _clearing.append(clear)
 
 
 def kept_for_a_call(maxsize: int) -> Callable[[Made], Made]:
-    """Like lru_cache, for values made from files or from a user's code: the next call of a program makes them again."""
+    """Returns a decorator like lru_cache for functions that make values from files or from a user's code: the values
+    are dropped before the next call that a program makes."""
 
     def keeping(make: Made) -> Made:
         known = lru_cache(maxsize)(make)
@@ -64,12 +66,12 @@ def kept_for_a_call(maxsize: int) -> Callable[[Made], Made]:
 
 
 def changed(found: dict[str, str]) -> bool:
-    """True if one of these modules has another digest than at its import."""
+    """Returns true if one of these modules had another digest when it was imported; `found`: their present digests."""
     return any(IMPORTED.get(name, digest) != digest for name, digest in found.items())
 
 
 def _here(roots: set[str]) -> dict[str, str]:
-    """SHA-256 by module of the files of these modules, and of the user's modules that they import."""
+    """Returns the SHA-256, by module, of the files of these modules and of the user's modules that they import."""
     try:
         return sources({root for root in roots if root.partition(".")[0] not in OURS and file_of(root)}, OURS)
     except OSError:  # one of them is gone

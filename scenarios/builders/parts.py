@@ -1,4 +1,4 @@
-"""The data set and its split from a scenario, and checks that the model fits them."""
+"""Makes the data set of a scenario and its split among the devices, and checks that the model fits the data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ LEAST_OWNED = 10  # smallest number of examples of an owner who can be a device
 
 
 def dataset(scenario: Scenario) -> Dataset:
-    """Returns the data set of the scenario, without time slices if rounds use all of them.  Raises BadScenario."""
+    """Returns the data set of the scenario, as a single time slice unless the scenario's rounds go from slice to
+    slice.  Raises BadScenario."""
     data = sets.dataset(scenario.data)
     if scenario.rounds.per_cycle and data.cycles == 1:
         message = f"it is {scenario.rounds.per_cycle}, but {data.name} has no time slices; it must be 0"
@@ -84,7 +85,7 @@ def _shape_of(data: Dataset) -> str:
 
 def check_enough(scenario: Scenario, data: Dataset) -> None:
     """Raises BadScenario if there are more devices than examples and devices do not share examples, or if there are no
-    test examples and something depends on them."""
+    test examples and a target or an expectation needs them."""
     rounds, said = scenario.rounds, list[tuple[tuple[str | int, ...], str]]()
     said += [(("rounds", "targets", n), target.metric) for n, target in enumerate(rounds.targets)]
     said += [(("rounds", "stop_at"), rounds.stop_at.metric)] if rounds.stop_at else []
@@ -102,10 +103,11 @@ def check_enough(scenario: Scenario, data: Dataset) -> None:
 
 
 def split(scenario: Scenario, data: Dataset, names: Collection[str], rng: np.random.Generator) -> dict[str, Any]:
-    """Returns the examples of each device: {"train" | "validation" | "tests": {device: indices}, "proxy": indices}.
+    """Returns the examples of each device: {"train" | "validation" | "tests": {device: indices by time slice}, "proxy":
+    the server's own examples, "test": its test examples, or None}.
 
     `names` are sorted.  In a fleet of more than MANY devices, or of more devices than examples, each device draws its
-    examples on demand.  Raises BadScenario for an impossible split.
+    examples when they are needed.  Raises BadScenario for an impossible split.
     """
     try:
         return _split(scenario.data, data, names, rng)
@@ -161,7 +163,8 @@ def _check_all_train(parts: Mapping[str, Sequence[ndarray]], data: Dataset) -> N
 def _held(
     said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator
 ) -> tuple[ndarray | None, list[ndarray]]:
-    """Returns the owner of each device, None without owners, and the examples of each device."""
+    """Returns the owner that each device has got, None unless the split is by owners, and the indices of each device's
+    examples."""
     if said.kind == "natural":
         if data.owner is None:
             raise ValueError(
@@ -175,7 +178,8 @@ def _held(
 
 
 def _dealt(said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
-    """Returns positions in `pool` of the examples of each device, dealt without regard to their owners."""
+    """Returns, for each device, the positions in `pool` of its examples, divided without regard to the examples'
+    owners."""
     if said.kind == "draw":
         return splits.draw(len(pool), devices, said.each or 1, rng)
     if data.y.ndim == 1:
@@ -198,7 +202,8 @@ def _by_label(said: Split, labels: ndarray, devices: int, rng: np.random.Generat
 def _of_owners(
     said: Proxy, data: Dataset, devices: ndarray | None, size: int, rng: np.random.Generator
 ) -> tuple[ndarray, ndarray]:
-    """Returns the server's examples, from a set of owners, and these owners' test examples (FedMeta, Fig. 5)."""
+    """Returns the indices of the server's own examples, which come from a set of owners, and of these owners' test
+    examples (as in FedMeta, Fig. 5)."""
     if devices is None or data.owner is None or data.owner_test is None:
         raise ValueError("proxy.owners belongs to a natural split")
     known = splits.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)

@@ -1,7 +1,8 @@
-"""A user's own algorithms, models and data sets, which a scenario names.
+"""Finds a user's own algorithms, models and data sets, which a scenario names.
 
-By name: a module in `algorithms/`, or an entry point of the group `fedlapse.algorithms`. By dotted path,
-`package.module:Thing`: naming one imports it, which runs its code.
+An algorithm may have a plain name: that of a module in `algorithms/`, or of an entry point in the group
+`fedlapse.algorithms`.  Otherwise it is named by a dotted path, `package.module:Thing`, as own models and data sets are;
+naming one imports it, which runs its code.
 """
 
 from __future__ import annotations
@@ -37,12 +38,14 @@ ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made on demand
 
 
 class UnknownName(ValueError):  # noqa: N818  a state, and not an error
-    """A name that does not exist or names an object of the wrong kind; the message gives the correction."""
+    """The error that a name does not exist, or is that of an object of the wrong kind; its message gives the
+    correction."""
 
 
 @cache
 def kinds() -> dict[str, type[Any]]:
-    """Returns the algorithms that have a name: those in `algorithms/`, and installed entry points.
+    """Returns the classes of all algorithms that have a name: those in `algorithms/`, and entry points of installed
+    packages.
 
     A broken entry point is left out, because it must not stop a run that does not name it; `kind` reports its error.
     """
@@ -80,7 +83,7 @@ def kind_at(path: str) -> type[Any]:
 
 
 def _missing(kind: Any) -> list[str]:
-    """Returns the members of the interface that a class lacks; a field without a default is not an attribute."""
+    """Returns the members of an algorithm's interface that a class lacks.  A dataclass field counts as a member."""
     has = {*dir(kind), *getattr(kind, "__dataclass_fields__", ())}
     return [name for name in INTERFACE if name not in has]
 
@@ -101,8 +104,8 @@ def thing(path: str) -> Any:
 
 
 def _hint(error: BaseException) -> str:
-    """Returns a hint for fields that a dataclass rejects because they follow FedAvg's `training`, which has no
-    default."""
+    """Returns a hint if the error is one of dataclasses about the order of fields, which occurs if a class makes
+    options of `downloads` and `uploads`; "" otherwise."""
     *_, last = traceback.walk_tb(error.__traceback__)
     if last[0].f_globals.get("__name__") != "dataclasses":
         return ""
@@ -110,7 +113,7 @@ def _hint(error: BaseException) -> str:
 
 
 def advice(path: str, error: BaseException) -> str:
-    """Returns advice if `package.module:name` cannot be found."""
+    """Returns advice on what to do if `package.module:name` cannot be found."""
     module = path.partition(":")[0]
     if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
         root = error.name.partition(".")[0]
@@ -122,10 +125,10 @@ def advice(path: str, error: BaseException) -> str:
 
 
 def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algorithm:
-    """Returns the algorithm of an entry, with its options; its `training` overrides single values of the shared
-    training.
+    """Returns the algorithm of an entry, with its options.  `shared`: the scenario's training, of which the entry's
+    `training` overrides single values.
 
-    Raises UnknownName for an unknown key, ValidationError for options that it does not accept.
+    Raises UnknownName for an unknown key, ValidationError for options that the algorithm does not accept.
     """
     options = {name: value for name, value in entry.options.items() if name not in ("training", "encoding")}
     training = training_of(entry, shared).model_dump(exclude={"stack"}) | {"per_cycle": per_cycle}
@@ -134,7 +137,8 @@ def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algo
 
 
 def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
-    """Returns the shared training, overridden by a preset of the algorithm and then by the entry itself.
+    """Returns the scenario's training (`shared`), overridden by the values of the entry's preset, if it names one, and
+    then by those of the entry's own `training`.
 
     Raises UnknownName for a preset of an unknown key, ValidationError for invalid values.
     """
@@ -146,9 +150,10 @@ def training_of(entry: Entry, shared: schema.Training) -> schema.Training:
 
 
 def encoding(entry: Entry, made: Algorithm) -> Encoding:
-    """Returns the encodings of an algorithm's tensors: the entry's, or else the algorithm's own; float32 means none.
+    """Returns the encodings of an algorithm's tensors on the network: the entry's, and otherwise the algorithm's own.
+    The encoding float32 is left out, because it changes nothing.
 
-    Raises ValidationError for something that is not an encoding, ValueError for an unknown kind or encoding.
+    Raises ValidationError for something that is not an encoding, ValueError for an unknown kind of tensor or encoding.
     """
     said = Encoding.model_validate(entry.options.get("encoding") or {})
     # Squared gradients next to a lossy kind: bfloat16, unless the algorithm or the entry names an encoding.
@@ -161,7 +166,8 @@ def encoding(entry: Entry, made: Algorithm) -> Encoding:
 
 
 def _way(way: str, said: Mapping[str, str], kinds: Collection[str], entry: Entry, made: Algorithm) -> dict[str, str]:
-    """Returns the encoding of each of these kinds in this direction."""
+    """Returns the encodings of tensors in this direction ("up" or "down"), by kind of tensor, without those that are
+    float32.  `said`: the entry's encodings; `kinds`: the kinds that the algorithm sends in this direction."""
     chosen = {name: how for name, how in made.encodings.items() if name in kinds} | dict(said)
     found = {}
     for name, how in chosen.items():
@@ -176,7 +182,7 @@ def _way(way: str, said: Mapping[str, str], kinds: Collection[str], entry: Entry
 
 
 def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
-    """Returns the faults of an entry at `loc`."""
+    """Returns the faults of an entry; `loc` is its place in the scenario."""
     inside = (*loc, entry.key)
     own = entry.options.get("training") or {}
     if not isinstance(own, dict):
@@ -200,7 +206,8 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) 
 
 
 def _hinted(fault: Fault, kind: type[Any]) -> Fault:
-    """Returns the fault with a hint if the class has the option, but without a type."""
+    """Returns the fault of an unknown option; if the class has an attribute of that name without a type, the message
+    says how to make it an option."""
     name = str(fault.loc[-1])
     value = inspect.getattr_static(kind, name, None)
     if not fault.of_key or not isinstance(value, (bool, int, float, str)):
@@ -210,7 +217,8 @@ def _hinted(fault: Fault, kind: type[Any]) -> Fault:
 
 
 def options(kind: type[Any]) -> dict[str, Any]:
-    """Returns the JSON schema of an algorithm's options (an object); inherited options have the base's descriptions."""
+    """Returns the JSON schema of an algorithm's options (an object).  An inherited option has the description of the
+    base class, unless the class has its own."""
     schema = _adapter(kind).json_schema()
     for base in filter(is_dataclass, kind.__mro__[1:]):
         for name, said in _adapter(base).json_schema()["properties"].items():
@@ -240,15 +248,16 @@ def _class(module: ModuleType, key: str) -> type[Any] | None:
 
 
 def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    """Returns the validator of an algorithm's options; cached, because pydantic reads the source of the class for
-    it."""
+    """Returns the validator of an algorithm's options.  It is cached, because pydantic reads the source file of the
+    class to make it."""
     if kind not in ADAPTERS:
         ADAPTERS[kind] = TypeAdapter(_strict(kind))
     return ADAPTERS[kind]
 
 
 def _strict(kind: type[Any]) -> type[Any]:
-    """Returns the class with pydantic's strict settings: no unknown option, no silent conversion."""
+    """Sets pydantic's strict options for the class, so that it accepts no unknown option and no silent conversion;
+    returns the class."""
     for owner in (kind, Training):
         if "__pydantic_config__" not in vars(owner):
             setattr(owner, "__pydantic_config__", STRICT)  # noqa: B010  pydantic's own hook

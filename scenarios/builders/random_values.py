@@ -1,4 +1,4 @@
-"""Values that differ from device to device, drawn once for all seeds."""
+"""Draws values that differ from device to device, and that are the same for all seeds of a scenario."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ SIGMAS = 7.0
 
 
 def generator(root: int, use: str) -> np.random.Generator:
-    """Returns numpy's `default_rng([root, *use])` in a third of its time, because numpy checks the type of each
-    byte."""
+    """Returns the same generator as numpy's `default_rng([root, *use])`, with `use` as bytes, in a third of its time:
+    numpy checks the type of each byte."""
     words = [root >> shift & 0xFFFFFFFF for shift in range(0, max(1, root.bit_length()), 32)]
     return np.random.default_rng(np.array([*words, *use.encode()], np.uint32))
 
 
 def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
-    """Returns the number, or this device's draw.  Raises BadScenario for a draw out of bounds."""
+    """Returns the amount if it is a number, and otherwise the value that this device draws from it.  Raises BadScenario
+    for a drawn value out of bounds."""
     if not isinstance(amount, Draw):
         return amount
     value = drawn(amount, generator(seed, f"{what} of {device}"))
@@ -30,7 +31,7 @@ def value(amount: float | Draw, device: str, what: str, seed: int) -> float:
 
 
 def highest(amount: float | Draw) -> float:
-    """Returns the highest value that a device has or may draw; one draw in 10^12 exceeds it."""
+    """Returns the highest value that a device has or may draw; a lognormal draw exceeds it once in 10^12."""
     return _extremes(amount)[1] if isinstance(amount, Draw) else amount
 
 
@@ -42,7 +43,7 @@ def check_range(amount: float | Draw, group: str, what: str) -> None:
 
 
 def _extremes(draw: Draw) -> tuple[float, float]:
-    """Returns the bounds of a draw; a lognormal one exceeds them once in 10^12."""
+    """Returns the lowest and the highest value of a draw; a lognormal draw lies outside them once in 10^12."""
     if draw.lognormal:
         factor = float(np.exp(SIGMAS * draw.lognormal.sigma))
         return draw.lognormal.median / factor, draw.lognormal.median * factor

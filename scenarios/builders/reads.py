@@ -32,7 +32,8 @@ Sign = tuple[int, int, int]  # a file's size in bytes, and its times of change i
 
 
 class Read(NamedTuple):
-    """One read: for a file its sign, for a folder the names in it; None if it did not exist."""
+    """One input that code has read: a file with its sign, or a folder with the names in it (None if there was none), or
+    another kind of input by its name."""
 
     kind: Kind  # module: location of the reading code; start: working directory of the command
     name: str = ""  # a path, or the name of a variable or module
@@ -51,7 +52,7 @@ _looking = threading.local()  # .now: the hook itself is reading a folder
 
 
 def watch(path: str) -> None:
-    """Notes all later reads by the code of `package.module:thing` in this process."""
+    """Makes this process note all later reads by the code of `package.module:thing`."""
     if not _roots:
         sys.addaudithook(_heard)
         os.environ.__class__ = _Environ
@@ -60,7 +61,8 @@ def watch(path: str) -> None:
 
 
 def changed() -> bool:
-    """True if something that was read has changed, so that code which keeps it is out of date."""
+    """Returns true if something that was read has changed since, so that code which keeps what it read is out of
+    date."""
     return any(map(_differs, list(SEEN)))
 
 
@@ -85,7 +87,7 @@ def forget() -> None:
 
 
 def fresh() -> Sequence[Read]:
-    """Returns the reads since the last call."""
+    """Returns the reads noted in this process since the last call of this function."""
     global _sent
     found = list(SEEN)[_sent:] if len(SEEN) > _sent else []
     _sent += len(found)
@@ -93,12 +95,12 @@ def fresh() -> Sequence[Read]:
 
 
 def add(found: Iterable[Read]) -> None:
-    """Adds the reads of a worker."""
+    """Adds reads that a worker process has noted."""
     SEEN.update(dict.fromkeys(found))
 
 
 def sign(path: str) -> Sign | None:
-    """Returns the file's sign; None if there is no such file."""
+    """Returns the sign of a file (see Sign), by which a change is recognised; None if there is no such file."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError):
@@ -118,12 +120,13 @@ def listing(path: str) -> tuple[str, ...] | None:
 
 
 def variable(name: str) -> str | None:
-    """Returns the variable's value from before a user's code set it."""
+    """Returns the value of an environment variable before a user's code set it; None if it does not exist."""
     return BEFORE[name] if name in BEFORE else os.environ.get(name)
 
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:
-    """The audit hook.  It must not raise, because Python would then not open the file."""
+    """Notes a read by a user's code: Python calls this audit hook for each file and folder that is opened.  It must not
+    raise, because Python would then not open the file."""
     if event not in ("open", "os.listdir", "os.scandir") or isinstance(args[0], int) or sys.is_finalizing():
         return
     path = _source(str(Path(os.fsdecode(args[0] or ".")).absolute()))
@@ -143,13 +146,14 @@ def _opened(path: str, flags: int) -> None:
 
 
 def _note(asker: str, read: Read) -> None:
-    """Notes a read with the location of its code and the working directory, because a path may depend on both."""
+    """Notes a read, and with it the location of the reading module and the working directory, because a path may depend
+    on both."""
     for each in (Read("module", asker), Read("start"), read):
         SEEN[each] = None
 
 
 def _source(path: str) -> str:
-    """Returns the source file of a compiled one."""
+    """Returns the source file of a compiled Python file, and any other path as it is."""
     try:
         return source_from_cache(path) if path.endswith(".pyc") else path
     except ValueError:
@@ -157,9 +161,10 @@ def _source(path: str) -> str:
 
 
 def _asker(imports: bool = True) -> str | None:
-    """Returns the reading module if it is a user's; None otherwise, and if fedlapse did not call it.
+    """Returns the name of the user's module that is reading now; None if it is not a user's, or if fedlapse did not
+    call it.
 
-    imports: also counts reads while it imports something.
+    With `imports` false, returns None also while Python imports a module.
     """
     frame, asker = inspect.currentframe(), None
     while frame and frame.f_globals is globals():
@@ -187,7 +192,7 @@ def _installed(file: str) -> bool:
 
 
 class _Environ(type(os.environ)):  # type: ignore[misc]  # os names its class for itself alone
-    """An os.environ that notes the code that reads it."""
+    """The class of os.environ while reads are watched: it notes which variables a user's code reads and sets."""
 
     def __getitem__(self, name: str) -> str:
         if isinstance(name, str) and _asker():

@@ -1,4 +1,4 @@
-"""Recorded links that a scenario names: the files, and the file that each device replays."""
+"""Reads the recorded links that a scenario names, and chooses the file that each device replays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ WAYS: tuple[Direction, Direction] = ("down", "up")
 
 
 def rates(name: str, said: link_keys.AnyLink, seed: int) -> tuple[Trace, float | Trace]:
-    """Returns the rates down and up that a device's link or a shared link replays, from a randomly drawn file.
+    """Returns the rates down and up of a device's link or a shared link: a randomly drawn recording for each, or for
+    the uplink a constant number in bytes/s.
 
     Raises BadFile for files that are damaged, or from which the link cannot be determined.
     """
@@ -44,7 +45,8 @@ def rates(name: str, said: link_keys.AnyLink, seed: int) -> tuple[Trace, float |
 
 
 def _refuse_achieved(rates: Sequence[float | Trace], hint: str) -> None:
-    """Raises BadFile for recorded throughput if devices share the link."""
+    """Raises BadFile if one of the rates is the recorded throughput of a single transfer, which devices cannot share.
+    `hint`: what else the user may do."""
     for trace in rates:
         if isinstance(trace, Trace) and trace.kind == "achieved":
             reason = "is throughput that one transfer had, an upper bound that cannot be shared"
@@ -53,7 +55,7 @@ def _refuse_achieved(rates: Sequence[float | Trace], hint: str) -> None:
 
 @contextmanager
 def told(where: str) -> Iterator[None]:
-    """A context that turns a BadFile into a BadScenario which names the link."""
+    """A context that turns a BadFile into a BadScenario whose message begins with `where`, the name of the link."""
     try:
         yield
     except BadFile as error:
@@ -61,7 +63,7 @@ def told(where: str) -> Iterator[None]:
 
 
 def notes(said: link_keys.AnyLink) -> Iterator[str]:
-    """Yields remarks about the recordings of a link, each a part of a sentence.
+    """Yields remarks about the recordings of a link, each a part of a sentence for the user.
 
     Raises BadFile for recordings that cannot be read.
     """
@@ -80,7 +82,7 @@ def _latencies(
     said: link_keys.AnyLink,
     downs: Sequence[Trace],
 ) -> Iterator[str]:
-    """Yields remarks about recorded latencies that are not used, or are missing."""
+    """Yields remarks about recorded latencies that are not used, and about links for which no latency is known."""
     if not isinstance(said, link_keys.Links):
         if any(down.latency is not None or down.loss is not None for down in downs):
             yield "recorded latencies and losses are left out: what is shared has none, links have their own"
@@ -89,7 +91,7 @@ def _latencies(
 
 
 def _assumed_uplinks(said: link_keys.Recorded, recorded: Sequence[Traces]) -> Iterator[str]:
-    """Yields remarks about uplinks that were not recorded."""
+    """Yields a remark if uplinks were not recorded, or not all, and are derived from the downlinks."""
     if said.up_ratio is None and not said.symmetric:
         return
     own = sum("up" in each for each in recorded)
@@ -106,7 +108,7 @@ def _assumed_uplinks(said: link_keys.Recorded, recorded: Sequence[Traces]) -> It
 
 
 def _passed(said: link_keys.Recorded) -> Iterator[str]:
-    """Yields the files of folders that are skipped."""
+    """Yields a remark for each folder of recordings in which files are skipped."""
     for way in WAYS:
         for path in link_keys.listed(said.down if way == "down" else said.up):
             if passed := _gathered((place(path),), said.format, way, Path.cwd()).passed:
@@ -114,8 +116,8 @@ def _passed(said: link_keys.Recorded) -> Iterator[str]:
 
 
 def _uplink(downs: Sequence[Traces], number: int, said: link_keys.Recorded, mine: Generator) -> Trace:
-    """Returns the uplink of a downlink: a named one (paired if there are as many uplinks as downlinks, otherwise
-    drawn), or else its own, or else an assumed one."""
+    """Returns the uplink for the downlink with this number: one of the scenario's uplinks (that of the same number if
+    there are as many, otherwise a drawn one), or else the recorded one, or else an assumed one."""
     down = downs[number]["down"]
     if said.up is not None:
         ups = _recordings(said, "up")
@@ -136,9 +138,9 @@ def _gathered(
     way: Direction,
     here: Path,  # noqa: ARG001  the folder from which the places are seen
 ) -> Gathered:
-    """Returns all recordings in that direction, each with its other direction if the file has both.
+    """Returns all recordings at these places for that direction, each with its other direction if the file has both.
 
-    Raises BadFile also for a damaged trace in a folder, because without it devices would draw other files.
+    Raises BadFile also for a damaged recording in a folder, because without it devices would draw other files.
     """
     found = [gather(place, way, format) for place in places]
     passed = tuple(file for each in found for file in each.passed)
@@ -149,11 +151,12 @@ def _gathered(
 
 
 def _recordings(said: link_keys.Recorded, way: Direction) -> list[Traces]:
-    """Returns the recordings that a link names for a direction."""
+    """Returns the recordings of a direction ("down" or "up") that a link names."""
     places = tuple(place(path) for path in link_keys.listed(said.down if way == "down" else said.up))
     return [each.traces for each in _gathered(places, said.format, way, Path.cwd()).recordings]
 
 
 def place(path: str) -> Path:
-    """Returns the path of a file, a folder or a pair: from here, or in the data's folder. Raises BadFile."""
+    """Returns the path of a file, a folder or a pair of files that a scenario names: seen from the working directory,
+    or from the folder of data. Raises BadFile."""
     return find(path, os.environ.get("FEDLAPSE_DATA"))

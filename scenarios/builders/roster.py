@@ -19,9 +19,9 @@ SOME = 1_000
 
 
 class Roster(Collection[str]):
-    """The names of a fleet, sorted: a kind and a number, such as `pi-4-07`, for each (kind, count).
+    """The names of a fleet, sorted: a kind and a number, such as `pi-4-07`, for each (kind, count) in `kinds`.
 
-    A repeated kind is numbered continuously.
+    If a kind occurs twice, its numbers continue from the first entry to the second.
     """
 
     def __init__(self, kinds: tuple[tuple[str, int], ...]) -> None:
@@ -43,7 +43,8 @@ class Roster(Collection[str]):
 
     @cached_property
     def sample(self) -> tuple[str, ...]:
-        """All names up to EACH; otherwise about SOME, evenly spread over each kind, and at least one of each."""
+        """A sample of the names: all, if there are at most EACH; otherwise about SOME, evenly spread over each kind,
+        and at least one of each."""
         if self.size <= EACH:
             return self.all
         shares = {kind: max(1, SOME * total // self.size) for kind, total in self.totals.items()}
@@ -54,8 +55,8 @@ class Roster(Collection[str]):
         )
 
     def place(self, name: str) -> tuple[int, int]:
-        """Returns the numbers of the name's entry in `kinds` and of the name in the fleet. Raises KeyError for an
-        unknown name."""
+        """Returns the index of the name's entry in `kinds`, and the device's number in the fleet, in the order of
+        `kinds`. Raises KeyError for an unknown name."""
         kind, _, digits = name.rpartition("-")
         number = int(digits) if digits.isdecimal() and digits.isascii() else -1
         if not 0 <= number < self.totals.get(kind, 0) or name != self._name(kind, number):
@@ -66,7 +67,7 @@ class Roster(Collection[str]):
         return at, before + number - within[which]
 
     def group(self, name: str) -> str:
-        """Returns the kind of the device. Raises KeyError for a name that is not here."""
+        """Returns the kind of the device with this name. Raises KeyError for an unknown name."""
         return self.kinds[self.place(name)[0]][0]
 
     def _name(self, kind: str, number: int) -> str:
@@ -89,7 +90,7 @@ class Roster(Collection[str]):
 
 
 class Made(Mapping[str, Thing]):
-    """A mapping that calls `make(name)` on access; it caches the last `keep` values."""
+    """A mapping that makes a value with `make(name)` when it is read, and caches the last `keep` values."""
 
     def __init__(self, names: Collection[str], make: Callable[[str], Thing], keep: int = MANY) -> None:
         self.names, self.make, self.keep = names, make, keep
@@ -127,9 +128,9 @@ def all_names(fleet: Collection[str]) -> tuple[str, ...]:
 
 
 def by_group(fleet: Collection[str]) -> dict[str, tuple[list[str], int]]:
-    """Returns, by group, a sample of its names (see `sample`) and its number of devices.
+    """Returns, for each group of devices, a sample of their names (see `sample`) and the number of all.
 
-    In a fleet that is not a roster, each device is a group of its own.
+    In a fleet that is not a Roster, each device is a group of its own.
     """
     names = sample(fleet)
     while isinstance(fleet, Made):

@@ -1,4 +1,4 @@
-"""The data sets that scenarios may name, and the calls of their readers."""
+"""Reads the data sets that scenarios may name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def dataset(said: Data) -> Dataset:
 
 
 def _read(said: Data) -> Dataset:
-    """Returns a built-in data set."""
+    """Returns a built-in data set.  Raises BadScenario."""
     reader = resolve_name(SETS[said.set])
     known = options_of(said.set)
     for name in said.options:

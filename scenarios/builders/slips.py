@@ -1,4 +1,4 @@
-"""Mistakes in an algorithm's class that Python accepts silently, and that are rarely intended."""
+"""Finds mistakes in a user's class of an algorithm that Python accepts silently, and that are rarely intended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_OPTIONS = ("downloads", "uploads")
 
 
 def slips(kind: type[Any]) -> Iterator[str]:
-    """Yields each mistake in a user's class, as the rest of a sentence that begins with its path."""
+    """Yields each mistake in a user's class, as the rest of a sentence that begins with the class's path."""
     if "__dataclass_fields__" not in vars(kind):
         yield f"is not decorated; write @dataclass(frozen=True) above `class {kind.__name__}`"
     for field in fields(kind):
@@ -32,7 +32,7 @@ def annotated(name: str, value: Any) -> str:
 
 
 def _own(kind: type[Any]) -> list[type[Any]]:
-    """Returns the class and its bases that do not belong to fedlapse."""
+    """Returns the class and those of its base classes that do not belong to fedlapse."""
     bases = [owner for owner in kind.__mro__ if owner is not object]
     return [owner for owner in bases if not owner.__module__.startswith("algorithms.")]
 
@@ -42,7 +42,8 @@ def _public(owner: type[Any]) -> dict[str, Any]:
 
 
 def _misspelt(kind: type[Any]) -> Iterator[str]:
-    """Yields methods that are never called but whose names resemble one that is."""
+    """Yields a mistake for each method that fedlapse never calls but whose name resembles that of a method which it
+    calls."""
     own = _own(kind)
     called = set(INTERFACE)
     for owner in kind.__mro__:
@@ -59,7 +60,8 @@ def _misspelt(kind: type[Any]) -> Iterator[str]:
 
 
 def _without_type(owner: type[Any]) -> Iterator[str]:
-    """Yields options of a base that the class overrides without a type: the dataclass keeps the base's default."""
+    """Yields a mistake for each option of a base class that the class overrides without a type, so that the dataclass
+    keeps the base's default."""
     inherited: set[str] = set()
     for base in owner.__mro__[1:]:
         if is_dataclass(base):

@@ -20,10 +20,11 @@ INSTALLED = {"site-packages", "dist-packages"}  # folders of installed packages
 
 
 def sources(roots: Collection[str], leave_out: Collection[str] = ()) -> dict[str, str]:
-    """SHA-256 of each file, by module name: of the modules `roots`, and of all modules that they import.
+    """Returns the SHA-256 of each source file, by module name: of the modules `roots`, and of all modules that they
+    import.
 
-    A package that contains a root counts, even if installed, unless it is in `leave_out`.  Raises ValueError for a root
-    without a file.
+    The packages that contain the roots count, even if installed, unless they are in `leave_out`.  Raises ValueError for
+    a root without a file.
     """
     own, here = (OURS | {_top(root) for root in roots}) - {*leave_out}, cache(_written_here)
     digests: dict[str, str] = {}
@@ -46,13 +47,14 @@ def sources(roots: Collection[str], leave_out: Collection[str] = ()) -> dict[str
 
 
 def file_of(module: str) -> Path | None:
-    """The module's file; None if it has none, or if there is no such module."""
+    """Returns the module's file; None if it has none, or if there is no such module."""
     return _place(module)[0]
 
 
 @lru_cache(maxsize=4096)
 def imported(source: bytes, package: str) -> frozenset[str]:
-    """The modules that a file of this package imports, and the names that may be modules."""
+    """Returns the names of modules that a source file imports, and the names imported from them, which may be modules
+    too.  `package`: the file's package, for relative imports."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # a file that cannot be parsed imports nothing
@@ -72,7 +74,7 @@ def _top(module: str) -> str:
 
 
 def _place(module: str) -> tuple[Path | None, Sequence[Path]]:
-    """Returns a module's file, and the folders of its submodules."""
+    """Returns a module's file, or None, and the folders in which its submodules lie."""
     if module in sys.modules:
         loaded = sys.modules[module]
         return _found(getattr(loaded, "__file__", None), getattr(loaded, "__path__", None))
@@ -99,7 +101,7 @@ def _within(folder: Path, name: str) -> tuple[Path | None, Sequence[Path]]:
 
 
 def _written_here(top: str) -> bool:
-    """True if a top-level module is neither Python's own nor installed."""
+    """Returns true if a top-level module is neither Python's own nor in a folder of installed packages."""
     if top in sys.stdlib_module_names:
         return False
     file, folders = _place(top)

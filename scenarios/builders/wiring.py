@@ -26,8 +26,8 @@ WAYS: tuple[Direction, Direction] = ("down", "up")
 
 
 def link(name: str, number: int, said: link_keys.Links, scenario: Scenario) -> Link:
-    """Returns the link of one device, the `number`-th of the fleet. Raises BadScenario for recordings that cannot be
-    used."""
+    """Returns the link of one device, the `number`-th of its fleet, whose access point is chosen by that number. Raises
+    BadScenario for recordings that cannot be used."""
     tcp = transport(scenario.network, said.model or scenario.network_model)
     stations = link_keys.listed(said.via)
     via = stations[number % len(stations)] if stations else None
@@ -48,7 +48,8 @@ def _latency(name: str, said: link_keys.Links, seed: int) -> float | None:
 
 
 def _rates(name: str, said: link_keys.AnyLink, seed: int, where: str) -> tuple[float | Rate, float | Rate]:
-    """Returns the rates of a link down and up, bytes/s; `where` names it in errors."""
+    """Returns the rates of a link down and up: constant in bytes/s, or varying in time. `where` names the link in
+    errors."""
     if said.trace:
         with recordings.told(where):
             return recordings.rates(name, said, seed)
@@ -63,14 +64,14 @@ def _rates(name: str, said: link_keys.AnyLink, seed: int, where: str) -> tuple[f
 
 @lru_cache(maxsize=64)
 def transport(said: link_keys.Transport, model: link_keys.NetworkModel) -> Tcp:
-    """Returns the TCP settings of a link of this model, which must not be `auto`."""
+    """Returns the TCP settings of links with this network model, which must not be `auto`."""
     windows = model == "windows"
     settings = {**said.model_dump(exclude={"window_mb"}), "model": "tcp" if windows else model, "windows": windows}
     return Tcp(window=round(said.window_mb * 1e6), **settings)
 
 
 def faults(scenario: Scenario) -> Iterator[Fault]:
-    """Yields faults of the recordings that a scenario names; one recording of each link is tried."""
+    """Yields a fault for each link whose recordings cannot be used; one recording of each link is tried."""
     every: list[tuple[Loc, link_keys.AnyLink]] = [
         *((("fleet", number, "link"), group.link) for number, group in enumerate(scenario.fleet)),
         *((("topology", name), said) for name, said in scenario.topology.items()),
@@ -87,7 +88,7 @@ def faults(scenario: Scenario) -> Iterator[Fault]:
 
 
 def server(scenario: Scenario) -> Link:
-    """Returns the server's link; its transport depends on the devices' links. Raises BadScenario."""
+    """Returns the server's link. Raises BadScenario if it cannot be made."""
     said = scenario.server.link
     down, up = _rates("server", said, scenario.fleet_seed, "server.link")
     tcp, latency = transport(scenario.network, scenario.network_model), said.latency_ms / 1e3
@@ -95,14 +96,14 @@ def server(scenario: Scenario) -> Link:
 
 
 def _buffer(said: link_keys.Link | link_keys.Shared, scenario: Scenario) -> float:
-    """Returns the size of the buffer in bytes, from the scenario or the kind of link; 0 if neither gives one."""
+    """Returns the size of a link's buffer in bytes, from the scenario or the kind of link; 0 if neither gives one."""
     if said.buffer_kb is None and said.kind and scenario.network_model == "windows":
         return link_keys.BUFFERS_KB[said.kind] * 1e3
     return (said.buffer_kb or 0.0) * 1e3
 
 
 def topology(scenario: Scenario) -> Topology:
-    """Returns the links that devices share, each way. Raises BadScenario."""
+    """Returns the links that devices share, by direction and name. Raises BadScenario."""
     made: dict[Direction, dict[str, SharedLink]] = {"down": {}, "up": {}}
     for name, said in scenario.topology.items():
         rates = (1.0, 1.0) if said.airtime else _rates(name, said, scenario.fleet_seed, f"topology.{name}")

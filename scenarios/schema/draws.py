@@ -1,4 +1,4 @@
-"""Distributions of numbers that differ from device to device."""
+"""Schema of distributions, from which numbers that differ from device to device are drawn."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from scenarios.schema.keys import Name, Part, says
 
 
 def entry_of(entry: Any) -> Any:
-    """Returns an entry of `algorithms:` with its short form expanded."""
+    """Returns an entry of `algorithms:` in its full form, {key, options, name}, from any of its short forms. Values
+    that are no entry stay as they are."""
     if isinstance(entry, str):
         return {"key": entry, "options": {}, "name": name_of(entry)}
     if not isinstance(entry, dict) or set(entry) == {"key", "options", "name"}:

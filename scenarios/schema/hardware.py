@@ -145,7 +145,7 @@ class Presence(Part):
 
 
 def _key_of(quantity: Quantity) -> tuple[Any, Any]:
-    """Returns the type of a quantity's key in a scenario, and its schema text."""
+    """Returns, for a quantity of a hardware profile, the type of its key in a scenario and the key's description."""
     bounded = Annotated[float, Field(ge=1e-6 if quantity.positive else 0, le=quantity.most, allow_inf_nan=False)]
     if quantity.optional:
         return bounded | None, says(quantity.text, quantity.example, default=None)

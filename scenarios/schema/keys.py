@@ -19,7 +19,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 def says(text: str, *examples: Any, default: Any = ...) -> Any:
-    """Returns a key of the file with its description and examples, for editors and `fedlapse schema`."""
+    """Returns the pydantic field of a key, with its description and examples for editors and `fedlapse schema`."""
     return Field(default, description=text, examples=list(examples))
 
 

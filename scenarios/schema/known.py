@@ -1,6 +1,7 @@
-"""The built-in names, and the options of the built-in algorithms, from the committed JSON schema.
+"""The names of the built-in algorithms, models and data sets, and the options of the algorithms, read from the JSON
+schema that comes with fedlapse.
 
-With them a misspelt name is found without importing the algorithms and torch.
+So a misspelt name is found without importing the algorithms and torch.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ TYPES = {"boolean": bool, "integer": int, "number": float, "string": str}
 
 
 def models() -> list[str]:
-    """Returns the names of models."""
+    """Returns the names of the built-in models."""
     return _names(_schema()["properties"]["model"])
 
 
 def sets() -> list[str]:
-    """Returns the names of data sets."""
+    """Returns the names of the built-in data sets."""
     return _names(_schema()["definitions"]["Data"]["properties"]["set"])
 
 
 def algorithms() -> list[str]:
-    """Returns the names of algorithms."""
+    """Returns the names of the built-in algorithms."""
     return _names(_schema()["definitions"]["Entry"])
 
 

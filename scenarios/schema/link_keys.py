@@ -28,7 +28,7 @@ Via = Annotated[Annotated[Name, Tag("<name>")] | Annotated[Stations, Tag("<list>
 
 
 def listed(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """Returns the names as a tuple, for one, several or none."""
+    """Returns the names as a tuple; `said` is a name, several names or None."""
     return () if said is None else (said,) if isinstance(said, str) else said
 
 

@@ -272,7 +272,8 @@ class Scenario(Part):
 
     @property
     def network_model(self) -> NetworkModel:
-        """The network model; `auto` becomes windows unless a part of the scenario does not support them."""
+        """The network model of the scenario.  `auto` stands for windows if all parts of the scenario support that, and
+        for tcp otherwise."""
         if self.network.model != "auto":
             return self.network.model
         air = any(link.airtime for link in self.topology.values())
@@ -281,8 +282,8 @@ class Scenario(Part):
 
     @property
     def depth(self) -> int:
-        """The largest number of shared links on a device's way, without the server's; cyclic chains are rejected
-        elsewhere."""
+        """The largest number of shared links between a device and the server, without the server's own.  Links that
+        form a circle are rejected elsewhere."""
 
         def above(name: Name | None) -> int:
             seen: list[Name] = []
@@ -295,8 +296,8 @@ class Scenario(Part):
 
     @property
     def time_decides(self) -> bool:
-        """True if the times of rounds decide which devices are asked or counted.  Then an algorithm that sends more
-        bytes learns from other devices, even without its penalty."""
+        """True if the times at which rounds end may decide which devices are asked or counted.  Then an algorithm that
+        sends more bytes learns from other devices, even if its penalty has no effect."""
         rounds = self.rounds
         away = any(group.presence != Presence() for group in self.fleet)
         return away or rounds.deadline_s is not None or rounds.ask is not None or rounds.cycle_s is not None
@@ -307,5 +308,6 @@ class Scenario(Part):
 
     @property
     def needed(self) -> int:
-        """The number of replies that close a round: max(C·K, 1) as in McMahan et al. 2017, rounded half up."""
+        """The number of replies that close a round: max(C·K, 1), with C = `fraction` and K devices, as in McMahan et
+        al. 2017, rounded half up."""
         return max(1, int(self.rounds.fraction * self.devices + 0.5))

@@ -18,7 +18,7 @@ PREFIXES = {**DECIMAL, **BINARY}
 
 @dataclass(frozen=True)
 class UnitKind:
-    """A kind of quantity: its units, and each unit in SI units."""
+    """A kind of quantity, such as a rate, with its units and the size of each in SI units."""
 
     name: str
     units: Mapping[str, float]
@@ -26,7 +26,8 @@ class UnitKind:
     least: float = 0.0  # exclusive lower bound; -1 allows 0
 
     def value(self, text: str) -> float:
-        """Returns the value in SI units.  Raises ValueError, with one sentence, for a text of another form."""
+        """Returns the number with a unit in a text as a number in SI units.  Raises ValueError, with one sentence, for
+        another text."""
         found = re.fullmatch(rf"\s*({NUMBER})\s*(\S+)\s*", text)
         if not found or found[2] not in self.units:
             usual = ", ".join(unit for unit in self.units if unit[:2] not in BINARY)
@@ -37,8 +38,8 @@ class UnitKind:
         return value
 
     def span(self, text: str) -> tuple[float, float]:
-        """Returns both ends of `0.1..100Mbit/s`; the first number may have its own unit, and a single value is both
-        ends.
+        """Returns both ends of a range like `0.1..100Mbit/s`, in SI units.  The first number may have its own unit; a
+        single value is both ends.
 
         Raises ValueError, in one sentence.
         """
@@ -80,7 +81,8 @@ KEYS = {  # endings of keys with a unit: the quantity, and that unit in SI units
 
 
 def without_unit(key: str, text: str) -> str | None:
-    """Returns the plain number for a key that names the unit, from a text that repeats it: `2` for `2Mbit/s`."""
+    """Returns the number in a text without its unit, if it is the unit in the key's name: `2` for `2Mbit/s` and
+    `up_mbit_s`."""
     dimension, one = next((KEYS[ending] for ending in KEYS if f"_{key}".endswith(f"_{ending}")), (None, 1.0))
     if dimension is None:
         return None

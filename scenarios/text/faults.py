@@ -1,4 +1,4 @@
-"""Errors of a scenario: all at the same time, with their places and corrections."""
+"""Errors of a scenario, which are reported all together, with their places and corrections."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SYNONYMS = {  # names used elsewhere -> names that may be meant here
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of a scenario: its place and its message."""
+    """One fault of a scenario: its place (keys and indices) and its message."""
 
     loc: Loc
     message: str
@@ -44,10 +44,10 @@ class Fault:
 
 
 class BadScenario(ValueError):  # noqa: N818  a state, and not an error
-    """A scenario that cannot be run; the message gives the places and the corrections.
+    """The error that a scenario cannot be run; its message gives the places of all faults, and corrections.
 
-    Its lines are short and printable, whatever the scenario contains.  `loc` is the wrong key; a message with places in
-    the text has none.
+    Its lines are short and printable, whatever the scenario contains.  `loc` is the place of the wrong key; a message
+    that already gives places in the text has none.
     """
 
     def __init__(self, message: str, loc: Loc = ()) -> None:
@@ -57,7 +57,8 @@ class BadScenario(ValueError):  # noqa: N818  a state, and not an error
 
 
 def in_one_line(text: str, longest: int = LONGEST) -> str:
-    """Returns the text on one line, with control characters escaped and the middle of a long text left out."""
+    """Returns the text on one line of at most `longest` characters, with control characters escaped; the middle of a
+    longer text is left out."""
     line = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     half = (longest - len(GAP)) // 2
     return line if len(line) <= longest else f"{line[:half]}{GAP}{line[-half:]}"
@@ -75,7 +76,8 @@ def bad(source: YamlSource, faults: Iterable[Fault]) -> BadScenario:
 
 @contextmanager
 def placed(source: YamlSource | None) -> Iterator[None]:
-    """A context that adds the place in the text to an error found when the scenario's data are read."""
+    """A context in which a BadScenario with a `loc`, found when the scenario's data are read, gets the place in its
+    text."""
     try:
         yield
     except BadScenario as error:
@@ -88,14 +90,15 @@ def unreadable(source: YamlSource, message: str, mark: Mark | None) -> BadScenar
 
 
 def did_you_mean(wrong: str, known: Collection[str], what: str = "one of") -> str:
-    """Returns `did you mean x?`, or a list of all names if none is near."""
+    """Returns `did you mean x?`, or a list of all names if none is similar."""
     synonyms = [name for name in SYNONYMS.get(wrong.lower(), ()) if name in known]
     near = synonyms or get_close_matches(wrong, known, n=1, cutoff=0.6)
     return f"did you mean {' or '.join(near)}?" if near else f"it must be {what} {', '.join(sorted(set(known)))}"
 
 
 def faults_of(error: ValidationError, model: type[Any], loc: Loc = ()) -> list[Fault]:
-    """Returns pydantic's errors about `model`, in our words; `loc` is the place of its values."""
+    """Returns the errors that pydantic has found in values of the class `model`, as faults in plain words.  `loc` is
+    the place of these values in the scenario."""
     told = error.errors(include_url=False)
     # pydantic also calls a list with wrong items too short
     places = [said["loc"] for said in told]
@@ -133,7 +136,7 @@ def _of_value(said: Any, key: str) -> str:
 
 
 def _demand(said: Any) -> str:
-    """Returns the requirement on the value, from pydantic's error."""
+    """Returns what a wrong value must be, from pydantic's error."""
     ctx = said.get("ctx", {})
     match said["type"]:
         case "string_pattern_mismatch":
@@ -150,7 +153,8 @@ def _demand(said: Any) -> str:
 
 
 def _as_mapping(said: Any, model: type[Any], loc: Loc) -> str:
-    """Returns how to write a value as a mapping: with the key that has it as a choice, or as in an example."""
+    """Returns how to write a value as a mapping: under the key for which it is a possible value, or as in an example;
+    "" if no mapping is expected."""
     if said["type"] != "model_type":
         return ""
     given, known = said["input"], _fields(_part(model, loc))
@@ -163,7 +167,8 @@ def _as_mapping(said: Any, model: type[Any], loc: Loc) -> str:
 
 
 def _example(model: type[Any], loc: Loc) -> str:
-    """Returns the first example of a key that is a mapping, in the form of a scenario."""
+    """Returns the first example of a key whose value is a mapping, as it is written in a scenario; "" if there is
+    none."""
     around = _part(model, loc[:-1])
     info = around.model_fields.get(str(loc[-1])) if loc and issubclass(around, BaseModel) else None
     mappings = [each for each in (info.examples if info and info.examples else ()) if isinstance(each, dict)]
@@ -171,7 +176,7 @@ def _example(model: type[Any], loc: Loc) -> str:
 
 
 def _hint(said: Any, key: str, given: Any) -> str:
-    """Returns a suggestion of the intended key or value."""
+    """Returns a suggestion of the value or key that the user may have meant; "" if there is none."""
     if isinstance(given, str) and (meant := _number(key, given)):
         return meant
     if "<number>" in said["loc"] and isinstance(given, (list, str)):
@@ -189,7 +194,7 @@ def _hint(said: Any, key: str, given: Any) -> str:
 
 
 def _number(key: str, given: str) -> str:
-    """Returns the advice for a number with a unit."""
+    """Returns how to write a number that was given with a unit or in %; "" for another text."""
     if number := without_unit(key, given):
         return f"; the unit is in the key: write {number}"
     percent = re.fullmatch(rf"({NUMBER})\s*%", given)
@@ -213,7 +218,7 @@ def short(value: Any) -> str:
 
 
 def _part(model: type[Any], loc: Sequence[str | int]) -> type[Any]:
-    """Returns the class of the part of a scenario at `loc`."""
+    """Returns the class of the part of a scenario at the place `loc`; `model` is that of the whole."""
     for part in loc:
         if isinstance(part, str):
             model = _model(_fields(model).get(part)) or model
@@ -229,7 +234,8 @@ def _fields(model: type[Any]) -> dict[str, Any]:
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
-    """Returns the part inside an annotation like `tuple[Group, ...]`, `dict[Name, Shared]` or `Link | None`."""
+    """Returns the class of the part inside an annotation like `tuple[Group, ...]`, `dict[Name, Shared]` or `Link |
+    None`; None if there is none."""
     if isinstance(annotation, type) and not get_origin(annotation) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (Union, UnionType, tuple, dict) or hasattr(annotation, "__metadata__"):
@@ -247,7 +253,7 @@ def _shown(source: YamlSource, fault: Fault) -> str:
 
 
 def _placed(source: YamlSource, message: str, mark: Mark | None) -> str:
-    """Returns `file:line:col: message`, and below it the line with a caret."""
+    """Returns `file:line:col: message`, and below it the line of the scenario with a caret under the place."""
     lines, name = source.text.splitlines(), in_one_line(source.name)
     if mark is None or mark[0] >= len(lines):
         return f"{name}: {message}"

@@ -17,7 +17,7 @@ DEEPEST = 20  # levels of nesting; a scenario has at most seven
 
 
 class Unreadable(ValueError):  # noqa: N818  a state, and not an error
-    """Text that is not the YAML of a scenario; `mark` is the place, if known."""
+    """The error that a text is not the YAML of a scenario; `mark` is the line and column, if known."""
 
     def __init__(self, message: str, mark: Mark | None = None) -> None:
         super().__init__(message)
@@ -26,7 +26,8 @@ class Unreadable(ValueError):  # noqa: N818  a state, and not an error
 
 @dataclass
 class YamlSource:
-    """Plain values (dict, list, str, int, float, bool, None) and their places."""
+    """A scenario as plain values (dict, list, str, int, float, bool, None), with the place of each in the scenario's
+    text."""
 
     name: str  # name of the file, for errors
     text: str = ""
@@ -38,7 +39,8 @@ class YamlSource:
     file: bytes | None = None  # the file as read; None: a built-in scenario, or one from a program
 
     def mark(self, loc: Loc, of_key: bool = False) -> Mark | None:
-        """Returns the place of the value at `loc`, or of the nearest value around it; None if the text has neither."""
+        """Returns the line and column of the value at `loc`, or of the nearest value around it; None if the text has
+        neither.  `of_key`: that of the value's key."""
         places = (self.keys, self.values) if of_key else (self.values, self.keys)
         for length in range(len(loc), 0, -1):
             for found in (place.get(loc[:length]) for place in places):
@@ -47,13 +49,14 @@ class YamlSource:
         return None
 
     def typed(self, loc: Loc) -> str | None:
-        """Returns the change on the command line that set the value at `loc`, or a value around or inside it."""
+        """Returns the change on the command line, as typed, that set the value at `loc`, or a value around or inside
+        it; None if there is none."""
         made = {} if loc in self.values else {place[: len(loc)]: said for place, said in self.said.items()}
         return made.get(loc) or next((said for place, said in self.said.items() if loc[: len(place)] == place), None)
 
 
 def read(text: str, name: str) -> YamlSource:
-    """Returns the values and places of a YAML text.
+    """Returns the values of a YAML text with their places; `name` is that of the file, for errors.
 
     Raises Unreadable if it is not YAML, or if anchors are cyclic or expand to more than MOST_VALUES values.
     """
@@ -75,21 +78,21 @@ def read(text: str, name: str) -> YamlSource:
 
 
 def _likely(problem: str) -> str:
-    """Returns the likely cause of a problem that the parser notices late."""
+    """Returns the likely cause of an error that the YAML parser notices only later in the text."""
     if "'\\t'" in problem:
         return "indent with spaces, not tabs"
     return "look for a colon, quote or bracket that is missing here or in the line before"
 
 
 class _Reader:
-    """Walks the nodes of a document, returns plain values, and notes their places."""
+    """A reader of the nodes of a YAML document, which returns their plain values and notes their places in `source`."""
 
     def __init__(self, constructor: Any, source: YamlSource) -> None:
         self.constructor, self.source, self.count = constructor, source, 0
 
     def value(self, node: Any, loc: Loc, around: tuple[int, ...]) -> Any:
-        """Returns the plain value of a node, and notes its place; `around`: the identities of the nodes that contain
-        it."""
+        """Returns the plain value of a node of the YAML document, and notes its place.  `around`: the identities of the
+        nodes that contain this node."""
         mark = (node.start_mark.line, node.start_mark.column)
         self.source.values.setdefault(loc, mark)
         self.count += 1
@@ -136,7 +139,8 @@ class _Reader:
         return result
 
     def _merged(self, node: Any, loc: Loc, inside: tuple[int, ...]) -> Iterator[Mapping[str, Any]]:
-        """Yields the mappings of `<<: *anchor`; keys in the mapping itself take precedence."""
+        """Yields the mappings that `<<: *anchor` merges into this one.  The caller gives keys of the mapping itself
+        precedence."""
         for key, value in node.value:
             if key.id == "scalar" and key.tag == "tag:yaml.org,2002:merge":
                 for one in value.value if value.id == "sequence" else [value]:

@@ -12,9 +12,11 @@ WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # cuBLAS repeats its bits only with a fix
 
 
 def found(said: str) -> tuple[str, ...]:
-    """The places of `--device said`: ("cpu",), or GPUs of one model, such as ("cuda:0", "cuda:1").
+    """Returns the devices that `--device` with the value `said` stands for: ("cpu",), or GPUs of one model, such as
+    ("cuda:0", "cuda:1").
 
-    Raises BadScenario for an invalid list, and for GPUs that do not exist here.
+    "auto" is the first GPU, or the CPU if there is no GPU.  Raises BadScenario for an invalid list, for GPUs of
+    different models, and for GPUs that this computer lacks.
     """
     if said == CPU:
         return (CPU,)
@@ -49,7 +51,7 @@ def _check_these(said: str, places: tuple[str, ...]) -> None:
 
 
 def _installed() -> str:
-    """A description of the installed torch build, for an error message."""
+    """Returns a description of the installed torch build, for the error message that there is no CUDA."""
     import torch
 
     if torch.version.cuda is None:
@@ -58,7 +60,7 @@ def _installed() -> str:
 
 
 def model(place: str) -> str:
-    """The GPU's model name from the driver."""
+    """Returns the name of the GPU's model, as its driver states it."""
     import torch
 
     return torch.cuda.get_device_name(place)

@@ -1,4 +1,5 @@
-"""A store that keeps messages in the memory of this process's only GPU, and others in files (see messages/flat.py)."""
+"""A store that keeps some messages in the memory of this process's only GPU (see messages/flat.py), and all others in
+files."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from network.wire.form import Buffer
 
 
 class Residents(Files):
-    """The store of a process that trains on one GPU itself."""
+    """The store of messages of a process that trains on one GPU itself and has no worker processes."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         super().__init__(folders)
@@ -26,7 +27,8 @@ class Residents(Files):
         return super().put(*pieces, digest=digest or payload.digest(*pieces, threads=payload.ALL_CORES))
 
     def keep(self, ref: Ref, message: FlatMessage) -> Ref:
-        """Keeps a message on the GPU; see messages.flat.Keeping."""
+        """Keeps a message in the GPU's memory as long as a Ref to it exists, and returns `ref`; see
+        messages.flat.Keeping."""
         self.hold(ref, lambda: self._tensors.setdefault(ref.digest, message))
         return ref
 
@@ -34,7 +36,7 @@ class Residents(Files):
         return self._tensors.get(ref.digest)
 
     def make_room(self) -> None:
-        """Moves all messages to CPU memory."""
+        """Moves all messages that are in the GPU's memory to the computer's main memory."""
         with self._lock:  # another thread may release one
             for digest, message in self._tensors.items():
                 self._tensors[digest] = on_cpu(message)

@@ -1,4 +1,4 @@
-"""The executor of a process that trains on one GPU itself."""
+"""The executor of a process that trains on one GPU itself, without worker processes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ PATIENCE = 0.02  # s for a job's Python code, which takes 1 to 10 ms
 
 
 class Threaded(Executor):
-    """Runs jobs one after another on a GPU, in a thread of this process: the virtual clock advances while the GPU
-    works.
+    """An executor that runs jobs one after another on a GPU, in a thread of this process, so that the main thread can
+    advance the virtual clock while the GPU works.
 
-    Uploads stay on the GPU.
+    Uploads, the devices' replies, stay in the GPU's memory.
     """
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
-        """Messages that do not stay on the GPU are stored as by Processes."""
+        """Stores messages that do not stay on the GPU in `folder` if it is given and has room, otherwise in scratch
+        folders."""
         self.lab = lab
         with ExitStack() as unless_made:
             self.scratch = entered(unless_made)
@@ -44,12 +45,14 @@ class Threaded(Executor):
         self.leave.close()
 
     def stop(self) -> None:
-        """Ends after the running job, at most a round's training: a thread cannot be killed."""
+        """Cancels all waiting jobs and returns at once.  The running job, at most the training of one round, is
+        finished, because a thread cannot be killed."""
         self.thread.shutdown(wait=False, cancel_futures=True)
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
-        """Submits a job.  If the thread was idle, waits until the GPU has the work or the job is done: otherwise both
-        threads compete for Python, and the GPU waits for both."""
+        """Submits a job and returns the future of its result.  If no job was running, waits up to PATIENCE seconds
+        until the GPU has the work or the job is done: otherwise this thread and the job's thread compete for Python's
+        interpreter lock, and the GPU waits for both."""
         last = self.last()
         if idle := last is None or last.done():
             HANDED_OVER.clear()
