@@ -10,7 +10,7 @@ from emulator.lab.jobs import Learnt, Trained
 from emulator.messages.store import EMPTY, Stored
 from emulator.pricing.charges import Charges
 from emulator.record.call import Call
-from emulator.worlds.interface import AskedEnd, Cancelled, DeviceEnd, Lost, Parcel, Task, TellingEnd, Ticket, World
+from emulator.worlds.interface import CallingEnd, Cancelled, DeviceEnd, Lost, Parcel, Task, Ticket, WaitingEnd, World
 from network.wire import envelope
 
 
@@ -75,7 +75,7 @@ class Attendant:
         self.work: Task | None = None  # its answer to the last request
         self.heard: list[Parcel | None] = []  # requests and stops (None) that wait for the end of that answer
 
-    def hear(self, channel: TellingEnd, parcel: Parcel | None) -> None:
+    def hear(self, channel: CallingEnd, parcel: Parcel | None) -> None:
         """Takes a request that has arrived, or None: a stop."""
         if parcel and not self.heard and (self.work is None or self.work.ended):
             self.work = self.world.start(self._answer(channel, parcel), soon=False)
@@ -84,14 +84,14 @@ class Attendant:
         if len(self.heard) == 1:
             self.world.start(self._heed(channel), soon=False)
 
-    async def _heed(self, channel: TellingEnd) -> None:
+    async def _heed(self, channel: CallingEnd) -> None:
         """Handles the requests and stops that it has heard, in order."""
         while self.heard:
             await self._turn_to(channel, self.heard[0])
             if self.heard.pop(0) is None and not self.heard:
                 channel.rests()
 
-    async def attend(self, channel: AskedEnd) -> None:
+    async def attend(self, channel: WaitingEnd) -> None:
         """Receives and handles requests and stops until it is cancelled at the end of the run."""
         resting = True
         while True:

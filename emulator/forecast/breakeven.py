@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from emulator.forecast.price import Parts, Price
+from emulator.forecast.mean_round import MeanRound, Parts
 from emulator.record.events import Closed, Event, Opened
 from emulator.results.units import rounded_up
 
@@ -29,7 +29,7 @@ class Ratio:
     margin: float = 0.0  # half of the 95 % interval of `seconds`
 
 
-def ratio(of: Price, baseline: Price, work: Parts, baseline_work: Parts, margin: float = 0.0) -> Ratio:
+def ratio(of: MeanRound, baseline: MeanRound, work: Parts, baseline_work: Parts, margin: float = 0.0) -> Ratio:
     """The algorithm over its baseline.  `work`: seconds by device; only devices that compute for both count."""
     both = work.keys() & baseline_work.keys()
     seconds = of.seconds / baseline.seconds
@@ -92,17 +92,17 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
-def wanted(of: Price, needed: int) -> float:
+def wanted(of: MeanRound, needed: int) -> float:
     """Replies that close a mean round, at most as many as devices are asked."""
     return min(needed, of.asked)
 
 
-def too_late(of: Price, needed: int, deadline: float | None) -> bool:
+def too_late(of: MeanRound, needed: int, deadline: float | None) -> bool:
     """True if the deadline keeps out more than a tenth of the replies that close a round."""
     return deadline is not None and of.late > 0 and of.counted < (1 - FEWER) * wanted(of, needed)
 
 
-def fewer(of: Price, than: Price, needed: int) -> bool:
+def fewer(of: MeanRound, than: MeanRound, needed: int) -> bool:
     """True if `of` has a much smaller share of its rounds' replies than `than`; seconds are then not comparable.
 
     Shares are compared, because an algorithm may ask more devices in some rounds than another does.
@@ -110,13 +110,13 @@ def fewer(of: Price, than: Price, needed: int) -> bool:
     return _come(of, needed) < (1 - FEWER) * _come(than, needed)
 
 
-def _come(of: Price, needed: int) -> float:
+def _come(of: MeanRound, needed: int) -> float:
     """Replies counted in a mean round over the replies that close it; at most 1."""
     due = wanted(of, needed)
     return min(1.0, of.counted / due) if due else 0.0
 
 
-def shortage(label: str, of: Price, needed: int, deadline: float | None, enough: float | None) -> str:
+def shortage(label: str, of: MeanRound, needed: int, deadline: float | None, enough: float | None) -> str:
     """The sentence in place of a break-even.  `enough`: a deadline that lets the replies in, s, if known."""
     fates = [f"{getattr(of, fate):.1f} {fate}" for fate in FATES if getattr(of, fate)]
     first, last = of.rounds
@@ -129,7 +129,7 @@ def shortage(label: str, of: Price, needed: int, deadline: float | None, enough:
     return f"{said}; allow {enough:g} s" if enough is not None else said
 
 
-def no_match(label: str, of: Price, baseline: str, theirs: Price) -> str:
+def no_match(label: str, of: MeanRound, baseline: str, theirs: MeanRound) -> str:
     """The sentence on an algorithm whose baseline gets too few replies."""
     return (
         f"{label}: no break-even, as {baseline} gets too few replies: "

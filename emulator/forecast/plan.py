@@ -12,7 +12,7 @@ from emulator.forecast.deadline import check_deadline
 from emulator.forecast.effort import Effort, effort_of
 from emulator.forecast.groups import FleetGroup, absent, groups_of, too_large, too_short, without_power
 from emulator.forecast.host import Host, measured
-from emulator.forecast.price import Kind, Price, comparable, margin, price, weights, work
+from emulator.forecast.mean_round import Kind, MeanRound, comparable, margin, price, weights, work
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import FilledLink, shared_links
 from emulator.lab.build import lab_of
@@ -49,7 +49,7 @@ class Forecast:
     needed: int  # replies that close a round
     groups: Sequence[FleetGroup]
     shared: Sequence[FilledLink]  # empty if devices share only the server's link
-    prices: Mapping[str, Price]
+    prices: Mapping[str, MeanRound]
     ratios: Mapping[str, Ratio]
     sentences: Mapping[str, str]
     too_short: Mapping[str, float | None]  # by label: a sufficient deadline_s, if known
@@ -171,7 +171,7 @@ def _no_round(label: str, found: Rehearsal) -> str | None:
 
 
 def _late(
-    lab: Lab, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
+    lab: Lab, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, MeanRound]
 ) -> dict[str, float | None]:
     """{label whose replies the deadline keeps out: a deadline that lets them in, s, if known}."""
     rules = conduct.rules
@@ -186,7 +186,7 @@ def _compared(
     conduct: Conduct,
     kinds: Mapping[str, Kind],
     rehearsals: Mapping[str, Rehearsal],
-    prices: Mapping[str, Price],
+    prices: Mapping[str, MeanRound],
     late: Mapping[str, float | None],
 ) -> tuple[dict[str, Ratio], dict[str, str]]:
     """Ratios to the baseline of labels with about as many replies, and a sentence on each label."""
@@ -214,7 +214,7 @@ def _ratio(
     label: str,
     baseline: str,
     rehearsals: Mapping[str, Rehearsal],
-    prices: Mapping[str, Price],
+    prices: Mapping[str, MeanRound],
 ) -> Ratio:
     mine, theirs = rehearsals[label], rehearsals[baseline]
     kind, base_kind = kinds[label], kinds[baseline]

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from emulator.forecast.breakeven import FATES
-from emulator.forecast.price import Price
+from emulator.forecast.mean_round import MeanRound
 from emulator.results.units import counted, duration, joined, of_energy, under
 from emulator.wording.names import CALLED
 
@@ -208,7 +208,7 @@ def _rounds(plan: Forecast) -> Table:
     return table
 
 
-def _of_run(cost: Price, plan: Forecast) -> str:
+def _of_run(cost: MeanRound, plan: Forecast) -> str:
     """Splits a run into the rehearsed rounds, which took known times, and the others."""
     played = cost.rounds[1] + 1
     rest = plan.rounds - played
@@ -217,13 +217,13 @@ def _of_run(cost: Price, plan: Forecast) -> str:
     return f"{played} rehearsed in {duration(cost.played_s)}, {rest} more like them, if no target stops it"
 
 
-def _fates(cost: Price) -> str:
+def _fates(cost: MeanRound) -> str:
     """How many of the asked devices count in a round, and the fates of the others."""
     others = [f"{getattr(cost, fate):.1f} {fate}" for fate in FATES if getattr(cost, fate)]
     return f"{cost.counted:.3g} of {cost.asked:.3g} asked count: {', '.join(others)}"
 
 
-def _parts(cost: Price) -> Iterator[tuple[str, float, Mapping[str, float], str]]:
+def _parts(cost: MeanRound) -> Iterator[tuple[str, float, Mapping[str, float], str]]:
     """(part, seconds, bytes by kind, contents) of a round; parts that would be shown as 0 are left out."""
     least = 0.005 * cost.seconds
     parts: list[tuple[str, Mapping[str, float], Mapping[str, float]]] = [

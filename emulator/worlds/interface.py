@@ -171,14 +171,14 @@ class DeviceEnd(Protocol):
         """Returns when the last byte has arrived; raises Lost if this device goes off before."""
 
 
-class TellingEnd(DeviceEnd, Protocol):
+class CallingEnd(DeviceEnd, Protocol):
     """An end that tells the device of arrivals (conversation/device.py)."""
 
     def rests(self) -> None:
         """The device calls it when it has nothing more to do."""
 
 
-class AskedEnd(DeviceEnd, Protocol):
+class WaitingEnd(DeviceEnd, Protocol):
     """An end that the device asks for its next parcel."""
 
     async def receive(self, resting: bool) -> Parcel | None:

@@ -27,7 +27,7 @@ class Otherwise(Exception):  # noqa: N818  it names an outcome of a run, and not
         return f"{self.file}{line}{about} comes out otherwise now"
 
 
-class Again:
+class RepeatedFile:
     """A file whose first `known` bytes must be written again line by line; new lines replace the bytes after them.
 
     It offers the write, flush, fileno, name and closed of a file.  `write` raises Otherwise for another line.
