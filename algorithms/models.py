@@ -18,7 +18,7 @@ from torch.nn.parameter import is_lazy
 from algorithms import own
 from algorithms.training.seeding import seeded
 from algorithms.training.tensors import overlap
-from algorithms.training.turns import TURN
+from algorithms.training.torch_lock import TURN
 
 UNLABELLED = -1  # a position of a text without a label, as in devices.data.dataset
 

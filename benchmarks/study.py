@@ -22,8 +22,8 @@ from typing import Annotated
 
 import typer
 
+from emulator.analysis.explanations import READ
 from emulator.analysis.protocol import ranked
-from emulator.analysis.reading import READ
 from emulator.record.targets import Target
 from emulator.report.studied import png, times_of
 from emulator.results.restricted import Timed

@@ -19,7 +19,7 @@ from scenarios import names, sense
 from scenarios.builders import boards, machines, wiring
 from scenarios.overrides import change
 from scenarios.schema.scenario import Scenario
-from scenarios.text.faults import BadScenario, Fault, bad, faults_of, in_one_line, placed, unreadable
+from scenarios.text.faults import BadScenario, Fault, faults_of, in_one_line, listing, placed, unreadable
 from scenarios.text.yaml_source import Unreadable, YamlSource, read
 
 __all__ = ["BadScenario", "build", "dump", "load", "parse", "shipped"]
@@ -73,11 +73,11 @@ def _made(source: YamlSource, changes: Sequence[str], small: bool, recordings: b
     scenario = _checked(source, algorithms=False)
     if recordings:
         if faults := list(wiring.faults(scenario)):
-            raise bad(source, faults)
+            raise listing(source, faults)
         with placed(source):
             machines.fleet(scenario)
     if algorithms and (faults := _of_algorithms(scenario)):
-        raise bad(source, faults)
+        raise listing(source, faults)
     vars(scenario)["source"] = source
     return scenario
 
@@ -214,13 +214,13 @@ def _checked(source: YamlSource, algorithms: bool = True) -> Scenario:
         # JSON mode accepts a YAML list for a tuple of the schema
         scenario = Scenario.model_validate_json(json.dumps(source.plain, default=str))
     except ValidationError as error:
-        raise bad(source, [*faults_of(error, Scenario), *unknown]) from None
+        raise listing(source, [*faults_of(error, Scenario), *unknown]) from None
     except (ValueError, TypeError, RecursionError) as error:
         raise BadScenario(f"{source.name}: {error}") from None
     if faults := [*unknown, *sense.faults(scenario)]:
-        raise bad(source, faults)
+        raise listing(source, faults)
     if algorithms and (faults := _of_algorithms(scenario)):
-        raise bad(source, faults)
+        raise listing(source, faults)
     return scenario
 
 
@@ -242,4 +242,4 @@ def _write_out_profiles(source: YamlSource) -> None:
         try:
             source.plain = {**source.plain, "profiles": boards.written_out(said)}
         except BadScenario as error:
-            raise bad(source, [Fault(("profiles",), str(error))]) from None
+            raise listing(source, [Fault(("profiles",), str(error))]) from None

@@ -32,7 +32,7 @@ from algorithms.training.as_built import remember, restore
 from algorithms.training.copied import on_meta, shapes
 from algorithms.training.local import single_values
 from algorithms.training.seeding import seeded
-from algorithms.training.turns import TURN
+from algorithms.training.torch_lock import TURN
 
 # Traffic that algorithms declare in Phase.traffic, in floats (4 bytes) per parameter and step: every operand is
 # read once and every result written once, as happens once a model is larger than the cache.

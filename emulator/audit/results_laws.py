@@ -22,9 +22,9 @@ from emulator.record.record import object_of, read_lines
 from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
-from emulator.results.ended import ended
 from emulator.results.results import Row, results_of
 from emulator.results.soundness import LOST, has_lost_seal
+from emulator.results.summary_json import summary_json
 from scenarios.builders import wiring
 from scenarios.builders.assumed import assumptions
 from scenarios.load import recorded
@@ -148,7 +148,7 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
             if sealed and sealed.failure:
                 failures.setdefault(label, []).append(sealed.failure)
     links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
-    made = {key: value for key, value in ended(results, failures, links).items() if key not in SAID}
+    made = {key: value for key, value in summary_json(results, failures, links).items() if key not in SAID}
     due = json.loads(json.dumps(made))
     wrong = [change for change in unlike(said, due) if not (_near(change) or _reworded(change))]
     for change in wrong[:SHOWN]:

@@ -184,7 +184,7 @@ class MemoryLine(Line):
 
 
 class MemoryEnd:
-    """The device's end of a MemoryLine (worlds/interface.py, TellingEnd)."""
+    """The device's end of a MemoryLine (worlds/interface.py, CallingEnd)."""
 
     def __init__(self, line: MemoryLine) -> None:
         self.line = line

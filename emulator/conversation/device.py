@@ -10,7 +10,7 @@ from emulator.lab.jobs import Learnt, Trained
 from emulator.messages.store import EMPTY, Stored
 from emulator.pricing.charges import Charges
 from emulator.record.call import Call
-from emulator.worlds.interface import AskedEnd, Cancelled, DeviceEnd, Lost, Parcel, Task, TellingEnd, Ticket, World
+from emulator.worlds.interface import CallingEnd, Cancelled, DeviceEnd, Lost, Parcel, Task, Ticket, WaitingEnd, World
 from network.wire import envelope
 
 
@@ -81,7 +81,7 @@ class Attendant:
         self.work: Task | None = None  # its answer to the last request
         self.heard: list[Parcel | None] = []  # requests and stops (None) that wait for the end of that answer
 
-    def hear(self, channel: TellingEnd, parcel: Parcel | None) -> None:
+    def hear(self, channel: CallingEnd, parcel: Parcel | None) -> None:
         """Takes what has arrived for the device: a request, or None, which orders the device to stop its work.
 
         An idle device starts to answer a request at once.  Everything else waits in `heard` for its turn.
@@ -93,7 +93,7 @@ class Attendant:
         if len(self.heard) == 1:
             self.world.start(self._heed(channel), soon=False)
 
-    async def _heed(self, channel: TellingEnd) -> None:
+    async def _heed(self, channel: CallingEnd) -> None:
         """Handles the waiting requests and orders to stop, in order.
 
         Tells the line that the device rests if the last of them was an order to stop.
@@ -103,7 +103,7 @@ class Attendant:
             if self.heard.pop(0) is None and not self.heard:
                 channel.rests()
 
-    async def attend(self, channel: AskedEnd) -> None:
+    async def attend(self, channel: WaitingEnd) -> None:
         """Receives requests and orders to stop, and handles each, until the end of the run cancels this coroutine."""
         resting = True
         while True:

@@ -171,7 +171,7 @@ def _bearer(line: WebLine) -> str:
 
 
 class WebEnd:
-    """The device's end of a line over a WebSocket (worlds/interface.py, AskedEnd)."""
+    """The device's end of a line over a WebSocket (worlds/interface.py, WaitingEnd)."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, line: WebLine, largest: int) -> None:
         self.session = session

@@ -11,7 +11,7 @@ from typing import Any
 from algorithms.fedavg import stackable
 from devices.device import Device
 from devices.presence import StatedPresence
-from emulator.forecast.price import Kind, comparable, price, weights
+from emulator.forecast.mean_round import Kind, comparable, price, weights
 from emulator.forecast.rehearsal import Rehearsal, enough, rehearse, sound
 from emulator.lab.build import lab_of
 from emulator.lab.guarded import Faulty

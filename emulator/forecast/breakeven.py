@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from emulator.forecast.price import Parts, Price
+from emulator.forecast.mean_round import MeanRound, Parts
 from emulator.record.events import Closed, Event, Opened
 from emulator.results.units import rounded_up
 
@@ -29,7 +29,7 @@ class Ratio:
     margin: float = 0.0  # half of the 95 % interval of `seconds`
 
 
-def ratio(of: Price, baseline: Price, work: Parts, baseline_work: Parts, margin: float = 0.0) -> Ratio:
+def ratio(of: MeanRound, baseline: MeanRound, work: Parts, baseline_work: Parts, margin: float = 0.0) -> Ratio:
     """Returns a mean round of an algorithm divided by one of its baseline.
 
     `work` and `baseline_work`: seconds of computation by device; only devices that compute for both algorithms count.
@@ -95,17 +95,17 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
-def wanted(of: Price, needed: int) -> float:
+def wanted(of: MeanRound, needed: int) -> float:
     """Returns the number of replies that close a mean round, at most the number of devices asked."""
     return min(needed, of.asked)
 
 
-def too_late(of: Price, needed: int, deadline: float | None) -> bool:
+def too_late(of: MeanRound, needed: int, deadline: float | None) -> bool:
     """Returns true if the deadline keeps out more than a tenth of the replies that close a round."""
     return deadline is not None and of.late > 0 and of.counted < (1 - FEWER) * wanted(of, needed)
 
 
-def fewer(of: Price, than: Price, needed: int) -> bool:
+def fewer(of: MeanRound, than: MeanRound, needed: int) -> bool:
     """Returns true if `of` gets a much smaller share of its rounds' replies than `than`, so that seconds are not
     comparable.
 
@@ -114,13 +114,13 @@ def fewer(of: Price, than: Price, needed: int) -> bool:
     return _come(of, needed) < (1 - FEWER) * _come(than, needed)
 
 
-def _come(of: Price, needed: int) -> float:
+def _come(of: MeanRound, needed: int) -> float:
     """Returns the replies that count in a mean round, as a share of the replies that close it, at most 1."""
     due = wanted(of, needed)
     return min(1.0, of.counted / due) if due else 0.0
 
 
-def shortage(label: str, of: Price, needed: int, deadline: float | None, enough: float | None) -> str:
+def shortage(label: str, of: MeanRound, needed: int, deadline: float | None, enough: float | None) -> str:
     """Returns the sentence for a label with too few replies, which replaces its break-even.
 
     `enough`: a deadline in s that lets the replies in, if known.
@@ -136,7 +136,7 @@ def shortage(label: str, of: Price, needed: int, deadline: float | None, enough:
     return f"{said}; allow {enough:g} s" if enough is not None else said
 
 
-def no_match(label: str, of: Price, baseline: str, theirs: Price) -> str:
+def no_match(label: str, of: MeanRound, baseline: str, theirs: MeanRound) -> str:
     """Returns the sentence for an algorithm that has no break-even because its baseline gets too few replies."""
     return (
         f"{label}: no break-even, as {baseline} gets too few replies: "

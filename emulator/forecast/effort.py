@@ -9,7 +9,7 @@ from itertools import chain
 
 from algorithms.algorithm import Phase
 from emulator.forecast.host import TIMERS, Host
-from emulator.forecast.price import Price
+from emulator.forecast.mean_round import MeanRound
 from emulator.forecast.rehearsal import Rehearsal
 from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
@@ -34,7 +34,7 @@ class Effort:
 
 
 def effort_of(
-    scenario: Scenario, lab: Lab, host: Host, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
+    scenario: Scenario, lab: Lab, host: Host, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, MeanRound]
 ) -> Effort:
     """Returns the effort of all runs of the scenario.  `lab` has the data of its first seed; rehearsals and prices
     are by label."""

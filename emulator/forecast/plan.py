@@ -12,7 +12,7 @@ from emulator.forecast.deadline import check_deadline
 from emulator.forecast.effort import Effort, effort_of
 from emulator.forecast.groups import FleetGroup, absent, groups_of, too_large, too_short, without_power
 from emulator.forecast.host import Host, measured
-from emulator.forecast.price import Kind, Price, comparable, margin, price, weights, work
+from emulator.forecast.mean_round import Kind, MeanRound, comparable, margin, price, weights, work
 from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sound
 from emulator.forecast.shared import FilledLink, shared_links
 from emulator.lab.build import lab_of
@@ -49,7 +49,7 @@ class Forecast:
     needed: int  # replies that close a round
     groups: Sequence[FleetGroup]
     shared: Sequence[FilledLink]  # empty if devices share only the server's link
-    prices: Mapping[str, Price]
+    prices: Mapping[str, MeanRound]
     ratios: Mapping[str, Ratio]
     sentences: Mapping[str, str]
     too_short: Mapping[str, float | None]  # by label: a sufficient deadline_s, if known
@@ -175,7 +175,7 @@ def _no_round(label: str, found: Rehearsal) -> str | None:
 
 
 def _late(
-    lab: Lab, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, Price]
+    lab: Lab, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, MeanRound]
 ) -> dict[str, float | None]:
     """Returns {label: a sufficient deadline} for the labels whose replies the deadline keeps out; in s, None if not
     known."""
@@ -191,7 +191,7 @@ def _compared(
     conduct: Conduct,
     kinds: Mapping[str, Kind],
     rehearsals: Mapping[str, Rehearsal],
-    prices: Mapping[str, Price],
+    prices: Mapping[str, MeanRound],
     late: Mapping[str, float | None],
 ) -> tuple[dict[str, Ratio], dict[str, str]]:
     """Returns the ratios to the baseline of the labels with about as many replies as it has, and a sentence for each
@@ -223,7 +223,7 @@ def _ratio(
     label: str,
     baseline: str,
     rehearsals: Mapping[str, Rehearsal],
-    prices: Mapping[str, Price],
+    prices: Mapping[str, MeanRound],
 ) -> Ratio:
     mine, theirs = rehearsals[label], rehearsals[baseline]
     kind, base_kind = kinds[label], kinds[baseline]

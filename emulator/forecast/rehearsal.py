@@ -21,7 +21,7 @@ from emulator.compute.batches import Job
 from emulator.compute.executors import Inline
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast.host import timed
-from emulator.forecast.price import Kind, first_of_each
+from emulator.forecast.mean_round import Kind, first_of_each
 from emulator.lab.guarded import Faulty, Guarded
 from emulator.lab.jobs import Trained, combine, message_sizes, request, train
 from emulator.lab.lab import Division, Held, Lab

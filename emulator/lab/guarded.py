@@ -32,7 +32,7 @@ from algorithms.algorithm import (
 )
 from algorithms.cohort import draw
 from algorithms.course import Course
-from algorithms.training.turns import TURN
+from algorithms.training.torch_lock import TURN
 from emulator.messages.codec import finite
 from emulator.record.run import AlgorithmFacts
 from network.wire import payload

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 from blake3 import blake3
 
-from algorithms.training.turns import HANDED_OVER
+from algorithms.training.torch_lock import HANDED_OVER
 from emulator.messages.codec import OnDemand, encode, finite
 from emulator.messages.forms import UploadForm
 from emulator.messages.store import OTHERWISE, Ref, Store, Stored

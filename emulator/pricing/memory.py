@@ -13,7 +13,7 @@ from algorithms import models
 from algorithms.algorithm import Load, Phase
 from algorithms.training.copied import on_meta, shapes
 from algorithms.training.local import single_values
-from algorithms.training.turns import TURN
+from algorithms.training.torch_lock import TURN
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab
 from scenarios.builders.own_code import kept_for_a_call

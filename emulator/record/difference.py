@@ -12,9 +12,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from emulator.record.again import SUBJECT, subject
 from emulator.record.folders import is_run, run_folders
 from emulator.record.record import object_of
+from emulator.record.repeated import SUBJECT, subject
 
 LONG = 60  # characters of a shown value
 MANY = 4  # shown keys of a line

@@ -36,7 +36,6 @@ from typing import Any, BinaryIO, Concatenate, Literal, ParamSpec
 import orjson
 
 from algorithms.cohort import CohortRule
-from emulator.record.again import BUFFER, Again, Otherwise, known
 from emulator.record.call import Call
 from emulator.record.events import (
     CameBack,
@@ -57,6 +56,7 @@ from emulator.record.events import (
     WentOff,
     event_of,
 )
+from emulator.record.repeated import BUFFER, Otherwise, RepeatedFile, known
 from emulator.record.run import RUN, AlgorithmFacts, Run, text_of
 from emulator.record.tally import Bill, Stint, Transfer, Trip
 from emulator.record.work import Duty, WorkLines
@@ -152,8 +152,8 @@ class Record:
                 self._cut(error)
 
     @property
-    def _again(self) -> list[Again]:
-        return [file for file in (self.events, self.rounds, self.works) if isinstance(file, Again)]
+    def _again(self) -> list[RepeatedFile]:
+        return [file for file in (self.events, self.rounds, self.works) if isinstance(file, RepeatedFile)]
 
     def _cut(self, error: Otherwise) -> None:
         """Removes the lines of an earlier record that this run has not written again; raises `error` if `earlier` is
@@ -302,7 +302,7 @@ class Record:
             self._say(self.events, kind(t, *values, **more).plain)
         return t
 
-    def _say(self, to: BinaryIO | Again, line: Mapping[str, Any]) -> None:
+    def _say(self, to: BinaryIO | RepeatedFile, line: Mapping[str, Any]) -> None:
         if to.closed or self.unwritten or self.halted:  # after a second Ctrl-C tasks still unwind
             return
         text = encode(line)
@@ -315,7 +315,7 @@ class Record:
         except OSError as error:
             self._failed(to, error)
 
-    def _flush(self, file: BinaryIO | Again) -> None:
+    def _flush(self, file: BinaryIO | RepeatedFile) -> None:
         if self.unwritten:
             return
         try:
@@ -323,7 +323,7 @@ class Record:
         except OSError as error:
             self._failed(file, error)
 
-    def _failed(self, file: BinaryIO | Again, error: OSError) -> None:
+    def _failed(self, file: BinaryIO | RepeatedFile, error: OSError) -> None:
         """Keeps the first error in writing a file, in `unwritten`; the run goes on to the end of its round."""
         error.filename = file.name
         self.unwritten = self.unwritten or error
@@ -348,16 +348,16 @@ def digest_of(names: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-def _opened(folder: Path | None, earlier: Earlier) -> Sequence[BinaryIO | Again | None]:
+def _opened(folder: Path | None, earlier: Earlier) -> Sequence[BinaryIO | RepeatedFile | None]:
     if folder is None:
         return [None for _ in FILES]
     folder.mkdir(parents=True, exist_ok=True)
     lengths = {} if earlier == "replaced" else known(folder, FILES)
-    files: list[BinaryIO | Again] = []
+    files: list[BinaryIO | RepeatedFile] = []
     with ExitStack() as opened:  # which closes the first files if a later one cannot be opened
         for path in (folder / name for name in FILES):
             known_file = path.name in lengths
-            files.append(Again(path, lengths[path.name]) if known_file else path.open("wb", buffering=BUFFER))
+            files.append(RepeatedFile(path, lengths[path.name]) if known_file else path.open("wb", buffering=BUFFER))
             opened.push(files[-1])
         opened.pop_all()
     return files

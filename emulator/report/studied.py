@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from emulator.analysis.answer import Answer
-from emulator.analysis.reading import CAPTIONS
+from emulator.analysis.explanations import CAPTIONS
 from emulator.analysis.sensitivity import Swing, swings, unchanged
 from emulator.report import critical, drawing
 from emulator.report.figure import Figure, table

@@ -10,7 +10,7 @@ import altair as alt
 
 from emulator.analysis.answer import Answer
 from emulator.analysis.cells import AXES, UNDECIDED, UNKNOWN, Cell
-from emulator.analysis.reading import CAPTIONS
+from emulator.analysis.explanations import CAPTIONS
 from emulator.report.curves import thinned
 from emulator.report.figure import Figure, natural, table
 from emulator.report.palette import COLOURS

@@ -14,9 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from emulator.record.again import Otherwise, known
 from emulator.record.host import of_scenario
 from emulator.record.record import FILES, replace_file
+from emulator.record.repeated import Otherwise, known
 from emulator.record.seal import CODE
 from emulator.sessions.machine import processor
 from scenarios.builders.reads import SEEN, sign

@@ -21,9 +21,9 @@ from emulator.play.progress import Progress, about
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
 from emulator.play.watcher import Watcher, status_of
-from emulator.record.again import Otherwise
 from emulator.record.host import FOLDERS, of_scenario
 from emulator.record.record import Earlier, replace_file
+from emulator.record.repeated import Otherwise
 from emulator.record.run import Run
 from emulator.record.seal import CODE
 from emulator.record.writing import told

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from emulator.results.caveats import Caveats
-from emulator.results.ended import Failures, ended
 from emulator.results.results import Results, targets
+from emulator.results.summary_json import Failures, summary_json
 from emulator.results.units import counted, under
 from emulator.wording.hints import Plan
 from emulator.wording.verdict import verdict
@@ -29,7 +29,7 @@ def summed_up(
         reserved = [f"{cut_off(found)}, so this is no result."]
     said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
     return {
-        **ended(found, failures, links, interrupted),
+        **summary_json(found, failures, links, interrupted),
         "reserved": reserved,
         "verdict": list(said.lines),
         "why": [*said.why, f"{under(found.scenario.network_model)}."],

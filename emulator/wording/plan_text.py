@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from emulator.forecast.breakeven import FATES
-from emulator.forecast.price import Price
+from emulator.forecast.mean_round import MeanRound
 from emulator.results.units import counted, duration, joined, of_energy, under
 from emulator.wording.names import CALLED
 
@@ -214,7 +214,7 @@ def _rounds(plan: Forecast) -> Table:
     return table
 
 
-def _of_run(cost: Price, plan: Forecast) -> str:
+def _of_run(cost: MeanRound, plan: Forecast) -> str:
     """Returns a phrase on a run's rounds: how many were rehearsed (played without training) and how long these take,
     and how many more there are."""
     played = cost.rounds[1] + 1
@@ -224,14 +224,14 @@ def _of_run(cost: Price, plan: Forecast) -> str:
     return f"{played} rehearsed in {duration(cost.played_s)}, {rest} more like them, if no target stops it"
 
 
-def _fates(cost: Price) -> str:
+def _fates(cost: MeanRound) -> str:
     """Returns a phrase on how many of the asked devices count in a round, and how many of the others are late, lost
     or refused."""
     others = [f"{getattr(cost, fate):.1f} {fate}" for fate in FATES if getattr(cost, fate)]
     return f"{cost.counted:.3g} of {cost.asked:.3g} asked count: {', '.join(others)}"
 
 
-def _parts(cost: Price) -> Iterator[tuple[str, float, Mapping[str, float], str]]:
+def _parts(cost: MeanRound) -> Iterator[tuple[str, float, Mapping[str, float], str]]:
     """Yields the parts of an algorithm's round: name, seconds, bytes by kind of message, and a text on the kinds.
 
     Leaves out parts that would be shown as 0.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from emulator.analysis.answer import Answer
+from emulator.analysis.explanations import CAPTIONS, READ
 from emulator.analysis.protocol import protocol_of
-from emulator.analysis.reading import CAPTIONS, READ
 from emulator.results.comparison import OWN
 from emulator.results.units import counted, joined
 from emulator.tuning.results import remarks

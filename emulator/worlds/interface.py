@@ -184,14 +184,14 @@ class DeviceEnd(Protocol):
         offline before."""
 
 
-class TellingEnd(DeviceEnd, Protocol):
+class CallingEnd(DeviceEnd, Protocol):
     """A device's end of a line that calls the device (`Attendant.hear`) when a request or an order to stop arrives."""
 
     def rests(self) -> None:
         """Notes that the device has nothing more to do.  Called by the device."""
 
 
-class AskedEnd(DeviceEnd, Protocol):
+class WaitingEnd(DeviceEnd, Protocol):
     """A device's end of a line on which the device itself waits for its next parcel (`Attendant.attend`)."""
 
     async def receive(self, resting: bool) -> Parcel | None:

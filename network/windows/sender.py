@@ -287,7 +287,7 @@ def expired(s: CrowdState, i: int, t: float) -> None:
         f.probed = 1
         _probe(s, i, t)
     else:
-        _give_up(s, i, t)
+        _time_out(s, i, t)
     arm(f, t)
 
 
@@ -316,7 +316,7 @@ def _probe(s: CrowdState, i: int, t: float) -> None:
 
 
 @compiled
-def _give_up(s: CrowdState, i: int, t: float) -> None:
+def _time_out(s: CrowdState, i: int, t: float) -> None:
     """Handles the retransmission timeout at `t`: everything in flight counts as lost."""
     f, board = s.flows[i], s.board[i]
     mask = len(board) - 1

@@ -64,7 +64,7 @@ def in_one_line(text: str, longest: int = LONGEST) -> str:
     return line if len(line) <= longest else f"{line[:half]}{GAP}{line[-half:]}"
 
 
-def bad(source: YamlSource, faults: Iterable[Fault]) -> BadScenario:
+def listing(source: YamlSource, faults: Iterable[Fault]) -> BadScenario:
     """Returns the error that lists all faults, each with file:line:col, the line and a caret."""
     marked = [(source.mark(fault.loc, fault.of_key), fault) for fault in faults]
     # a value used in several places through an anchor has one fault
@@ -81,7 +81,7 @@ def placed(source: YamlSource | None) -> Iterator[None]:
     try:
         yield
     except BadScenario as error:
-        raise (bad(source, [error.fault]) if source and error.fault.loc else error) from None
+        raise (listing(source, [error.fault]) if source and error.fault.loc else error) from None
 
 
 def unreadable(source: YamlSource, message: str, mark: Mark | None) -> BadScenario:

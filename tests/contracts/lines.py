@@ -31,7 +31,7 @@ from emulator.messages.store import EMPTY, stored
 from emulator.record.record import Record, read_lines
 from emulator.record.run import Run
 from emulator.record.tally import Bill
-from emulator.worlds.interface import Lost, Parcel, TellingEnd
+from emulator.worlds.interface import CallingEnd, Lost, Parcel
 from emulator.worlds.sockets import SocketWorld
 from emulator.worlds.virtual import VirtualWorld
 from network.links.link import Link
@@ -172,7 +172,7 @@ class Ear:
         self.line, self.heard = line, Inbox(line.world)
         line.attendant.hear = self.hear  # type: ignore[method-assign]
 
-    def hear(self, _: TellingEnd, parcel: Parcel | None) -> None:
+    def hear(self, _: CallingEnd, parcel: Parcel | None) -> None:
         self.heard.put(LOST if parcel is None and self.line.attendant.off else parcel)
 
     async def send(self, parcel: Parcel) -> None:

@@ -16,8 +16,8 @@ from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
-from emulator.record.again import Otherwise
 from emulator.record.record import Earlier
+from emulator.record.repeated import Otherwise
 from emulator.record.run import Run
 from emulator.worlds import virtual
 from scenarios.load import build

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from algorithms.training.turns import HANDED_OVER, TURN
+from algorithms.training.torch_lock import HANDED_OVER, TURN
 from emulator.compute.batches import Job
 from emulator.compute.executor import Executor
 from emulator.compute.executors import entered, paths, quiet_torch

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from emulator.record.again import Otherwise
+from emulator.record.repeated import Otherwise
 from emulator.sessions import code
 from scenarios.builders.reads import Read, sign
 from scenarios.builders.sources import file_of

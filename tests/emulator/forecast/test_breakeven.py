@@ -4,7 +4,7 @@ import pytest
 
 from emulator.forecast.breakeven import fewer, longest, sentence, shortage, too_late
 from emulator.forecast.breakeven import ratio as over
-from emulator.forecast.price import alike, comparable, first_of_each, margin, price, weights, work
+from emulator.forecast.mean_round import alike, comparable, first_of_each, margin, price, weights, work
 from emulator.record.events import Closed, ComputeStarted, Opened
 
 

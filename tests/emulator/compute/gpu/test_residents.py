@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from algorithms import models
-from algorithms.training.turns import HANDED_OVER
+from algorithms.training.torch_lock import HANDED_OVER
 from emulator.compute.crew import executor
 from emulator.compute.executors import Inline
 from emulator.compute.gpu import threaded

@@ -27,7 +27,7 @@ class Otherwise(Exception):  # noqa: N818  it names an outcome of a run, and not
         return f"{self.file}{line}{about} comes out otherwise now"
 
 
-class Again:
+class RepeatedFile:
     """A file of an earlier record, whose first `known` bytes a repeated run must write again line by line.  The lines
     that it writes after them replace the rest of the file.
 

@@ -13,7 +13,7 @@ from emulator.results.results import Results
 Failures = Mapping[str, Sequence[str]]  # by label: why runs ended early
 
 
-def ended(found: Results, failures: Failures, links: Caveats, interrupted: bool = False) -> dict[str, Any]:
+def summary_json(found: Results, failures: Failures, links: Caveats, interrupted: bool = False) -> dict[str, Any]:
     """Returns the summary of runs that have ended.  `links`: the caveats about links; `interrupted`: the command was
     ended early."""
     return {

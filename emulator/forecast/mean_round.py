@@ -24,7 +24,7 @@ STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.
 
 
 @dataclass(frozen=True)
-class Price:
+class MeanRound:
     """The cost of a mean round of one algorithm."""
 
     rounds: tuple[int, int]  # the mean is over rounds between these, both included
@@ -97,7 +97,7 @@ def first_of_each(rounds: int, kind: Kind) -> dict[str, int]:
     return first
 
 
-def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
+def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> MeanRound:
     """Returns the mean over the played rounds, weighted by how often their kind occurs in a run.
 
     `rounds`: how many a run has; each round that was not played is assumed to last as long as the mean of its kind.
@@ -111,7 +111,7 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> Price:
     seconds = sum(share * sum(lasted[number] for number in of) / len(of) for share, of in kinds)
     metered = all(None not in rows[number].get("joules", {"": None}).values() for number in numbers)
     sent = mean(round_bytes)
-    return Price(
+    return MeanRound(
         rounds=(numbers[0], numbers[-1]),
         seconds=seconds,
         setup_s=mean(lambda row: row["critical"]["setup_s"]),
