@@ -153,7 +153,10 @@ def _grid(title: str, known: Table, columns: Sequence[tuple[str, Sequence[str]]]
 def _numbers(said: Mapping[str, Said], quantities: Sequence[str]) -> str:
     if not any(quantity in said for quantity in quantities):
         return "-"
-    return " / ".join(_number(said.get(quantity)) for quantity in quantities)
+    numbers = [_number(said.get(quantity)) for quantity in quantities]
+    while numbers[-1] == "-":
+        numbers.pop()
+    return " / ".join(numbers)
 
 
 def _number(said: Said | None) -> str:

@@ -103,7 +103,7 @@ class Guarded:
             raise self.fault(error, "train()", _where((device,))) from None
 
     def _place(self, error: BaseException) -> str:
-        """Returns file and line of an error, such as " (mine.py:12)": the innermost one in the algorithm's own file,
+        """Returns file and line of an error, such as " (file:12)": the innermost one in the algorithm's own file,
         otherwise in any file but this one; "" if there is none."""
         lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
         own = getattr(sys.modules.get(type(self.algorithm).__module__), "__file__", None)

@@ -6,7 +6,8 @@ docs/design/network.md §1 (formula, measured on Linux 6.18) and §2 (SimGrid's 
 after idling), RFC 6928 (initial window of 10), RFC 9438 (cubic).
 
 A device keeps one connection.  It asks for work by a long poll, so a download is the answer to a request, and an
-upload is a request with a body.  Round trips before the first byte is at its receiver (`k_setup` in network.md §1):
+upload is a request with a body.  Round trips before the first byte is at its receiver (`k_setup` in
+docs/design/network.md §1):
 
              never opened, or no keep-alive               warm
   download   TCP 1 + TLS 0..2 + request 1                 1/2, or later if the poll is not at the server yet
