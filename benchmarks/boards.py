@@ -54,6 +54,7 @@ class Row:
 
 
 def read(path: Path) -> list[Row]:
+    """Returns the rows of a table of measured steps: two for each network, one for each of TASKS; seconds."""
     with path.open(encoding="utf-8", newline="") as file:
         return [row for line in csv.DictReader(file) for row in _rows(line)]
 
@@ -129,8 +130,9 @@ def text(board: str, found: Sequence[tuple[Row, float]]) -> str:
 
 
 def rates_text(profile: Profile) -> str:
-    said = (f"{name} {value:.4g} {NAMED[name].unit}" for name, value in numbers_of(profile).items())
-    return f"{profile.name}, fitted to all: {', '.join(one for one in said if '/s ' in f'{one} ')}"
+    rates = ((name, value, NAMED[name].unit) for name, value in numbers_of(profile).items())
+    said = [f"{name} {value:.4g} {unit}" for name, value, unit in rates if unit.endswith("/s")]
+    return f"{profile.name}, fitted to all: {', '.join(said)}"
 
 
 def main() -> int:

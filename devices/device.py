@@ -70,7 +70,8 @@ class Profile:
         speeds = [getattr(self, what) for what in SPEEDS]
         if speeds == [None] * len(SPEEDS):  # with one speed, whatever the classes sum to in floats
             return flops / self.flops_per_s
-        grouped, pointwise = grouped if speeds[3] else 0.0, pointwise if speeds[4] else 0.0
+        grouped = grouped if self.grouped_flops_per_s else 0.0
+        pointwise = pointwise if self.pointwise_flops_per_s else 0.0
         parts = conv - grouped - pointwise, max(0.0, flops - conv - recurrent), recurrent, grouped, pointwise
         return sum(part / (speed or self.flops_per_s) for part, speed in zip(parts, speeds, strict=True))
 

@@ -81,7 +81,8 @@ class FloatCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        before, convolution = self.flops(), "convolution" in func.__name__
+        convolution = "convolution" in func.__name__
+        before = self.flops() if convolution else 0
         result = func(*args, **(kwargs or {}))
         if _still(func):
             return result

@@ -46,9 +46,7 @@ def fitted(cells: Sequence[Cell], like: Profile, weight: float = LIKE) -> Profil
     return with_rates(like, np.exp(least_squares(residuals, first, loss="soft_l1", f_scale=FAR).x))
 
 
-def left_out(
-    cells: Mapping[Hashable, Sequence[Cell]], like: Profile, weight: float = LIKE
-) -> dict[Hashable, list[float]]:
+def left_out(cells: Mapping[Name, Sequence[Cell]], like: Profile, weight: float = LIKE) -> dict[Name, list[float]]:
     """Returns, for each group of cells, the seconds that a fit to all other groups predicts for the steps of the
     group."""
     found = {}
