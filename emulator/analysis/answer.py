@@ -52,7 +52,7 @@ class Null:
 
 @dataclass(frozen=True)
 class Answer:
-    """All findings of a study, from which its tables, figures and page are made."""
+    """The findings of a study, from which its tables, figures and page are made."""
 
     scenario: Scenario
     digest: str

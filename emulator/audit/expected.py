@@ -28,7 +28,7 @@ DRAW = ("fedlapse", "numpy")  # packages whose other versions may draw another f
 
 @dataclass(frozen=True)
 class Declared:
-    """What the scenario and run.json say about a run, in which the audit looks up what the record must show."""
+    """The statements of the scenario and of run.json about a run, with which the audit compares the record."""
 
     rounds: Rounds
     evaluate: Evaluate

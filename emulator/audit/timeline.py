@@ -52,7 +52,7 @@ class Stretch:
 
     @property
     def then(self) -> str | None:
-        """What follows when the device is back: `resume`, `pause` (work that continues) or `restart`; None if the
+        """The continuation once the device is back: `resume`, `pause` (work that continues) or `restart`; None if the
         stretch was lost, or was not cut by an absence."""
         return self.stop.body.get("then") if self.stop else None
 
@@ -112,7 +112,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Spent:
-    """How many seconds a device spent in a round on what: useful + wasted = computing + sending; idle is the rest."""
+    """Seconds of a device in a round, by use: useful + wasted = computing + sending; idle is the rest."""
 
     useful: float
     wasted: float
@@ -123,7 +123,7 @@ class Spent:
 
 @dataclass
 class Visit:
-    """What one device does in one round: its transfers, its work and its absences."""
+    """One device in one round: its transfers, its work and its absences."""
 
     did: dict[str, Stretch] = field(default_factory=dict)  # down, compute, up
     away: list[Stretch] = field(default_factory=list)

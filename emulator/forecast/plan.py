@@ -32,7 +32,7 @@ from scenarios.text.faults import BadScenario
 
 @dataclass(frozen=True)
 class Forecast:
-    """All figures that `fedlapse check` shows.
+    """The figures that `fedlapse check` shows.
 
     The first label is the baseline.  `ratios` has an entry for each other label whose rounds count about as many
     replies as the baseline's.  `sentences` has an entry for each label but the baseline, which has one only if it gets

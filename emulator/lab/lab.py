@@ -92,7 +92,7 @@ class Lab:
 
     @property
     def _form(self) -> tuple[int, tuple[int, ...], bool]:
-        """What the network is built for: the number of classes, an example's shape, and True for text."""
+        """Returns the data's form, for which the network is built: classes, the shape of an example, and True for text."""
         return self.data.classes, self.input_shape, self.data.text
 
     def lossy(self, label: str) -> dict[str, str]:

@@ -132,7 +132,7 @@ class Usage(NamedTuple):
 
 @dataclass(slots=True)
 class Trip:
-    """What one device does in one round: its transfers and its work."""
+    """One device in one round: its transfers and its work."""
 
     down: Transfer | None = None
     up: Transfer | None = None

@@ -75,7 +75,7 @@ def steps_of(pieces: Pieces) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Duty:
-    """What a round asks of a device: the work, the number of examples to train on, and the memory in bytes that it
+    """A device's task in a round: the work, the number of examples to train on, and the memory in bytes that it
     needs."""
 
     pieces: Pieces

@@ -78,7 +78,7 @@ class RoundScript:
 
 @dataclass(frozen=True)
 class Script:
-    """All complete rounds of a recorded run."""
+    """The complete rounds of a recorded run."""
 
     run: Run
     facts: AlgorithmFacts  # properties of the algorithm, as recorded

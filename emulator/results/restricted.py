@@ -44,8 +44,8 @@ class Contrast(Interval):
 
     @property
     def counts(self) -> tuple[str, str]:
-        """How many of the seeds reached the target within the horizon, for the algorithm and for the base, as text: `9
-        of 10`."""
+        """Returns as text, such as `9 of 10`, the number of seeds that reached the target within the horizon: of the
+        algorithm, and of the base."""
         return f"{self.reached} of {self.seeds}", f"{self.base_reached} of {self.seeds}"
 
 

@@ -25,7 +25,7 @@ LOST = (
 
 @dataclass(frozen=True)
 class SealFindings:
-    """What is wrong with a folder of results according to its seals (digests of its files)."""
+    """The damage to a folder of results that its seals (digests of its files) show."""
 
     damaged: bool
     notes: tuple[str, ...]  # sentences
