@@ -92,7 +92,7 @@ class Lab:
 
     @property
     def _form(self) -> tuple[int, tuple[int, ...], bool]:
-        """Returns the data's form, for which the network is built: classes, the shape of an example, and True for text."""
+        """The data's form, for which the network is built: classes, an example's shape, and True for text."""
         return self.data.classes, self.input_shape, self.data.text
 
     def lossy(self, label: str) -> dict[str, str]:
