@@ -24,7 +24,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.record import read_lines
 from emulator.record.run import RUN, Run
-from scenarios.builders.own_code import IMPORTED
+from scenarios.builders import own_code
 from scenarios.builders.reads import SEEN
 from scenarios.load import build, dump
 
@@ -72,7 +72,7 @@ def ready() -> None:
 def nothing_read() -> None:
     """Forgets the files that the own code of other tests has read: they have changed since."""
     SEEN.clear()
-    IMPORTED.clear()
+    own_code.forget()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -43,8 +43,13 @@ def renew() -> None:
                 # Python identifies compiled files by whole seconds and sizes, which an edit may leave unchanged
                 Path(cache_from_source(file)).unlink(missing_ok=True)
         reads.forget()
-        IMPORTED.clear()
-        _named.clear()
+        forget()
+
+
+def forget() -> None:
+    """Forgets which of the user's modules were imported, and the digests of their files."""
+    IMPORTED.clear()
+    _named.clear()
 
 
 def before_each_call(clear: Callable[[], object]) -> None:
