@@ -79,10 +79,9 @@ def read(path: Path) -> list[MeasuredStep]:
     try:
         reader = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(), strict=True, skipinitialspace=True)
         heads = [head.strip() for head in reader.fieldnames or ()]
-        if sorted(set(heads)) != sorted(heads) or not {*NEEDED} <= {*heads} <= {*NEEDED, *FURTHER}:
-            _wrong(
-                path, 1, f"the columns are {', '.join(heads)}", f"{', '.join(NEEDED)}, and {', '.join(FURTHER)} at will"
-            )
+        if len({*heads}) < len(heads) or not {*NEEDED} <= {*heads} <= {*NEEDED, *FURTHER}:
+            right = f"{','.join(NEEDED)}, with any of {','.join(FURTHER)}"
+            _wrong(path, 1, f"the columns are {','.join(heads)!r}", right)
         reader.fieldnames, rows = heads, []
         for line in reader:
             if None in line or None in line.values():
