@@ -33,6 +33,7 @@ from devices.profiles import shipped
 from emulator.commands.calibrate import source
 from emulator.commands.devices import COMPUTING, FURTHER
 from emulator.forecast.calibration import evaluated
+from emulator.forecast.fitting import RATES
 
 PAGE = Path(__file__).parents[1] / "docs/devices.md"
 PHONES = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-high"}  # and whose bandwidth it has
@@ -260,13 +261,12 @@ def host_text(scale: float) -> str:
     kernels, timed = compute.calibration()
     every = compute.measured([*work, *timed], max(2, round(10 * scale)))
     profile = evaluated(kernels, every[len(work) :]).profile("host", "measured here", memory=1)
-    speeds = (profile.conv_flops_per_s, profile.dense_flops_per_s, profile.recurrent_flops_per_s)
-    rates = " / ".join(f"{speed / 1e9:.1f}" for speed in speeds if speed)
+    rates = " / ".join(f"{getattr(profile, rate) / 1e9:.1f}" for rate in RATES)
     said = (
-        f"Calibrated, nothing fitted to the table: convolution / dense / recurrent {rates} GFLOP/s, "
-        f"{profile.memory_bytes_per_s / 1e9:.1f} GB/s, {1e6 * profile.overhead_s:.0f} us a step, "
-        f"{1e6 * profile.operator_s:.1f} an operator, {1e6 * profile.convolution_s:.0f} a convolution; one speed "
-        f"{profile.flops_per_s / 1e9:.1f}.\n({source(1)}, Python {platform.python_version()})"
+        "Calibrated, nothing fitted to the table: convolution / dense / recurrent / grouped / 1 x 1 in GFLOP/s, memory "
+        f"/ convolutions in GB/s: {rates}; {1e6 * profile.overhead_s:.0f} us a step, {1e6 * profile.operator_s:.1f} an "
+        f"operator, {1e6 * profile.convolution_s:.0f} a convolution; one speed {profile.flops_per_s / 1e9:.1f}.\n"
+        f"({source(1)}, Python {platform.python_version()})"
     )
     return f"{said}\n\n{HOST_SAID}\n\n{host_table(work, every[: len(work)], profile)}"
 

@@ -35,7 +35,8 @@ def fitted(cells: Sequence[Cell], like: Profile, weight: float = LIKE, far: floa
     """Returns `like` with those RATES that fit the measured seconds of all cells best, by log(predicted / measured).
 
     The rates are drawn to those of `like` times one common factor; a rate that no network depends on becomes exactly
-    that.  Overheads stay as they are.  Raises ValueError if there are no cells.
+    that, or stays unnamed if `like` does not name it.  Overheads stay as they are.  Raises ValueError if there are no
+    cells.
     """
     if not cells:
         raise ValueError("no step was measured; a fit needs at least one")
@@ -47,7 +48,10 @@ def fitted(cells: Sequence[Cell], like: Profile, weight: float = LIKE, far: floa
         return np.array([*errors, *(np.sqrt(weight) * (moved - moved.mean()))])
 
     first = begin + np.median([np.log(predicted(step, like) / seconds) for step, seconds in cells])
-    return with_rates(like, np.exp(least_squares(residuals, first, loss="soft_l1", f_scale=far).x))
+    found = with_rates(like, np.exp(least_squares(residuals, first, loss="soft_l1", f_scale=far).x))
+    known = told([step for step, _ in cells], found)
+    unnamed: dict[str, Any] = {rate: None for rate in RATES if getattr(like, rate) is None and rate not in known}
+    return replace(found, **unnamed)
 
 
 def left_out(
@@ -64,12 +68,12 @@ def left_out(
 
 
 def told(steps: Sequence[StepCounts], profile: Profile) -> list[str]:
-    """Returns those RATES, all named by the profile, on which at least TOLD of the seconds of some step depend.
+    """Returns those RATES, of those that the profile names, on which at least TOLD of the seconds of some step depend.
 
     The other rates are hardly more than those of the profile that the fit was drawn to.
     """
     found = []
-    for rate in RATES:
+    for rate in (rate for rate in RATES if getattr(profile, rate) is not None):
         twice = replace(profile, **{rate: 2 * getattr(profile, rate)})
         if any(2 * (1 - predicted(step, twice) / predicted(step, profile)) >= TOLD for step in steps):
             found.append(rate)

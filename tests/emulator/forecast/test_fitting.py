@@ -57,6 +57,14 @@ def test_without_cells_there_is_no_fit() -> None:
         fitted([], LIKE)
 
 
+def test_a_rate_that_neither_the_steps_nor_the_other_profile_name_stays_unnamed() -> None:
+    base = replace(TRUE, recurrent_flops_per_s=None, grouped_flops_per_s=None)
+    cells = [(one, predicted(one, base)) for one in (StepCounts(1e10 * n, 1e7 * n**2, 5e9) for n in (1, 2, 3))]
+    found = fitted(cells, base)
+    assert (found.recurrent_flops_per_s, found.grouped_flops_per_s) == (None, None)
+    assert found.pointwise_flops_per_s == pytest.approx(TRUE.pointwise_flops_per_s, rel=1e-3)
+
+
 def test_a_step_tells_the_rates_on_which_a_part_of_its_seconds_depends() -> None:
     """At 4e10 FLOP/s and 1.5e9 bytes/s: 1 s dense; 0.8 s moved; 0.02 s in grouped convolutions of 1e7 FLOPs."""
     dense, moves, grouped = StepCounts(4e10), StepCounts(4e10, 3e8), StepCounts(4e10 + 1e7, 0.0, 1e7, grouped=1e7)

@@ -82,11 +82,12 @@ def test_the_counts_are_those_of_the_layers_by_hand(file):
 
 @pytest.mark.slow
 def test_a_text_and_a_network_of_torchvision_are_counted():
-    """An LSTM has 8 h² weights at each position, and its first state needs no gradient."""
+    """An LSTM has 8 h² weights at each position, and its first state needs no gradient.  With all but the last layer
+    frozen, a network costs hardly more than its forward pass."""
     tokens = counted("lstm-tiny", 4, "20 tokens")
     assert tokens.recurrent == 2 * 4 * 32 * 32 * (3 * 20 * 8 - 4)
-    resnet = counted("torchvision:resnet18", 2, "3x32x32", "head")
-    assert resnet.flops - counted("torchvision:resnet18", 1, "3x32x32", "head").flops == resnet.flops / 2
+    head = counted("torchvision:resnet18", 2, "3x224x224", "head")
+    assert head.flops / 2 / 2 == pytest.approx(1.814e9, rel=1e-3)  # multiply-adds, as torchvision states them
 
 
 @pytest.mark.parametrize(
@@ -157,16 +158,19 @@ def test_the_command_prints_a_profile_and_its_error(fedlapse, file):
     assert "mine:network, batch 16" in done.stderr
     sources = {row["quantity"]: row["source"] for row in csv.DictReader(done.stdout.splitlines())}
     assert sources["speed_dense"].startswith("measured: ")
-    assert sources["speed_recurrent"] == "assumed: in proportion to the rates of pi-4"
 
 
 @pytest.mark.slow
 def test_a_single_network_says_nothing_of_its_error(fedlapse, file):
     file(*of_board()[:2])
-    done = fedlapse("calibrate", "--from", "steps.csv", "--like", "pi-5")
+    done = fedlapse("calibrate", "--from", "steps.csv", "--like", "nexus-6")
     assert "of a single network" in done.stderr
     assert "predicted" not in done.stderr
-    assert "of a single network" in done.stdout
+    sources = {row["quantity"]: row["source"] for row in csv.DictReader(done.stdout.splitlines())}
+    assert "of a single network" in sources["speed_dense"]
+    assert sources["speed_recurrent"] == sources["speed"] == "assumed: in proportion to the rates of nexus-6"
+    assert sources["overhead"] == "assumed: as nexus-6"
+    assert "speed_grouped" not in sources  # neither the steps nor nexus-6 say it
 
 
 @pytest.mark.parametrize(
