@@ -24,7 +24,10 @@ BOARDS: Mapping[str, str] = {
     "pi-5": "fitted to 11 large networks on 64-bit PyTorch; of families not measured, the median error is 8 %, "
     "the worst 16 %; for small networks the overheads, which are assumed, decide",
 }
-CALIBRATED = "your own; of computers that `fedlapse calibrate` measured, the median error is 18 %, the worst 55 %"
+CALIBRATED = (
+    "your own, and its source in scenario.yaml says who measured it; of computers that `fedlapse calibrate` measured, "
+    "the median error is 18 %, the worst 55 %"
+)
 ASSUMED = "assumed, nobody measured it"
 SAID = "set in the scenario"
 # benchmarks/fidelity_shared.py (settings that the model was not made with) and benchmarks/fidelity.py
