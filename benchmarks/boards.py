@@ -18,28 +18,30 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-import torch
 from scipy.stats import spearmanr
-from torch import nn
 
-import devices.data.tv  # noqa: F401  torchvision, which timm imports, may lack operators
-from algorithms.algorithm import Phase
-from algorithms.counting.cost import Meter, sgd_traffic
 from algorithms.counting.step_counts import StepCounts
-from algorithms.models import cross_entropy
 from benchmarks.devices import table
 from devices.device import Profile, numbers_of, profiles
 from devices.profiles import NAMED
 from emulator.forecast.fitting import LIKE, RATES, Cell, fitted, left_out
+from emulator.forecast.step_table import counted
 
 DATA = Path(__file__).parents[2] / "shared/data/boards/pi_training.csv"
 PAGE = Path(__file__).parents[1] / "docs/boards.md"
 COUNTS = Path(__file__).with_suffix(".json")  # network -> task -> its step
-BATCH, SHAPE, CLASSES = 16, (3, 224, 224), 1000
+STEP = (16, "3x224x224")  # batch and shape
 TASKS = {"train": "all weights", "head": "head only"}
+TRAINS = {"train": "all", "head": "head"}
 BOARDS = {"pi4": "pi-4", "pi5": "pi-5"}  # columns are named pi4_train_s
 SAME = {"deit": "vit"}  # a family under another name
-START = {**dict.fromkeys(RATES, 1e10), "memory_bytes_per_s": 2e9, "conv_bytes_per_s": 2e9, "flops_per_s": 1e10}
+START = {
+    **dict.fromkeys(RATES, 1e10),
+    "memory_bytes_per_s": 2e9,
+    "conv_bytes_per_s": 2e9,
+    "flops_per_s": 1e10,
+    "recurrent_flops_per_s": None,  # no network has such layers
+}
 FREE = 1e-3  # weight of START, which pi-4 is drawn to: nearly none, as it has 56 cells
 
 
@@ -78,24 +80,11 @@ def count(path: Path) -> None:
     """Writes COUNTS for the networks of a table of measured steps."""
     with path.open(encoding="utf-8", newline="") as file:
         names = {line["network"]: line["timm_name"] for line in csv.DictReader(file)}
-    found = {network: {task: asdict(counted(name, task)) for task in TASKS} for network, name in names.items()}
+    found = {
+        network: {task: asdict(counted(f"timm:{name}", *STEP, trains)) for task, trains in TRAINS.items()}
+        for network, name in names.items()
+    }
     COUNTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-def counted(name: str, task: str) -> StepCounts:
-    """Returns the counts of one step of a network of timm, on torch's meta device."""
-    import timm
-
-    with torch.device("meta"):
-        model: nn.Module = timm.create_model(name, num_classes=CLASSES)
-    if task == "head":
-        model.requires_grad_(False)
-        last = model.get_classifier()
-        for layer in last if isinstance(last, tuple) else [last]:
-            layer.requires_grad_(True)
-    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    phase = Phase("train", "batch", BATCH, BATCH, traffic=sgd_traffic(trained, 0.0))
-    return Meter(model, SHAPE, cross_entropy).step(phase)
 
 
 def profile_of(board: str, rows: Sequence[Row]) -> Profile:

@@ -9,12 +9,15 @@ import pytest
 
 from algorithms.counting.step_counts import StepCounts
 from benchmarks import boards
-from benchmarks.boards import DATA, START, Row, counted, judged, page, profile_of, read, text
+from benchmarks.boards import DATA, START, Row, judged, page, profile_of, read, text
 from devices.device import numbers_of, profiles
-from emulator.forecast.fitting import RATES, predicted
+from emulator.forecast.fitting import predicted
+from emulator.forecast.step_table import counted
 
 measured = pytest.mark.skipif(not DATA.is_file(), reason=f"NO BOARDS: {DATA} is absent; the shipped fit is not tested")
-TRUE = replace(profiles()["pi-4"], **{rate: 2 * START[rate] for rate in RATES})  # all rates times one factor
+TRUE = replace(
+    profiles()["pi-4"], **{rate: 2 * value for rate, value in START.items() if value}
+)  # all rates times one factor
 STEPS = {
     "one": StepCounts(3e9, 4e8, conv=1e9),
     "two": StepCounts(5e9, 2e9, conv=4e9, pointwise=2e9, conv_floats=1e8),
@@ -77,4 +80,4 @@ def test_the_page_is_what_the_benchmark_writes() -> None:
 @pytest.mark.slow
 def test_kept_counts_are_those_of_timms_network() -> None:
     kept = json.loads(boards.COUNTS.read_text(encoding="utf-8"))["mobilenetv2_050"]["head"]
-    assert counted("mobilenetv2_050.lamb_in1k", "head") == StepCounts(**kept)
+    assert counted("timm:mobilenetv2_050.lamb_in1k", *boards.STEP, "head") == StepCounts(**kept)
