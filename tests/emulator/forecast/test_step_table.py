@@ -13,7 +13,7 @@ from scenarios.text.faults import BadScenario
 
 LIKE = profiles()["pi-4"]
 BOARD = with_rates(LIKE, [2.5 * rate_of(LIKE, rate) for rate in RATES])  # 2.5 times as fast in all
-STEPS = [("mlp", 10), ("mlp", 64), ("digits-cnn", 32), ("mine:network", 16)]
+STEPS = [("mlp", 10), ("mlp", 1024), ("digits-cnn", 32), ("mine:network", 16)]
 MINE = """
 from torch import nn
 
