@@ -189,8 +189,7 @@ the factor.
 * *Another software.* The same board with a 32-bit system, or with an interpreter that has no kernels for its
   processor, can take 50 times as long.
 * *Small networks.* None was measured. The step of a network with a few thousand weights takes what it costs to start
-  its operators: the profiles assume for it seven times (Pi 4) and three and a half times (Pi 5) the overheads of the
-  computer in [devices.md](devices.md#this-computer).
+  its operators, and the profiles assume that ([devices.md](devices.md#raspberry-pis)).
 * *Recurrent layers.* None was measured; they have the profile's single speed.
 * *Heat.* The boards were not driven until they throttle."""
 REMAINS = """\
