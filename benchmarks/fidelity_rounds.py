@@ -309,6 +309,7 @@ In another run, at normal priority beside other work (2026-11-24), it was off by
 -20 % (fedcurv).
 
 {orders}
+
 ### The fluid model
 
 By links alone the fluid model `tcp` said 2 to 7 % too little in three runs of that day: its flows share a full link

@@ -17,23 +17,28 @@ def held(said: Mapping[str, Any] | None, scenario: Scenario) -> list[str]:
     if said is None:
         return []
     if "all" not in said:
-        return [_not_known(said)]
+        return [_not_known(said, said)]
     scans = {EVERY: said["all"], **{f"{name} alone": scan for name, scan in said["alone"].items()}}
     where = min(scans, key=lambda name: scans[name]["up_to"])
     least = scans[where]
     if least["unknown"] and least["up_to"] == 1:
-        return [_not_known(least)]
+        return [_not_known(said, least)]
     return [f"{_up_to(least, said)}: {_ends(where, least, said)}{_critical(where, said)}{_stated(least, scenario)}."]
 
 
-def _not_known(why: Mapping[str, Any]) -> str:
-    return f"Up to which compute errors this order holds is not known: {why['unknown']}."
+def _order(said: Mapping[str, Any]) -> str:
+    return f"order of {said['best']} before {joined(said['behind'])}"
+
+
+def _not_known(said: Mapping[str, Any], why: Mapping[str, Any]) -> str:
+    return f"Up to which compute errors the {_order(said)} holds is not known: {why['unknown']}."
 
 
 def _up_to(least: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+    order = f"The {_order(said)}"
     if least["up_to"] == 1:
-        return f"This order does not hold for compute errors of {said['tried'][0]:g}x"
-    return f"This order holds for compute errors up to {least['up_to']:g}x, slower or faster"
+        return f"{order} does not hold for compute errors of {said['tried'][0]:g}x"
+    return f"{order} holds for compute errors up to {least['up_to']:g}x, slower or faster"
 
 
 def _ends(where: str, least: Mapping[str, Any], said: Mapping[str, Any]) -> str:

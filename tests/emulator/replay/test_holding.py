@@ -28,6 +28,7 @@ from emulator.wording.tables import at_the_end, to_targets
 from tests.conftest import results
 
 ROUNDS = {"light": 3, "heavy": 2}
+ORDER = "The order of heavy before light"
 OWN = {"speed_gflop_s": 4, "memory_bandwidth_gb_s": 4, "overhead_ms": 2}
 LINK = {"up_mbit_s": 3.3, "down_mbit_s": 3.3, "latency_ms": 0}
 SETTING: dict[str, Any] = {
@@ -81,7 +82,7 @@ def test_the_order_holds_up_to_the_factor_worked_out_by_hand(played: Path) -> No
     assert found["alone"] == {"laptop": holds, "pi-4": flips, "workstation": holds}
     [line] = held(found, read(played).scenario)
     assert line.startswith(
-        "This order holds for compute errors up to 2x, slower or faster: with all profiles 4x as slow,"
+        f"{ORDER} holds for compute errors up to 2x, slower or faster: with all profiles 4x as slow,"
     )
     assert line.endswith("light is faster than heavy; alone, pi-4 matters most: up to 2x.")
 
@@ -101,7 +102,7 @@ def test_from_the_first_other_decision_on_nothing_is_known(played: Path, tmp_pat
     assert found["all"]["unknown"].startswith("heavy-s1 is not exact from round 1 on: pi-4-0 no longer counts")
     (out / "scenario.yaml").write_text(scenario.replace("deadline_s: null", f"deadline_s: {t + 1.1 * c}"))
     [line] = held(holding(read(out), 1), read(out).scenario)
-    assert line.startswith("Up to which compute errors this order holds is not known: heavy-s1 is not exact from round")
+    assert line.startswith(f"Up to which compute errors t{ORDER[1:]} holds is not known: heavy-s1 is not exact from")
 
 
 @pytest.mark.slow
@@ -136,7 +137,7 @@ def test_the_audit_replays_what_the_summary_says_of_it(
     found = holding(read(out), 1)
     assert found is not None
     summary = conclude(out, Ending((), host, replayed={"holds": found})).results.summary
-    assert summary["verdict"][-1].startswith("This order holds for compute errors up to 2x")
+    assert summary["verdict"][-1].startswith(f"{ORDER} holds for compute errors up to 2x")
     assert [fault for each in audited_in([out]).values() for fault in each.faults] == []
     conclude(out, Ending((), host, replayed={"holds": {**found, "all": {**found["all"], "up_to": 4.0}}}))
     [fault] = audited_in([out])[out].faults

@@ -12,7 +12,9 @@ from tests.conftest import SMALL, merged
 
 SCENARIO = build(merged(SMALL, {}))  # phone-mid's median error is stated, 45 %, and pi-4's is not
 ENDLESS = {"up_to": 4.0, "times": None, "first": None, "unknown": None}
-HOLDS = "This order holds for compute errors up to"
+HOLDS = "The order of a before b holds for compute errors up to"
+
+UNKNOWN = "Up to which compute errors the order of a before b holds is not known"
 
 
 def said(every: dict[str, Any], **alone: dict[str, Any]) -> str:
@@ -45,9 +47,9 @@ def unknown(up_to: float, times: float) -> dict[str, Any]:
         ),
         (
             said(turned(1.0, 0.8)),
-            "This order does not hold for compute errors of 1.25x: with all profiles 1.25x as",
+            "The order of a before b does not hold for compute errors of 1.25x: with all profiles 1.25x as",
         ),
-        (said(unknown(1.0, 1.25)), "Up to which compute errors this order holds is not known: c no longer counts."),
+        (said(unknown(1.0, 1.25)), f"{UNKNOWN}: c no longer counts."),
     ],
 )
 def test_the_range_ends_where_the_first_scan_ends(line: str, due: str) -> None:
@@ -67,7 +69,5 @@ def test_seconds_said_too_short_by_45_percent_are_1_82_times_as_long() -> None:
 
 
 def test_too_much_to_replay_is_said_and_nothing_of_no_order() -> None:
-    assert held({"unknown": "too many"}, SCENARIO) == [
-        "Up to which compute errors this order holds is not known: too many."
-    ]
+    assert held({"best": "a", "behind": ["b"], "unknown": "too many"}, SCENARIO) == [f"{UNKNOWN}: too many."]
     assert held(None, SCENARIO) == []
