@@ -28,11 +28,13 @@ from algorithms.counting.step_counts import StepCounts
 from algorithms.models import build, cross_entropy, input_shape
 from benchmarks import compute
 from benchmarks.compute import Job
-from devices.device import SPEEDS, Device, Profile, profiles
+from devices.device import SPEEDS, Profile, profiles
 from devices.profiles import shipped
 from emulator.commands.calibrate import source
 from emulator.commands.devices import COMPUTING, FURTHER
+from emulator.forecast import fitting
 from emulator.forecast.calibration import evaluated
+from emulator.forecast.fitting import RATES, Cell, predicted, rate_of
 
 PAGE = Path(__file__).parents[1] / "docs/devices.md"
 PHONES = {"nexus-6": "phone-low", "redmi-note-7": "phone-mid", "pixel-4": "phone-high"}  # and whose bandwidth it has
@@ -123,33 +125,38 @@ def step(
 # ---- fits
 
 
-def predicted(step: StepCounts, speeds: Sequence[float], base: Profile) -> float:
-    """Seconds at these FLOP/s by class (convolution, dense, recurrent), with bandwidth and overheads of `base`."""
-    profile = replace(base, **dict(zip(SPEEDS, map(float, speeds), strict=False)))
-    return Device("predicted", profile).seconds(step, 1)
-
-
-def one_speed(cells: Sequence[tuple[StepCounts, float]], base: Profile) -> list[float]:
-    """The speed with the least squares of log(predicted / measured), for all classes."""
+def one_speed(cells: Sequence[Cell], base: Profile) -> Profile:
+    """`base` with the speed that has the least squares of log(predicted / measured), for all classes."""
 
     def residuals(log: np.ndarray) -> list[float]:
         speeds = [float(np.exp(log[0]))] * CLASSES
-        return [float(np.log(predicted(step, speeds, base) / took)) for step, took in cells]
+        return [float(np.log(predicted(step, with_speeds(base, speeds)) / took)) for step, took in cells]
 
-    return [float(np.exp(least_squares(residuals, [np.log(1e9)]).x[0]))] * CLASSES
+    return with_speeds(base, [float(np.exp(least_squares(residuals, [np.log(1e9)]).x[0]))] * CLASSES)
 
 
-def by_class(cells: Sequence[tuple[StepCounts, float]], base: Profile) -> list[float]:
-    """A speed per class with the least squares of log(predicted / measured), drawn to their geometric mean by LIKE."""
+def by_class(cells: Sequence[Cell], base: Profile) -> Profile:
+    """`base` with a speed per class that have the least squares of log(predicted / measured), drawn to their geometric
+    mean by LIKE."""
 
     def residuals(logs: np.ndarray) -> list[float]:
-        found = [float(np.log(predicted(step, np.exp(logs), base) / took)) for step, took in cells]
+        found = [float(np.log(predicted(step, with_speeds(base, np.exp(logs))) / took)) for step, took in cells]
         return [*found, *(np.sqrt(LIKE) * (logs - logs.mean()))]
 
-    return [float(speed) for speed in np.exp(least_squares(residuals, [np.log(1e9)] * CLASSES).x)]
+    return with_speeds(base, np.exp(least_squares(residuals, [np.log(1e9)] * CLASSES).x))
 
 
-Fit = Callable[[Sequence[tuple[StepCounts, float]], Profile], list[float]]
+def as_pi(cells: Sequence[Cell], base: Profile) -> Profile:
+    """`base` with all rates of pi-4 fitted to the cells, drawn to those of pi-4 times one factor."""
+    return fitting.fitted(cells, replace(profiles()["pi-4"], overhead_s=base.overhead_s, operator_s=0, convolution_s=0))
+
+
+def with_speeds(base: Profile, speeds: Sequence[float] | np.ndarray) -> Profile:
+    """`base` with these FLOP/s of its classes: convolution, dense, recurrent."""
+    return replace(base, **dict(zip(SPEEDS, map(float, speeds), strict=False)))
+
+
+Fit = Callable[[Sequence[Cell], Profile], Profile]
 
 
 def left_out(names: Sequence[str], steps: dict[str, StepCounts], fit: Fit) -> dict[str, list[float]]:
@@ -165,19 +172,18 @@ def fitted(names: Sequence[str], steps: dict[str, StepCounts], fit: Fit) -> dict
 def errors(name: str, known: Sequence[str], steps: dict[str, StepCounts], fit: Fit) -> list[float]:
     found = []
     for phone, like in enumerate(PHONES.values()):
-        base = profiles()[like]
-        speeds = fit([(steps[other], SECONDS[other][phone]) for other in known], base)
-        found.append(predicted(steps[name], speeds, base) / SECONDS[name][phone] - 1)
+        profile = fit([(steps[other], SECONDS[other][phone]) for other in known], profiles()[like])
+        found.append(predicted(steps[name], profile) / SECONDS[name][phone] - 1)
     return found
 
 
 def others_tell(work: Sequence[Job], seconds: Sequence[float], base: Profile, fit: Fit) -> list[float]:
     """Relative error of each step on this computer, when the speeds come from the steps of its other networks."""
     cells = [(job.model, job.step, took) for job, took in zip(work, seconds, strict=True)]
-    speeds = {
+    told = {
         network: fit([(step, took) for other, step, took in cells if other != network], base) for network, _, _ in cells
     }
-    return [predicted(step, speeds[network], base) / took - 1 for network, step, took in cells]
+    return [predicted(step, told[network]) / took - 1 for network, step, took in cells]
 
 
 def _on(profile: Profile, work: Sequence[Job], seconds: Sequence[float]) -> list[float]:
@@ -189,7 +195,8 @@ def phone_speeds(steps: dict[str, StepCounts]) -> dict[str, tuple[float, list[fl
     found = {}
     for phone, (name, like) in enumerate(PHONES.items()):
         cells = [(step, SECONDS[network][phone]) for network, step in steps.items()]
-        found[name] = (one_speed(cells, profiles()[like])[0], by_class(cells, profiles()[like]))
+        one, own = one_speed(cells, profiles()[like]), by_class(cells, profiles()[like])
+        found[name] = (rate_of(one, SPEEDS[0]), [rate_of(own, speed) for speed in SPEEDS[:CLASSES]])
     return found
 
 
@@ -224,10 +231,11 @@ def flash_text(steps: dict[str, StepCounts]) -> str:
 
 
 def error_table(names: Sequence[str], steps: dict[str, StepCounts]) -> str:
-    """Errors of both forms, left out and fitted, with their medians."""
+    """Errors of the forms, left out and fitted, with their medians."""
     forms: list[tuple[str, dict[str, list[float]]]] = [
         ("left out, one speed", left_out(names, steps, one_speed)),
         ("left out, by class", left_out(names, steps, by_class)),
+        ("left out, as a Pi", left_out(names, steps, as_pi)),
         ("fitted, one speed", fitted(names, steps, one_speed)),
         ("fitted, by class", fitted(names, steps, by_class)),
     ]
@@ -260,13 +268,12 @@ def host_text(scale: float) -> str:
     kernels, timed = compute.calibration()
     every = compute.measured([*work, *timed], max(2, round(10 * scale)))
     profile = evaluated(kernels, every[len(work) :]).profile("host", "measured here", memory=1)
-    speeds = (profile.conv_flops_per_s, profile.dense_flops_per_s, profile.recurrent_flops_per_s)
-    rates = " / ".join(f"{speed / 1e9:.1f}" for speed in speeds if speed)
+    rates = " / ".join(f"{getattr(profile, rate) / 1e9:.1f}" for rate in RATES)
     said = (
-        f"Calibrated, nothing fitted to the table: convolution / dense / recurrent {rates} GFLOP/s, "
-        f"{profile.memory_bytes_per_s / 1e9:.1f} GB/s, {1e6 * profile.overhead_s:.0f} us a step, "
-        f"{1e6 * profile.operator_s:.1f} an operator, {1e6 * profile.convolution_s:.0f} a convolution; one speed "
-        f"{profile.flops_per_s / 1e9:.1f}.\n({source(1)}, Python {platform.python_version()})"
+        "Calibrated, nothing fitted to the table: convolution / dense / recurrent / grouped / 1 x 1 in GFLOP/s, memory "
+        f"/ convolutions in GB/s: {rates}; {1e6 * profile.overhead_s:.0f} us a step, {1e6 * profile.operator_s:.1f} an "
+        f"operator, {1e6 * profile.convolution_s:.0f} a convolution; one speed {profile.flops_per_s / 1e9:.1f}.\n"
+        f"({source(1)}, Python {platform.python_version()})"
     )
     return f"{said}\n\n{HOST_SAID}\n\n{host_table(work, every[: len(work)], profile)}"
 

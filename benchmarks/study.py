@@ -109,6 +109,9 @@ own](#a-study-of-your-own). The tables as CSV, the protocols and the figures are
 This page is made by `python -m benchmarks.study --write`, and `python -m benchmarks.study mnist --write` for the second
 study. Recorded links and MNIST are read from `$FEDLAPSE_DATA`; without recorded links, their section is left out.
 
+The figures below were made when the profile `pi-4` was an assumption (4 GFLOP/s for all layers, 3 GB/s, 2 ms a step);
+since then it is [fitted to measured steps](boards.md).
+
 ## In short
 """
 CAVEATS = {  # what must be known with the first pair of the verdict

@@ -33,7 +33,7 @@ COMMANDS = {  # the place of each command, and its first sentence
     ),
     "resume": (
         "emulator.commands.resume:resume",
-        "Goes on with runs that Ctrl-C, a kill, a full disk or a restart of the machine has broken off.",
+        "Continues runs that Ctrl-C, a kill, a full disk or a restart of the machine has interrupted.",
     ),
     "report": (
         "emulator.commands.report:report",

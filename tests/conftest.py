@@ -81,16 +81,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 FAST = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
+# Numbers by which times can be worked out by hand: one speed, and no overheads of operators.
+PI = {"speed_gflop_s": 4, "memory_bandwidth_gb_s": 3, "overhead_ms": 2, "memory_mb": 4000, "wakeup_s": 0.1}
+PI |= {"power_idle_w": 2.7, "power_compute_w": 6, "power_radio_w": 3.2}
+PI |= {"sustained": 0.7, "heating_s": 300, "jitter": 0.02}
 SMALL: dict[str, Any] = {
     "name": "small",
     "data": {"split": {"kind": "iid"}, "proxy": {"fraction": 0.05}},
     "training": {"epochs": 1, "batch": 192, "lr": 0.1},
     "rounds": {"max": 2, "fraction": 1.0},
+    "profiles": {"pi": PI},
     "network": {"model": "ideal"},  # so that times can be worked out by hand
     "server": {"profile": "workstation", "link": {"up_mbit_s": 1000, "down_mbit_s": 1000, "latency_ms": 0}},
     "fleet": [
         {"profile": "phone-mid", "count": 2, "link": FAST},
-        {"profile": "pi-4", "count": 2, "link": {"up_mbit_s": 2, "down_mbit_s": 8, "latency_ms": 30}},
+        {"name": "pi-4", "profile": "pi", "count": 2, "link": {"up_mbit_s": 2, "down_mbit_s": 8, "latency_ms": 30}},
     ],
     "algorithms": ["fedavg"],
 }

@@ -14,15 +14,18 @@ from benchmarks.compute import Job
 from benchmarks.devices import (
     PHONES,
     SECONDS,
+    as_pi,
     by_class,
     flash_steps,
     left_out,
     one_speed,
     others_tell,
     phone_speeds,
-    predicted,
+    with_speeds,
 )
-from devices.device import profiles
+from devices.device import SPEEDS, Profile, profiles
+from emulator.forecast import fitting
+from emulator.forecast.fitting import predicted, rate_of
 
 BASE = profiles()["phone-mid"]
 STEPS = {
@@ -32,23 +35,35 @@ STEPS = {
 }
 
 
+def speeds(profile: Profile) -> list[float]:
+    return [rate_of(profile, speed) for speed in SPEEDS[: devices.CLASSES]]
+
+
 def test_one_speed_is_found_again() -> None:
-    cells = [(step, predicted(step, [3e9] * 3, BASE)) for step in STEPS.values()]
-    assert one_speed(cells, BASE) == pytest.approx([3e9] * 3)
+    cells = [(step, predicted(step, with_speeds(BASE, [3e9] * 3))) for step in STEPS.values()]
+    assert speeds(one_speed(cells, BASE)) == pytest.approx([3e9] * 3)
 
 
 def test_equal_classes_are_found_again_from_any_networks() -> None:
-    cells = [(STEPS["a"], predicted(STEPS["a"], [3e9] * 3, BASE))]
-    assert by_class(cells, BASE) == pytest.approx([3e9] * 3, rel=1e-4)
+    cells = [(STEPS["a"], predicted(STEPS["a"], with_speeds(BASE, [3e9] * 3)))]
+    assert speeds(by_class(cells, BASE)) == pytest.approx([3e9] * 3, rel=1e-4)
 
 
 def test_unequal_classes_are_described_better_than_by_one_speed() -> None:
-    cells = [(step, predicted(step, [1e9, 4e9, 2e9], BASE)) for step in STEPS.values()]
+    cells = [(step, predicted(step, with_speeds(BASE, [1e9, 4e9, 2e9]))) for step in STEPS.values()]
     worst = [
-        max(abs(predicted(step, fit(cells, BASE), BASE) / took - 1) for step, took in cells)
-        for fit in (one_speed, by_class)
+        max(abs(predicted(step, fit(cells, BASE)) / took - 1) for step, took in cells) for fit in (one_speed, by_class)
     ]
     assert worst[1] < 0.1 < worst[0]
+
+
+def test_rates_in_the_proportions_of_a_pi_are_found_again_from_any_networks() -> None:
+    pi = replace(profiles()["pi-4"], overhead_s=BASE.overhead_s, operator_s=0.0, convolution_s=0.0)
+    slow = fitting.with_rates(pi, [fitting.rate_of(pi, rate) / 3 for rate in fitting.RATES])
+    found = as_pi([(STEPS["a"], predicted(STEPS["a"], slow))], BASE)
+    assert [predicted(step, found) for step in STEPS.values()] == pytest.approx(
+        [predicted(step, slow) for step in STEPS.values()], rel=1e-3
+    )
 
 
 def test_speeds_of_other_networks_of_this_computer_tell_its_steps() -> None:
@@ -111,7 +126,7 @@ def test_flashs_networks_are_leafs() -> None:
 def test_a_network_that_is_left_out_does_not_tell_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("a", "b", "c")
     took = {
-        name: tuple(predicted(step, [3e9] * 3, profiles()[like]) for like in PHONES.values())
+        name: tuple(predicted(step, with_speeds(profiles()[like], [3e9] * 3)) for like in PHONES.values())
         for name, step in STEPS.items()
     }
     monkeypatch.setattr(devices, "SECONDS", SECONDS | took)

@@ -110,7 +110,7 @@ class Summed:
         return self.loss if self.label is None else at_label(self.loss, self.label)
 
     def alone(self) -> Tensors:
-        """Returns the sums of each trainable parameter."""
+        """Returns the sums for one device, by name of the parameter, without a stack of other devices."""
         given = self.model, self.weighed, self.x, self.y, self.kind
         with drawing(0):  # some networks draw in eval mode, too
             sums = in_chunks(*given)
@@ -133,7 +133,7 @@ class BatchSquares:
         return self.batch, id(self.loss), structure(self.model)
 
     def alone(self) -> Tensors:
-        """Returns the sums of each trainable parameter."""
+        """Returns the sums for one device, by name of the parameter, without a stack of other devices."""
         sums = zeros(self.model)
         with drawing(0):
             for _, gradient in gradients(self.model, self.loss, self.x, self.y, self.batch):

@@ -125,12 +125,12 @@ def _text(known: Table) -> str:
         "`profiles:`). Jitter, wake-up and throttling act only where a scenario asks for them; joules always count."
     )
     parts = [_grid("Device profiles: computing", known, COMPUTING), _grid("Power and further effects", known, FURTHER)]
-    sources = [filled(f"{name}: {_sources(of)}", width, "  ") for name, of in known.items() if name not in shipped()]
-    source = "\n".join(["`fedlapse devices NAME` says of each number who measured or assumed it.", *sources])
+    own = [filled(f"{name}: {sources(of)}", width, "  ") for name, of in known.items() if name not in shipped()]
+    source = "\n".join(["`fedlapse devices NAME` says of each number who measured or assumed it.", *own])
     return printed([*parts, filled(legend, width), source], width)
 
 
-def _sources(quantities: Mapping[str, Said]) -> str:
+def sources(quantities: Mapping[str, Said]) -> str:
     """Returns the sources of a profile's numbers, each once after the quantities that come from it.
 
     For example: `speed: measured: ...; memory, overhead: assumed (2026-11-21)`.

@@ -35,13 +35,13 @@ ledger = typer.Typer(
 )
 Place = Annotated[
     Path | None,
-    typer.Option("--ledger", help="Its folder. Default: as of `compare`.", show_default=False),
+    typer.Option("--ledger", help="The ledger's folder. Default: the one that `compare` uses.", show_default=False),
 ]
 
 
 @ledger.command()
 def stats(place: Place = None, format: FormatOption = Format.text) -> None:
-    """Says how much it remembers, and how much room it takes."""
+    """Says how many results the ledger holds, and how much disk space they take."""
     with told_in_one_line(), _opened(place) as found:
         told = {"folder": str(found.folder), **found.stats()}
     if format is Format.json:
@@ -69,7 +69,7 @@ def verify(
     *,
     computing: Computing,
 ) -> None:
-    """Does a share of the jobs again: the same bits must come out. Exit code 4 if they do not."""
+    """Computes a share of the stored results again and compares them, bit by bit. Exit code 4 if one differs."""
     with told_in_one_line():
         from emulator.compute.verifying import verify as again  # imports torch
 
@@ -96,12 +96,12 @@ def gc(
     ] = None,
     unused: Annotated[
         int | None,
-        typer.Option(min=1, metavar="DAYS", help="Removes also the results that were not used for that long."),
+        typer.Option(min=1, metavar="DAYS", help="Also remove results that have not been used for this many days."),
     ] = None,
 ) -> None:
-    """Removes the messages that were not used for the longest time. What they led to stays known.
+    """Removes the messages that have not been used for the longest time, until the rest fits. Results stay.
 
-    The files of the results shrink to what is needed.
+    It also rewrites the files of the results without what has been replaced.
     """
     with told_in_one_line():
         folder = _existing(place)
@@ -119,7 +119,7 @@ def gc(
 
 @ledger.command()
 def clear(place: Place = None) -> None:
-    """Removes the whole ledger, and no other file that lies there; everything is trained anew."""
+    """Removes the whole ledger, and no other file in its folder. Later runs train everything anew."""
     with told_in_one_line():
         folder = _existing(place)
         if in_use(folder / LIVE):

@@ -29,7 +29,7 @@ def resume(
     playing: Playing,
     format: FormatOption = Format.text,
 ) -> None:
-    """Goes on with runs that Ctrl-C, a kill, a full disk or a restart of the machine has broken off.
+    """Continues runs that Ctrl-C, a kill, a full disk or a restart of the machine has interrupted.
 
     The ledger gives what was computed before; only what was under way is computed again. The files end as if nothing
     had happened (host.json aside). If a model, data or this computer have changed so that the record comes out

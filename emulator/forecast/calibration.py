@@ -1,30 +1,34 @@
-"""Measures a computer: finds the rates (FLOP/s, bytes/s, overheads) that explain the seconds of a few small training
-steps."""
+"""Measures a computer: finds the rates (FLOP/s, bytes/s, overheads) that explain the seconds of training steps of a few
+small networks."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
-from statistics import geometric_mean
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from algorithms.counting.step_counts import StepCounts
+from devices.device import Profile
+from emulator.forecast.fitting import Cell, Judged, fitted, left_out, with_rates
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from algorithms.counting.step_counts import StepCounts
-    from devices.device import Profile
-
 
 STREAM = 4_000_000  # floats, 16 MB: more than most caches of one core hold
-LEAST = 0.1  # smallest share of a kernel's seconds that its own class of operators takes
+# What the rates are drawn to, a little: all kinds of layers equally fast, and 10 FLOPs for each byte.
+EVEN = with_rates(Profile("host", 1e11, 1e10, 0.0, 1, ""), [1e11, 1e11, 1e11, 1e11, 1e11, 1e10, 1e10])
+WEIGHT = 0.1  # of that, against the seconds of one network
+FAR = 10.0  # every error weighs as its square: where the networks contradict each other, their mean is right
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A job of training steps that mostly use one class of operators, and the declared cost of a step."""
+    """A job of training steps of one network, and the declared cost of a step."""
 
-    kind: str  # conv | dense | recurrent | operators | convolutions | empty
+    name: str
     steps: int
     step: StepCounts
     run: Callable[[], object]
@@ -32,31 +36,13 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Measured:
-    """The rates of this computer.
+    """The rates of this computer, as a profile without a name, and its networks as `fitting.Judged`."""
 
-    FLOP/s by class of operator, bytes/s of memory, and seconds of overhead: for each step, each started operator, and
-    each convolution.
-    """
-
-    conv: float
-    dense: float
-    recurrent: float
-    bytes_per_s: float
-    overhead: float
-    operator: float = 0.0
-    convolution: float = 0.0
-
-    @property
-    def speed(self) -> float:
-        """FLOP/s of an image network as a whole, with half of the FLOPs in convolutions and half in dense layers."""
-        return 2 / (1 / self.conv + 1 / self.dense)
+    rates: Profile
+    judged: Sequence[Judged]
 
     def profile(self, name: str, source: str, memory: int) -> Profile:
-        from devices.device import Profile
-
-        speeds = (self.conv, self.dense, self.recurrent)
-        starts = (self.operator, self.convolution)
-        return Profile(name, self.speed, self.bytes_per_s, self.overhead, memory, source, *speeds, *starts)
+        return replace(self.rates, name=name, source=source, memory_bytes=memory)
 
 
 def measure(seconds: float, threads: int = 1) -> Measured:
@@ -83,14 +69,22 @@ def measure(seconds: float, threads: int = 1) -> Measured:
 
 def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
     """Returns the kernels, and the jobs to time: one for each kernel in the same order, and then one that streams
-    memory."""
+    memory.
+
+    The last three kernels tell the overheads; all others are networks.
+    """
     kernels = [
         _conv(5, 1, 28, batch=16),
         _conv(3, 16, 16, batch=64),
+        _separable(3, (32, 64, 64), 32),
+        _separable(5, (128, 128, 256), 14),
+        _norms(32, 32, batch=16),
         _dense(784, 512, batch=32),
         _dense(256, 1024, batch=512),
-        _recurrent(128, batch=16),
-        _recurrent(256, batch=64),
+        _recurrent("LSTM", 128, batch=16),
+        _recurrent("LSTM", 256, batch=64),
+        _recurrent("GRU", 64, batch=16),
+        _recurrent("GRU", 256, batch=32),
         _kernel("operators", _many_operators(), (8,), 4, steps=20),
         _kernel("convolutions", _small_convolutions(), (4, 4, 4), 4, steps=20),
         _kernel("empty", _empty(), (1,), 1, steps=50),
@@ -101,54 +95,24 @@ def workload() -> tuple[list[Kernel], list[Callable[[], object]]]:
 def evaluated(kernels: Sequence[Kernel], seconds: Sequence[float]) -> Measured:
     """Returns the rates that explain the measured seconds of the jobs of `workload`."""
     steps = [took / kernel.steps for took, kernel in zip(seconds[:-1], kernels, strict=True)]
-    timed = {kernel.kind: (kernel, took) for kernel, took in zip(kernels, steps, strict=True)}
-    starting = Starting.found(timed["empty"][1], timed["operators"], timed["convolutions"])
-    return rates(kernels, steps, 4 * 4 * STREAM / seconds[-1], starting)
+    *networks, operators, convolutions, (_, empty) = zip(kernels, steps, strict=True)
+    base = starting(empty, operators, convolutions)
+    cells: dict[str, list[Cell]] = {kernel.name: [(kernel.step, took)] for kernel, took in networks}
+    cells["memory"] = [(StepCounts(floats=4 * STREAM), empty + seconds[-1])]
+    others = left_out(cells, base, WEIGHT, FAR)
+    judged = [(kernel.name, took, others[kernel.name][0]) for kernel, took in networks]
+    return Measured(fitted([cell for (cell,) in cells.values()], base, WEIGHT, FAR), judged)
 
 
-@dataclass(frozen=True)
-class Starting:
-    """Seconds of overhead of a training step, which do not depend on the size of its operators.
-
-    `overhead`: for each step; `operator`: for each operator that it starts; `convolution`: for each convolution, in
-    addition.
-    """
-
-    overhead: float
-    operator: float = 0.0
-    convolution: float = 0.0
-
-    @classmethod
-    def found(cls, overhead: float, operators: tuple[Kernel, float], convolutions: tuple[Kernel, float]) -> Starting:
-        """Returns the overheads that explain the seconds of an empty step, of one with many operators, and of one
-        with many convolutions."""
-        kernel, took = operators
-        operator = max(0.0, took - overhead) / kernel.step.operators
-        kernel, took = convolutions
-        left = took - overhead - kernel.step.operators * operator
-        return cls(overhead, operator, max(0.0, left) / kernel.step.convolutions)
-
-    def of(self, step: StepCounts) -> float:
-        """Returns the seconds of overhead in one training step with these counts of operators and convolutions."""
-        return self.overhead + step.operators * self.operator + step.convolutions * self.convolution
-
-
-def rates(kernels: Sequence[Kernel], seconds: Sequence[float], bytes_per_s: float, starting: Starting) -> Measured:
-    """Returns the speeds that explain the kernels' seconds per step.  Dense layers come first, because the other
-    kernels have some too."""
-    found: dict[str, float] = {}
-    for kind in ("dense", "conv", "recurrent"):
-        own = [pair for pair in zip(kernels, seconds, strict=True) if pair[0].kind == kind]
-        found[kind] = geometric_mean(_speed(kernel, took, found, bytes_per_s, starting) for kernel, took in own)
-    return Measured(found["conv"], found["dense"], found["recurrent"], bytes_per_s, *astuple(starting))
-
-
-def _speed(kernel: Kernel, took: float, known: Mapping[str, float], bytes_per_s: float, starting: Starting) -> float:
-    """Returns the FLOP/s of the kernel's own class of operators: its FLOPs over the seconds that nothing else in the
-    step explains."""
-    others = sum(getattr(kernel.step, kind) / speed for kind, speed in known.items())
-    left = took - others - 4 * kernel.step.floats / bytes_per_s - starting.of(kernel.step)
-    return float(getattr(kernel.step, kernel.kind) / max(left, LEAST * took))
+def starting(empty: float, operators: tuple[Kernel, float], convolutions: tuple[Kernel, float]) -> Profile:
+    """Returns EVEN with the overheads that explain the seconds of an empty step, of one with many operators, and of one
+    with many convolutions."""
+    kernel, took = operators
+    operator = max(0.0, took - empty) / kernel.step.operators
+    kernel, took = convolutions
+    left = took - empty - kernel.step.operators * operator
+    convolution = max(0.0, left) / kernel.step.convolutions
+    return replace(EVEN, overhead_s=empty, operator_s=operator, convolution_s=convolution)
 
 
 def _best(jobs: Sequence[Callable[[], object]], seconds: float, clock: Callable[[], float]) -> list[float]:
@@ -175,23 +139,47 @@ def _conv(size: int, channels: int, side: int, batch: int) -> Kernel:
         nn.Flatten(),
         nn.Linear(64 * (side // 4) ** 2, 10),
     )
-    return _kernel("conv", model, (channels, side, side), batch, steps=4)
+    return _kernel(f"CNN, {size} x {size}", model, (channels, side, side), batch, steps=4)
+
+
+def _separable(size: int, channels: Sequence[int], side: int) -> Kernel:
+    """Returns a kernel of blocks as MobileNet has them: a depthwise and a 1 x 1 convolution, each normalised."""
+    from torch import nn
+
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(channels):
+        depthwise = nn.Conv2d(inputs, inputs, size, padding=size // 2, groups=inputs)
+        layers += [depthwise, nn.BatchNorm2d(inputs), nn.ReLU()]
+        layers += [nn.Conv2d(inputs, outputs, 1), nn.BatchNorm2d(outputs), nn.ReLU()]
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels[-1], 10))
+    return _kernel(f"depthwise, {size} x {size}", model, (channels[0], side, side), batch=8, steps=2)
+
+
+def _norms(channels: int, side: int, batch: int) -> Kernel:
+    """Returns a kernel of normalisations, activations and pooling, which only move memory."""
+    from torch import nn
+
+    layers = [layer for _ in range(3) for layer in (nn.BatchNorm2d(channels), nn.ReLU())]
+    dense = nn.Linear(channels * (side // 2) ** 2, 10)
+    model = nn.Sequential(*layers, nn.MaxPool2d(2), nn.Flatten(), dense)
+    return _kernel("normalisation", model, (channels, side, side), batch, steps=2)
 
 
 def _dense(inputs: int, units: int, batch: int) -> Kernel:
     from torch import nn
 
     model = nn.Sequential(nn.Linear(inputs, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU(), nn.Linear(units, 10))
-    return _kernel("dense", model, (inputs,), batch, steps=4)
+    return _kernel(f"MLP, {units} units", model, (inputs,), batch, steps=4)
 
 
-def _recurrent(units: int, batch: int) -> Kernel:
-    from algorithms.models import word_lstm
+def _recurrent(kind: str, units: int, batch: int) -> Kernel:
+    from algorithms.models import char_gru, word_lstm
 
-    return _kernel("recurrent", word_lstm(units, 16), (20,), batch, steps=4, tokens=16)
+    model = word_lstm(units, 16) if kind == "LSTM" else char_gru(units // 2, units, 16)
+    return _kernel(f"{kind}, {units} units", model, (20,), batch, steps=4, tokens=16)
 
 
-def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, steps: int, tokens: int = 0) -> Kernel:
+def _kernel(name: str, model: nn.Module, shape: tuple[int, ...], batch: int, steps: int, tokens: int = 0) -> Kernel:
     """Returns a kernel whose job is plain SGD on random examples, in the loop that devices use."""
     import torch
 
@@ -208,7 +196,7 @@ def _kernel(kind: str, model: nn.Module, shape: tuple[int, ...], batch: int, ste
     traffic = sgd_traffic(sum(parameter.numel() for parameter in model.parameters()), 0.0)
     phase = Phase("train", "batch", n, batch, traffic=traffic)
     meter = Meter(model, shape, cross_entropy, x.dtype, tuple(y.shape[1:]))
-    return Kernel(kind, steps, meter.step(phase), lambda: sgd(party, weights, Training(epochs=1, lr=0.1, batch=batch)))
+    return Kernel(name, steps, meter.step(phase), lambda: sgd(party, weights, Training(epochs=1, lr=0.1, batch=batch)))
 
 
 def _many_operators() -> nn.Module:

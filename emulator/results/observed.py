@@ -29,8 +29,8 @@ class Observed:
 
     @classmethod
     def of(cls, rows: Sequence[Row], due: int, stopped: Target | None = None, until: float | None = None) -> Observed:
-        """Makes an Observed of a run on its own links.  It counts as whole if it has `due` rounds, or reached
-        `stopped`, or lasted `until` seconds."""
+        """Returns the observation of a run from its rows, one a round, at the times in the rows.  It is whole if it
+        has all `due` rounds, or ended early as planned: it reached the target `stopped`, or lasted `until` s."""
         enough = stopped is not None and reached(rows, stopped) is not None
         late = until is not None and bool(rows) and rows[-1]["time_s"] >= until
         return cls(rows, tuple(float(row["time_s"]) for row in rows), len(rows) >= due or enough or late)

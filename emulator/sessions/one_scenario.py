@@ -151,8 +151,8 @@ def _replayed(scenario: Scenario, out: Path, sitting: Sitting, pool: Pool, speed
 
 
 def _at_once(scenario: Scenario, pool: Pool, speedup: float | None) -> int:
-    """Returns the number of runs that are played at the same time: without limit on Ray, and over sockets, where runs
-    mostly wait."""
+    """Returns how many runs may be played concurrently: all of them on Ray and over sockets, where a run mostly waits;
+    else AT_ONCE for each worker, and at least one of each algorithm."""
     if speedup is not None or not isinstance(pool.workers, int):
         return sys.maxsize
     return max(AT_ONCE * pool.workers, len(scenario.algorithms))

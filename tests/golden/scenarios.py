@@ -5,7 +5,7 @@ from typing import Any
 LINK = {"up_mbit_s": 4, "down_mbit_s": 8, "latency_ms": 20}
 FLEET = [
     {"profile": "phone-mid", "count": 2, "link": LINK},
-    {"profile": "pi-4", "count": 2, "link": {"up_mbit_s": 2, "down_mbit_s": 8, "latency_ms": 30}},
+    {"name": "pi-4", "profile": "pi", "count": 2, "link": {"up_mbit_s": 2, "down_mbit_s": 8, "latency_ms": 30}},
 ]
 AWAY = [FLEET[0], {**FLEET[1], "presence": {"off": [[0.3, 1.9], [4.0, 4.5]]}}]
 

@@ -1,4 +1,4 @@
-"""Profiles that are fitted to measured steps."""
+"""Profiles that are fitted to measured steps, and what the steps tell of them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ import pytest
 
 from algorithms.counting.step_counts import StepCounts
 from devices.device import profiles
-from emulator.forecast.fitting import RATES, fitted, left_out, predicted, rate_of, with_rates
+from emulator.forecast.fitting import RATES, fitted, left_out, off, predicted, rate_of, told, with_rates
 
 LIKE = profiles()["pi-4"]
-TRUE = with_rates(LIKE, [3e10, 4e10, 5e8, 8e9, 1.5e9, 2e8])
+TRUE = with_rates(LIKE, [3e10, 4e10, 2e10, 5e8, 8e9, 1.5e9, 2e8])
 DRAW = np.random.default_rng(3)
 
 
 def step() -> StepCounts:
     """Returns a step with all kinds of work, in proportions that are drawn."""
-    dense, conv, grouped, pointwise = 10 ** DRAW.uniform([9, 9, 7, 8], [11, 11, 9.5, 10.5])
+    dense, conv, recurrent, grouped, pointwise = 10 ** DRAW.uniform([9, 9, 9, 7, 8], [11, 11, 11, 9.5, 10.5])
     floats, moved = 10 ** DRAW.uniform([7, 6], [9, 8])
     convs = conv + grouped + pointwise
-    return StepCounts(dense + convs, floats + moved, convs, grouped=grouped, pointwise=pointwise, conv_floats=moved)
+    return StepCounts(
+        dense + convs + recurrent, floats + moved, convs, recurrent, 0, 0, 0, grouped, pointwise, conv_floats=moved
+    )
 
 
 CELLS = [(one, predicted(one, TRUE)) for one in (step() for _ in range(20))]
@@ -53,3 +55,22 @@ def test_a_rate_that_nobody_measured_has_the_common_factor() -> None:
 def test_without_cells_there_is_no_fit() -> None:
     with pytest.raises(ValueError, match="at least one"):
         fitted([], LIKE)
+
+
+def test_a_rate_that_neither_the_steps_nor_the_other_profile_name_stays_unnamed() -> None:
+    base = replace(TRUE, recurrent_flops_per_s=None, grouped_flops_per_s=None)
+    cells = [(one, predicted(one, base)) for one in (StepCounts(1e10 * n, 1e7 * n**2, 5e9) for n in (1, 2, 3))]
+    found = fitted(cells, base)
+    assert (found.recurrent_flops_per_s, found.grouped_flops_per_s) == (None, None)
+    assert found.pointwise_flops_per_s == pytest.approx(TRUE.pointwise_flops_per_s, rel=1e-3)
+
+
+def test_a_step_tells_the_rates_on_which_a_part_of_its_seconds_depends() -> None:
+    """At 4e10 FLOP/s and 1.5e9 bytes/s: 1 s dense; 0.8 s moved; 0.02 s in grouped convolutions of 1e7 FLOPs."""
+    dense, moves, grouped = StepCounts(4e10), StepCounts(4e10, 3e8), StepCounts(4e10 + 1e7, 0.0, 1e7, grouped=1e7)
+    assert told([dense], TRUE) == told([dense, grouped], TRUE) == ["dense_flops_per_s"]
+    assert told([moves, dense], TRUE) == ["dense_flops_per_s", "memory_bytes_per_s"]
+
+
+def test_errors_are_of_the_measured_seconds_in_either_direction() -> None:
+    assert off([("a", 2.0, 2.2), ("b", 2.0, 1.0), ("c", 1.0, 1.2)]) == "20 % in the median, 50 % at worst"

@@ -11,7 +11,7 @@ from scenarios.load import build
 def scenario(**changes: Any) -> Any:
     fleet = [
         {"profile": name, "count": 1, "link": {"up_mbit_s": 1, "down_mbit_s": 1}}
-        for name in ("phone-mid", "pi-4", "pixel-4")
+        for name in ("phone-mid", "pi-4", "pixel-4", "laptop")
     ]
     return build({"name": "s", "fleet": fleet, **changes})
 
@@ -44,7 +44,8 @@ def test_each_profile_is_said_to_be_measured_or_assumed() -> None:
     computing, transfers = how_sure(scenario())
     assert "phone-mid: measured on a phone; on networks not measured, the median error is 45 %" in computing
     assert "pixel-4: measured on a phone by class" in computing
-    assert "pi-4: assumed, nobody measured it" in computing
+    assert "pi-4: fitted to 28 large networks" in computing
+    assert "laptop: assumed, nobody measured it" in computing
     assert "3.2 %" in transfers
     ideal = how_sure(scenario(network={"model": "ideal"}))[1]
     assert "an assumption" in ideal

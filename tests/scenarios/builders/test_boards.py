@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from devices.device import profiles, read_profiles
+from devices.device import Profile, profiles, read_profiles
 from devices.profiles import QUANTITIES, shipped
-from emulator.commands.calibrate import csv_lines
-from emulator.forecast.calibration import Measured
+from emulator.commands.calibrate import csv_lines, said_of
+from emulator.forecast.fitting import RATES
 from emulator.forecast.plan import forecast_of
 from scenarios.builders import boards
 from scenarios.builders.machines import fleet, server
@@ -32,6 +32,7 @@ LINES = [
     "mine,jitter,0.05,cv,assumed,2026-11-21",
 ]
 WANTED = {"throttling": True, "wakeup": True}
+PHONES = {**SMALL, "fleet": SMALL["fleet"][:1]}  # without the profile of SMALL's own
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_the_scenario_that_is_written_needs_the_file_no_more(file, tmp_path):
 
 
 def test_the_server_may_be_a_board_of_ones_own(file):
-    scenario = build(merged(SMALL, {"profiles": file(LINES), "server": {"profile": "mine"}}))
+    scenario = build(merged(PHONES, {"profiles": file(LINES), "server": {"profile": "mine"}}))
     assert server(scenario)[0].profile.flops_per_s == 2e9
 
 
@@ -80,7 +81,7 @@ def test_every_profile_that_comes_with_fedlapse_could_be_ones_own(file):
         for name, said in shipped().items()
         for what, one in said.items()
     ]
-    known = boards.known(build(merged(SMALL, {"profiles": file(lines)})))
+    known = boards.known(build(merged(PHONES, {"profiles": file(lines)})))
     for name, profile in profiles().items():
         assert known[f"my-{name}"] == replace(profile, name=f"my-{name}")
 
@@ -114,7 +115,7 @@ def test_every_profile_that_comes_with_fedlapse_could_be_ones_own(file):
 )
 def test_a_file_that_is_wrong_is_told_in_a_line(file, lines, reason):
     with pytest.raises(BadScenario) as bad:
-        build(merged(SMALL, {"profiles": file(lines)}))
+        build(merged(PHONES, {"profiles": file(lines)}))
     assert reason in str(bad.value)
     assert "\n" not in str(bad.value)
 
@@ -154,10 +155,11 @@ def test_jitter_that_is_none_is_refused(said):
 
 @pytest.mark.slow
 def test_what_calibrate_prints_is_planned_as_it_is(file):
-    found = Measured(conv=50e9, dense=40e9, recurrent=20e9, bytes_per_s=10e9, overhead=1e-4)
-    lines = csv_lines("mine", found, 8 * 10**9, "measured: fedlapse calibrate on a Pi, with torch 2")
+    found = Profile("mine", 44e9, 10e9, 1e-4, 8 * 10**9, "", 50e9, 40e9, 20e9)
+    source = "measured: fedlapse calibrate on a Pi, with torch 2"
+    lines = csv_lines("mine", said_of(found, RATES, source, source, source))
     fleet = [{**SMALL["fleet"][0], "profile": "mine"}]
     said = {"profiles": file(lines[1:]), "fleet": fleet, "rounds": {"max": 1}}
     [group] = forecast_of(build(merged(SMALL, said)), workers=1).groups
     assert group.name == "mine"
-    assert group.flops_per_s.low == pytest.approx(found.speed, rel=1e-3)
+    assert group.flops_per_s.low == pytest.approx(44e9, rel=1e-3)
