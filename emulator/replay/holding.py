@@ -24,7 +24,7 @@ from scenarios.builders.machines import base_name
 from scenarios.builders.roster import sample
 
 STEPS = (1.25, 1.5, 2.0, 4.0)  # factors, each tried slower and then faster
-MOST = 500_000  # device-rounds of all replays, some minutes
+MOST = 200_000  # device-rounds of all replays: three minutes of one core where links are full
 
 
 @dataclass(frozen=True)
