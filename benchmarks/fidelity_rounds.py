@@ -2,7 +2,8 @@
 
 Devices' speeds are calibrated on FedAvg's rounds alone; the seconds per round of the other algorithms are then
 predicted.  A shared host is not always equally fast, so each repetition is predicted from its own FedAvg.  Links are
-not calibrated: they are as the kernel shapes them.  Needs root, but for --stored, which judges another model by what
+not calibrated: they are as the kernel shapes them.  The order of algorithms is also compared on other networks, links
+and seeds (testbed/orders.py).  Needs root, but for --stored, which judges another model by what
 was measured before.  The table goes to docs/fidelity.md.
 """
 
@@ -15,16 +16,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
-from benchmarks.testbed import namespaces, quota
+from benchmarks.testbed import namespaces, orders, quota
 from benchmarks.testbed.diary import Diary, Runs, read
 from benchmarks.testbed.page import host, write
 from benchmarks.testbed.players import Played, players
 from benchmarks.verdict import judge
-from devices.device import SPEEDS, Device, Profile
+from devices.device import Device, Profile
 from emulator.commands import calibrate
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast import calibration
@@ -35,13 +37,14 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import Schedule
 from emulator.pricing.costs import Costs
 from emulator.record.run import Run
-from scenarios.load import load
+from scenarios.load import dump, load
 
 SCENARIO = Path(__file__).parent / "testbed" / "rounds.yaml"
 KEPT = SCENARIO.with_suffix(".json")
 SHARES = (0.2, 0.15, 0.25, 0.2, 0.25, 0.15)  # of a core, by device
 CALIBRATED = "fedavg"
 REPETITIONS = 6
+ROUNDS_OF_ORDER = 3
 MEDIAN, WORST = 0.05, 0.15
 HOST_SECONDS = 10.0
 PIECES = ("down", "compute", "up", "server")
@@ -80,22 +83,6 @@ def mean_seconds(rounds: Sequence[Played]) -> float:
     return statistics.fmean(played.seconds for played in rounds)
 
 
-def slowed(profile: Profile, name: str, times: float) -> Profile:
-    """Everything takes so many times as long."""
-    speeds = {what: value / times for what in SPEEDS if (value := getattr(profile, what)) is not None}
-    return replace(
-        profile,
-        name=name,
-        flops_per_s=profile.flops_per_s / times,
-        memory_bytes_per_s=profile.memory_bytes_per_s / times,
-        overhead_s=profile.overhead_s * times,
-        operator_s=profile.operator_s * times,
-        convolution_s=profile.convolution_s * times,
-        source=f"{profile.source}; {times:.3g} times slower in FedAvg's rounds",
-        **speeds,
-    )
-
-
 def calibrated(lab: Lab, here: Profile, rounds: Sequence[Played]) -> Lab:
     """The lab with speeds as FedAvg's rounds had them; the server is this host, and links stay as they are."""
     as_host = replace(lab, fleet={name: Device(name, here) for name in lab.fleet}, server=Device("server", here))
@@ -104,7 +91,7 @@ def calibrated(lab: Lab, here: Profile, rounds: Sequence[Played]) -> Lab:
     for name in lab.fleet:
         took = statistics.fmean(at.trained - at.came for at in (played.devices[name] for played in rounds))
         times = took / costs.device(name, 0, ["weights"], []).total_seconds
-        fleet[name] = Device(name, slowed(here, f"{here.name}-{name}", times))
+        fleet[name] = Device(name, replace(here.slower(times), name=f"{here.name}-{name}"))
     return replace(as_host, fleet=fleet)
 
 
@@ -115,7 +102,7 @@ def as_trained(known: Lab, label: str, rounds: Sequence[Played]) -> Lab:
     for name, device in known.fleet.items():
         said = sum(seconds for (what, _, where), seconds in spans.items() if (what, where) == ("compute", name))
         took = sum(at.trained - at.came for at in (played.devices[name] for played in rounds))
-        fleet[name] = Device(name, slowed(device.profile, device.profile.name, took / said))
+        fleet[name] = Device(name, device.profile.slower(took / said))
     return replace(known, fleet=fleet)
 
 
@@ -174,15 +161,55 @@ def _measured(runs: Sequence[Sequence[Played]]) -> Pieces:
 
 def measure(lab: Lab, rounds: int, repetitions: int) -> Diary:
     """Every algorithm in turns, so that a busy minute hits all of them."""
+    return Diary(host(), measured_host(), _played(SCENARIO, lab, rounds, [min(lab.splits)] * repetitions))
+
+
+def measured_host() -> Profile:
+    """The profile of one core of this host."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    here = calibration.measure(HOST_SECONDS).profile("host", calibrate.source(threads=1), memory)
+    return calibration.measure(HOST_SECONDS).profile("host", calibrate.source(threads=1), memory)
+
+
+def _played(path: Path, lab: Lab, rounds: int, seeds: Sequence[int]) -> dict[str, list[list[Played]]]:
+    """Runs of the scenario at the path, by algorithm; every algorithm with a seed before the next seed."""
     played: dict[str, list[list[Played]]] = {label: [] for label in lab.algorithms}
     shares = dict(zip(lab.fleet, SHARES, strict=True))
-    with namespaces.ended_politely(), players(SCENARIO, lab, shares) as fleet:
-        for _ in range(repetitions):
+    with namespaces.ended_politely(), players(path, lab, shares) as fleet:
+        for seed in seeds:
             for label, runs in played.items():
-                runs.append(fleet.play(label, min(lab.splits), rounds))
-    return Diary(host(), here, played)
+                runs.append(fleet.play(label, seed, rounds))
+    return played
+
+
+def measure_orders() -> None:
+    """Plays all algorithms with each seed at each place, and keeps what was measured."""
+    here = measured_host()
+    for place in orders.PLACES:
+        scenario = load(str(SCENARIO), place.changes)
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "place.yaml"
+            path.write_text(dump(scenario))
+            played = _played(path, lab_of(scenario), ROUNDS_OF_ORDER, orders.SEEDS)
+        place.kept.parent.mkdir(exist_ok=True)
+        Diary(host(), here, played).write(place.kept)
+
+
+def cells(model: str) -> list[orders.Cell]:
+    """Predicted and measured seconds per round at each place; speeds are calibrated on the same seed's FedAvg."""
+    return [
+        _cell(place, lab_of(load(str(SCENARIO), [f"network.model={model}", *place.changes])), read(place.kept))
+        for place in orders.PLACES
+    ]
+
+
+def _cell(place: orders.Place, lab: Lab, diary: Diary) -> orders.Cell:
+    said, took = [], []
+    for number, seed in enumerate(orders.SEEDS):
+        known = calibrated(lab, diary.here, diary.runs[CALIBRATED][number])
+        played = {label: runs[number] for label, runs in diary.runs.items()}
+        took.append({label: mean_seconds(rounds) for label, rounds in played.items()})
+        said.append({label: _predict(known, Run(label, seed), len(rounds)).seconds for label, rounds in played.items()})
+    return orders.Cell(place, said, took)
 
 
 def findings(lab: Lab, here: Profile, played: Runs) -> list[Finding]:
@@ -281,6 +308,10 @@ caches that are cold after each pause of the quota. Training, predicted over mea
 In another run, at normal priority beside other work (2026-11-24), it was off by -9 % (fedprox), -15 % (fedcl) and
 -20 % (fedcurv).
 
+{orders}
+
+### The fluid model
+
 By links alone the fluid model `tcp` said 2 to 7 % too little in three runs of that day: its flows share a full link
 equally and lose nothing, where of three real ones one lags behind, and the round waits for it.
 """
@@ -293,11 +324,11 @@ def training(found: Sequence[Finding]) -> str:
     return ", ".join(f"{error:+.0%} ({label})" for label, error in off.items())
 
 
-def part(found: Sequence[Finding], diary: Diary, model: str) -> str:
+def part(found: Sequence[Finding], diary: Diary, model: str, places: Sequence[orders.Cell]) -> str:
     """The part of docs/fidelity.md on rounds."""
     runs = diary.runs[CALIBRATED]
-    said = {"host": diary.host, "median": MEDIAN, "worst": WORST, "table": table(found), "model": model}
-    said["training"] = training(found)
+    said: dict[str, Any] = {"host": diary.host, "median": MEDIAN, "worst": WORST, "table": table(found), "model": model}
+    said |= {"training": training(found), "orders": orders.page(places, ROUNDS_OF_ORDER)}
     shares = ", ".join(f"{share:.0%}" for share in SHARES)
     return TEXT.format(devices=len(SHARES), shares=shares, rounds=len(runs[0]), repetitions=len(runs), **said)
 
@@ -318,11 +349,15 @@ def main(
     diary = read(KEPT) if stored else measure(lab, 3 if quick else rounds, 1 if quick else repetitions)
     if not (quick or stored):
         diary.write(KEPT)
+        measure_orders()
     found = findings(lab, diary.here, diary.runs)
     typer.echo(table(found))
-    if not quick:
-        write(rounds=part(found, diary, model))
-    judge([] if quick else missed(found))
+    if quick:
+        return
+    places = cells(model)
+    typer.echo(orders.table(places))
+    write(rounds=part(found, diary, model, places))
+    judge([*missed(found), *orders.missed(places)])
 
 
 if __name__ == "__main__":

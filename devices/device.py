@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any, Protocol
@@ -89,6 +89,13 @@ class Profile:
     def waking(self, idle: float) -> float:
         """Returns the seconds that the radio needs before it sends or receives, after `idle` seconds of silence."""
         return self.wakeup_s if idle > RADIO_SLEEPS else 0.0
+
+    def slower(self, times: float) -> Profile:
+        """Returns a copy, with a name of its own, on which any work takes `times` times as long; the radio stays."""
+        names = [each.name for each in fields(self) if each.name.endswith("_s") and each.name != "wakeup_s"]
+        values = {name: value for name in names if (value := getattr(self, name)) is not None}
+        changed = {name: value / times if name.endswith("_per_s") else value * times for name, value in values.items()}
+        return replace(self, name=f"{self.name}, {times:.3g} times as slow", **changed)
 
     @property
     def one_speed(self) -> Profile:

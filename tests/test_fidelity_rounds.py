@@ -12,15 +12,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from algorithms.counting.step_counts import StepCounts
 from benchmarks import fidelity_rounds
-from benchmarks.fidelity_rounds import Finding, as_trained, calibrated, mean_seconds, missed, predict, slowed, training
+from benchmarks.fidelity_rounds import Finding, as_trained, calibrated, mean_seconds, missed, predict, training
 from benchmarks.testbed import namespaces, page, quota
 from benchmarks.testbed.diary import Diary, read
 from benchmarks.testbed.ends import PORTS, transfer
 from benchmarks.testbed.players import Moments, Played
 from benchmarks.testbed.tree import Tree, branch, ends, rtt, tree
-from devices.device import Device, Profile, profiles
+from devices.device import Profile, profiles
 from emulator.lab.build import lab_of
 from emulator.pricing.costs import Costs
 from scenarios.load import load
@@ -31,21 +30,6 @@ NO_PIECES = dict.fromkeys(fidelity_rounds.PIECES, 0.0)
 
 def _finding(label: str, predicted: float, *measured: float) -> Finding:
     return Finding(label, [predicted] * len(measured), measured, measured, NO_PIECES, NO_PIECES)
-
-
-def test_half_as_fast_takes_twice_as_long() -> None:
-    fast = profiles()["pi-4"]
-    slow = slowed(fast, "slow", 2.0)
-    assert slow.overhead_s == 2 * fast.overhead_s
-    started = replace(fast, operator_s=1e-5, convolution_s=1e-4)
-    step = StepCounts(1e9, 1e6, 1e8, 0.0, 5.0, 30.0, 4.0)
-    as_it_is, halved = (Device("a", profile).seconds(step, 3) for profile in (started, slowed(started, "slow", 2.0)))
-    assert halved == pytest.approx(2 * as_it_is)
-    assert slow.flops_per_s * 2 == fast.flops_per_s
-    assert slow.memory_bytes_per_s * 2 == fast.memory_bytes_per_s
-    assert replace(fast, dense_flops_per_s=8.0).computing(8.0) * 2 == slowed(
-        replace(fast, dense_flops_per_s=8.0), "slow", 2.0
-    ).computing(8.0)
 
 
 @pytest.mark.slow

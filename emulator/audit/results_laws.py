@@ -22,7 +22,7 @@ from emulator.record.record import object_of, read_lines
 from emulator.record.run import Run, read_run
 from emulator.record.seal import OF_RESULTS, SEAL, broken, read_seal
 from emulator.results.caveats import Caveats, caveats
-from emulator.results.results import Row, results_of
+from emulator.results.results import FOUND, Row, results_of
 from emulator.results.soundness import LOST, has_lost_seal
 from emulator.results.summary_json import summary_json
 from scenarios.builders import wiring
@@ -140,6 +140,7 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
     for key in SAID:
         if not NAMES.fits(prose := said.pop(key, ABSENT)):
             yield f"summary: {key} is {prose!r}; it must be {NAMES.words}"
+    found = {key: said.pop(key) for key in FOUND if key in said}  # replays: see emulator/sessions/auditing.py
     results = results_of(out, scenario)
     failures: dict[str, list[str]] = {}
     for label, seeds in results.runs.items():
@@ -148,7 +149,7 @@ def _summary(out: Path, scenario: Scenario, virtual: bool) -> Iterator[str]:
             if sealed and sealed.failure:
                 failures.setdefault(label, []).append(sealed.failure)
     links = _links(out, scenario, results.runs) if virtual else said.get("links", {})
-    made = {key: value for key, value in summary_json(results, failures, links).items() if key not in SAID}
+    made = {key: value for key, value in summary_json(results, failures, links).items() if key not in (*SAID, *found)}
     due = json.loads(json.dumps(made))
     wrong = [change for change in unlike(said, due) if not (_near(change) or _reworded(change))]
     for change in wrong[:SHOWN]:

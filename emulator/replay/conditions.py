@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
 from devices.device import Device, Profile
@@ -17,6 +17,7 @@ from network.links.trace import Direction, Trace
 from network.traces.read import FORMATS
 from network.traces.trace_folders import find, gather, summed, there
 from scenarios.builders.filling import Peaks
+from scenarios.builders.machines import base_name
 from scenarios.builders.roster import Made, sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.dimensions import NUMBER, RATE
@@ -37,6 +38,7 @@ class Condition:
     latency: float | None = None  # s, one way
     server_rate: float | None = None  # bytes/s, both ways
     speed: float | None = None  # FLOP/s of all devices
+    slower: Mapping[str, float] = field(default_factory=dict)  # by profile: factor of all seconds of computing
     assumptions: tuple[str, ...] = ()
 
     @property
@@ -57,7 +59,10 @@ class Condition:
         if self.server_rate is not None:
             server = replace(server, up=self.server_rate, down=self.server_rate)
         fleet = base.fleet if self.speed is None else at_speed(base.fleet, self.speed)
-        return replace(base, name=self.name, fleet=fleet, links=links, server_link=server)
+        host = base.server
+        if self.slower:
+            fleet, host = Made(fleet, partial(_slowed, fleet, self.slower)), _slow(host, self.slower)
+        return replace(base, name=self.name, fleet=fleet, links=links, server=host, server_link=server)
 
     def _link(self, links: Mapping[str, Link], name: str) -> Link:
         return self.link(links[name])
@@ -246,6 +251,15 @@ def at_speed(fleet: Mapping[str, Device], flops_per_s: float) -> Mapping[str, De
 
 def _at_speed(fleet: Mapping[str, Device], flops_per_s: float, name: str) -> Device:
     return replace(fleet[name], profile=_faster(fleet[name].profile, flops_per_s))
+
+
+def _slowed(fleet: Mapping[str, Device], slower: Mapping[str, float], name: str) -> Device:
+    return _slow(fleet[name], slower)
+
+
+def _slow(device: Device, slower: Mapping[str, float]) -> Device:
+    times = slower.get(base_name(device.profile), 1.0)
+    return device if times == 1 else replace(device, profile=device.profile.slower(times))
 
 
 @lru_cache(maxsize=1024)

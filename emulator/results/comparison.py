@@ -133,6 +133,12 @@ class Ranking:
         return [each for each in self.others if each.faster == self.best.label]
 
     @property
+    def behind(self) -> list[Comparison]:
+        """The comparisons with algorithms that are shown to take longer than the best one: significantly, or, if the
+        seeds are too few for an interval, with each seed."""
+        return self.slower if self.tested else [each for each in self.others if self.seeds > 1 and each.apart]
+
+    @property
     def fastest(self) -> str | None:
         """The label of the best algorithm if all others take significantly longer; None otherwise."""
         return self.best.label if self.others and len(self.slower) == len(self.others) else None

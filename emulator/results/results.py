@@ -32,6 +32,8 @@ NEEDED = (
     *("round", "time_s", "accuracy", "initial", "personalised", "bytes", "wasted_bytes"),
     *("asked", "counted", "late", "lost", "refused", "leverage", "critical"),
 )
+SAID = ("digest", "reserved", "verdict", "why", "hints", "expect", "interrupted", "failures", "links", "data")
+FOUND = ("holds", "overtime")  # by replays
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,7 @@ def _summary(
     chosen = settings(scenario)
     made["settings"] = [dict(zip(chosen.headings, row, strict=True)) for row in chosen.rows]
     made["how_sure"] = how_sure(scenario)
-    kept = ("digest", "reserved", "verdict", "why", "hints", "expect", "interrupted", "failures", "links", "data")
-    return {**made, **{key: said[key] for key in kept if key in said}}
+    return {**made, **{key: said[key] for key in (*SAID, *FOUND) if key in said}}
 
 
 def _unmetered(scenario: Scenario, summary: Mapping[str, Any]) -> list[str]:

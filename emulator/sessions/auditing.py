@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from emulator.audit.audit import Audit, audit
 from emulator.audit.results_laws import audit_results
 from emulator.record.folders import REPLAY, is_run, run_folders
+from emulator.record.host import object_in
+from emulator.replay.holding import holding
+from emulator.results.results import read
 
 
 def audited_in(paths: Iterable[Path]) -> dict[Path, Audit]:
@@ -36,5 +40,19 @@ def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
         for folder in folders:
             audited[folder] = audit(folder)
     if folders != [path]:
-        yield path, audit_results(path, {folder: audited[folder] for folder in folders})
+        runs = {folder: audited[folder] for folder in folders}
+        yield path, _with_holds(path, audit_results(path, runs), runs.values())
     yield from audited.items()
+
+
+def _with_holds(out: Path, audited: Audit, runs: Iterable[Audit]) -> Audit:
+    """Returns the audit of a folder of results with a fault if replays do not find `holds` of its summary, which says
+    how far the order of its verdict holds.  Results that are at fault, or were not judged by all laws, are not
+    replayed."""
+    said = object_in(out / "summary.json").get("holds")
+    if said is None or any(each.faults or each.unjudged for each in (audited, *runs)):
+        return audited
+    made = holding(read(out), None)
+    if made == said:
+        return audited
+    return replace(audited, faults=[*audited.faults, f"summary: holds is {said}, but replays say {made}"])

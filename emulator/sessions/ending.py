@@ -6,8 +6,9 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from emulator.compute.executor import Tally
 from emulator.play.stage import Outcome
@@ -37,6 +38,7 @@ class Ending:
     stopped: int = 0  # number of the signal that stopped the runs, or 0
     assumed: Sequence[str] = ()  # about links
     doubts: Sequence[str] = ()  # about the data
+    replayed: Mapping[str, Any] = field(default_factory=dict)  # what replays found, for the summary
 
     @property
     def interrupted(self) -> bool:
@@ -99,7 +101,7 @@ def added_up(out: Path, ending: Ending) -> Results:
     found = read(out)
     links = caveats(ending.assumed, [each.looped for each in ending.outcomes])
     short = [each.run.label for each in ending.cut_short]
-    made = summed_up(found, ending.failures, links, ending.interrupted, short)
+    made = summed_up(found, ending.failures, links, ending.interrupted, short, ending.replayed)
     return replace(found, summary=made | ({"data": list(ending.doubts)} if ending.doubts else {}))
 
 

@@ -6,12 +6,12 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from emulator.compute.remembering import Disagreed
 from emulator.forecast.deadline import check_deadline
@@ -24,14 +24,17 @@ from emulator.record.given import Given, keep
 from emulator.record.host import note, of_scenario
 from emulator.record.record import replace_file
 from emulator.record.seal import SEAL
+from emulator.replay.holding import holding
+from emulator.replay.overtime import overtime
+from emulator.results.results import results_of
 from emulator.sessions.compiling import compile_network
 from emulator.sessions.computing import Playing
 from emulator.sessions.ending import REPORT, Ended, Ending, conclude
 from emulator.sessions.folder import alone, folder, make_ready
 from emulator.sessions.pool import AT_ONCE, Pool
-from emulator.sessions.session import Manner, host_text, play_runs, why_ended, world
+from emulator.sessions.session import Manner, Sitting, host_text, play_runs, why_ended, world
 from emulator.terminal.errors import FAILED, Unfinished
-from emulator.terminal.lines import say
+from emulator.terminal.lines import busy, say
 from emulator.terminal.stopping import code_of, uninterrupted
 from emulator.trackers.destination import Destination
 from emulator.trackers.tracking import Tracking
@@ -111,6 +114,7 @@ def _concluded(
         with Tracking(track, scenario, out, lambda text: say(text, err=True)) as tracking:
             watchers: list[Watcher] = [live.watching, tracking] if live else [tracking]
             sitting = play_runs(scenario, lab, out, pool, replace(manner, watchers=watchers))
+        replayed = _replayed(scenario, out, sitting, pool, manner.speedup)
     except KeyboardInterrupt as stop:
         raise Unfinished(code_of(stop), f"stopped; what was written is in {out}", *again) from None
     except (BrokenExecutor, Disagreed, OSError) as error:
@@ -123,12 +127,27 @@ def _concluded(
             sitting.session.stopped,
             assumed,
             list(about_data(lab, scenario.data.split)),
+            replayed,
         )
         ended = conclude(out, ending)
         if live and (out / REPORT).is_file():
             live.report = out / REPORT
         whole = (out / SEAL).is_file()  # otherwise runs were stopped, or a file could not be written
         return replace(ended, tally=sitting.tally, to_go_on="" if whole else "".join(again))
+
+
+def _replayed(scenario: Scenario, out: Path, sitting: Sitting, pool: Pool, speedup: float | None) -> Mapping[str, Any]:
+    """Returns what replays of the runs say, under keys of summary.json: up to which compute errors the order of the
+    verdict holds or, over sockets, which algorithms took longer than modelled; {} if there is nothing to say, or runs
+    have not ended."""
+    if sitting.unfinished or any(each.failure for each in sitting.outcomes):
+        return {}
+    found = results_of(out, scenario)
+    if speedup is not None:
+        return {"overtime": late} if (late := overtime(found)) else {}
+    with busy("finding how far the order holds"):
+        held = holding(found, pool.workers if isinstance(pool.workers, int) else None)
+    return {"holds": held} if held else {}
 
 
 def _at_once(scenario: Scenario, pool: Pool, speedup: float | None) -> int:

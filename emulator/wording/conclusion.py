@@ -8,33 +8,50 @@ from pathlib import Path
 from typing import Any
 
 from emulator.results.caveats import Caveats
+from emulator.results.resampling import figure
 from emulator.results.results import Results, targets
 from emulator.results.summary_json import Failures, summary_json
 from emulator.results.units import counted, under
 from emulator.wording.hints import Plan
+from emulator.wording.holds import held
 from emulator.wording.verdict import verdict
+
+NOTHING: Mapping[str, Any] = {}
 
 
 def summed_up(
-    found: Results, failures: Failures, links: Caveats, interrupted: bool = False, cut_short: Sequence[str] = ()
+    found: Results,
+    failures: Failures,
+    links: Caveats,
+    interrupted: bool = False,
+    cut_short: Sequence[str] = (),
+    replayed: Mapping[str, Any] = NOTHING,
 ) -> dict[str, Any]:
     """Returns the content of summary.json for the results `found`.
 
     `failures`: by label, why runs ended early.  `links`: assumptions about links.  `interrupted`: a signal stopped the
-    runs.  `cut_short`: labels of runs whose record is incomplete, because it could not be written.
+    runs.  `cut_short`: labels of runs whose record is incomplete, because it could not be written.  `replayed`: what
+    replays of the runs found, under keys of summary.json.
     """
     early = list(dict.fromkeys([*failures, *cut_short]))
     reserved = [f"Some runs ended early ({', '.join(early)})."] if early else []
     if interrupted:
         reserved = [f"{cut_off(found)}, so this is no result."]
+    reserved += [_overtime(label, share) for label, share in replayed.get("overtime", {}).items()]
     said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
     return {
         **summary_json(found, failures, links, interrupted),
         "reserved": reserved,
-        "verdict": list(said.lines),
+        **replayed,
+        "verdict": [*said.lines, *held(replayed.get("holds"), found.scenario)],
         "why": [*said.why, f"{under(found.scenario.network_model)}."],
         "hints": list(said.hints),
     }
+
+
+def _overtime(label: str, share: float) -> str:
+    late = f"{label} took up to {figure(1 + share)}x as long as modelled"
+    return f"This host does not keep the --speedup: {late}, so its seconds are the host's."
 
 
 def cut_off(found: Results) -> str:

@@ -55,7 +55,7 @@ def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
         if measure not in without:
             columns += _measure(measure, targets, summary["baseline"], "ratios" not in without)
     texts = zip(*(cells for _, cells in columns), strict=True)
-    rows = [(label, name, *cells) for (label, name, _), cells in zip(entries, texts, strict=True)]
+    rows = [(_named(label, summary), name, *cells) for (label, name, _), cells in zip(entries, texts, strict=True)]
     headings = ("algorithm", "target", *(heading for heading, _ in columns))
     missed = UNREACHED if any(not target["reached"] for target in targets) else ""
     cut = CUT if any(map(_cut, targets)) else ""
@@ -65,6 +65,11 @@ def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
     )
     found = Table(caption, headings, rows, 2)
     return found if "joules" in without else _with_energy(found, targets)
+
+
+def _named(label: str, summary: Mapping[str, Any]) -> str:
+    """Returns an algorithm's name in a table, marked if its runs over sockets took longer than modelled."""
+    return f"{label} (slow host)" if label in summary.get("overtime", ()) else label
 
 
 def _cut(target: Mapping[str, Any]) -> bool:
@@ -139,7 +144,7 @@ def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
     ]
     fates = [fate for fate in FATES if fate != "asked" and _differs(entries, fate)]
     rows = [
-        (label, _rounds(said), *cells, *_spreads(said["final"], metrics), *_percents(said, fates))
+        (_named(label, summary), _rounds(said), *cells, *_spreads(said["final"], metrics), *_percents(said, fates))
         for (label, said), *cells in zip(labels.items(), times, sizes, strict=True)
     ]
     caption = (

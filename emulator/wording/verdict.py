@@ -1,6 +1,7 @@
 """The verdict at the end of `compare`: three lines on the fastest algorithm, then reasons and next steps.  Pure.
 
-The terminal, report.html, Markdown and summary.json show the same lines; a study begins with three like them.  They
+The terminal, report.html, Markdown and summary.json show the same lines, and a fourth on compute errors (holds.py) that
+replays have to find first; a study begins with three like them.  They
 claim only what the statistics of `emulator/results/comparison.py` show (docs/design/statistics.md).
 """
 
@@ -69,12 +70,12 @@ def answer(ranked: Ranking, goal: str) -> list[str]:
     mean = f" (mean of {ranked.seeds} seeds)" if ranked.seeds > 1 else ""
     if not ranked.others:
         return [f"{label} reached {goal} in {best}{mean}."]
-    later = [each for each in ranked.others if not ranked.tested and ranked.seeds > 1 and each.apart]
-    open_ = [each for each in ranked.others if each not in (*ranked.slower, *later)]
+    open_ = [each for each in ranked.others if each not in ranked.behind]
     slower = _named(ranked.slower, show)
     if not ranked.tested:
         slower = f"not known with fewer than {FEW} seeds" if ranked.seeds < FEW else "not known"
-        slower += f"; every seed took longer than any of {label}'s: {_named(later, show)}" if later else ""
+        later = f"; every seed took longer than any of {label}'s: {_named(ranked.behind, show)}"
+        slower += later if ranked.behind else ""
     return [
         f"{label} is fastest to {goal}: {best}{mean}." if ranked.fastest else f"{_nobody_shown(ranked, goal)}, {best}.",
         f"Not distinguishable from it: {_named(open_, show)}.",

@@ -144,6 +144,11 @@ def _profile(device: str, of: Profile, values: dict[str, Any]) -> Profile:
     return replace(base, name=f"{of.name} of {device}", source=said, **values)
 
 
+def base_name(profile: Profile) -> str:
+    """Returns the name of the hardware profile that a device's profile was made from."""
+    return profile.name.rpartition(" of ")[0] or profile.name
+
+
 @lru_cache(maxsize=256)
 def _one_speed(profile: Profile) -> Profile:
     return profile.one_speed

@@ -160,3 +160,15 @@ def test_a_profile_with_a_quantity_missing_is_refused(line):
 def test_a_line_that_makes_no_sense_is_refused(line, reason):
     with pytest.raises(ValueError, match=reason):
         read_profiles([HEADER, *LINES, line])
+
+
+def test_on_a_slower_profile_any_work_takes_so_many_times_as_long() -> None:
+    """Whatever bounds it: each speed and each overhead is changed; the radio wakes up as before."""
+    speeds = {each.name: 1e9 for each in fields(Profile) if each.name.endswith("_flops_per_s")}
+    whole = replace(PLAIN, operator_s=1e-3, convolution_s=1e-2, conv_bytes_per_s=2e8, wakeup_s=0.3, **speeds)
+    step = StepCounts(1e9, 1e6, 6e8, 1e8, 5.0, 30.0, 4.0, 1e8, 2e8, 5e5)
+    for profile in (PLAIN, whole):
+        as_it_is, slow = device(profile).seconds(step, 3), device(profile.slower(2.5)).seconds(step, 3)
+        assert slow == pytest.approx(2.5 * as_it_is)
+    assert whole.slower(2.5).wakeup_s == 0.3
+    assert whole.slower(2.5).name != whole.name  # profiles of one name are priced as one machine

@@ -59,6 +59,12 @@ def test_below_five_seeds_there_are_ratios_and_nothing_is_significant() -> None:
         ("slow", 42 / 11, True),
     ]
     assert (found.best.mean, found.tested, found.slower, found.fastest) == (11.0, False, [], None)
+    assert [each.label for each in found.behind] == ["slow"]
+
+
+def test_from_five_seeds_on_only_significant_differences_put_an_algorithm_behind() -> None:
+    found = ranked(a=[until(10)] * 5, b=[until(10)] * 5, c=[until(30)] * 5)
+    assert [each.label for each in found.behind] == ["c"]
 
 
 def test_a_seed_that_did_not_get_there_may_have_taken_any_longer() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.results.settings import how_sure, settings
+from emulator.results.settings import MEDIANS, how_sure, settings
 from scenarios.load import build
 
 
@@ -49,3 +49,8 @@ def test_each_profile_is_said_to_be_measured_or_assumed() -> None:
     assert "3.2 %" in transfers
     ideal = how_sure(scenario(network={"model": "ideal"}))[1]
     assert "an assumption" in ideal
+
+
+def test_the_median_errors_are_those_of_the_words() -> None:
+    for words, error in MEDIANS.items():
+        assert f"the median error is {100 * error:.0f} %" in words

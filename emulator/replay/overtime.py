@@ -1,0 +1,30 @@
+"""Finds runs over sockets that took longer than the model says, because the host did not keep their speed-up."""
+
+from __future__ import annotations
+
+from emulator.record.run import Run
+from emulator.replay.bare import Setting
+from emulator.replay.replayer import Replayer
+from emulator.replay.script import read_script
+from emulator.results.results import Results
+
+# Of the modelled time: less than any stated error of seconds, and more than a host adds that almost keeps the speed-up:
+# 2 % at --speedup 1 on two busy cores, where it keeps 0.84 (quickstart, fedavg, 2026-11-28).
+LEAST = 0.05
+
+
+def overtime(found: Results) -> dict[str, float]:
+    """Returns, by algorithm, by what share of its modelled time a run took longer; of several seeds the largest share,
+    and none below LEAST.
+
+    The modelled time is that of a replay, which has no host.  Rounds count up to the first whose decisions differ.
+    """
+    replayer, setting = Replayer(found.scenario), Setting.of(found.scenario)
+    shares: dict[str, float] = {}
+    for label, seeds in found.runs.items():
+        for seed, rows in seeds.items():
+            modelled = replayer.replay(read_script(found.folder / Run(label, seed).name), setting).rows if rows else ()
+            if modelled:
+                ratio = rows[len(modelled) - 1]["time_s"] / modelled[-1]["time_s"]
+                shares[label] = max(shares.get(label, 0.0), ratio - 1)
+    return {label: share for label, share in shares.items() if share > LEAST}

@@ -1,0 +1,75 @@
+"""The verdict's line on compute errors says no more than the replays do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.wording.holds import held
+from scenarios.load import build
+from tests.conftest import SMALL, merged
+
+SCENARIO = build(
+    merged(SMALL, {})
+)  # median errors are stated: phone-mid's is 45 %, and that of pi, the tests' own, 18 %
+ENDLESS = {"up_to": 4.0, "times": None, "first": None, "unknown": None}
+HOLDS = "The order of a before b holds for compute errors up to"
+
+UNKNOWN = "Up to which compute errors the order of a before b holds is not known"
+
+
+def said(every: dict[str, Any], **alone: dict[str, Any]) -> str:
+    shown = {"best": "a", "behind": ["b"], "tried": [1.25, 1.5, 2.0, 4.0], "all": every, "alone": alone}
+    [line] = held(shown, SCENARIO)
+    return line
+
+
+def turned(up_to: float, times: float) -> dict[str, Any]:
+    return {"up_to": up_to, "times": times, "first": "b", "unknown": None}
+
+
+def unknown(up_to: float, times: float) -> dict[str, Any]:
+    return {"up_to": up_to, "times": times, "first": None, "unknown": "c no longer counts"}
+
+
+@pytest.mark.parametrize(
+    ("line", "due"),
+    [
+        (said(ENDLESS), f"{HOLDS} 4x, slower or faster: with all profiles, and no larger error was tried"),
+        (said(turned(2.0, 4.0)), f"{HOLDS} 2x, slower or faster: with all profiles 4x as slow, b is faster than a"),
+        (said(turned(2.0, 0.25)), f"{HOLDS} 2x, slower or faster: with all profiles 4x as fast, b is faster than a"),
+        (
+            said(ENDLESS, x=turned(1.5, 2.0), y=ENDLESS),
+            f"{HOLDS} 1.5x, slower or faster: with x alone 2x as slow, b is faster than a",
+        ),
+        (
+            said(unknown(1.5, 2.0)),
+            f"{HOLDS} 1.5x, slower or faster: with all profiles 2x as slow it is not known (c",
+        ),
+        (
+            said(turned(1.0, 0.8)),
+            "The order of a before b does not hold for compute errors of 1.25x: with all profiles 1.25x as",
+        ),
+        (said(unknown(1.0, 1.25)), f"{UNKNOWN}: c no longer counts."),
+    ],
+)
+def test_the_range_ends_where_the_first_scan_ends(line: str, due: str) -> None:
+    assert line.startswith(due)
+
+
+def test_where_all_profiles_at_once_matter_most_the_worst_one_alone_is_named() -> None:
+    assert "; alone, y matters most: up to 2x" in said(turned(1.5, 2.0), x=ENDLESS, y=turned(2.0, 4.0))
+    assert "; no profile alone changes it up to 4x" in said(turned(1.5, 2.0), x=ENDLESS, y=ENDLESS)
+
+
+def test_seconds_said_too_short_by_45_percent_are_1_82_times_as_long() -> None:
+    """1 / (1 - 0.45) = 1.82 lies between the steps 1.5 and 2."""
+    assert said(turned(2.0, 4.0)).endswith("; that is more than the median error of phone-mid (45 %) and pi (18 %).")
+    short = "; that is less than the median error of phone-mid (45 %), so the order is not sure."
+    assert said(turned(1.5, 2.0)).endswith(short)
+
+
+def test_too_much_to_replay_is_said_and_nothing_of_no_order() -> None:
+    assert held({"best": "a", "behind": ["b"], "unknown": "too many"}, SCENARIO) == [f"{UNKNOWN}: too many."]
+    assert held(None, SCENARIO) == []
