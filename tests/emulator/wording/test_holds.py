@@ -12,7 +12,7 @@ from tests.conftest import SMALL, merged
 
 SCENARIO = build(
     merged(SMALL, {})
-)  # median errors are stated: phone-mid's is 45 %, and that of pi, the tests' own, 18 %
+)  # median errors are stated: phone-mid's is 45 %, and that of pi, the tests' own, 14 %
 ENDLESS = {"up_to": 4.0, "times": None, "first": None, "unknown": None}
 HOLDS = "The order of a before b holds for compute errors up to"
 
@@ -65,7 +65,7 @@ def test_where_all_profiles_at_once_matter_most_the_worst_one_alone_is_named() -
 
 def test_seconds_said_too_short_by_45_percent_are_1_82_times_as_long() -> None:
     """1 / (1 - 0.45) = 1.82 lies between the steps 1.5 and 2."""
-    assert said(turned(2.0, 4.0)).endswith("; that is more than the median error of phone-mid (45 %) and pi (18 %).")
+    assert said(turned(2.0, 4.0)).endswith("; that is more than the median error of phone-mid (45 %) and pi (14 %).")
     short = "; that is less than the median error of phone-mid (45 %), so the order is not sure."
     assert said(turned(1.5, 2.0)).endswith(short)
 
