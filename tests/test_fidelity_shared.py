@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from benchmarks.fidelity_shared import Finding, line, missed, summary
 from benchmarks.testbed import crowd, namespaces
 from benchmarks.testbed.bench import Transfer
 from benchmarks.testbed.crowd import Setting, predict, predict_fairly, settings
+from benchmarks.testbed.drawn import KINDS, OFTEN, drawn
 
 WHY_NOT = namespaces.missing()
 needs_root = pytest.mark.skipif(WHY_NOT is not None, reason=f"REAL TCP IS NOT MEASURED HERE: it {WHY_NOT}")
@@ -46,6 +48,27 @@ def test_the_list_has_what_the_issue_asks_for() -> None:
     assert deep == {0.5, 1, 2, 4}
     assert any(each.up for each in every)
     assert any(each.first for each in every)
+
+
+@pytest.mark.usefixtures("have_every_trace")
+def test_a_lot_has_some_settings_of_each_kind_and_each_seed_another() -> None:
+    lots = [drawn(seed) for seed in (1, 2, 2)]
+    assert lots[1] == lots[2]
+    assert not {each.label for each in lots[0]} & {each.label for each in lots[1]}
+    for lot in lots:
+        assert Counter(each.group for each in lot) == dict.fromkeys(KINDS, OFTEN)
+        assert len({each.label for each in lot}) == len(KINDS) * OFTEN
+
+
+def test_a_lot_is_told_for_the_median_and_for_single_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three draws of 0.9, 1 and 1.3 s where 1 s was measured, and three of 2 s: they cover one of two."""
+    other = replace(PAIR, group="y", loss=0.01)
+    spans = {PAIR.label: [0.9, 1.0, 1.3], other.label: [2.0] * 3}
+    monkeypatch.setattr(fidelity_shared, "kept", lambda: {label: [[1.0, 0.5]] for label in spans})
+    monkeypatch.setattr(fidelity_shared, "draws", lambda setting: [[span, 0.1] for span in spans[setting.label]])
+    told = fidelity_shared.lot([PAIR, other])
+    assert "| x | 1 | 0.0% | 100% | +0.0% | +0.0% | 10.0% | 67% | +30.0% | 100% |" in told
+    assert "| all | 2 | 50.0% | 50% | +50.0% | +100.0% | 65.0% | 33% | +100.0% | 50% |" in told
 
 
 def test_two_alike_flows_take_twice_the_bytes_after_slow_start_filled_the_link() -> None:

@@ -140,13 +140,15 @@ def relayed(
     trace: Path | None = None,
     loss: float = 0.0,
     up: tuple[float, int] | None = None,
+    behind: Sequence[tuple[float, int]] = (),
 ) -> Iterator[Popen[str]]:
     """The process that carries packets between both: down through the link, and up through one where `up` gives the
-    rate and the queue of one.  Rates in bytes/s; `rtts` by the device's port, modulo their number.
+    rate and the queue of one.  Rates in bytes/s; `rtts`, and rates and queues of links `behind` the one down, by the
+    device's port, modulo their number.
     """
     rate_up, queue_up = up or (None, None)
     said = {"left": pair.left, "right": pair.right, "rtts": list(rtts), "rate": rate, "queue": queue, "loss": loss}
-    said |= {"trace": str(trace) if trace else None, "up": rate_up, "queue_up": queue_up}
+    said |= {"trace": str(trace) if trace else None, "up": rate_up, "queue_up": queue_up, "behind": list(behind)}
     relay = namespaces.began((sys.executable, "-m", "benchmarks.testbed.relay", json.dumps(said)))
     try:
         namespaces.heard(relay)
@@ -171,6 +173,7 @@ class Transfer(NamedTuple):
     nbytes: int
     start: float = 0.0  # s, when it is opened
     up: bool = False  # from the device to the server
+    kind: int = 0  # which of the congestion controls its sender has
 
 
 class Measured(NamedTuple):

@@ -16,7 +16,8 @@ from benchmarks.testbed.bench import Case as Single
 from benchmarks.testbed.bench import Measured, Transfer, link_of, relayed, repeated
 from benchmarks.testbed.ends import EACH
 from network.links.rate import Constant, Rate
-from network.links.tcp import Congestion, Direction, Tcp, Way, passage
+from network.links.tcp import Direction, Tcp, Way, passage
+from network.sharing.flow import SharedLink
 from network.sharing.fluid import Fluid
 from network.windows.windows import Windows
 
@@ -39,8 +40,9 @@ class Setting:
     offset: float = 0.0  # s into the trace
     queue: int = 0  # bytes that may wait
     queue_up: int = 0
+    behind: tuple[tuple[float, int], ...] = ()  # bytes/s and queues of links below, in turns the flows' (2 or 4)
     loss: float = 0.0
-    congestion: Congestion = "cubic"
+    congestion: str = "cubic"  # with a slash between several, which the flows have in turns
     first: int = 0  # how many finishes count; 0: all
     held_out: int = 0  # 0: the model was tuned on it; 1 and 2: looked at once, one after the other
 
@@ -56,6 +58,7 @@ class Setting:
             f"queue {self.queue / KB:.0f} kB",
             *([f"starts {_alike([flow.start for flow in self.flows])} s"] if starts != {0.0} else []),
             *([f"{sum(ups)} of them up, at {self.up / MBIT:g} Mbit/s"] if self.up else []),
+            *([f"behind {_alike([rate / MBIT for rate, _ in self.behind])} Mbit/s"] if self.behind else []),
             *([f"loss {self.loss:.1%}"] if self.loss else []),
             *([f"first {self.first}"] if self.first else []),
             self.congestion,
@@ -82,11 +85,11 @@ def _alike(values: Sequence[float]) -> str:
 def settings() -> list[Setting]:
     """All settings of the list; those over traces only if the files exist."""
     groups = YAML(typ="safe").load(LIST)
-    found = [_setting(group, row) for group, rows in groups.items() for row in rows]
+    found = [setting_of(group, row) for group, rows in groups.items() for row in rows]
     return [each for each in found if not each.trace or cases.trace(each.trace).is_file()]
 
 
-def _setting(group: str, row: Mapping[str, Any]) -> Setting:
+def setting_of(group: str, row: Mapping[str, Any]) -> Setting:
     lists = [value for value in row.values() if isinstance(value, list)]
     count = row.get("flows", max(map(len, lists), default=1))
 
@@ -95,6 +98,7 @@ def _setting(group: str, row: Mapping[str, Any]) -> Setting:
         return value if isinstance(value, list) else [value] * count
 
     rtts = tuple(ms / 1e3 for ms in each("rtt_ms"))
+    kinds = row.get("congestion", "cubic").split("/")
     rate, up, trip = row.get("mbit_s", 0) * MBIT, row.get("up_mbit_s"), statistics.mean(rtts)
 
     def queue(rate: float) -> int:
@@ -103,8 +107,8 @@ def _setting(group: str, row: Mapping[str, Any]) -> Setting:
     return Setting(
         group,
         tuple(
-            Transfer(kb * KB, float(start), bool(way))
-            for kb, start, way in zip(each("kb"), each("start_s"), each("up"), strict=True)
+            Transfer(kb * KB, float(start), bool(way), number % len(kinds))
+            for number, (kb, start, way) in enumerate(zip(each("kb"), each("start_s"), each("up"), strict=True))
         ),
         rtts,
         rate,
@@ -113,8 +117,9 @@ def _setting(group: str, row: Mapping[str, Any]) -> Setting:
         row.get("offset_s", 0.0),
         queue(rate),
         0 if up is None else queue(up * MBIT),
+        tuple((each_rate * MBIT, queue(each_rate * MBIT)) for each_rate in row.get("behind_mbit_s", ())),
         row.get("loss", 0.0),
-        row.get("congestion", "cubic"),
+        "/".join(kinds),
         row.get("first", 0),
         row.get("held_out", 0),
     )
@@ -126,51 +131,68 @@ def links(setting: Setting) -> dict[Direction, Rate]:
     if not setting.trace:
         return {"down": Constant(setting.rate), "up": up}
     path = cases.trace(setting.trace)
-    return {"down": link_of(Single(setting.group, 0, setting.congestion, trace=path, offset=setting.offset)), "up": up}
+    return {"down": link_of(Single(setting.group, 0, "cubic", trace=path, offset=setting.offset)), "up": up}
 
 
 def predict(setting: Setting) -> list[float]:
     """When each transfer ends, s, by windows: of DRAWS runs with other chances that whose makespan is the median.
 
-    Chance is when acknowledgements arrive within the time of a segment, and which segments get lost.
+    Chance is when flows begin, when acknowledgements arrive within the time of a segment, and which segments get lost.
     """
-    return sorted((_draw(setting, draw) for draw in range(DRAWS)), key=setting.makespan)[DRAWS // 2]
+    return sorted(draws(setting), key=setting.makespan)[DRAWS // 2]
+
+
+def draws(setting: Setting) -> list[list[float]]:
+    """When each transfer ends, s, in DRAWS runs of windows with other chances."""
+    return [_draw(setting, draw) for draw in range(DRAWS)]
 
 
 def _draw(setting: Setting, draw: int) -> list[float]:
-    tcp, there = Tcp(congestion=setting.congestion, tls=0), links(setting)
-    windows = Windows((there["down"], {}), (there["up"], {}), (setting.queue, setting.queue_up))
+    there, tcps = links(setting), _tcps(setting)
+    below = {f"{number}": SharedLink(rate, buffer=queue) for number, (rate, queue) in enumerate(setting.behind)}
+    back = dict.fromkeys(below, SharedLink(math.inf))
+    windows = Windows((there["down"], below), (there["up"], back), (setting.queue, setting.queue_up))
     ends: dict[Hashable, float] = {}
     opening = []
     for number, (flow, rtt) in enumerate(zip(setting.flows, setting.rtts, strict=True)):
         way: Direction = "up" if flow.up else "down"
-        flight = passage(tcp, Way(rtt, 0.0 if flow.up else setting.loss), OWN, way, flow.nbytes, flow.start)
-        opening.append((flow.start + flight.delay, number, flow.up, flight))
+        path = Way(rtt, 0.0 if flow.up else setting.loss)
+        flight = passage(tcps[flow.kind], path, OWN, way, flow.nbytes, flow.start)
+        opening.append((flow.start, number, flow.up, flight))
     for t, number, up, flight in sorted(opening, key=lambda each: each[:2]):
         _play(windows, t, ends)
-        flow = (draw, number), flight.wire, flight.cap(t), flight.weight, None, OWN, up, flight.sending
-        windows.open(t, *flow)
+        begin = t + flight.delay
+        via = f"{number % len(below)}" if below else None
+        flow = (draw, number), flight.wire, flight.cap(begin), flight.weight, via, OWN, up, flight.sending
+        windows.open(t, *flow, begin)
     _play(windows, math.inf, ends)
     return [ends[draw, number] for number in range(len(setting.flows))]
 
 
 def predict_fairly(setting: Setting) -> list[float]:
     """When each transfer ends, s, by the fluid model: fair shares at once."""
-    tcp = Tcp(congestion=setting.congestion, tls=0)
-    there = links(setting)
-    fluids = {way: Fluid(link) for way, link in there.items()}
+    there, tcps = links(setting), _tcps(setting)
+    below = {f"{number}": SharedLink(rate) for number, (rate, _) in enumerate(setting.behind)}
+    fluids = {"down": Fluid(there["down"], below), "up": Fluid(there["up"])}
     ends: dict[Hashable, float] = {}
     opening = []
     for number, (flow, rtt) in enumerate(zip(setting.flows, setting.rtts, strict=True)):
         way: Direction = "up" if flow.up else "down"
-        flight = passage(tcp, Way(rtt, 0.0 if flow.up else setting.loss), there[way], way, flow.nbytes, flow.start)
+        path = Way(rtt, 0.0 if flow.up else setting.loss)
+        flight = passage(tcps[flow.kind], path, there[way], way, flow.nbytes, flow.start)
         opening.append((flow.start + flight.delay, number, way, flight))
     for t, number, way, flight in sorted(opening, key=lambda each: each[:2]):
         _play(fluids[way], t, ends)
-        fluids[way].open(t, number, flight.wire, flight.cap(t), flight.weight)
+        via = f"{number % len(below)}" if below else None
+        fluids[way].open(t, number, flight.wire, flight.cap(t), flight.weight, via)
     for fluid in fluids.values():
         _play(fluid, math.inf, ends)
     return [ends[number] for number in range(len(setting.flows))]
+
+
+def _tcps(setting: Setting) -> list[Tcp]:
+    """The congestion controls of the setting; a flow's `kind` is the number of its own."""
+    return [Tcp(congestion=kind, tls=0) for kind in setting.congestion.split("/")]  # type: ignore[arg-type]
 
 
 def _play(fluid: Fluid | Windows, until: float, ends: dict[Hashable, float]) -> None:
@@ -185,7 +207,7 @@ def measure(setting: Setting, repetitions: int) -> Measured:
     rtts = [setting.rtts[number % len(setting.rtts)] for number in range(EACH)]
     with (
         namespaces.pair() as pair,
-        relayed(pair, rtts, setting.rate, setting.queue, trace, setting.loss, up) as relay,
+        relayed(pair, rtts, setting.rate, setting.queue, trace, setting.loss, up, setting.behind) as relay,
     ):
         return repeated(
             pair, relay, setting.flows, setting.congestion, repetitions, setting.offset, strict=trace is not None

@@ -28,11 +28,15 @@ NICE = -15  # other work on the machine shall not be what is measured
 
 
 def serve(congestion: str) -> None:
-    """Answers every request, a thread for each connection, until standard input is closed."""
-    listening = socket.create_server(("", PORT), backlog=128)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
-    threading.Thread(target=_accept, args=(listening,), daemon=True).start()
-    say(_congestion_of(listening))
+    """Answers every request, a thread for each connection, until standard input is closed; at a port for each
+    congestion control of those between the slashes."""
+    found = []
+    for number, kind in enumerate(congestion.split("/")):
+        listening = socket.create_server(("", PORT + number), backlog=128)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, kind.encode())
+        threading.Thread(target=_accept, args=(listening,), daemon=True).start()
+        found.append(_congestion_of(listening))
+    say("/".join(found))
     sys.stdin.read()
 
 
@@ -66,13 +70,13 @@ def _read(connection: socket.socket, nbytes: int) -> None:
         nbytes -= got
 
 
-def transfer(address: str, port: int, nbytes: int, up: bool, congestion: str) -> float:
+def transfer(address: str, port: int, nbytes: int, up: bool, congestion: str, kind: int = 0) -> float:
     """When the last byte was read at its receiver, s of CLOCK_MONOTONIC, on a connection of its own."""
     with socket.socket() as connection:
         connection.settimeout(PATIENCE)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.split("/")[kind].encode())
         connection.bind(("", port))
-        connection.connect((address, PORT))
+        connection.connect((address, PORT + kind))
         if up:
             connection.sendall((UPLOAD + nbytes).to_bytes(8, "big") + bytes(nbytes))
             end: float = CLOCK.unpack(connection.recv(CLOCK.size, socket.MSG_WAITALL))[0]
@@ -97,7 +101,7 @@ def fetch(address: str, congestion: str, flows: list[dict[str, Any]], at: float,
             pass
         late[number] = time.monotonic() - begin
         port = PORTS + turn * EACH + number
-        ends[number] = transfer(address, port, flow["nbytes"], flow["up"], congestion) - at - late[number]
+        ends[number] = transfer(address, port, flow["nbytes"], flow["up"], congestion, flow["kind"]) - at - late[number]
 
     threads = [threading.Thread(target=go, args=(number,)) for number in range(len(flows))]
     for thread in threads:

@@ -32,6 +32,7 @@ from typing import Any, Protocol
 from benchmarks.testbed.namespaces import in_namespace, say
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
+SOURCE, DESTINATION = 0, 2  # places of the ports in TCP's header
 MTU = 1500
 BATCH = 64  # packets read before those that are due are sent on
 PRIORITY = 10  # of SCHED_FIFO, where that is allowed
@@ -107,6 +108,7 @@ class Way:
     queue: float = float("inf")  # bytes that may wait
     loss: float = 0.0
     after: Delay = nothing  # after it
+    then: Sequence[Way] = ()  # links behind it, of the flows with that remainder of the device's port
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     coming: list[tuple[float, int, bytes]] = field(default_factory=list)  # heaps: when, which, what
     flying: list[tuple[float, int, bytes]] = field(default_factory=list)
@@ -122,12 +124,15 @@ class Way:
 
     def due(self) -> float:
         """When to look next, s; inf if nothing is on its way."""
-        return min(heap[0][0] if heap else math.inf for heap in (self.coming, self.flying))
+        own = (heap[0][0] if heap else math.inf for heap in (self.coming, self.flying))
+        return min(*own, *(way.due() for way in self.then))
 
     def arrived(self, now: float) -> Iterator[bytes]:
         """Packets that have left the other end by now, in order of time."""
         while self.coming and self.coming[0][0] <= now:
             self._enter(*heappop(self.coming))
+        for way in self.then:
+            yield from way.arrived(now)
         while self.flying and self.flying[0][0] <= now:
             yield heappop(self.flying)[2]
 
@@ -143,17 +148,26 @@ class Way:
             t = self.pace.leave(t, size)
             self.waiting.append((t, size))
             self.backlog += size
-        heappush(self.flying, (t + self.after(packet), number, packet))
+        if self.then:
+            way = self.then[_port(packet, DESTINATION) % len(self.then)]
+            heappush(way.coming, (t, number, packet))
+        else:
+            heappush(self.flying, (t + self.after(packet), number, packet))
 
 
 def halves(rtts: Sequence[float], place: int) -> Delay:
     """Half a round trip of the flow that a packet is of, by the port of the device, at this place in TCP's header."""
 
     def half(packet: bytes) -> float:
-        at = (packet[0] & 15) * 4 + place
-        return rtts[int.from_bytes(packet[at : at + 2], "big") % len(rtts)] / 2
+        return rtts[_port(packet, place) % len(rtts)] / 2
 
     return half
+
+
+def _port(packet: bytes, place: int) -> int:
+    """The port at this place in TCP's header."""
+    at = (packet[0] & 15) * 4 + place
+    return int.from_bytes(packet[at : at + 2], "big")
 
 
 def tun(namespace: str) -> int:
@@ -195,8 +209,9 @@ def _told(way: Way) -> bool:
     if isinstance(way.pace, Opportunities) and line:
         way.pace.restart(float(line))
     if line:
-        say(str(way.dropped))
-        way.dropped = 0
+        say(str(sum(each.dropped for each in (way, *way.then))))
+        for each in (way, *way.then):
+            each.dropped = 0
     return bool(line)
 
 
@@ -210,10 +225,10 @@ def main(said: dict[str, Any]) -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     ends = tun(said["left"]), tun(said["right"])
     pace: Pace = Opportunities(stamps(Path(said["trace"])), time.monotonic()) if said["trace"] else Steady(said["rate"])
-    source, destination = 0, 2
-    down = Way(halves(said["rtts"], destination), pace, said["queue"], said["loss"])
+    down = Way(halves(said["rtts"], DESTINATION), pace, said["queue"], said["loss"])
+    down.then = [Way(nothing, Steady(rate), queue) for rate, queue in said["behind"]]
     up = Way(nothing, Steady(said["up"]), said["queue_up"]) if said["up"] else Way(nothing)
-    up.after = halves(said["rtts"], source)
+    up.after = halves(said["rtts"], SOURCE)
     say("ready")
     forward(ends, (down, up))
 

@@ -43,18 +43,25 @@ class Lane:
         self.alarm = math.inf  # the time of the next look for arrivals
         self.alarms: set[float] = set()  # all alarms of the clock; a rung alarm other than `alarm` is ignored
 
+    @property
+    def shakes(self) -> bool:
+        """True if the model of the links plays the round trips before a flight's first byte, too, as they may meet
+        queues."""
+        return not isinstance(self.fluid, Fluid)
+
     def open(self, flight: Flight, last: bool) -> None:
         """Puts a flight into the lane: its bytes begin to flow.  `last`: True if the caller does nothing else now."""
         now, passage = self.world.now(), flight.passage
         if now > self.fluid.now:
             now = self.advance()  # a real clock has advanced since
         self.flights[flight.number] = flight
-        cap, back = passage.cap(now), flight.direction == self.back
+        begin = max(now, flight.begin) if self.shakes else now
+        cap, back = passage.cap(begin), flight.direction == self.back
         flow = flight.number, passage.wire, cap, passage.weight, flight.link.via, flight.radio, back
         if isinstance(self.fluid, Fluid):
             self.fluid.open(now, *flow)
         else:
-            self.fluid.open(now, *flow, passage.sending)
+            self.fluid.open(now, *flow, passage.sending, begin)
         if last and self.world.still():
             self._look()
         else:  # the n flights that open at one instant cost one solution of the rates, not n
@@ -124,6 +131,7 @@ class Flight:
     passage: Passage = field(init=False)  # passage of the message, or of its rest, over the device's own link
     radio: Rate = field(init=False)  # rate of the device's link with all the airtime
     awake: float = 0.0  # s: the time at which the device's radio is awake
+    begin: float = 0.0  # s: the time at which its first byte is at its receiver if nothing waits
     reached: int = 0  # bytes transferred when it was last continued
     away: bool = False  # cut; continues when the device is back
     landed: bool = field(default=False)
@@ -135,7 +143,7 @@ class Flight:
         return self.nbytes - self.reached
 
     def depart(self, number: int, last: bool = True) -> None:
-        """Sends the first byte, unless the flight was cut, or restarted under another number, while it waited.
+        """Sends the first packet, unless the flight was cut, or restarted under another number, while it waited.
 
         `last`: True if the caller does nothing else at this instant.
         """
@@ -260,8 +268,10 @@ class Traffic:
         setup = passage.delay - passage.rtt / 2 if link.tcp.model == "tcp" else 0.0
         headers = passage.wire - flight.left
         self.record.start(way, flight.call, flight.sizes, flight.reply_to, waking + setup, headers, flight.reached)
-        if waking + passage.delay > 0:
-            self.world.call_at(now + (waking + passage.delay), partial(flight.depart, flight.number))
+        flight.begin = now + (waking + passage.delay)
+        departure = flight.awake if flight.lane.shakes else flight.begin
+        if departure > now:
+            self.world.call_at(departure, partial(flight.depart, flight.number))
         else:
             flight.depart(flight.number, last=False)
 
@@ -308,9 +318,7 @@ class Traffic:
         if server.tcp.windows:
             from network.windows.windows import Windows  # numba takes half a second to import
 
-            both = Lane(
-                self.world, Windows(down, up, (server.buffer, server.buffer), self.placed.place("windows")), back="up"
-            )
+            both = Lane(self.world, Windows(down, up, (server.buffer, server.buffer), self.placed.chance), back="up")
             return {"down": both, "up": both}
         if any(each.airtime and name in up[1] for name, each in down[1].items()):
             both = Lane(self.world, Fluid(*down, back=up), back="up")

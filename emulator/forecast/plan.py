@@ -29,6 +29,8 @@ from scenarios.builders.assumed import assumptions
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
+DRAWS = 4  # other chances on full links for a band
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -50,6 +52,7 @@ class Forecast:
     groups: Sequence[FleetGroup]
     shared: Sequence[FilledLink]  # empty if devices share only the server's link
     prices: Mapping[str, MeanRound]
+    bands: Mapping[str, tuple[float, float]]  # shortest and longest mean round, s, of several chances on full links
     ratios: Mapping[str, Ratio]
     sentences: Mapping[str, str]
     too_short: Mapping[str, float | None]  # by label: a sufficient deadline_s, if known
@@ -118,6 +121,7 @@ def _figures(
         groups=groups,
         shared=shared_links(lab, seed, rehearsals, shares),
         prices=prices,
+        bands=_bands(lab, seed, conduct, kinds, rehearsals, prices),
         ratios=ratios,
         sentences=sentences,
         too_short=late,
@@ -128,6 +132,29 @@ def _figures(
         failing=failing,
         warnings=[*cut_short, *_doubts(scenario, lab, rehearsals, groups, memory, span)],
     )
+
+
+def _bands(
+    lab: Lab,
+    seed: int,
+    conduct: Conduct,
+    kinds: Mapping[str, Kind],
+    rehearsals: Mapping[str, Rehearsal],
+    prices: Mapping[str, MeanRound],
+) -> dict[str, tuple[float, float]]:
+    """Returns {label: the shortest and the longest mean round, s, of the rehearsed one and of DRAWS others}, in which
+    TCP has other chances on full links.  Labels whose rounds have no such chance are left out."""
+    found = {}
+    for label, cost in prices.items() if lab.server_link.tcp.windows else ():
+        rounds, seconds = len(rehearsals[label].rows), [cost.seconds]
+        for draw in range(1, 1 + DRAWS):
+            rows = rehearse(replace(lab, draw=draw), Run(label, seed), conduct, rounds).rows
+            seconds.append(price(rows, conduct.rules.max, kinds[label]).seconds if rows else cost.seconds)
+            if seconds[-1] == cost.seconds:
+                break  # no link is full, so nothing is chance
+        if max(seconds) > min(seconds):
+            found[label] = min(seconds), max(seconds)
+    return found
 
 
 def _doubts(

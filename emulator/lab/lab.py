@@ -67,6 +67,7 @@ class Lab:
     always_on: bool = False  # no device ever goes offline
     stack: Mapping[str, int] = field(default_factory=dict)  # by label: devices in a stack, at most; default 1
     over_sockets: bool = False  # uploads are sent as bytes, with their tensors' names
+    draw: int = 0  # number of TCP's chances on full links that a run has; 0 is the record's, others are for comparison
     trains_on: Sequence[str] = ("cpu",)  # where torch computes the devices' halves: or GPUs, each worker's in turn
 
     @property
@@ -192,7 +193,7 @@ class Lab:
 
     def placed(self, seed: int) -> LinksAtOffsets:
         """Returns the links of a run with this seed, each at its offset into its trace."""
-        return LinksAtOffsets(self.server_link, self.links, self.topology, places(seed))
+        return LinksAtOffsets(self.server_link, self.links, self.topology, places(seed), self.draw)
 
     def cycle(self, label: str, round: int) -> int:
         """Returns the number of the data's time slice in this round, for the algorithm `label`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 
 from emulator.lab.loops import Loops
@@ -34,8 +34,10 @@ class LinksAtOffsets:
         links: Mapping[str, Link],
         topology: Topology | None = None,
         place: Callable[[str], float] = lambda _: 0.0,
+        draw: int = 0,
     ) -> None:
         self.place = place
+        self.chance: Hashable = (place("windows"), draw) if draw else place("windows")  # of TCP on full links
         self.loops = Loops()  # of replayed traces; of devices' links, only of those made so far
         self.server = server.starting(place("server"))
         self.topology: Topology = {

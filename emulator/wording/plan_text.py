@@ -206,6 +206,9 @@ def _rounds(plan: Forecast) -> Table:
             table.add_row(name, "replies", "", "", _fates(cost))
             name = ""
         table.add_row(name, "round", short(cost.seconds), short(both / 1e6), f"{short(cost.flops / 1e9)} GFLOP")
+        if label in plan.bands:
+            low, high = map(short, plan.bands[label])
+            table.add_row("", "", f"{low} to {high}", "", "as chance has it on full links")
         if cost.joules is not None:
             unit = of_energy([cost.joules])
             table.add_row("", "energy", "", "", f"{short(cost.joules / unit.size)} {unit.name}, of all devices asked")

@@ -184,7 +184,6 @@ class Sending(NamedTuple):
     tcp: Tcp
     way: Way
     sender: Sender
-    trips: int  # earlier round trips through the queues, for handshakes
 
     @property
     def limit(self) -> int:
@@ -292,16 +291,15 @@ def _tcp(
     opened = connection or Connection(t + delay - way.rtt / 2, fresh, fresh)
     kept = opened if tcp.keep_alive else None
     sender: Sender = getattr(opened, direction)
-    trips = 0 if connection else 1 + tcp.tls
     if way.achieved:  # the measured rate includes slow start: the window is what the link holds
         held = max(tcp.initial_window, min(tcp.window / tcp.mss, link.at(t + delay) * way.rtt / tcp.segment))
-        sending = Sending(tcp, way, Sender(held, t, held), trips)
+        sending = Sending(tcp, way, Sender(held, t, held))
         return Passage(delay, nbytes, tcp.weight(way), link, None, kept, direction, way.rtt, sending)
     idle = t + delay - sender.last  # both at the receiver
     if tcp.idle_reset and idle > tcp.timeout(way):
         sender = _restarted(sender, tcp.initial_window)
     climb = Climb(sender.window, way.rtt, tcp) if way.rtt > 0 else None
-    under, sending = link.under(tcp.ceiling(way)), Sending(tcp, way, sender, trips)
+    under, sending = link.under(tcp.ceiling(way)), Sending(tcp, way, sender)
     return Passage(delay, tcp.wire(nbytes), tcp.weight(way), under, climb, kept, direction, way.rtt, sending)
 
 

@@ -28,10 +28,10 @@ INITIAL = 10.0  # segments
 def begin(f: Any, t: float) -> None:
     """Puts the flow into STARTUP at `t`, paced by the window over the round trip (Linux's `bbr_init`)."""
     f.mode, f.pacing_gain, f.cwnd_gain = STARTUP, HIGH, HIGH
-    f.path_rtt, f.least_at = f.rtt, t
+    f.path_rtt, f.least_at = f.least, t
     f.delivered_at = f.first_sent = f.pace = f.burst_start = t
     f.probe_until = math.nan
-    f.rate = HIGH * f.cwnd / max(f.rtt, 1e-3)
+    f.rate = HIGH * f.cwnd / max(f.srtt, 1e-3)
 
 
 @compiled

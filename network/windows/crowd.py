@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -25,6 +25,7 @@ FLOWS, SEGMENTS = 4, 4096  # initial room, powers of 2
 DEEP, LEAST_BUFFER = 4.0, 1e5  # a device's own queue: times the bytes in flight on its link; bytes
 LATE = 5e-4  # s; largest delay of an acknowledgement: more would break the trains that HyStart detects
 AHEAD = (5e-4, 60.0)  # s to look ahead: smallest, largest
+ROUNDING = 1e-6  # round trips
 # Limits of looking ahead: at most SHORT times the time that had passed when a flow came, and LONG times further if no
 # flow ends.
 SHORT, LONG = 8, 4
@@ -42,7 +43,8 @@ class Queue:
 @dataclass(frozen=True)
 class Newcomer:
     """A flow to be added: its bytes on the wire, the shared links on its way from the sender on (`forth`) and on its
-    acknowledgements' way (`back`), and its device's own link."""
+    acknowledgements' way (`back`), its device's own link, and when its first byte would be at the receiver if nothing
+    waited (`begin`, s)."""
 
     name: Hashable
     nbytes: float
@@ -51,6 +53,17 @@ class Newcomer:
     back: tuple[Queue, ...]
     own: Rate
     up: bool
+    begin: float
+
+    @property
+    def rtt(self) -> float:
+        """The round trip without queues, s, at least RTTS[0]."""
+        return max(self.sending.way.rtt, RTTS[0])
+
+    @property
+    def ahead(self) -> float:
+        """Seconds from the queues to the receiver: they are next to the devices, so half a round trip for uploads."""
+        return self.rtt / 2 if self.up else 0.0
 
 
 class Crowd:
@@ -117,7 +130,9 @@ class Crowd:
         self._sizes[place] = new.nbytes, flying * new.sending.tcp.segment
         self._describe_flow(place, new, grown)
         if grown is None:
-            step.start(self._state, place, t)
+            meets = max(t, new.begin - new.ahead)  # the first segment meets a queue, if the handshakes meet none
+            trips = int((meets - t) / new.rtt + ROUNDING)
+            step.start(self._state, place, t, max(t, meets - trips * new.rtt), trips)
         else:
             step.go_on(self._state, place, t)
 
@@ -159,8 +174,7 @@ class Crowd:
         tcp, way, sender = new.sending.tcp, new.sending.way, grown or new.sending.sender
         total = max(1, math.ceil(new.nbytes / tcp.segment))
         own, self._own[place] = len(self._queues) + place, new.own
-        rtt = max(way.rtt, RTTS[0])
-        self._describe(own, new.own, max(LEAST_BUFFER, DEEP * mean(new.own) * rtt), shared=False)
+        self._describe(own, new.own, max(LEAST_BUFFER, DEEP * mean(new.own) * new.rtt), shared=False)
         forth = [queue.number for queue in new.forth]
         forth = [own, *forth] if new.up else [*forth, own]
         path = [*forth, *(queue.number for queue in new.back)]
@@ -172,8 +186,7 @@ class Crowd:
             "total": total,
             "segment": tcp.segment,
             "last": new.nbytes - (total - 1) * tcp.segment,
-            "rtt": rtt,
-            "trips": 0 if grown else new.sending.trips,
+            "rtt": new.rtt,
             "congestion": CONGESTION[tcp.congestion],
             "loss": way.loss,
             "dice": int.from_bytes(digest, "big") | 1,
@@ -182,8 +195,8 @@ class Crowd:
             "ssthresh": sender.threshold,
             "forth": len(forth),
             "back": len(new.back),
-            "beyond": rtt if new.up else 0.0,
-            "home": 0.0 if new.up else rtt,
+            "beyond": new.ahead,
+            "home": 0.0 if new.up else new.rtt,
             "jitter": min(tcp.segment / slowest, LATE) if 0 < slowest < math.inf else 0.0,
             "path": (*path, *[0] * (HOPS - len(path))),
         }
@@ -265,9 +278,10 @@ def compile_all() -> None:
     way = Way(0.01, 0.001)
     crowd = Crowd([Queue(0, Constant(1e6), 1e4)])
     for name, kind in enumerate(CONGESTION):
-        sending = Sending(Tcp(congestion=kind), way, Sender(10, 0.0), 0)
-        crowd.open(0.0, Newcomer(name, 1e5, sending, (crowd._queues[0],), (), Constant(1e9), up=False))
-    crowd.open(0.01, Newcomer(3, 1e5, sending, (crowd._queues[0],), (), Constant(1e9), up=False), Sender(4, 0.0))
+        sending = Sending(Tcp(congestion=kind), way, Sender(10, 0.0))
+        new = Newcomer(name, 1e5, sending, (crowd._queues[0],), (), Constant(1e9), up=False, begin=0.02)
+        crowd.open(0.0, new)
+    crowd.open(0.01, replace(new, name=3), Sender(4, 0.0))
     crowd.carried(0.011, 3)
     crowd.close(0.012, 3)
     crowd.due()

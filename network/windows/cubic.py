@@ -14,6 +14,7 @@ FRIENDLY = (8 * (1024 + 717) / 3 / (1024 - 717)) / 8  # acknowledged windows per
 LOW_WINDOW = 16  # segments: HyStart ignores smaller windows
 SAMPLES = 8  # measured round trips per round, of which the shortest counts
 TRAIN = 2e-3  # s between acknowledgements of one train
+LATE = 1e-3  # s by which acknowledgements may be late (`hystart_ack_delay`)
 DELAY = (4e-3, 16e-3)  # s: bounds of the delay that counts as a queue
 
 
@@ -77,7 +78,7 @@ def hystart(f: Any, delay: float, t: float) -> None:
         return
     if t - f.train <= TRAIN:
         f.train = t
-        if t - f.round_start > f.delay / 2:
+        if t - f.round_start > (f.delay + LATE) / 2:
             f.found = 1
     f.round_rtt = min(f.round_rtt, delay)
     if f.samples < SAMPLES:

@@ -54,7 +54,7 @@ def travel(s: CrowdState, i: int, number: int, t: float) -> None:
             x.time = t
             return
     if x.stage == f.forth:
-        t = _receive(s, i, number, t) + f.beyond
+        t = _receive(s, i, number, t + f.beyond) + f.beyond
     else:  # the packet has reached a link as an acknowledgement
         link = s.links[f.path[x.stage - 1]]
         if admitted(s, link, t, 1, ACK, ACK) == 0:

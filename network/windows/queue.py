@@ -40,9 +40,16 @@ def waiting(s: CrowdState, link: Any, t: float) -> float:
 def passed(s: CrowdState, link: Any, t: float, nbytes: float) -> float:
     """Returns the time at which the link has sent `nbytes` bytes that arrive at `t`, after all bytes in its queue; the
     link is busy until then."""
-    begin = max(link.free, t)
-    link.free = begin + nbytes / link.rate if not math.isnan(link.rate) else finish(s, link, begin, nbytes)
+    link.free = through(s, link, t, nbytes)
     return link.free
+
+
+@compiled
+def through(s: CrowdState, link: Any, t: float, nbytes: float) -> float:
+    """Returns the time at which the link would have sent `nbytes` bytes that arrive at `t`, after all bytes in its
+    queue."""
+    begin = max(link.free, t)
+    return begin + nbytes / link.rate if not math.isnan(link.rate) else finish(s, link, begin, nbytes)
 
 
 @compiled

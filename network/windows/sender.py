@@ -175,7 +175,17 @@ def _reduce(f: Any, acked: int, lost: int, advanced: bool) -> None:
 
 @compiled
 def send(s: CrowdState, i: int, t: float) -> None:
-    """Sends the segments that the congestion window and the receiver's limit admit at `t`, lost ones first."""
+    """Sends the segments that the congestion window and the receiver's limit admit at `t`, lost ones first; then sets
+    the timer, if there was none."""
+    f = s.flows[i]
+    idle = f.pipe == 0 and f.timer == math.inf
+    _send_all(s, i, t)
+    if idle:
+        arm(f, t)
+
+
+@compiled
+def _send_all(s: CrowdState, i: int, t: float) -> None:
     f = s.flows[i]
     burst = max(1, int(f.cwnd) // PARTS) if f.loss == 0 else 1
     if f.congestion == BBR:
@@ -231,12 +241,9 @@ def _send(s: CrowdState, i: int, most: int, t: float) -> int:
             return 0
         _fresh(s, i, count)
     f.prr_out += count
-    idle = f.pipe == 0 and f.timer == math.inf
     depart(s, i, seq, count, again, t)
     if f.next == f.total and f.lost == 0:
         s.sent[i, (f.sent - 1) & LAST].limited = 1
-    if idle:
-        arm(f, t)
     return int(count)
 
 

@@ -23,7 +23,7 @@ _SEND = [
     ("segment", "f8"),  # bytes of a full one on the wire
     ("last", "f8"),  # bytes of the last one
     ("rtt", "f8"),  # without queues
-    ("trips", "i8"),  # round trips through the queues before the first segment
+    ("trips", "i8"),  # round trips of handshakes that are left before the first segment
     ("congestion", "i8"),
     ("loss", "f8"),  # probability, of a segment
     ("dice", "u8"),  # state of the generator that draws losses
@@ -56,7 +56,7 @@ _WAY = [
     ("forth", "i8"),  # number of links there
     ("back", "i8"),  # number of links on which acknowledgements may wait
     ("path", "i8", (HOPS,)),
-    ("beyond", "f8"),  # from the last link to the receiver and on to the first link back
+    ("beyond", "f8"),  # from the last link to the receiver, and from there to the first link back: of uploads
     ("jitter", "f8"),  # largest delay of an acknowledgement
     ("back_at", "f8"),  # arrival of the last one
     ("home", "f8"),  # from the last link back to the sender

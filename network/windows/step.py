@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from network.windows import bbr, cubic
 from network.windows.compiled import compiled
-from network.windows.path import travel
+from network.windows.path import drawn, travel
+from network.windows.queue import ACK, through
 from network.windows.sender import acknowledged, arm, expired, may_send, send
 from network.windows.state import BBR, DEAD, LAST, RECEIVED, RING, CrowdState
+
+START = 8e-3  # s, within which a device or a server begins what it is asked for
 
 
 @compiled
@@ -35,20 +39,43 @@ def run(s: CrowdState, kept: CrowdState, anew: bool, until: float) -> int:
 
 
 @compiled
-def start(s: CrowdState, i: int, t: float) -> None:
-    """Starts flow `i`, whose row is filled in.  Its first segments are sent at `t` plus the time that the queues add to
-    the round trips of its handshakes."""
+def start(s: CrowdState, i: int, t: float, first: float, trips: int) -> None:
+    """Starts flow `i`, whose row is filled in, at `t`.  At `first` its device or server sends: a packet of the first of
+    `trips` round trips of handshakes, or the first segments."""
     touch(s, i)
     f = s.flows[i]
     f.alive, f.held, f.quick, f.finish = 1, -1, 16, math.inf
-    wait = queueing(s, i, t)
-    f.least = f.srtt = f.rtt + wait
+    first += drawn(f) * START
+    f.least = f.srtt = f.rtt + queueing(s, i, t)
     f.rttvar = f.srtt / 2
-    t += f.trips * wait
-    cubic.begin(f, t)
-    bbr.begin(f, t)
+    f.trips, f.first_sent = trips, first
+    f.timer = _waited(s, f, True, first) + f.rtt if trips > 0 else first
+    _note(s, i, f.timer)
+
+
+@compiled
+def _greet(s: CrowdState, i: int, t: float) -> None:
+    """Handles a packet of a handshake that reaches the links to the device at `t`: it passes them, and the device
+    answers.  An upload's first segments are the answer to the last packet, a download's are in its place."""
+    f = s.flows[i]
+    f.trips -= 1
+    if f.trips > 0 or f.beyond > 0:
+        t = _waited(s, f, False, t)
+        f.least = f.srtt = t - f.first_sent
+        f.rttvar, f.first_sent = f.srtt / 2, t
+    if f.trips > 0:
+        t = _waited(s, f, True, t) + f.rtt
     f.timer = t
-    _note(s, i, t)
+
+
+@compiled
+def _waited(s: CrowdState, f: Any, up: bool, t: float) -> float:
+    """Returns the time at which a small packet that reaches the flow's links of a direction at `t` has passed them; it
+    is too small to delay others."""
+    data = up == (f.beyond > 0)  # the direction is that of the data
+    for place in range(0 if data else f.forth, f.forth if data else f.forth + f.back):
+        t = through(s, s.links[f.path[place]], t, ACK)
+    return t
 
 
 @compiled
@@ -56,7 +83,8 @@ def go_on(s: CrowdState, i: int, t: float) -> None:
     """Starts flow `i` that was outside the crowd until `t`: a whole window has arrived at the receiver, and its
     acknowledgements are on their way back."""
     f, board = s.flows[i], s.board[i]
-    start(s, i, t)
+    start(s, i, t, t, 0)
+    _open(f, t)
     flying = int(f.cwnd)
     f.timer, f.quick = math.inf, 0
     parts = min(flying, RING // 4)
@@ -79,6 +107,13 @@ def go_on(s: CrowdState, i: int, t: float) -> None:
     f.sent = parts
     arm(f, t)
     look(s, i)
+
+
+@compiled
+def _open(f: Any, t: float) -> None:
+    """Begins the flow's congestion control at `t`, when the handshakes are over."""
+    cubic.begin(f, t)
+    bbr.begin(f, t)
 
 
 @compiled
@@ -181,9 +216,12 @@ def _step(s: CrowdState, i: int, t: float) -> None:
             return
     if f.timer <= t and f.sent > 0:
         expired(s, i, t)
+    elif f.trips > 0:
+        _greet(s, i, t)
     else:
         if f.sent == 0:
             f.timer = math.inf
+            _open(f, t)
         send(s, i, t)
 
 

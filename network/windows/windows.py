@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from network.links.ramp import Ramp
 from network.links.rate import Constant, Rate, mean
 from network.links.tcp import RTTS, Sender, Sending
-from network.sharing.flow import SharedLink, as_rate, whole
+from network.sharing.flow import MOST, SharedLink, as_rate, whole
 from network.sharing.fluid import Back, Fluid
 from network.windows.crowd import Crowd, Newcomer, Queue
 
@@ -54,10 +54,20 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Lone:
-    """A flow outside the crowd, which the fluid model carries at its cap."""
+    """A flow outside the crowd, which the fluid model carries at its cap since `start`, s."""
 
     new: Newcomer
     cap: Rate
+    start: float
+
+    def passed(self, t: float) -> float:
+        """Returns the bytes that have passed its links by `t`; some of an upload's are not at the receiver yet."""
+        return self.cap.carried(self.start, t + self.new.ahead)
+
+    @property
+    def end(self) -> float:
+        """The time at which its last byte has passed the links, s."""
+        return self.cap.finish(self.start, self.new.nbytes) - self.new.ahead
 
 
 class Windows:
@@ -106,9 +116,11 @@ class Windows:
         radio: float | Rate | None = None,
         back: bool = False,
         sending: Sending | None = None,
+        begin: float | None = None,
     ) -> None:
         """Starts a flow as Fluid.open does; `radio`: the rate of its device's own link without TCP's bounds; `sending`:
-        TCP's state.  Raises ValueError without `sending`."""
+        TCP's state; `begin`: when its first byte would be at its receiver if nothing waited, s, by default `t`: before
+        it come handshakes.  Raises ValueError without `sending`."""
         if sending is None:
             raise ValueError(f"flow {flow!r} is not sent by TCP; windows are TCP's")
         if via not in self._routes[back]:
@@ -120,7 +132,8 @@ class Windows:
         way = self._routes[back][via]
         bound = as_rate(cap)
         own = bound if radio is None else as_rate(radio)
-        new = Newcomer(flow, nbytes, sending, *self._paths[back][via], own, back)
+        begin = t if begin is None else begin
+        new = Newcomer(flow, nbytes, sending, *self._paths[back][via], own, back, begin)
         self._ways[flow] = way
         for meeting in way:
             meeting.add(flow, bound.peak)
@@ -129,8 +142,9 @@ class Windows:
             self._crowd.open(t, new)
             self._gather(t, way)
             return
-        self._lone[flow] = Lone(new, bound)
-        self._fluid(back).open(t, flow, nbytes, cap, weight, via)
+        late = bound if begin == t or isinstance(bound, Ramp) else Ramp(bound, begin, 1.0, MOST)
+        self._lone[flow] = Lone(new, late, t)
+        self._fluid(back).open(t, flow, nbytes, late, weight, via)
         for meeting in way:
             meeting.lone[flow] = None
 
@@ -222,15 +236,15 @@ class Windows:
         for meeting in way:
             if meeting.full:
                 for flow in list(meeting.lone):
-                    if self.carried(t, flow) < self._lone[flow].new.nbytes:  # else it has ended, and nobody knows yet
+                    if self._lone[flow].end > t:
                         self._join(t, flow)
 
     def _join(self, t: float, flow: Hashable) -> None:
         lone = self._lone.pop(flow)
         for meeting in self._ways[flow]:
             del meeting.lone[flow]
-        new, fluid = lone.new, self._fluid(lone.new.up)
-        carried = fluid.close(t, flow)
+        new, carried = lone.new, lone.passed(t)
+        self._fluid(new.up).close(t, flow)
         self._before[flow] = carried
         self._crowd.open(t, replace(new, nbytes=new.nbytes - carried), _grown(lone, t) if carried else None)
 

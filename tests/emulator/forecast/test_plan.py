@@ -409,6 +409,23 @@ def test_groups_that_are_never_there_are_named(planned):
 
 
 @pytest.mark.slow
+def test_chance_on_full_links_is_told_as_a_range_and_only_there(planned):
+    """Four uplinks of 4 Mbit/s fill a server of 8, and not one of 1000."""
+    fleet = [{"profile": "pi-5", "count": 4, "link": {"up_mbit_s": 4, "down_mbit_s": 4, "latency_ms": 20}}]
+    links = ({"up_mbit_s": rate, "down_mbit_s": rate, "latency_ms": 1} for rate in (8, 1000))
+    full, wide = (
+        planned(fleet=fleet, network={"model": "windows"}, server={"profile": "workstation", "link": link})
+        for link in links
+    )
+    assert (full.network, wide.bands) == ("windows", {})
+    for label, (low, high) in full.bands.items():
+        assert low <= full.prices[label].seconds <= high < 2 * low
+        assert low < high
+    assert full.bands.keys() == full.prices.keys()
+    assert text(full).count("as chance has it on full links") == len(full.prices)
+
+
+@pytest.mark.slow
 def test_a_plan_is_json_and_text_of_80_columns(planned, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     plan = planned(**BOTH)

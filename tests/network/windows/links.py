@@ -48,7 +48,7 @@ def ends(
         way: Direction = "up" if each.up else "down"
         tcp = Tcp(congestion=each.congestion, tls=0)
         flights.append(passage(tcp, Way(each.rtt, each.loss), each.own, way, each.nbytes, each.start))
-        moments.append((each.start + flights[-1].delay, number))
+        moments.append((each.start, number))
     for t, number in sorted(moments):
         play(windows, t, found)
         if number < 0:
@@ -56,8 +56,9 @@ def ends(
                 assert (salt, name) not in windows._ways or windows.carried(t, (salt, name)) <= flight.wire
             continue
         each, flight = sent[number], flights[number]
-        flow = (salt, number), flight.wire, flight.cap(t), flight.weight, each.via, each.own, each.up, flight.sending
-        windows.open(t, *flow)
+        begin = t + flight.delay
+        flow = (salt, number), flight.wire, flight.cap(begin), flight.weight, each.via, each.own, each.up
+        windows.open(t, *flow, flight.sending, begin)
     play(windows, math.inf, found)
     return [found[salt, number] for number in range(len(sent))]
 
