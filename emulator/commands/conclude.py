@@ -31,7 +31,7 @@ def concluded(ended: Ended, format: Format) -> int:
                 say(f"{cut_off(results)}: these are no results yet", tone="warning")
             typer.echo(table(results.scenario, results.summary))
             typer.echo(settings_table(results.scenario))
-            for line in (*how_sure(results.scenario), *unmetered(results.summary)):
+            for line in (*how_sure(results.scenario, results.summary.get("chance")), *unmetered(results.summary)):
                 say(line)
         warn(ended)
         if format is Format.text:

@@ -32,6 +32,7 @@ class Setting:
     server_link: Link
     topology: Topology = field(default_factory=dict)  # access points and cells
     always_on: bool = False  # True if it is known that no device ever goes offline
+    draw: int = 0  # number of TCP's chances on full links
 
     @classmethod
     def of(cls, scenario: Scenario, name: str = "as recorded") -> Setting:

@@ -39,6 +39,7 @@ class Condition:
     server_rate: float | None = None  # bytes/s, both ways
     speed: float | None = None  # FLOP/s of all devices
     slower: Mapping[str, float] = field(default_factory=dict)  # by profile: factor of all seconds of computing
+    draw: int = 0  # number of TCP's chances on full links; 0: those of the record
     assumptions: tuple[str, ...] = ()
 
     @property
@@ -62,7 +63,8 @@ class Condition:
         host = base.server
         if self.slower:
             fleet, host = Made(fleet, partial(_slowed, fleet, self.slower)), _slow(host, self.slower)
-        return replace(base, name=self.name, fleet=fleet, links=links, server=host, server_link=server)
+        own = replace(base, name=self.name, fleet=fleet, links=links, server=host, server_link=server)
+        return replace(own, draw=self.draw)
 
     def _link(self, links: Mapping[str, Link], name: str) -> Link:
         return self.link(links[name])

@@ -34,7 +34,7 @@ def markdown(results: Sequence[Results]) -> str:
     parts += map(grid, (tables.to_targets(all_.summary), tables.at_the_end(all_.summary)))
     parts += map(grid, (tables.numbers(all_.summary), tables.published(all_.summary)))
     for one in all_.sources.values():
-        parts += [grid(settings(one.scenario)), listed(how_sure(one.scenario))]
+        parts += [grid(settings(one.scenario)), listed(how_sure(one.scenario, one.summary.get("chance")))]
     remarked = [*remarks(all_.summary.get("links", {})), *(f"{line}." for line in tables.unmetered(all_.summary))]
     parts.append(listed(remarked))
     warnings = [*tables.failures(all_.summary), *tables.warnings(all_.summary)]

@@ -138,7 +138,7 @@ def render(all_: SideBySide) -> str:
         numbers=tables.numbers(all_.summary),
         published=tables.published(all_.summary),
         settings={name: settings(one.scenario) for name, one in all_.sources.items()},
-        how_sure={name: how_sure(one.scenario) for name, one in all_.sources.items()},
+        how_sure={name: how_sure(one.scenario, one.summary.get("chance")) for name, one in all_.sources.items()},
         warnings=[*tables.failures(all_.summary), *tables.warnings(all_.summary)],
         sections=_sections(drawn),
         headline=_trusted(_headline(drawn)),

@@ -33,7 +33,7 @@ NEEDED = (
     *("asked", "counted", "late", "lost", "refused", "leverage", "critical"),
 )
 SAID = ("digest", "reserved", "verdict", "why", "hints", "expect", "interrupted", "failures", "links", "data")
-FOUND = ("holds", "overtime")  # by replays
+FOUND = ("holds", "chance", "overtime")  # by replays
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _summary(
     made["unmetered"] = _unmetered(scenario, made)
     chosen = settings(scenario)
     made["settings"] = [dict(zip(chosen.headings, row, strict=True)) for row in chosen.rows]
-    made["how_sure"] = how_sure(scenario)
+    made["how_sure"] = how_sure(scenario, said.get("chance"))
     return {**made, **{key: said[key] for key in (*SAID, *FOUND) if key in said}}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from devices.profiles import shipped
 from emulator.results.table import Table
-from emulator.results.units import joined
+from emulator.results.units import durations, joined
 from scenarios.schema.hardware import Group
 from scenarios.schema.scenario import Scenario
 from scenarios.schema.training import Training
@@ -75,8 +75,11 @@ def _each(above: str, options: Mapping[str, Any]) -> Iterator[str]:
             yield f"{above}{key} {f'{value:g}' if isinstance(value, float) else value}"
 
 
-def how_sure(scenario: Scenario) -> list[str]:
-    """Returns sentences on where the seconds of computing and of transfers come from, and how far off they may be."""
+def how_sure(scenario: Scenario, chance: Mapping[str, Any] | None = None) -> list[str]:
+    """Returns sentences on where the seconds of computing and of transfers come from, and how far off they may be.
+
+    `chance`: as in summary.json, the ranges of mean times over draws of what is chance on full links.
+    """
     groups: dict[str, list[str]] = {}
     for group in scenario.fleet:
         groups.setdefault(source(group, scenario), []).append(group.profile)
@@ -84,7 +87,15 @@ def how_sure(scenario: Scenario) -> list[str]:
     return [
         f"How sure the seconds of computing are: {'; '.join(said)}.",
         f"How sure the seconds of transfers are: {TRANSFERS[scenario.network_model]}.",
+        *([_chance(chance)] if chance else []),
     ]
+
+
+def _chance(said: Mapping[str, Any]) -> str:
+    shown = durations([s for ends in said["seconds"].values() for s in ends])
+    ranges = [f"{label} {shown(low)} to {shown(high)}" for label, (low, high) in said["seconds"].items()]
+    draws = f"{said['draws']} draws of who loses segments on full links"
+    return f"Mean times to {said['target']} over {draws}: {', '.join(ranges)}."
 
 
 def source(group: Group, scenario: Scenario) -> str:

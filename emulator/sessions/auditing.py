@@ -10,6 +10,7 @@ from emulator.audit.audit import Audit, audit
 from emulator.audit.results_laws import audit_results
 from emulator.record.folders import REPLAY, is_run, run_folders
 from emulator.record.host import object_in
+from emulator.replay.chance import chance
 from emulator.replay.holding import holding
 from emulator.results.results import read
 
@@ -41,18 +42,17 @@ def _audited(path: Path) -> Iterator[tuple[Path, Audit]]:
             audited[folder] = audit(folder)
     if folders != [path]:
         runs = {folder: audited[folder] for folder in folders}
-        yield path, _with_holds(path, audit_results(path, runs), runs.values())
+        yield path, _replayed(path, audit_results(path, runs), runs.values())
     yield from audited.items()
 
 
-def _with_holds(out: Path, audited: Audit, runs: Iterable[Audit]) -> Audit:
-    """Returns the audit of a folder of results with a fault if replays do not find `holds` of its summary, which says
-    how far the order of its verdict holds.  Results that are at fault, or were not judged by all laws, are not
-    replayed."""
-    said = object_in(out / "summary.json").get("holds")
-    if said is None or any(each.faults or each.unjudged for each in (audited, *runs)):
-        return audited
-    made = holding(read(out), None)
-    if made == said:
-        return audited
-    return replace(audited, faults=[*audited.faults, f"summary: holds is {said}, but replays say {made}"])
+def _replayed(out: Path, audited: Audit, runs: Iterable[Audit]) -> Audit:
+    """Returns the audit of a folder of results with a fault for each of `holds` (how far the order of its verdict
+    holds) and `chance` (other draws on full links) of its summary that replays do not find.  Results that are at fault,
+    or were not judged by all laws, are not replayed."""
+    summary, faults = object_in(out / "summary.json"), []
+    if not any(each.faults or each.unjudged for each in (audited, *runs)):
+        for key, find in (("holds", holding), ("chance", chance)):
+            if (said := summary.get(key)) is not None and (made := find(read(out), None)) != said:
+                faults.append(f"summary: {key} is {said}, but replays say {made}")
+    return replace(audited, faults=[*audited.faults, *faults])

@@ -24,6 +24,7 @@ from emulator.record.given import Given, keep
 from emulator.record.host import note, of_scenario
 from emulator.record.record import replace_file
 from emulator.record.seal import SEAL
+from emulator.replay.chance import chance
 from emulator.replay.holding import holding
 from emulator.replay.overtime import overtime
 from emulator.results.results import results_of
@@ -138,16 +139,17 @@ def _concluded(
 
 def _replayed(scenario: Scenario, out: Path, sitting: Sitting, pool: Pool, speedup: float | None) -> Mapping[str, Any]:
     """Returns what replays of the runs say, under keys of summary.json: up to which compute errors the order of the
-    verdict holds or, over sockets, which algorithms took longer than modelled; {} if there is nothing to say, or runs
-    have not ended."""
+    verdict holds, and how much is chance on full links or, over sockets, which algorithms took longer than modelled; {}
+    if there is nothing to say, or runs have not ended."""
     if sitting.unfinished or any(each.failure for each in sitting.outcomes):
         return {}
     found = results_of(out, scenario)
     if speedup is not None:
         return {"overtime": late} if (late := overtime(found)) else {}
+    workers = pool.workers if isinstance(pool.workers, int) else None
     with busy("finding how far the order holds"):
-        held = holding(found, pool.workers if isinstance(pool.workers, int) else None)
-    return {"holds": held} if held else {}
+        said = {"holds": holding(found, workers), "chance": chance(found, workers)}
+    return {key: value for key, value in said.items() if value}
 
 
 def _at_once(scenario: Scenario, pool: Pool, speedup: float | None) -> int:

@@ -1,0 +1,46 @@
+"""How much of a mean time is chance on full links: runs that are replayed with other draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.replay.chance import DRAWS, chance
+from emulator.results.results import read
+from emulator.results.settings import how_sure
+from tests.conftest import FAST, results
+
+ALONE: dict[str, Any] = {
+    "network": {"model": "windows"},
+    "rounds": {"max": 2, "targets": [{"metric": "accuracy", "value": 0.01}]},
+    "fleet": [{"profile": "pi", "count": 4, "link": FAST}],
+}
+FULL = {
+    **ALONE,
+    "topology": {"wifi": {"up_mbit_s": 2, "down_mbit_s": 2}},
+    "fleet": [{"profile": "pi", "count": 4, "link": {**FAST, "latency_ms": 20, "via": "wifi"}}],
+}
+
+
+@pytest.mark.slow
+def test_on_full_links_times_have_a_range_that_contains_the_records(tmp_path: Path) -> None:
+    found = read(results(tmp_path / "out", FULL))
+    said = chance(found, 1)
+    assert said is not None
+    assert (said["target"], said["draws"]) == ("accuracy 0.01", DRAWS)
+    low, high = said["seconds"]["fedavg"]
+    target = found.summary["labels"]["fedavg"]["targets"]["accuracy 0.01"]
+    assert low <= target["time_s"]["mean"] <= high
+    assert low < high
+    assert chance(found, 1) == said  # drawn from the seed
+    assert f"Mean times to accuracy 0.01 over {DRAWS} draws" in how_sure(found.scenario, said)[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [ALONE, {**FULL, "network": {"model": "ideal"}}])
+def test_nothing_is_drawn_where_no_link_is_full_or_losses_are_not_modelled(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    assert chance(read(results(tmp_path / "out", changes)), 1) is None
