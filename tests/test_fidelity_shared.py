@@ -61,14 +61,14 @@ def test_a_lot_has_some_settings_of_each_kind_and_each_seed_another() -> None:
 
 
 def test_a_lot_is_told_for_the_median_and_for_single_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three draws of 0.9, 1 and 1.3 s where 1 s was measured, and three of 2 s: they cover one of two."""
+    """Three draws of 0.9, 1 and 1.3 s where 1 s was measured, and three of 2 s: draws and band cover one."""
     other = replace(PAIR, group="y", loss=0.01)
     spans = {PAIR.label: [0.9, 1.0, 1.3], other.label: [2.0] * 3}
     monkeypatch.setattr(fidelity_shared, "kept", lambda: {label: [[1.0, 0.5]] for label in spans})
     monkeypatch.setattr(fidelity_shared, "draws", lambda setting: [[span, 0.1] for span in spans[setting.label]])
     told = fidelity_shared.lot([PAIR, other])
-    assert "| x | 1 | 0.0% | 100% | +0.0% | +0.0% | 10.0% | 67% | +30.0% | 100% |" in told
-    assert "| all | 2 | 50.0% | 50% | +50.0% | +100.0% | 65.0% | 33% | +100.0% | 50% |" in told
+    assert "| x | 1 | 0.0% | 100% | +0.0% | +0.0% | 10.0% | 67% | +30.0% | 100% | 100% |" in told
+    assert "| all | 2 | 50.0% | 50% | +50.0% | +100.0% | 65.0% | 33% | +100.0% | 50% | 50% |" in told
 
 
 def test_two_alike_flows_take_twice_the_bytes_after_slow_start_filled_the_link() -> None:

@@ -15,6 +15,7 @@ from benchmarks.testbed import cases, namespaces
 from benchmarks.testbed.bench import Case as Single
 from benchmarks.testbed.bench import Measured, Transfer, link_of, relayed, repeated
 from benchmarks.testbed.ends import EACH
+from emulator.lab.links import DRAWS
 from network.links.rate import Constant, Rate
 from network.links.tcp import Direction, Tcp, Way, passage
 from network.sharing.flow import SharedLink
@@ -23,7 +24,6 @@ from network.windows.windows import Windows
 
 LIST = Path(__file__).parent / "shared_links.yaml"
 KB, MBIT = 1_000, 1e6 / 8
-DRAWS = 15
 OWN = Constant(1e12)  # bytes/s: the device's own link bounds nobody
 
 

@@ -19,6 +19,7 @@ from emulator.lab.build import lab_of
 from emulator.lab.doubts import about_data, about_model
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import CPU, Lab
+from emulator.lab.links import DRAWS, band
 from emulator.lab.stacking import why_alone
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
@@ -28,8 +29,6 @@ from emulator.record.run import Run
 from scenarios.builders.assumed import assumptions
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
-
-DRAWS = 4  # other chances on full links for a band
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Forecast:
     groups: Sequence[FleetGroup]
     shared: Sequence[FilledLink]  # empty if devices share only the server's link
     prices: Mapping[str, MeanRound]
-    bands: Mapping[str, tuple[float, float]]  # shortest and longest mean round, s, of several chances on full links
+    bands: Mapping[str, tuple[float, float]]  # of a mean round, s, by what is chance on full links
     ratios: Mapping[str, Ratio]
     sentences: Mapping[str, str]
     too_short: Mapping[str, float | None]  # by label: a sufficient deadline_s, if known
@@ -142,18 +141,18 @@ def _bands(
     rehearsals: Mapping[str, Rehearsal],
     prices: Mapping[str, MeanRound],
 ) -> dict[str, tuple[float, float]]:
-    """Returns {label: the shortest and the longest mean round, s, of the rehearsed one and of DRAWS others}, in which
-    TCP has other chances on full links.  Labels whose rounds have no such chance are left out."""
+    """Returns {label: the band of the mean round, s, over DRAWS draws of TCP's chances on full links}.  Labels whose
+    rounds have no such chance are left out."""
     found = {}
     for label, cost in prices.items() if lab.server_link.tcp.windows else ():
         rounds, seconds = len(rehearsals[label].rows), [cost.seconds]
-        for draw in range(1, 1 + DRAWS):
+        for draw in range(1, DRAWS):
             rows = rehearse(replace(lab, draw=draw), Run(label, seed), conduct, rounds).rows
             seconds.append(price(rows, conduct.rules.max, kinds[label]).seconds if rows else cost.seconds)
             if seconds[-1] == cost.seconds:
                 break  # no link is full, so nothing is chance
         if max(seconds) > min(seconds):
-            found[label] = min(seconds), max(seconds)
+            found[label] = band(seconds)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
 
 from emulator.lab.loops import Loops
@@ -11,6 +11,9 @@ from network.links.link import Link
 from network.sharing.flow import Topology
 from scenarios.builders.roster import Made
 
+DRAWS = 15  # of a run's chance on full links, with the record's own
+# Of seconds on full links: where repetitions agree, the model is off by so much (benchmarks/fidelity_shared.py).
+NEAR = 0.03
 MOVED = 128  # cached links of devices: a generated one takes some 4 MB
 
 
@@ -18,6 +21,11 @@ def places(seed: int) -> Callable[[str], float]:
     """Returns a function from the name of a link to the offset at which it starts in its trace, under this seed, as a
     share of the trace's length."""
     return partial(share, seed, "trace")
+
+
+def band(seconds: Collection[float]) -> tuple[float, float]:
+    """Returns the range of the seconds that DRAWS gave, widened by NEAR at each end."""
+    return min(seconds) * (1 - NEAR), max(seconds) * (1 + NEAR)
 
 
 class LinksAtOffsets:

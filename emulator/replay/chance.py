@@ -7,6 +7,7 @@ from contextlib import closing
 from itertools import islice
 from typing import Any
 
+from emulator.lab.links import DRAWS, band
 from emulator.replay.batch import MANY, Batch, Order, Source
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import finding
@@ -14,11 +15,9 @@ from emulator.replay.holding import MOST
 from emulator.results.comparison import observed, rankings
 from emulator.results.results import Results, targets
 
-DRAWS = 5  # of a run's chance, with that of the record
-
 
 def chance(found: Results, workers: int | None) -> dict[str, Any] | None:
-    """Returns the range of each algorithm's mean time to the target of the verdict over DRAWS draws, as summary.json
+    """Returns the band of each algorithm's mean time to the target of the verdict over DRAWS draws, as summary.json
     has it; None if nothing is drawn, as no link is full, or if the times of other draws are not known.
 
     `workers`: the number of processes, if the replays take long enough; None: one on each core.
@@ -43,5 +42,5 @@ def chance(found: Results, workers: int | None) -> dict[str, Any] | None:
                 seconds.setdefault(label, set()).add(of.mean)
             if each.draw == 1 and all(len(means) == 1 for means in seconds.values()):
                 return None  # no link is full
-    ranges = {label: [min(means), max(means)] for label, means in seconds.items()}
-    return {"target": ranked.target.name, "draws": DRAWS, "seconds": ranges}
+    bands = {label: list(band(means)) for label, means in seconds.items()}
+    return {"target": ranked.target.name, "draws": DRAWS, "seconds": bands}

@@ -420,7 +420,7 @@ def test_chance_on_full_links_is_told_as_a_range_and_only_there(planned):
     assert (full.network, wide.bands) == ("windows", {})
     for label, (low, high) in full.bands.items():
         assert low <= full.prices[label].seconds <= high < 2 * low
-        assert low < high
+        assert high / low > 1.03 / 0.97  # the draws differ
     assert full.bands.keys() == full.prices.keys()
     assert text(full).count("as chance has it on full links") == len(full.prices)
 
