@@ -32,11 +32,11 @@ CALIBRATED = (
 MEDIANS: Mapping[str, float] = {ONE_SPEED: 0.45, BY_CLASS: 0.37, CALIBRATED: 0.14}
 ASSUMED = "assumed, nobody measured it"
 SAID = "set in the scenario"
-# benchmarks/fidelity_shared.py --drawn 2 (one draw each) and benchmarks/fidelity.py
+# benchmarks/fidelity_shared.py, two lots (one draw each) and benchmarks/fidelity.py
 TRANSFERS: Mapping[str, str] = {
     "windows": (
-        "beside real TCP, the last of several that fill a link is off by 3.8 % in the median of single runs, 13 % "
-        "of them by more than 15 %; at most by 68 %, or by 245 % where segments are lost by chance"
+        "beside real TCP, the last of several that fill a link is off by 3 to 4 % in the median of single runs, 14 % "
+        "of them by more than 15 %; at most by 163 %, or by 245 % where segments are lost by chance"
     ),
     "tcp": "the last of several that fill a link is off by 9 % in the median, 50 % at most, beside real TCP",
     "ideal": "an assumption: neither round trips nor lost segments take time",

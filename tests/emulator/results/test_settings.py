@@ -46,7 +46,7 @@ def test_each_profile_is_said_to_be_measured_or_assumed() -> None:
     assert "pixel-4: measured on a phone by class" in computing
     assert "pi-4: fitted to 28 large networks" in computing
     assert "laptop: assumed, nobody measured it" in computing
-    assert "3.8 % in the median of single runs" in transfers
+    assert "3 to 4 % in the median of single runs" in transfers
     ideal = how_sure(scenario(network={"model": "ideal"}))[1]
     assert "an assumption" in ideal
 
