@@ -45,7 +45,7 @@ class LinksAtOffsets:
         draw: int = 0,
     ) -> None:
         self.place = place
-        self.chance: Hashable = (place("windows"), draw) if draw else place("windows")  # of TCP on full links
+        self.draw = draw
         self.loops = Loops()  # of replayed traces; of devices' links, only of those made so far
         self.server = server.starting(place("server"))
         self.topology: Topology = {
@@ -56,6 +56,12 @@ class LinksAtOffsets:
         self.loops.add(self.server.down, self.server.up)
         for shared in self.topology.values():
             self.loops.add(*(each.capacity for each in shared.values()))
+
+    @property
+    def chance(self) -> Hashable:
+        """The seed of what is chance for TCP on full links."""
+        own = self.place("windows")
+        return (own, self.draw) if self.draw else own
 
     def _moved(self, link: Link, name: str) -> Link:
         if not link.varies:

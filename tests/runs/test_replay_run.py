@@ -259,7 +259,9 @@ def test_among_other_devices_it_is_not_known_whom_a_rule_of_its_own_asks(ran, tm
     run = ran(algorithm, {**changes, "fleet": FLEET})
     first, second = opened(run.folder)[:2]
     off = {"presence": {"off": [[second["t"] - 1e-6, 1e6]]}}
-    fleet = [group if f"{group['profile']}-0" in first["asked"] else {**group, **off} for group in FLEET]
+    fleet = [
+        group if f"{group.get('name', group['profile'])}-0" in first["asked"] else {**group, **off} for group in FLEET
+    ]
     other = ran(algorithm, {**changes, "fleet": fleet})
     assert opened(other.folder)[1]["asked"] != second["asked"]
     for anyway in (False, True):

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms.algorithm import Load, Work
 from algorithms.fedavg import FedAvg
-from devices.device import SPEEDS, profiles
+from devices.device import profiles
 from emulator.lab.build import lab_of
 from emulator.pricing.costs import MANY, Costs
 from scenarios.load import build
@@ -96,7 +96,7 @@ def test_the_same_work_takes_twice_as_long_on_a_machine_of_half_the_speed() -> N
     link = {"up_mbit_s": 8, "down_mbit_s": 8}
     one = {"profile": "pi-4", "count": 1, "link": link}
     lab = lab_of(build(merged(SMALL, {"fleet": [{**one, "name": "fast"}, {**one, "name": "slow"}]})))
-    plain = replace(profiles()["pi-4"], **dict.fromkeys(SPEEDS), memory_bytes_per_s=FAST, overhead_s=0.0, jitter=0.0)
+    plain = replace(profiles()["laptop"], memory_bytes_per_s=FAST, overhead_s=0.0, jitter=0.0)
     half = replace(plain, name="half", flops_per_s=plain.flops_per_s / 2)
     machines = {"fast-0": plain, "slow-0": half}
     fleet = {name: replace(lab.fleet[name], profile=machine) for name, machine in machines.items()}
