@@ -1,8 +1,8 @@
 """The verdict at the end of `compare`: three lines on the fastest algorithm, then reasons and next steps.  Pure.
 
 The terminal, report.html, Markdown and summary.json show the same lines, and a fourth on compute errors (holds.py) that
-replays have to find first; a study begins with three like them.  They
-claim only what the statistics of `emulator/results/comparison.py` show (docs/design/statistics.md).
+replays have to find first; a study begins with three like them.  They claim only what the statistics of
+`emulator/results/comparison.py` show (docs/design/statistics.md).
 """
 
 from __future__ import annotations
