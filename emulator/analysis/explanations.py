@@ -1,5 +1,11 @@
 """Explanations for readers of study.md: captions of its figures, and terms of its tables."""
 
+WHEN = (
+    "Who reaches the main target first when all devices have this uplink (Mbit/s), by regime; downlinks, latencies and "
+    "devices are the study's own. A cell has an algorithm's colour where it is significantly faster than the next one, "
+    "after Holm's adjustment over all cells of its panel, and is grey where it is not. Numbers: how many times as long "
+    "the next one takes."
+)
 CAPTIONS = {
     "ratios": "Each algorithm's mean time over the baseline's, with its 95 % interval. Left of the line at 1 it is "
     "faster than the baseline. A hollow point is not significant after Holm's adjustment.",
@@ -13,8 +19,6 @@ CAPTIONS = {
     "long the next one takes.",
     "duel": "Who of {} and {} reaches the main target first, as if there were no others, for each link and device "
     "speed. Numbers: how many times as long the other takes.",
-    "tornado": "How far each factor, changed alone, moves an algorithm's mean time over the baseline's. The dashed "
-    "line is the study as it is.",
     "traces": "Who reaches the main target first when all devices replay a recorded link, and how many times as long "
     "the next one takes, with its 95 % interval. Grey: it is undecided who is first.",
 }

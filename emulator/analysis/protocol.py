@@ -28,7 +28,6 @@ def protocol_of(scenario: Scenario) -> Protocol:
         **others,
         "placebos": (*said.placebos, *said.placebos.values()),
         "pairs": [name for pair in said.pairs for name in pair],
-        "sensitivity": said.sensitivity.algorithms if said.sensitivity else (),
     }
     for key, names in named.items():
         for name in names:
@@ -38,10 +37,6 @@ def protocol_of(scenario: Scenario) -> Protocol:
         raise BadScenario(f"{labels[0]} comes first, so it is the baseline and nothing else", ("study", wrong[0]))
     if not (said.shares or said.values):
         raise BadScenario("it has no target; shares: [0.95] is one", ("study", "shares"))
-    if said.sensitivity and (
-        both := sorted(set(said.sensitivity.seeds) & (set(scenario.tune.seeds) if scenario.tune else set()))
-    ):
-        raise BadScenario(f"seed {both[0]} has chosen the settings", ("study", "sensitivity"))
     return said
 
 

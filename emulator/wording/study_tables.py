@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import fsum, isfinite
 
-from emulator.analysis.answer import Answer, Moved
+from emulator.analysis.answer import Answer
 from emulator.analysis.cells import UNDECIDED, UNKNOWN, Cell, winners
-from emulator.analysis.sensitivity import unchanged
 from emulator.results import units
 from emulator.results.comparison import OWN, SOME, Comparison
 from emulator.results.resampling import figure
@@ -294,40 +293,6 @@ def borders(answer: Answer) -> Table:
         rows,
         2,
     )
-
-
-def moved(answer: Answer) -> Table:
-    """Returns a table of the sensitivity analysis: for each setting of each factor, the baseline's time and each other
-    algorithm's ratio to that time."""
-    labels = list(dict.fromkeys(each.label for each in answer.moved))
-    same = {label: unchanged(answer.moved, label) for label in labels}
-    cells = {(each.factor, each.setting, each.label): _moved(each, same[each.label]) for each in answer.moved}
-    base: dict[tuple[str, str], float | None] = {}
-    for each in answer.moved:
-        base[each.factor, each.setting] = base.get((each.factor, each.setting)) or each.base_mean
-    unit = units.of_time(base.values())
-    rows = [
-        (*place, unit.show(mean) if mean else NONE, *(cells.get((*place, label), NONE) for label in labels))
-        for place, mean in base.items()
-    ]
-    seeds = counted(max((each.of for each in answer.moved), default=0), "seed")
-    caption = (
-        f"{answer.baseline}'s time when one factor is changed, to {goal(answer.targets[0])}, and the others' as "
-        f"multiples of it, by the means of {seeds}, with the settings that were tuned without the change. {NONE}: "
-        f"nobody got there. (a and b of n): so many seeds got there in time, the algorithm's and {answer.baseline}'s; "
-        f"such a ratio depends on where times were cut. {SAME}: as many seconds as it is, mostly as the setting does "
-        "not concern this algorithm."
-    )
-    return Table(caption, ("factor", "setting", f"{answer.baseline}, {unit.name}", *labels), rows, 2)
-
-
-def _moved(each: Moved, base: Moved | None) -> str:
-    if each.ratio is None:
-        return NONE
-    if base is not None and each is not base and each.ratio == base.ratio:
-        return SAME
-    said = str(each.contrast) if each.contrast else figure(each.ratio)
-    return said if each.whole else f"{said} ({each.reached} and {each.base_reached} of {each.of})"
 
 
 def tuned(answer: Answer) -> Table:

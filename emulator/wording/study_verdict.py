@@ -10,7 +10,6 @@ from emulator.analysis.answer import Answer
 from emulator.analysis.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
 from emulator.analysis.comparisons import ranking
 from emulator.analysis.protocol import enough_seeds, protocol_of, ranked
-from emulator.analysis.sensitivity import swings
 from emulator.results.comparison import SOME, Comparison
 from emulator.results.resampling import SLIGHT, figure
 from emulator.results.units import counted, duration, joined
@@ -28,7 +27,7 @@ CHANGED = "Exploratory: the protocol was changed after records were made"
 def verdict(answer: Answer) -> list[str]:
     """Returns the lines of the verdict, each of one or two sentences.  Below 5 seeds they give values, but call no
     difference significant."""
-    parts = TESTED if enough_seeds(answer.scenario) else (_warning, _first, _ratios, _sensitivity)
+    parts = TESTED if enough_seeds(answer.scenario) else (_warning, _first, _ratios)
     return [line for part in parts for line in part(answer)][:LINES]
 
 
@@ -201,25 +200,6 @@ def _share(cells: Sequence[Cell], name: str) -> str:
     return f"{len(won)} ({share(len(won), len(cells))}{few})"
 
 
-def _sensitivity(answer: Answer) -> Iterator[str]:
-    """Yields one line that names, for each algorithm, the factor of the sensitivity analysis with which the ratio of
-    its time to the baseline's varies most."""
-    said = []
-    for label in dict.fromkeys(each.label for each in answer.moved):
-        ranges = swings(answer.moved, label)
-        if not ranges:
-            continue
-        most = ranges[0]
-        said.append(
-            f"the ratio of {label}'s time to {answer.baseline}'s varies most with {most.factor}, from "
-            f"{figure(most.low)} ({most.least}) to {figure(most.high)} ({most.most})"
-        )
-    if said:
-        known = any(each.contrast is not None for each in answer.moved)
-        few = "" if known else f" (means of {counted(answer.moved[0].of, 'seed')}; differences may be chance)"
-        yield f"To {goal(answer.targets[0])}, {'; '.join(said)}{few}."
-
-
 def _undecided(answer: Answer) -> Iterator[str]:
     total, links = len(answer.comparisons), {each.link for each in answer.comparisons}
     if not total:
@@ -244,4 +224,4 @@ def _ratios(answer: Answer) -> Iterator[str]:
         yield f"By these means, {joined(told)}."
 
 
-TESTED = (*(_warning, _first, _pairs, _importance, _on_map, _on_recorded_links, _sensitivity, _undecided),)
+TESTED = (*(_warning, _first, _pairs, _importance, _on_map, _on_recorded_links, _undecided),)

@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from emulator.analysis import analysis
-from emulator.analysis.answer import Answer, Moved, Null
+from emulator.analysis.answer import Answer, Null
 from emulator.analysis.comparisons import comparisons, ranking
 from emulator.analysis.protocol import ranked
-from emulator.analysis.sensitivity import swings
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN
 from emulator.wording.names import role
@@ -191,7 +190,7 @@ def test_the_first_crossing_stands_beside_the_time_from_which_a_target_was_held(
     """The target is touched in the second round of 10 s, and held from the fourth on."""
     held = Target("accuracy", 0.8, 3)
     runs = {label: {seed: run(4, 10.0, early=2) for seed in range(1, 6)} for label in ("fedavg", "fedcl", "fedcurv")}
-    page = markdown(answer(values=analysis.all_values({OWN: runs}, [held], None), targets=[held]), {})
+    page = markdown(answer(values=analysis.all_values({OWN: runs}, [held]), targets=[held]), {})
     assert "| fedavg | baseline | 40.0 (5 of 5) | 20.0 (5 of 5) |" in page
     assert "test accuracy 0.8, first crossing |" in page
     assert "first crossing" not in markdown(answer(), {})
@@ -204,25 +203,6 @@ def test_the_short_verdict_has_the_answer_importance_and_how_much_is_not_signifi
     warned = verdict(replace(made, exploratory=True))
     assert short(replace(made, exploratory=True)) == [*warned[:4], warned[-1]]
     assert short(answer(3)) == verdict(answer(3))
-
-
-def test_the_factor_that_moves_most():
-    """From 1.5 to 3 is twofold; from 1.2 to 1.5 is less, and where nobody gets there nothing is known."""
-    widest, other = swings(answer().moved, "fedcl")
-    assert (widest.factor, widest.least, widest.most, widest.wide) == ("batch", "as it is", "8", 2.0)
-    assert (other.factor, other.low, other.high) == ("skew", 1.2, 1.5)
-    assert (
-        "To test accuracy 0.8, the ratio of fedcl's time to fedavg's varies most with batch, from 1.50 (as it is) to "
-        "3.00 (8) (means of 3 seeds; differences may be chance)."
-    ) in verdict(answer())
-    assert swings([Moved("skew", "iid", "fedcl", None, None, 0, 3, 0)], "fedcl") == []
-
-
-@pytest.mark.parametrize(("mine", "base"), [(3, 2), (2, 3)])
-def test_a_ratio_that_depends_on_where_times_are_cut_moves_nothing_and_says_who_got_there(mine: int, base: int):
-    cut = Moved("skew", "iid", "fedcl", 9.0, None, mine, 3, base)
-    assert swings([cut, Moved("skew", "one class", "fedcl", 2.0, None, 3, 3, 3)], "fedcl")[0].high == 2.0
-    assert f"| skew | iid | – | 9.00 ({mine} and {base} of 3) |" in markdown(answer(moved=[cut]), {})
 
 
 def test_where_not_all_seeds_got_there_the_page_says_so_beside_the_rounds():
@@ -266,14 +246,6 @@ def test_a_ratio_of_too_few_seeds_is_not_shown():
     runs = {label: {seed: run(4 if seed < 3 else 99, 12.0) for seed in range(1, 6)} for label in ("fedavg", "fedcl")}
     page = markdown(answer(runs={**runs_of(5), **runs}), {})
     assert "| fedcl | fedavg | too few (2 and 2 of 5) |" in page
-
-
-def test_a_factor_that_changes_nothing_is_left_out():
-    same = [
-        Moved("as it is", "as it is", "fedcl", 1.5, None, 3, 3, 3),
-        Moved("upload", "lean", "fedcl", 1.5, None, 3, 3, 3),
-    ]
-    assert swings(same, "fedcl") == []
 
 
 @pytest.mark.parametrize(
@@ -392,7 +364,7 @@ def test_a_row_that_ends_early_cuts_no_times_but_its_own():
     """The row stops after 30 s, and FedCurv takes 40 s and more; over FedAvg's 40 s, cut there to 30 s, it takes 1
     times."""
     runs = {**runs_of(5), "row": {seed: run(99, 3.0) for seed in range(1, 6)}}
-    found = analysis.all_values({OWN: runs}, [TARGET], None, ["row"])
+    found = analysis.all_values({OWN: runs}, [TARGET], ["row"])
     assert {each.label: (each.tau, each.reached) for each in found} == {
         **dict.fromkeys(runs_of(5), (math.inf, 5)),
         "row": (30.0, 0),
