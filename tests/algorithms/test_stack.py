@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from algorithms import stack
+from algorithms.agentimportance import AgentImportance
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
@@ -27,6 +28,7 @@ ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_d
 PLAIN = replace(ROUGH, momentum=0.0, weight_decay=0.0)
 SHARDS = {"a": 5, "b": 12, "c": 1, "d": 12, "e": 9}  # examples: 2, 3, 1, 3 and 3 batches, some of them short
 
+MEAN = {"fisher": "mean_squared", "from_zero": True}
 OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
     "fedavg": [{}, {"training": PLAIN}],
     "fedprox": [{"mu": 0.3}, {"mu": 0.3, "training": PLAIN}],
@@ -44,7 +46,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"participation": "last_round", "keep": 0.5},
         *({"placebo": placebo, "upload": upload} for placebo in ("shuffled", "mean") for upload in ("paper", "lean")),
     ],
-    "agentimportance": [{}, {"importance": "rwalk", "window": 3}, {"weigh_by": "raw", "threshold": 0.1}],
+    "agentimportance": [{}, {"importance": "rwalk", "window": 3}, {"weigh_by": "raw", "threshold": 0.1}, MEAN],
     "scaffold": [{}, {"training": PLAIN}],
     "fedshare": [{}, {"split": "per_client"}],
     "fedavgm": [{}],
@@ -203,6 +205,21 @@ def test_so_is_the_importance_of_all_its_devices(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importance.Summed, "alone", None)
     monkeypatch.setattr(importance.BatchSquares, "alone", None)
     assert len(stack.train(algorithm, downloads, devices)) == len(SHARDS)
+
+
+def test_so_is_the_squared_gradient_of_the_mean_loss_of_all_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a linear softmax, by hand: ((p - 1_y)ᵀ x / n)², whatever the chunks of 64 that the examples come in."""
+    model, sizes = nn.Linear(6, 3).double(), (3, 130, 70)
+    weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+    devices = [made.party(model, n=n, draw=n, shape=(6,)) for n in sizes]
+    downloads = [{"weights": weights} for _ in sizes]
+    monkeypatch.setattr(importance.Slope, "alone", None)
+    still = AgentImportance(replace(PLAIN, lr=0.0), fisher="mean_squared")
+    for reply, device in zip(stack.train(still, downloads, devices), devices, strict=True):
+        wrong = (device.x @ weights["weight"].T + weights["bias"]).softmax(1) - nn.functional.one_hot(device.y, 3)
+        found, n = reply.upload["fisher"], len(device.y)
+        torch.testing.assert_close(found["weight"], (wrong.T @ device.x / n).square(), rtol=1e-12, atol=1e-18)
+        torch.testing.assert_close(found["bias"], wrong.mean(0).square(), rtol=1e-12, atol=1e-18)
 
 
 def conv_net() -> nn.Sequential:
