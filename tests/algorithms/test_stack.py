@@ -15,6 +15,7 @@ from algorithms.agentimportance import AgentImportance
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
+from algorithms.fedmeta import FedMeta
 from algorithms.importance import importance
 from algorithms.training import local
 from algorithms.training.local import Quadratic, pull
@@ -49,6 +50,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
     "agentimportance": [{}, {"importance": "rwalk", "window": 3}, {"weigh_by": "raw", "threshold": 0.1}, MEAN],
     "scaffold": [{}, {"training": PLAIN}],
     "fedshare": [{}, {"split": "per_client"}],
+    "fedmeta": [{}, {"meta": "epoch"}],
     "fedavgm": [{}],
     "fedadam": [{}],
     "fedyogi": [{}],
@@ -57,7 +59,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         for variant in ("baseline", "alg0", "alg1", "alg2")
     ],
 }
-LOOPED = {"fedmeta", "uga"}
+LOOPED = {"uga"}
 
 
 def test_no_algorithm_is_left_out() -> None:
@@ -190,6 +192,12 @@ def test_an_algorithm_that_overrides_only_the_penalty_is_stacked(kind: type[FedA
 
 def test_one_that_overrides_train_is_not() -> None:
     assert not stackable(Trains)
+    assert not stackable(Trains(ROUGH))
+
+
+def test_fedmeta_is_stacked_if_its_clients_are() -> None:
+    assert stackable(FedMeta(ROUGH))
+    assert not stackable(FedMeta(ROUGH, clients="uga"))
 
 
 def test_a_stack_is_one_training(monkeypatch: pytest.MonkeyPatch) -> None:
