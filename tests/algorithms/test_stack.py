@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from algorithms import stack
+from algorithms.agentimportance import AgentImportance
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
+from algorithms.fedmeta import FedMeta
 from algorithms.importance import importance
 from algorithms.training import local
 from algorithms.training.local import Quadratic, pull
@@ -27,6 +29,7 @@ ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_d
 PLAIN = replace(ROUGH, momentum=0.0, weight_decay=0.0)
 SHARDS = {"a": 5, "b": 12, "c": 1, "d": 12, "e": 9}  # examples: 2, 3, 1, 3 and 3 batches, some of them short
 
+MEAN = {"fisher": "mean_squared", "from_zero": True}
 OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
     "fedavg": [{}, {"training": PLAIN}],
     "fedprox": [{"mu": 0.3}, {"mu": 0.3, "training": PLAIN}],
@@ -44,9 +47,10 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"participation": "last_round", "keep": 0.5},
         *({"placebo": placebo, "upload": upload} for placebo in ("shuffled", "mean") for upload in ("paper", "lean")),
     ],
-    "agentimportance": [{}, {"importance": "rwalk", "window": 3}, {"weigh_by": "raw", "threshold": 0.1}],
+    "agentimportance": [{}, {"importance": "rwalk", "window": 3}, {"weigh_by": "raw", "threshold": 0.1}, MEAN],
     "scaffold": [{}, {"training": PLAIN}],
     "fedshare": [{}, {"split": "per_client"}],
+    "fedmeta": [{}, {"meta": "epoch"}],
     "fedavgm": [{}],
     "fedadam": [{}],
     "fedyogi": [{}],
@@ -55,7 +59,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         for variant in ("baseline", "alg0", "alg1", "alg2")
     ],
 }
-LOOPED = {"fedmeta", "uga"}
+LOOPED = {"uga"}
 
 
 def test_no_algorithm_is_left_out() -> None:
@@ -188,6 +192,12 @@ def test_an_algorithm_that_overrides_only_the_penalty_is_stacked(kind: type[FedA
 
 def test_one_that_overrides_train_is_not() -> None:
     assert not stackable(Trains)
+    assert not stackable(Trains(ROUGH))
+
+
+def test_fedmeta_is_stacked_if_its_clients_are() -> None:
+    assert stackable(FedMeta(ROUGH))
+    assert not stackable(FedMeta(ROUGH, clients="uga"))
 
 
 def test_a_stack_is_one_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,6 +213,21 @@ def test_so_is_the_importance_of_all_its_devices(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importance.Summed, "alone", None)
     monkeypatch.setattr(importance.BatchSquares, "alone", None)
     assert len(stack.train(algorithm, downloads, devices)) == len(SHARDS)
+
+
+def test_so_is_the_squared_gradient_of_the_mean_loss_of_all_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a linear softmax, by hand: ((p - 1_y)ᵀ x / n)², whatever the chunks of 64 that the examples come in."""
+    model, sizes = nn.Linear(6, 3).double(), (3, 130, 70)
+    weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+    devices = [made.party(model, n=n, draw=n, shape=(6,)) for n in sizes]
+    downloads = [{"weights": weights} for _ in sizes]
+    monkeypatch.setattr(importance.Slope, "alone", None)
+    still = AgentImportance(replace(PLAIN, lr=0.0), fisher="mean_squared")
+    for reply, device in zip(stack.train(still, downloads, devices), devices, strict=True):
+        wrong = (device.x @ weights["weight"].T + weights["bias"]).softmax(1) - nn.functional.one_hot(device.y, 3)
+        found, n = reply.upload["fisher"], len(device.y)
+        torch.testing.assert_close(found["weight"], (wrong.T @ device.x / n).square(), rtol=1e-12, atol=1e-18)
+        torch.testing.assert_close(found["bias"], wrong.mean(0).square(), rtol=1e-12, atol=1e-18)
 
 
 def conv_net() -> nn.Sequential:
