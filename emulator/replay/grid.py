@@ -59,7 +59,7 @@ class MapCell:
     times: Mapping[str, float | None]  # means in s by label; None: never, or unknown
     known: bool  # all means are known
     assumed: bool = False  # a mean uses accuracies from after a decision that differed
-    tie: bool = False  # the first two are within 1 %, or five seeds or more show no fastest algorithm
+    tie: bool = False  # the first two are within 1 %, or enough seeds show no fastest algorithm
     why: str = ""  # if unknown: where a replay of this point ends; otherwise where one stops being exact
 
     @property

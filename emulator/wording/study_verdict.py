@@ -26,7 +26,7 @@ CHANGED = "Exploratory: the protocol was changed after records were made"
 
 
 def verdict(answer: Answer) -> list[str]:
-    """Returns the lines of the verdict, each of one or two sentences.  Below 5 seeds they give values, but call no
+    """Returns the lines of the verdict, each of one or two sentences.  Below 6 seeds they give values, but call no
     difference significant."""
     parts = TESTED if enough_seeds(answer.scenario) else (_warning, _first, _ratios, _sensitivity)
     return [line for part in parts for line in part(answer)][:LINES]
@@ -34,7 +34,7 @@ def verdict(answer: Answer) -> list[str]:
 
 def short(answer: Answer) -> list[str]:
     """Returns a short verdict: three lines on the fastest algorithm, one on importance, and one on how many comparisons
-    are not significant.  A warning, if one is due, comes first; below 5 seeds it is the first lines of the verdict."""
+    are not significant.  A warning, if one is due, comes first; below 6 seeds it is the first lines of the verdict."""
     if not enough_seeds(answer.scenario):
         return verdict(answer)[:SHORT]
     lines = [line for part in (_warning, _first, _importance, _undecided) for line in part(answer)]
@@ -228,9 +228,11 @@ def _undecided(answer: Answer) -> Iterator[str]:
     scope = f"{counted(len(answer.targets), 'target')} and {counted(len(links), 'link')}"
     unknown = f", and {counted(len(answer.unknown), 'time')} could not be replayed" if answer.unknown else ""
     pairs = counted(total, "comparison")
+    seeds = counted(len(answer.scenario.seeds), "seed")
+    blind = "" if any(each.decidable for each in answer.comparisons) else f", as {seeds} are too few for so many"
     few = sum(not each.significant and each.too_few for each in answer.comparisons)
     because = f", {few} of them as fewer than {SOME} seeds of either got there in time" if few else ""
-    yield f"Of {pairs} over {scope}, {left} are not significant{because}{unknown}."
+    yield f"Of {pairs} over {scope}, {left} are not significant{blind}{because}{unknown}."
 
 
 def _ratios(answer: Answer) -> Iterator[str]:

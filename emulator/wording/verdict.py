@@ -16,7 +16,7 @@ from emulator.results.comparison import Comparison, Ranking, Seen, observed, ran
 from emulator.results.observed import Observed
 from emulator.results.pace import LEAST, best, curve_of, rounds_at_pace
 from emulator.results.resampling import figure
-from emulator.results.summary import FEW, Rows
+from emulator.results.summary import Rows
 from emulator.results.times import Values
 from emulator.results.units import counted, duration, durations, joined
 from emulator.wording.hints import USUAL, Plan, hints, of_nobody
@@ -63,7 +63,8 @@ def answer(ranked: Ranking, goal: str) -> list[str]:
     """Returns three lines: the fastest algorithm, the algorithms that cannot be distinguished from it, and those that
     are significantly slower, with ratios of times.
 
-    Below 5 seeds no algorithm is called fastest or slower.  A single algorithm gets one line, with its time.
+    With too few seeds (`Ranking.needed`) no algorithm is called fastest or slower.  A single algorithm gets one line,
+    with its time.
     """
     show = durations([each.mean for each in ranked.found])
     best, label = _time(ranked.best, show), ranked.best.label
@@ -73,7 +74,7 @@ def answer(ranked: Ranking, goal: str) -> list[str]:
     open_ = [each for each in ranked.others if each not in ranked.behind]
     slower = _named(ranked.slower, show)
     if not ranked.tested:
-        slower = f"not known with fewer than {FEW} seeds" if ranked.seeds < FEW else "not known"
+        slower = f"not known with fewer than {ranked.needed} seeds" if ranked.seeds < ranked.needed else "not known"
         later = f"; every seed took longer than any of {label}'s: {_named(ranked.behind, show)}"
         slower += later if ranked.behind else ""
     return [
@@ -88,7 +89,7 @@ def _nobody_shown(ranked: Ranking, goal: str) -> str:
     seeds = counted(ranked.seeds, "seed")
     if ranked.tested:
         why = f" ({seeds})"
-    elif ranked.seeds < FEW:
+    elif ranked.seeds < ranked.needed:
         why = f": {seeds} {'is' if ranked.seeds == 1 else 'are'} too few to tell a difference from chance"
     else:
         why = ": runs ended too early"

@@ -156,12 +156,12 @@ def test_one_or_two_seeds_of_ten_decide_nothing(reached: Sequence[float]):
 
 
 def test_amounts_are_compared_for_seeds_that_both_have():
-    one, base = dict(enumerate([10.0, 12, 14, 11, 13])), dict(enumerate([5.0, 6, 7, 5, 6, 7]))
+    one, base = dict(enumerate([10.0, 12, 14, 11, 13, 12])), dict(enumerate([5.0, 6, 7, 5, 6, 6, 9]))
     found = ratio(one, base)
     assert found is not None
-    assert found.ratio == pytest.approx(60 / 29, rel=1e-14)
+    assert found.ratio == pytest.approx(72 / 35, rel=1e-14)
     assert found.decided
-    assert ratio(one, {seed: amount for seed, amount in base.items() if seed != 2}) is None
+    assert ratio(one, {seed: amount for seed, amount in base.items() if seed not in (2, 3)}) is None
     assert ratio(one, dict.fromkeys(base, 0.0)) is None
 
 
@@ -174,7 +174,7 @@ def drawn(seed: int, n: int = 10) -> list[dict[int, float]]:
 
 
 @some
-@given(st.integers(0, 10**6), st.sampled_from([5, 10, 20]))
+@given(st.integers(0, 10**6), st.sampled_from([6, 10, 20]))
 def test_a_ratio_of_times_is_rounds_times_seconds_per_round(seed, n):
     one, base, one_rounds, base_rounds = drawn(seed, n)
     found = split((one, base), (one_rounds, base_rounds))
