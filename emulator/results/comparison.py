@@ -15,7 +15,7 @@ from typing import Any
 from emulator.record.targets import Target
 from emulator.results.holm import holm
 from emulator.results.observed import Observed
-from emulator.results.resampling import seeds_needed
+from emulator.results.resampling import Bound, as_bound, seeds_needed
 from emulator.results.restricted import Contrast, contrast
 from emulator.results.times import Values, values
 
@@ -61,6 +61,11 @@ class Comparison:
         return self.mine.mean / self.theirs.mean if self.theirs.mean else None
 
     @property
+    def bound(self) -> Bound | None:
+        """How the ratio compares with the true one, if runs were cut off at the horizon."""
+        return self.contrast.bound if self.contrast else as_bound(self.mine.cut, self.theirs.cut)
+
+    @property
     def too_few(self) -> bool:
         """True if there are too few seeds for an interval, or if each algorithm reached the target with fewer than SOME
         seeds."""
@@ -99,6 +104,7 @@ class Comparison:
             "label": self.label,
             "seconds": self.mine.mean,
             "ratio": self.ratio,
+            "bound": self.bound,
             "low": found and found.low,
             "high": found and found.high,
             "p": found and found.p,

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +30,23 @@ ROUNDING = 1e-12  # of log θ: smaller differences count as none
 SLIGHT = 0.01  # a significant ratio nearer to 1 than this is called slight
 EXACT = 8  # seeds; with fewer, no p-value is smaller than those of an exact test
 
+Bound = Literal["low", "high", "neither"]
+SIGNS = {"low": "≥ ", "high": "≤ "}
+
 
 @dataclass(frozen=True)
 class Interval:
     """A product of powers of means, its 95 % interval, and the two-sided p-value of the hypothesis that it is 1.
 
-    The interval excludes 1 exactly if p < 0.05. p is never below `least_p` of the number of seeds.
+    The interval excludes 1 exactly if p < 0.05. p is never below `least_p` of the number of seeds.  `bound` says how
+    the ratio compares with the true one, if runs were cut off (`as_bound`); None if no run was.
     """
 
     ratio: float
     low: float
     high: float
     p: float
+    bound: Bound | None = field(default=None, kw_only=True)
 
     @property
     def decided(self) -> bool:
@@ -48,16 +54,43 @@ class Interval:
         return self.low > 1 or self.high < 1
 
     def __str__(self) -> str:
-        """Returns `1.20 [1.10, 1.31]`, with more digits if the interval excludes 1 but is close to it."""
+        return self.text()
+
+    def text(self, times: str = "") -> str:
+        """Returns `1.20 [1.10, 1.31]`, with more digits if the interval excludes 1 but is close to it; as a bound,
+        `≥ 1.20 [1.10, ∞]` or `≤ 0.80 [0, 0.95]`.  `times` follows the ratio."""
         shown = [figure(value) for value in (self.ratio, self.low, self.high)]
         if self.decided and ("1.00" in shown[1:] or abs(self.ratio - 1) < SLIGHT):
             shown = [f"{value:.4g}" for value in (self.ratio, self.low, self.high)]
-        return f"{shown[0]} [{shown[1]}, {shown[2]}]"
+        low, high = "0" if self.bound == "high" else shown[1], "∞" if self.bound == "low" else shown[2]
+        return bounded(f"{shown[0]}{times} [{low}, {high}]", self.bound)
 
 
 def figure(value: float) -> str:
     """Returns a ratio as text, with two digits after the point if it is below 10, and one otherwise."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def as_bound(cut: bool, base_cut: bool) -> Bound | None:
+    """Returns how a ratio of restricted means compares with the true ratio, if runs of the first algorithm were cut
+    off at the horizon (`cut`), or runs of the second (`base_cut`).
+
+    A run that was cut off would have taken longer, so the true ratio is at least as large ("low") or at most as large
+    ("high"); if runs of both were, it may be either ("neither").
+    """
+    if cut and base_cut:
+        return "neither"
+    return "low" if cut else "high" if base_cut else None
+
+
+def bounded(shown: str, bound: Bound | None) -> str:
+    """Returns a ratio's text as a bound: `≥ 1.20`, `≤ 0.80`, or `1.20 (both cut off)`."""
+    return f"{shown} (both cut off)" if bound == "neither" else f"{SIGNS.get(bound or '', '')}{shown}"
+
+
+def in_cell(ratio: float, bound: Bound | None) -> str:
+    """Returns a ratio for a map's cell, where there is little room: `≥ 1.20`, or `(1.20)` if both were cut off."""
+    return f"({figure(ratio)})" if bound == "neither" else bounded(figure(ratio), bound)
 
 
 def least_p(seeds: int) -> float:

@@ -12,7 +12,7 @@ from emulator.analysis.comparisons import ranking
 from emulator.analysis.protocol import enough_seeds, protocol_of, ranked
 from emulator.analysis.sensitivity import swings
 from emulator.results.comparison import SOME, Comparison
-from emulator.results.resampling import SLIGHT, figure
+from emulator.results.resampling import SLIGHT, as_bound, bounded, figure
 from emulator.results.units import counted, duration, joined
 from emulator.results.why import Why
 from emulator.wording.names import count, goal, share
@@ -117,7 +117,7 @@ def _ratio(each: Comparison) -> str:
     """Returns a ratio of times, with its interval only if the difference is significant; the tables have all
     intervals."""
     assert each.contrast is not None
-    return figure(each.contrast.ratio) if each.faster is None else str(each.contrast)
+    return bounded(figure(each.contrast.ratio), each.bound) if each.faster is None else str(each.contrast)
 
 
 def _importance(answer: Answer) -> Iterator[str]:
@@ -241,7 +241,8 @@ def _ratios(answer: Answer) -> Iterator[str]:
     for label, base in protocol_of(answer.scenario).pairs:
         mine, theirs = answer.value(label, answer.main), answer.value(base, answer.main)
         if mine and theirs and theirs.mean:
-            told.append(f"{label} takes {figure(mine.mean / theirs.mean)} times as long as {base}")
+            ratio = bounded(figure(mine.mean / theirs.mean), as_bound(mine.cut, theirs.cut))
+            told.append(f"{label} takes {ratio} times as long as {base}")
     if told:
         yield f"By these means, {joined(told)}."
 

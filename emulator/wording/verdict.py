@@ -15,12 +15,12 @@ from emulator.record.targets import Target
 from emulator.results.comparison import Comparison, Ranking, Seen, observed, rankings
 from emulator.results.observed import Observed
 from emulator.results.pace import LEAST, best, curve_of, rounds_at_pace
-from emulator.results.resampling import figure
+from emulator.results.resampling import bounded, figure
 from emulator.results.summary import Rows
 from emulator.results.times import Values
 from emulator.results.units import counted, duration, durations, joined
 from emulator.wording.hints import USUAL, Plan, hints, of_nobody
-from emulator.wording.reasons import reasons, times
+from emulator.wording.reasons import reasons
 
 Show = Callable[[float], str]
 NOBODY = "no other algorithm"
@@ -106,15 +106,16 @@ def _named(found: Sequence[Comparison], show: Show) -> str:
 
 
 def over(each: Comparison) -> str:
-    """Returns a comparison's ratio of times, such as `1.05x [0.98, 1.12]`; without an interval if none is known."""
+    """Returns a comparison's ratio of times, such as `1.05x [0.98, 1.12]` or `≥ 1.43x [1.21, ∞]`; without an
+    interval if none is known."""
     if each.contrast:
-        return times(each.contrast)
-    return "an unknown multiple" if each.ratio is None else f"{figure(each.ratio)}x"
+        return each.contrast.text("x")
+    return "an unknown multiple" if each.ratio is None else bounded(f"{figure(each.ratio)}x", each.bound)
 
 
 def _time(each: Values, show: Show) -> str:
     """Returns the mean time as text; if some seeds did not reach the target before the horizon, as a lower bound."""
-    if each.reached == len(each.times):
+    if not each.cut:
         return show(each.mean)
     return f"at least {show(each.mean)}, {each.reached} of {counted(len(each.times), 'seed')} got there in time"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.results.resampling import Interval, interval
+from emulator.results.resampling import Interval, as_bound, interval
 
 some = settings(max_examples=25, deadline=None, derandomize=True)
 LEAST_P = 1 / 10_001
@@ -153,6 +153,20 @@ def test_a_zero_has_no_ratio_and_nonsense_is_refused():
             interval(columns, (1, -1))
     with pytest.raises(ValueError, match="as many powers"):
         interval([x, y], (1, -1, 1))
+
+
+@pytest.mark.parametrize(
+    ("cut", "shown", "times"),
+    [
+        ((False, False), "1.20 [1.10, 1.31]", "1.20x [1.10, 1.31]"),
+        ((True, False), "≥ 1.20 [1.10, ∞]", "≥ 1.20x [1.10, ∞]"),
+        ((False, True), "≤ 1.20 [0, 1.31]", "≤ 1.20x [0, 1.31]"),
+        ((True, True), "1.20 [1.10, 1.31] (both cut off)", "1.20x [1.10, 1.31] (both cut off)"),
+    ],
+)
+def test_a_ratio_of_runs_that_were_cut_off_is_written_as_a_bound(cut, shown, times):
+    found = Interval(1.2, 1.1, 1.31, 0.001, bound=as_bound(*cut))
+    assert (str(found), found.text("x")) == (shown, times)
 
 
 def test_an_interval_that_leaves_1_out_does_not_seem_to_end_there():

@@ -136,6 +136,29 @@ def test_all_cut_off_in_one_and_none_in_the_other():
     assert found.counts == ("0 of 10", "10 of 10")
 
 
+@some
+@given(st.integers(0, 1000), st.integers(0, 1000), st.sampled_from([60.0, 80.0, 100.0, 1000.0]))
+def test_the_true_ratio_keeps_to_the_bound(seed, other, end):
+    """Runs that were cut off would have taken any longer; the others take as long as they did."""
+    one, base = some_runs(seed, end=end), some_runs(other, end=end)
+    found = compared(one, base)
+    rng = np.random.default_rng(seed)
+    means = []
+    for runs in (one, base):
+        cut = [each.time is None or each.time > found.tau for each in runs.values()]
+        longer = found.tau * (1 + rng.exponential(size=10))
+        means.append(np.mean([longer[n] if cut[n] else each.time for n, each in enumerate(runs.values())]))
+    true = means[0] / means[1]
+    cut_off = (found.reached < found.seeds, found.base_reached < found.seeds)
+    assert found.bound == {(1, 0): "low", (0, 1): "high", (1, 1): "neither", (0, 0): None}[cut_off]
+    if found.bound == "low":
+        assert true > found.ratio
+    if found.bound == "high":
+        assert true < found.ratio
+    if found.bound is None:
+        assert true == pytest.approx(found.ratio)
+
+
 def test_exactly_proportional_times():
     found = compared(timed(*range(60, 90, 3)), timed(*range(20, 30)))
     assert bounds(found) == pytest.approx((3, 3, 3), rel=1e-14)

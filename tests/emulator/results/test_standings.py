@@ -51,8 +51,9 @@ def test_the_table_has_the_means_that_are_compared() -> None:
     shown = to_targets(summed(runs_of(a=[until(10)] * 5, b=[*[until(40)] * 4, never(50)])))
     assert shown.headings[3:7] == ("time, s", "/ a", "rounds", "/ a")
     assert [row[3] for row in shown.rows] == ["10.0", "≥ 42.0 [40.0, 40.0]"]
-    assert shown.rows[1][4].startswith("4.20× [")
-    assert [row[5:7] for row in shown.rows] == [("2", "1.00×"), ("≥ 2", "1.00×")]
+    assert shown.rows[1][4] == "≥ 4.20× [1.00, ∞]"  # five seeds decide nothing
+    assert [row[5:7] for row in shown.rows] == [("2", "1.00×"), ("≥ 2", "≥ 1.00×")]
+    assert "≥, ≤: " in shown.caption
     few = to_targets(summed(runs_of(a=[until(10)] * 4, b=[until(40)] * 4)))
     assert few.rows[1][4] == "4.00×"
     assert {len(row) for row in [*few.rows, few.headings]} == {9}
@@ -65,6 +66,20 @@ def test_the_summary_says_what_the_verdict_says() -> None:
     assert (summary["ranking"]["fastest"], summary["ranking"]["horizon_s"]) == ("a", 50)
     assert other["seconds"] == entry["time_s"]["mean"] == 42.5
     assert other["ratio"] == entry["paired"]["ratio"] == entry["ratio_to_baseline"]["time_s"] == pytest.approx(4.25)
+
+
+@pytest.mark.parametrize("seeds", [3, 6])
+def test_where_runs_were_cut_off_ratios_are_bounds(seeds: int) -> None:
+    """One seed of b ends at 50 s without the target; or of a, the baseline; or of both.  Ratios stay numbers."""
+    all_, some = [until(10)] * seeds, [*[until(10)] * (seeds - 1), never(50)]
+    for base, other, bound in ((all_, some, "low"), (some, all_, "high"), (some, some, "neither"), (all_, all_, None)):
+        summary = summed(runs_of(a=base, b=other))
+        entry = summary["labels"]["b"]["targets"][TARGET.name]
+        assert entry["bound"] == bound
+        assert isinstance(entry["ratio_to_baseline"]["time_s"], float)
+        (ranked,) = summary["ranking"]["others"]  # over the one with the least mean
+        assert ranked["bound"] == (bound and {"high": "low"}.get(bound, bound))
+        assert seeds < 5 or entry["paired"]["bound"] == bound
 
 
 def test_ratios_of_rounds_are_those_of_means_too() -> None:

@@ -18,6 +18,7 @@ from emulator.results.comparison import OWN
 from emulator.wording.names import role
 from emulator.wording.study_page import markdown
 from emulator.wording.study_verdict import LINES, short, verdict
+from emulator.wording.verdict import over
 from scenarios.schema.hardware import Presence
 from scenarios.schema.scenario import Scenario
 from tests.all_of import all_of
@@ -260,9 +261,27 @@ def cut(reached: int) -> Answer:
 def test_a_ratio_of_which_one_side_never_got_there_is_a_bound():
     """120 s over 40 s at least."""
     page = markdown(cut(0), {})
-    assert "| fedcl | fedavg | ≥ 3.00 ✓ (0 and 8 of 8) |" in page
-    assert "| fedcl | fedavg | ≥ 3.00 ✓ (0 and 8 of 8 in 120 s) |" in page  # on the other link
-    assert "fedcl 3.00x [3.00, 3.00] (at least 120 s, 0 of 8 seeds got there in time)" in verdict(cut(0))[2]
+    assert "| fedcl | fedavg | ≥ 3.00 [3.00, ∞] ✓ (0 and 8 of 8) |" in page
+    assert "| fedcl | fedavg | ≥ 3.00 [3.00, ∞] ✓ (0 and 8 of 8 in 120 s) |" in page  # on the other link
+    assert "fedcl ≥ 3.00x [3.00, ∞] (at least 120 s, 0 of 8 seeds got there in time)" in verdict(cut(0))[2]
+
+
+def test_a_ratio_of_which_one_side_missed_some_seeds_is_a_bound_in_each_place():
+    """FedCL gets there in seven of eight seeds: (7 x 60 + 120) / 8 = 67.5 s or more, over 40 s; (7 x 5 + 10) / 8 rounds
+    over 4.  FedAvg over it is at most the inverse."""
+    made = cut(7)
+    assert " fedcl ≥ 1.69x [1." in verdict(made)[2]
+    assert "∞] (at least 67.5 s, 7 of 8 seeds" in verdict(made)[2]
+    page = markdown(made, {})
+    assert re.search(r"\| fedcl \| fedavg \| ≥ 1\.69 \[1\.\d+, ∞\] ✓? ?\(7 and 8 of 8\) \|", page)
+    (row,) = (line for line in page.splitlines() if line.startswith("| fedcl | fedavg | 7 and 8 of 8 | "))
+    time, rounds, pace, *amounts = row.split(" | ")[3:]
+    assert time.startswith("≥ 1.69 [")
+    assert rounds.startswith("≥ 1.41 [")
+    assert pace == "1.20 [1.20, 1.20]"
+    assert all_of(each.startswith("≥ ") for each in amounts)
+    (back,) = comparisons(made.values[:2], [("fedavg", "fedcl")])
+    assert (back.bound, over(back).split(" [")[0]) == ("high", "≤ 0.59x")
 
 
 def test_a_ratio_of_too_few_seeds_is_not_shown():

@@ -75,6 +75,16 @@ def test_where_seeds_were_cut_off_times_are_bounds_and_more_rounds_are_advised()
     assert " each within 50.0 s; " in found.why[1]
 
 
+def test_a_ratio_says_that_it_is_a_bound_and_so_do_its_rounds() -> None:
+    """b's third run ends at 60 s without the target: (20 + 20 + 60) / 3 over 10 s, or more; it has 2 rounds in each."""
+    found = said(a=[until(10)] * 3, b=[until(20), until(20), never(60)])
+    assert "b ≥ 3.33x (at least 33.3 s, 2 of 3 seeds got there in time)" in found.lines[2]
+    assert found.why[2].startswith("b: ≥ 1.00x the rounds of a, each 3.33x as long")
+    both = said(a=[until(10), until(10), never(60)], b=[until(20), until(20), never(60)])
+    assert "b 1.25x (both cut off) (at least 33.3 s" in both.lines[1]
+    assert "b: 1.00x (both cut off) the rounds of a within 60.0 s, each 1.25x as long" in both.why[2]
+
+
 def test_a_difference_that_only_an_easier_target_shows_is_a_reason() -> None:
     targets, ends = (Target("accuracy", 0.5), Target("accuracy", 0.9)), [40.0, 42.0, 44.0, 46.0, 48.0, 44.0]
 
