@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from emulator.record.targets import Target
-from emulator.results.summary import FEW
+from emulator.results.resampling import seeds_needed
 from scenarios.schema.scenario import Scenario
 from scenarios.schema.study import Protocol
 from scenarios.text.faults import BadScenario, did_you_mean
@@ -82,5 +82,5 @@ def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
 
 
 def enough_seeds(scenario: Scenario) -> bool:
-    """Returns True if the scenario has enough seeds for confidence intervals."""
-    return len(scenario.seeds) >= FEW
+    """Returns True if the scenario has enough seeds for a significant difference."""
+    return len(scenario.seeds) >= seeds_needed(1)

@@ -15,7 +15,7 @@ from emulator.report.curves import thinned
 from emulator.report.figure import Figure, natural, table
 from emulator.report.palette import COLOURS
 from emulator.report.studied_scales import frame, log_axis, log_scale, rule
-from emulator.results.resampling import figure
+from emulator.results.resampling import in_cell
 from emulator.wording.names import goal
 
 WINNERS = (*COLOURS[:6], "#F0E442", "#000000")  # Okabe and Ito's eight colours; grey means undecided
@@ -103,7 +103,7 @@ def _panel(
             f"{each.place[up]:g}",
             _said(at(each, trip), "own", "{:g}"),
             each.winner,
-            figure(each.contrast.ratio) if each.contrast else "",
+            in_cell(each.contrast.ratio, each.contrast.bound) if each.contrast else "",
             "white" if shades[each.winner] in DARK else "black",
         )
         for each in cells

@@ -10,7 +10,6 @@ from emulator.analysis.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.results import units
 from emulator.results.comparison import OWN, SOME, Comparison
 from emulator.results.resampling import figure
-from emulator.results.restricted import Contrast
 from emulator.results.table import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
@@ -22,8 +21,8 @@ from emulator.wording.study_files import edges
 
 DECIDED, SAME = "✓", "="
 REACHED = (
-    "(a and b of n): seeds of the first and of the second that got there; the true ratio is then mostly further off. "
-    f"≥, ≤: one of the two never got there. Too few: neither got there in {SOME} seeds."
+    "(a and b of n): seeds of the first and of the second that got there. ≥, ≤: seeds of one of the two did not, so "
+    f"the true ratio is at least, or at most, so large. Too few: neither got there in {SOME} seeds."
 )
 LINKS = 8  # links that a table shows at most; comparisons.csv has all
 
@@ -123,15 +122,8 @@ def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
         return "nobody got there"
     if each.too_few:
         return f"too few{got_there(each)}"
-    ratio = _bounded(found)
     decided = f" {DECIDED}" if each.significant else ""
-    return f"{ratio}{decided}{got_there(each, '' if everywhere else f' in {duration(found.tau)}')}"
-
-
-def _bounded(found: Contrast) -> str:
-    """Returns a ratio with its interval, or with ≥ or ≤ if one of the two algorithms never reached the target."""
-    bound = "≥ " if not found.reached else "≤ " if not found.base_reached else ""
-    return f"{bound}{figure(found.ratio)}" if bound else str(found)
+    return f"{found}{decided}{got_there(each, '' if everywhere else f' in {duration(found.tau)}')}"
 
 
 def on_links(answer: Answer) -> Table:
@@ -201,14 +193,14 @@ def reasons(answer: Answer) -> Table:
     for each in answer.whys:
         if each.target == answer.main and each.split:
             compared = answer.compared(each.label, each.base, each.target)
-            time = _bounded(compared.contrast) if compared and compared.contrast else each.split.time
+            time = (compared.contrast if compared else None) or each.split.time
             parts = (time, each.split.rounds, each.split.pace, each.bytes, each.joules)
             rows.append((each.label, each.base, _both(answer, each), *(str(part or NONE) for part in parts)))
     caption = (
         f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
         "per round. Bytes and joules are those of all devices until then. Reached: seeds that got there in time, the "
         "first's and the second's. Of seeds that did not, everything up to the horizon is counted, so that an "
-        "algorithm which rarely gets there has few rounds, bytes and joules only because it was cut off."
+        "algorithm which rarely gets there has few rounds, bytes and joules only because it was cut off: ≥, ≤."
     )
     headings = ("algorithm", "over", "reached", "time", "rounds", "seconds per round", "bytes", "joules")
     return Table(caption, headings, rows, 3)

@@ -27,7 +27,7 @@ LINK = {"up_mbit_s": 0.01, "down_mbit_s": 0.05, "latency_ms": 10}
 BARE = {"speed_gflop_s": 1, "memory_bandwidth_gb_s": 100000, "overhead_ms": 0, "memory_mb": 4000}
 STUDY: dict[str, Any] = {
     "name": "tiny",
-    "seeds": [1, 2, 3, 4, 5],
+    "seeds": [1, 2, 3, 4, 5, 6],  # the fewest that can decide who is first in a cell of the map
     "data": {"split": {"kind": "iid"}, "proxy": {"fraction": 0.05, "overlap": False}},
     "model": DENSE,
     "training": {"epochs": 1, "batch": 40, "lr": 0.2},

@@ -27,7 +27,7 @@ ALGORITHMS = ("fedavg", "fedcl", "fedcurv")
 TRIED = ((("training.lr", 0.01),), (("training.lr", 0.1),), (("training.lr", 1.0),))
 
 
-def scenario(seeds: int = 5, algorithms: Sequence[Any] = ALGORITHMS, **study: Any) -> Scenario:
+def scenario(seeds: int = 8, algorithms: Sequence[Any] = ALGORITHMS, **study: Any) -> Scenario:
     return build(
         {
             "name": "tiny",
@@ -101,7 +101,7 @@ def place(at: Mapping[str, float | str], runs: Runs) -> Cell:
     return cell(at, times, {label: label for label in runs})
 
 
-def answer(seeds: int = 5, runs: Runs | None = None, said: Scenario | None = None, **changes: Any) -> Answer:
+def answer(seeds: int = 8, runs: Runs | None = None, said: Scenario | None = None, **changes: Any) -> Answer:
     """A whole one: two cells and a trace, one null that agrees."""
     runs, said = runs or runs_of(seeds), said or scenario(seeds)
     values = analysis.all_values({OWN: runs, "fast": runs}, [TARGET])
