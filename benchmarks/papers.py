@@ -49,7 +49,7 @@ ours beside it, and ends each row with a verdict:
   and the mean by half to twice as much (of ratios, their logarithms are compared);
 * *same direction*: all seeds differ in the paper's direction, but by more or less than that;
 * *against it*: all seeds differ in the other direction;
-* *unclear*: the seeds disagree, or in one of them neither algorithm reached the target.
+* *undecided*: the seeds disagree, or in one of them neither algorithm reached the target.
 
 "Table 1, there to 0.95" means that the paper's number is for accuracy 0.95, and ours for the target that the row names.
 In a seed in which only the baseline never reached the target the ratio is 0; in one in which only the other algorithm
