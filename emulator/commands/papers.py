@@ -14,6 +14,7 @@ from emulator.commands.group import Commands, flat
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.scenarios import told
 from emulator.play.progress import about
+from emulator.record.record import replace_file
 from emulator.results.papers import AGREEMENTS
 from emulator.sessions.computing import Playing
 from emulator.terminal.errors import BAD_INPUT, told_in_one_line
@@ -72,8 +73,8 @@ def run(
         list[str],
         typer.Argument(
             metavar="NAME... [PATH=VALUE]...",
-            help="Settings, as `fedlapse papers` lists them, or their beginnings; then values to change, to try it out. "
-            "A report takes no changed setting for the paper's.",
+            help="Settings, as `fedlapse papers` lists them, or their beginnings; then values to change, to try it "
+            "out. A report takes no changed setting for the paper's.",
         ),
     ],
     rows: Annotated[
@@ -110,6 +111,27 @@ def run(
 
 
 papers.command()(flat(run))
+
+
+@papers.command()
+def report(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of `fedlapse papers run`.", exists=True)],
+) -> None:
+    """Writes a page on what was played at full size, beside what was published, and on what is open: DIR's README.
+
+    It has the commits and machines. DIR/NAME/why.txt, if it exists, is shown with its setting: the place for a sentence
+    on why something differs.
+    """
+    with told_in_one_line(ValueError):
+        with busy("reading the settings"):
+            from emulator.results.full_runs import setting
+            from emulator.sessions.full_runs import settings  # imports torch
+            from emulator.wording.papers_page import full_page
+
+            found = {name: setting(name, scenario, out) for name, scenario in settings([]).items()}
+        page = out / "README.md"
+        replace_file(page, full_page(found))
+    say(f"page: {page}")
 
 
 def read() -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -18,6 +18,8 @@ from emulator.record.run import Run
 from emulator.results.summary import FINALS, Rows
 from scenarios.schema.scenario import Scenario
 
+FORECAST = "forecast.json"  # core-seconds of a run: {setting: {label: s}}
+GPU = 50.0  # core-seconds that a GPU is taken to do in a second, until one has played runs
 FACTS = "# "  # what the first line begins with
 WAYS = ("down", "up")
 SAID = {"name", "published", "small", "expect"}  # keys of a scenario that no run depends on
@@ -116,3 +118,46 @@ def _row(said: Mapping[str, str]) -> dict[str, Any]:
     metrics = {metric: float(said[metric]) if said.get(metric) else None for metric in FINALS}
     moved = {way: int(said[f"{way}_bytes"]) for way in WAYS}
     return {"round": int(said["round"]) - 1, "time_s": float(said["time_s"]), "bytes": moved, **metrics}
+
+
+def finished(run: FullRun, out: Path) -> Played | None:
+    """Returns the finished run from its CSV in the folder `out`; None if there is none, or if its row of the scenario
+    has changed since.  Raises ValueError if it cannot be read."""
+    path = run.file(out)
+    played = read(path) if path.is_file() else None
+    return played if played and played.facts.get("run") == run.digest else None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A paper's full setting, with its runs that have ended and those that have not."""
+
+    scenario: Scenario
+    done: Mapping[str, Mapping[int, Played]]  # by label and seed; every label has an entry
+    open: Sequence[FullRun]
+    stale: Sequence[Path]  # CSVs of another version of the setting
+    forecast: Mapping[str, float]  # core-seconds of a run, by label; {} if unknown
+    why: str  # what somebody has written about the differences, in NAME/why.txt
+
+    @property
+    def runs(self) -> Mapping[str, Mapping[int, Rows]]:
+        return {label: {seed: of.rows for seed, of in seeds.items()} for label, seeds in self.done.items()}
+
+
+def setting(name: str, scenario: Scenario, out: Path) -> Setting:
+    """Returns a setting with what is known of it in the folder `out`."""
+    seeds = {int(file.stem.rpartition("-s")[2]) for file in (out / name).glob("*-s*.csv")} | {*scenario.seeds}
+    labels = [entry.name for entry in scenario.algorithms]
+    every = [FullRun.of(name, scenario, label, seed) for label in labels for seed in sorted(seeds)]
+    found = {run.run: finished(run, out) for run in every}
+    done = {label: {run.seed: of for run, of in found.items() if of and run.label == label} for label in labels}
+    files = {run.file(out) for run in every if found[run.run]}
+    why, forecast = out / name / "why.txt", out / FORECAST
+    return Setting(
+        scenario,
+        done,
+        [run for run in every if not found[run.run] and run.run.seed in scenario.seeds],
+        sorted({*(out / name).glob("*.csv")} - files),
+        json.loads(forecast.read_bytes()).get(name, {}) if forecast.is_file() else {},
+        why.read_text(encoding="utf-8").strip() if why.is_file() else "",
+    )

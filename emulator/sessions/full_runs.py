@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from emulator.play.progress import about
 from emulator.record.record import replace_file
-from emulator.results.full_runs import FullRun, Played, read, written
+from emulator.results.full_runs import FORECAST, GPU, FullRun, finished, read, written
 from emulator.sessions.checking import planned
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder
@@ -29,8 +29,6 @@ from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario, did_you_mean
 
 RUNNING = ".running"  # records of runs that have not ended
-FORECAST = "forecast.json"  # core-seconds of a run: {setting: {label: s}}
-GPU = 10.0  # core-seconds that a GPU is assumed to do in a second, until one has played a run
 MACHINE = ("processor", "gpu", "workers")  # facts of machines that take equally long
 CODE = ("algorithms", "devices", "emulator", "network", "scenarios")
 COMMIT = "FEDLAPSE_COMMIT"  # environment variable: the commit, where there is no git
@@ -74,14 +72,6 @@ def _seeds(scenario: Scenario, count: int) -> Sequence[int]:
     return (*scenario.seeds, *range(last + 1, last + 1 + count))[:count]
 
 
-def known(run: FullRun, out: Path) -> Played | None:
-    """Returns the finished run from its CSV in the folder `out`; None if there is none, or if its row of the scenario
-    has changed since.  Raises ValueError if it cannot be read."""
-    path = run.file(out)
-    played = read(path) if path.is_file() else None
-    return played if played and played.facts.get("run") == run.digest else None
-
-
 class FullRuns:
     """The runs of a command, of which each leaves its CSV in the folder `out`."""
 
@@ -107,7 +97,7 @@ class FullRuns:
         left, over = [run for run in self.runs if not self._known(run)], list[FullRun]()
         try:
             for number, run in enumerate(left):
-                if known(run, self.out):  # by now another command has played it
+                if finished(run, self.out):  # by now another command has played it
                     continue
                 if limit is not None and time.monotonic() - self.began + self.expected(run) > limit:
                     over.append(run)
@@ -116,14 +106,13 @@ class FullRuns:
                 self._play(run, f"{run.text}, {number + 1} of {len(left)}, {about(rest)} left for all")
         except (KeyboardInterrupt, Unfinished) as stop:
             exit_code, lines = (stop.code, stop.lines) if isinstance(stop, Unfinished) else (code_of(stop), ())
-            done = sum(known(run, self.out) is not None for run in self.runs)
+            done = sum(finished(run, self.out) is not None for run in self.runs)
             kept = f"{done} of {len(self.runs)} runs are done, and what others have played is kept"
             raise Unfinished(exit_code, *lines, f"{kept}; the same command goes on") from None
         finally:
             self.trials.close()
-        with suppress(OSError):  # records of other commands
-            for each in (*(self.out / RUNNING).iterdir(), self.out / RUNNING):
-                each.rmdir()
+        if not any((self.out / RUNNING).glob("*/*")):  # otherwise records of other commands
+            shutil.rmtree(self.out / RUNNING, ignore_errors=True)
         return over
 
     def expected(self, run: FullRun) -> float:
@@ -136,7 +125,7 @@ class FullRuns:
         return float(self.forecast[run.name][run.run.label] * took / foreseen)
 
     def _known(self, run: FullRun) -> bool:
-        found = known(run, self.out) is not None
+        found = finished(run, self.out) is not None
         if not found and run.file(self.out).is_file():
             say(
                 f"fedlapse: {run.file(self.out)} is of an earlier version of the setting, and is played again", err=True
