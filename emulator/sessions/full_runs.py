@@ -84,7 +84,10 @@ class FullRuns:
         self.runs = runs_of(found, rows, seeds)
         self.trials, self.quiet = Trials(playing), playing.quiet
         self.out = folder(out, "papers")
-        self.here = _here(self.trials.pool.places) | {"workers": self.trials.pool.processes}
+        workers = self.trials.pool.workers
+        self.here = _here(self.trials.pool.places) | {
+            "workers": workers if workers == 0 else self.trials.pool.processes
+        }
         self.forecast = {name: self._forecast(name, scenario) for name, scenario in found.items()}
         self.ended = [(path.parent.name, read(path).facts) for path in self.out.glob("*/*.csv")]
 
@@ -118,7 +121,8 @@ class FullRuns:
     def expected(self, run: FullRun) -> float:
         """Returns the seconds that a run is expected to take: its forecast, times what finished runs took here over
         their forecasts, those of the setting if there are any."""
-        here = [(name, facts) for name, facts in self.ended if all(facts.get(key) == self.here[key] for key in MACHINE)]
+        whole = [(name, facts) for name, facts in self.ended if "known" not in facts]
+        here = [(name, facts) for name, facts in whole if all(facts.get(key) == self.here[key] for key in MACHINE)]
         like = [facts for name, facts in here if name == run.name] or [facts for _, facts in here]
         usual = {"host_s": 1.0, "forecast_s": GPU if self.here["gpu"] else 1.0}
         took, foreseen = (sum(facts[key] for facts in like or [usual]) for key in ("host_s", "forecast_s"))
@@ -158,25 +162,38 @@ class FullRuns:
                 return
             kept = place.with_name(f"{place.name}.seconds")  # spent by earlier commands: of the clock, of this process
             spent = json.loads(kept.read_bytes()) if kept.is_file() else [0.0, 0.0]
-            began = time.monotonic(), time.process_time()
+            began, before = (time.monotonic(), time.process_time()), self.trials.tally.known
             try:
                 rows = self.trials.play(run.scenario, place, title)[run.run.label][run.run.seed]
             finally:
                 spent = [spent[0] + time.monotonic() - began[0], spent[1] + time.process_time() - began[1]]
                 replace_file(kept, json.dumps(spent))
             with uninterrupted():
-                summary = json.loads((place / "summary.json").read_bytes())
-                facts = {"run": run.digest, **self.here, "host_s": round(spent[0], 1)}
-                facts |= {"forecast_s": self.forecast[run.name][run.run.label]}
-                facts |= (
-                    {"failed": why} if (why := " ".join(summary.get("failures", {}).get(run.run.label, ()))) else {}
-                )
+                facts = self._facts(run, place, spent, self.trials.tally.known - before)
                 written(run.file(self.out), facts, rows)
                 self.ended.append((run.name, facts))
                 kept.unlink()
                 shutil.rmtree(place)
         if not self.quiet:
             say(f"fedlapse: {run.text}: {len(rows)} rounds in {about(spent[0])}; {run.file(self.out)}", err=True)
+
+    def _facts(self, run: FullRun, place: Path, spent: Sequence[float], known: int) -> dict[str, Any]:
+        """Returns the facts about a run that has ended in the folder `place`.
+
+        `known`: device-rounds that the ledger had, so that the time spent says little.
+        """
+        failures = json.loads((place / "summary.json").read_bytes()).get("failures", {})
+        why = " ".join(failures.get(run.run.label, ()))
+        alone = self.here["workers"] == 0  # otherwise other processes have trained
+        return {
+            "run": run.digest,
+            **self.here,
+            "host_s": round(spent[0], 1),
+            **({"cpu_s": round(spent[1], 1)} if alone else {}),
+            "forecast_s": self.forecast[run.name][run.run.label],
+            **({"known": known} if known else {}),
+            **({"failed": why} if why else {}),
+        }
 
 
 def _here(places: Sequence[str]) -> dict[str, Any]:

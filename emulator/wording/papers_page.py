@@ -147,9 +147,7 @@ def _played(of: Setting) -> Iterator[str]:
 
 def _where(facts: Mapping[str, Any]) -> str:
     commit = f" at commit {facts['commit']}" if facts["commit"] else ""
-    on = (
-        facts["gpu"] or f"{counted(max(1, facts['workers']), 'worker')} on {facts['processor']}, {facts['cores']} cores"
-    )
+    on = facts["gpu"] or f"{counted(facts['workers'] or 1, 'worker')} on {facts['processor']}, {facts['cores']} cores"
     return f"by fedlapse {facts['fedlapse']}{commit}, PyTorch {facts['torch']}, {on}"
 
 
@@ -178,7 +176,7 @@ def _pace(found: Mapping[str, Setting], gpu: bool) -> float | None:
     """Returns the seconds that finished runs took over those foreseen, on a core or on a GPU; None if none has."""
     facts = [played.facts for of in found.values() for seeds in of.done.values() for played in seeds.values()]
     key = "host_s" if gpu else "cpu_s"
-    mine = [each for each in facts if key in each and bool(each["gpu"]) == gpu]
+    mine = [each for each in facts if key in each and "known" not in each and bool(each["gpu"]) == gpu]
     return sum(each[key] for each in mine) / sum(each["forecast_s"] for each in mine) if mine else None
 
 
