@@ -18,7 +18,7 @@ from emulator.record.run import Run
 from emulator.results.summary import FINALS, Rows
 from scenarios.schema.scenario import Scenario
 
-FORECAST = "forecast.json"  # core-seconds of a run: {setting: {label: s}}
+FORECAST = "forecast.json"  # core-seconds of a run, by setting: {of: its digest, core_s: by label}
 GPU = 50.0  # core-seconds that a GPU is taken to do in a second, until one has played runs
 FACTS = "# "  # what the first line begins with
 WAYS = ("down", "up")
@@ -153,11 +153,12 @@ def setting(name: str, scenario: Scenario, out: Path) -> Setting:
     done = {label: {run.seed: of for run, of in found.items() if of and run.label == label} for label in labels}
     files = {run.file(out) for run in every if found[run.run]}
     why, forecast = out / name / "why.txt", out / FORECAST
+    foreseen = json.loads(forecast.read_bytes()).get(name, {}) if forecast.is_file() else {}
     return Setting(
         scenario,
         done,
         [run for run in every if not found[run.run] and run.run.seed in scenario.seeds],
         sorted({*(out / name).glob("*.csv")} - files),
-        json.loads(forecast.read_bytes()).get(name, {}) if forecast.is_file() else {},
+        foreseen["core_s"] if foreseen.get("of") == digest(scenario) else {},
         why.read_text(encoding="utf-8").strip() if why.is_file() else "",
     )

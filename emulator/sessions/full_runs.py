@@ -15,7 +15,7 @@ from typing import Any
 
 from emulator.play.progress import about
 from emulator.record.record import replace_file
-from emulator.results.full_runs import FORECAST, GPU, FullRun, finished, read, written
+from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, read, written
 from emulator.sessions.checking import planned
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder
@@ -139,17 +139,16 @@ class FullRuns:
     def _forecast(self, name: str, scenario: Scenario) -> Mapping[str, float]:
         """Returns the core-seconds of a run of each algorithm, by label: those in the folder, or a new forecast."""
         path = self.out / FORECAST
-        said: dict[str, dict[str, float]] = json.loads(path.read_bytes()) if path.is_file() else {}
-        labels = {entry.name for entry in scenario.algorithms}
-        if said.get(name, {}).keys() != labels:
+        said: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
+        if said.get(name, {}).get("of") != digest(scenario):
             like = FullRun.of(name, scenario, scenario.algorithms[0].name, scenario.seeds[0]).scenario
             plan = planned(like.model_copy(update={"algorithms": scenario.algorithms}), workers=1)
             usual = sum(price.flops for price in plan.prices.values()) / len(plan.prices)
-            flops = {label: plan.prices[label].flops if label in plan.prices else usual for label in labels}
+            flops = {entry.name: getattr(plan.prices.get(entry.name), "flops", usual) for entry in scenario.algorithms}
             each = plan.effort.seconds / (usual * len(plan.prices))
-            said[name] = {label: round(each * flops[label], 1) for label in sorted(labels)}
+            said[name] = {"of": digest(scenario), "core_s": {label: round(each * of, 1) for label, of in flops.items()}}
             replace_file(path, json.dumps(said, indent=1, sort_keys=True) + "\n")
-        return said[name]
+        return dict(said[name]["core_s"])
 
     def _play(self, run: FullRun, title: str) -> None:
         place = self.out / RUNNING / run.name / run.run.name
