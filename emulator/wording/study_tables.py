@@ -9,7 +9,6 @@ from emulator.analysis.answer import Answer
 from emulator.analysis.cells import UNDECIDED, UNKNOWN, Cell, winners
 from emulator.results import units
 from emulator.results.comparison import OWN, SOME, Comparison
-from emulator.results.resampling import figure
 from emulator.results.table import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
