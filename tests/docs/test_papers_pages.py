@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 
@@ -113,8 +114,13 @@ def check(page, name, folder):
     return len(numbers) + len(leads)
 
 
+@cache
+def scenario():
+    return load(f"papers/{NAME}")
+
+
 def written(out, label, seed, accuracies, **facts):
-    run = FullRun.of(NAME, load(f"papers/{NAME}"), label, seed)
+    run = FullRun.of(NAME, scenario(), label, seed)
     known = {
         "run": run.digest,
         "fedlapse": "1",
@@ -141,7 +147,7 @@ def page(tmp_path):
     written(tmp_path, "fedprox", 1, climbing)
     written(tmp_path, "fedprox", 2, climbing[::-1], run="of another version")
     (tmp_path / NAME / "why.txt").write_text("It is a test.\n")
-    return full_page({NAME: setting(NAME, load(f"papers/{NAME}"), tmp_path)})
+    return full_page({NAME: setting(NAME, scenario(), tmp_path)})
 
 
 def test_numbers_are_those_of_the_runs(page, tmp_path):
@@ -157,14 +163,13 @@ def test_a_page_says_who_played_what_is_open_and_why(page):
     assert "`agentimportance`, seed 2, ended after 6 rounds: its loss is not finite" in page
     assert "Left out, as their row of the setting has changed since: `fedprox-s2.csv`." in page
     assert "5 runs by fedlapse 1 at commit abc, PyTorch 2, 1 worker on P, 2 cores: 360 s, 250 s of a core." in page
-    labels = len(load(f"papers/{NAME}").algorithms)
+    labels = len(scenario().algorithms)
     assert re.search(rf"\| {NAME} \| [\w, -]+ \| {3 * labels - 5} \| – \| – \|", page)
 
 
 def test_core_hours_are_those_foreseen_times_what_runs_took_over_them(page, tmp_path):
-    scenario = load(f"papers/{NAME}")
-    of = setting(NAME, scenario, tmp_path)
-    foreseen = {entry.name: 3600.0 for entry in scenario.algorithms}
+    of = setting(NAME, scenario(), tmp_path)
+    foreseen = {entry.name: 3600.0 for entry in scenario().algorithms}
     again = full_page({NAME: type(of)(**{**vars(of), "forecast": foreseen})})
     left = len(of.open)
     assert re.search(rf"\| {left} \| {2.0 * left:.1f} \| {60 * left / 50:.0f} \|", again)  # 50 s where 25 were foreseen
