@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar, Literal
 
+import torch
 from torch import nn
 
 from algorithms import agentimportance_walk, option_checks
 from algorithms.aggregation import importance_weighted_mean, plain_mean, weighted_mean
-from algorithms.algorithm import Load, Message, Party, Reply, Request, Work
+from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
 from algorithms.counting.cost import PULL
 from algorithms.counting.estimation import HELD, estimation
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.importance import fisher
-from algorithms.importance.importance import estimating
+from algorithms.importance.importance import Kind, estimating
 from algorithms.training.local import STRONGEST, Quadratic, fitting, forms
+
+FISHERS: dict[str, Kind] = {"empirical": "sq", "mean_squared": "mean_squared"}
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,8 @@ class AgentImportance(FedAvg):
     """Devices add the penalty (λ/2) Σ F_t (θ - θ_t)² to their loss, and the server averages models coordinate by
     coordinate, weighted by each device's importance F^k (Kim et al. 2020).
 
-    F^k is the Fisher diagonal of a device's examples at its trained model (Kim et al. 2020, Eq. 1; per example, mean,
-    in eval mode); the device returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4), with the F_t that it received.  The
+    F^k is the Fisher diagonal of a device's examples at its trained model (Kim et al. 2020, Eq. 1, in eval mode; of the
+    kind `fisher`); the device returns F^k_{t+1} = γ F_t + (1 - γ) F^k (Eq. 4), with the F_t that it received.  The
     server sends F_{t+1}, the mean of these, and aggregates with their normalised values F̄^k (Eq. 2).  Bytes: 2 |θ|
     down and up; |θ| down until a reply has been counted.  Devices keep nothing.  The server needs each single upload,
     so secure aggregation is impossible.  If neither `ewc` nor `weighted` is on, the algorithm is FedAvg, bytes
@@ -37,7 +40,8 @@ class AgentImportance(FedAvg):
     Choices that the paper leaves open (docs/design/algorithms.md §9): F̄ is F divided by its sum over the layer, then
     in each coordinate by the sum over the devices, so that Σ_k F̄^k = 1 without a further 1/m; buffers, and coordinates
     in which all F are 0, are averaged by examples.  F̄ comes from F after Eq. 4 (`ema`), or from F^k, and the server
-    applies Eq. 4 (`raw`).  There is no F_0: round 1 has no penalty and skips Eq. 4.  With `importance` rwalk, F plus
+    applies Eq. 4 (`raw`).  There is no F_0: round 1 has no penalty and skips Eq. 4; with `from_zero` F_0 is 0, travels,
+    and is mixed in.  With `importance` rwalk, F plus
     RWalk's path scores s replaces F (docs/design/algorithms.md §7).  Negative F, which a lossy encoding may produce,
     counts as 0.  Raises ValueError if a field is out of its range.
     """
@@ -60,6 +64,12 @@ class AgentImportance(FedAvg):
     importance: Literal["ewc", "rwalk"] = "ewc"
     """Kind of importance: the Fisher diagonal (ewc), or the Fisher diagonal plus path scores collected during
     training (rwalk)."""
+    fisher: Literal["empirical", "mean_squared"] = "empirical"
+    """Estimate of the Fisher diagonal: the mean of the squared gradients of each example's loss (empirical), or the
+    squared gradient of the mean loss over all of a device's examples (mean_squared), which is far smaller."""
+    from_zero: bool = False
+    """Start with an importance of 0, so that the first estimates are mixed with it; they are then smaller by
+    the factor 1 - gamma."""
     weigh_by: Literal["ema", "raw"] = "ema"
     """Importance by which the server weights models: mixed with the last round's (ema), or the device's own (raw)."""
     threshold: float = 0.0
@@ -108,6 +118,11 @@ class AgentImportance(FedAvg):
         """Returns the form of an upload: the model, and the device's importance F^k if devices or the server use it."""
         return forms(self.uploads if self._up else ("weights",), model)
 
+    def start(self, weights: Tensors, server: Party) -> Message:
+        """Returns the model and, with `from_zero`, an importance F_0 of 0."""
+        zeros = {name: torch.zeros_like(value) for name, value in forms(("fisher",), server.model)["fisher"].items()}
+        return super().start(weights, server) | ({"fisher": zeros} if self.from_zero and self._up else {})
+
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
         """Returns the message for all devices: the model, and the importance F_t if devices use it and there is one
         yet."""
@@ -132,7 +147,7 @@ class AgentImportance(FedAvg):
         if not self._up:
             return reply
         scores = walk.scores(reply.upload["weights"]) if walk else {}
-        found = yield from estimating(device, reply.upload["weights"], "sq")
+        found = yield from estimating(device, reply.upload["weights"], FISHERS[self.fisher])
         found, share = fisher.joined(found, scores, self.normalise)
         known = download.get("fisher") if self.weigh_by == "ema" else None
         sent, left = fisher.prepared(found, known, self.gamma, self.threshold)
@@ -154,8 +169,8 @@ class AgentImportance(FedAvg):
         return pulled + (agentimportance_walk.traffic(self.window) if self._walks else 0.0)
 
     def device_work(self, load: Load) -> Work:
-        """Returns the work of training and, if importance is uploaded, of one gradient for each example."""
-        each = estimation("fisher", "sq", load.examples, load.parameters)
+        """Returns the work of training and, if importance is uploaded, of the pass that estimates it."""
+        each = estimation("fisher", FISHERS[self.fisher], load.examples, load.parameters)
         return super().device_work(load) + (each if self._up else ())
 
     def device_floats(self, load: Load) -> float:

@@ -97,6 +97,7 @@ class Party:
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
     lossy: Mapping[str, str] = field(default_factory=dict)  # lossy encodings, such as {"up fisher": "bfloat16"}
     constants: Mapping[str, ndarray] = field(default_factory=dict)  # the server's: buffers that are not finite at first
+    trial: bool = False  # true if only the metric `personalised` is measured: nothing is sent, kept or charged
     # Returns these tensors, sent as this kind in this round, as the receiver decodes them. An algorithm that needs the
     # result of a lossy encoding (FedCurv's own part) calls it, and puts the returned object itself into its upload.
     send: Send = unharmed

@@ -29,6 +29,9 @@ class Continual(FedAvg):
     """FedAvg on drifting data in cycles; each device may retrain at the end of a cycle (An Bian 2018, Algorithms 0 to
     2).
 
+    The metric `personalised` is that of the model that each device would use: the one it received, with its own θ^pe if
+    it has one, retrained in the rounds in which the fleet retrains, which are charged.
+
     A cycle is the `per_cycle` rounds on one time slice.  Its last round asks the whole fleet: the final model of FedAvg
     is sent to all, each device retrains (Alg. 0 all parameters, Alg. 1 and 2 only the personal ones, θ^pe), and the
     next cycle begins with the mean of their uploads.  From cycle 1 on Algorithm 2 sends, trains and averages only the
@@ -123,7 +126,8 @@ class Continual(FedAvg):
         turn, kept = self.turns.of(device.round), device.memory.get(KEPT, {})
         blank = {name: torch.zeros_like(value) for name, value in tensors_of(device.model).items()}
         model = blank | kept | download["weights"]
-        if turn.trained and turn.epochs:
+        # In a trial the device has what it would use: the model received, retrained only if all retrain and pay for it.
+        if turn.trained and turn.epochs and (turn.name == "retrain" or not device.trial):
             after = yield Sgd(device, model, replace(self.training, epochs=turn.epochs), only=turn.trained)
             model |= part(after, turn.trained)
         upload = {"weights": part(model, turn.up)}

@@ -130,7 +130,9 @@ class FedAvg:
         return (Phase("combine", "forward", traffic=moved),)
 
 
-def stackable(kind: type) -> bool:
-    """Returns true if devices can train in stacks (stack.py) under an algorithm of this class: if its `train` is
-    FedAvg's, which only runs the course."""
-    return getattr(kind, "train", None) is FedAvg.train
+def stackable(algorithm: object) -> bool:
+    """Returns true if devices can train in stacks (stack.py) under an algorithm, or a class of algorithms: if its
+    `train` is FedAvg's, which only runs the course, and so is that of its clients (`base`, as FedMeta has)."""
+    if isinstance(algorithm, type):
+        return getattr(algorithm, "train", None) is FedAvg.train
+    return stackable(type(algorithm)) and stackable(type(getattr(algorithm, "base", algorithm)))

@@ -7,9 +7,7 @@ from torch import Tensor, nn
 
 from algorithms.algorithm import Load, Loss, Message, Party, Phase, Tensors, Work
 from algorithms.counting.estimation import estimation
-from algorithms.importance.batched import CHUNK
-from algorithms.importance.gradients import gradients
-from algorithms.training.seeding import drawing
+from algorithms.importance.importance import Slope
 from algorithms.training.tensors import load
 
 SCORE = 5.0  # floats that `scored` moves for each parameter: ω (2, float64), both positions (2), Ω (1)
@@ -33,13 +31,7 @@ def extended(state: Message, weights: Tensors, server: Party) -> Message:
 
 def slope(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Tensors:
     """Returns the gradient of the mean loss over all examples, in float64 and in eval mode."""
-    model.eval()
-    mean = {n: torch.zeros(p.shape, dtype=torch.float64) for n, p in model.named_parameters() if p.requires_grad}
-    with drawing(0):  # some networks draw in eval mode, too
-        for examples, gradient in gradients(model, loss, x, y, CHUNK):
-            for name, g in gradient.items():
-                mean[name].add_(g, alpha=examples / len(x))
-    return mean
+    return Slope(model.eval(), loss, x, y).alone()
 
 
 def walked(path: Tensors, slope: Tensors, before: Tensors, after: Tensors) -> Tensors:
@@ -59,5 +51,5 @@ def scored(path: Tensors, start: Tensors, now: Tensors, damping: float) -> Tenso
 
 def work(load: Load) -> Work:
     """Returns the work of `extended`: one gradient of the proxy set's mean loss, and a step of the path."""
-    (gradient,) = estimation("path", "batch_squared", load.examples, load.parameters, CHUNK)
+    (gradient,) = estimation("path", "mean_squared", load.examples, load.parameters)
     return (gradient, Phase("path", "forward", traffic=WALK * load.parameters))

@@ -11,6 +11,7 @@ from torch import nn
 from algorithms import option_checks
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Tensors, Training, Work
 from algorithms.counting.cost import sgd_traffic
+from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.keeptrace import keep_trace
 from algorithms.training.local import sgd
@@ -74,9 +75,11 @@ class FedMeta(FedAvg):
         """Returns the form of the clients' uploads, which is FedAvg's or UGA's."""
         return self.base.upload_form(round, model)
 
-    def train(self, download: Message, device: Party) -> Reply:
-        """Returns the device's reply, from training by the clients' own algorithm (FedAvg or UGA)."""
-        return self.base.train(download, device)
+    def course(self, download: Message, device: Party) -> Course[Reply]:
+        """Trains by the clients' own algorithm: FedAvg's course, or UGA's training, which is no part of a stack."""
+        if self.clients == "uga":
+            return self._uga.train(download, device)
+        return (yield from super().course(download, device))
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """Returns the base algorithm's model, trained on D_meta."""

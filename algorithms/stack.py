@@ -14,7 +14,7 @@ from torch import OutOfMemoryError
 from algorithms.algorithm import Message, Party, Reply, Tensors
 from algorithms.course import Computation, Course
 from algorithms.importance import stack_importance
-from algorithms.importance.importance import BatchSquares, Summed
+from algorithms.importance.importance import BatchSquares, Slope, Summed
 from algorithms.training import stack_sgd
 from algorithms.training.local import Sgd
 
@@ -23,6 +23,7 @@ JOINT: Mapping[type[Computation], Callable[[Sequence[Any]], list[Tensors]]] = {
     Sgd: stack_sgd.sgd,
     Summed: stack_importance.summed,
     BatchSquares: stack_importance.batch_squares,
+    Slope: stack_importance.slopes,
 }
 
 

@@ -13,13 +13,13 @@ HELD = 4.0  # floats for each parameter: sums in float64 (2), a chunk's sum (1),
 def estimation(name: str, kind: Kind, examples: int, parameters: int, batch: int = 64) -> Work:
     """Returns the work of one call of `importance` on `examples` examples; its phases are called `name`.
 
-    One forward and one backward for each example; with "true" for each label of each example; "sampled" has one more
-    forward, from which the labels are drawn.
+    One forward and one backward for each example, in batches where gradients of batches suffice; with "true" for each
+    label of each example; "sampled" has one more forward, from which the labels are drawn.
     """
     chunk = max(1, min(CHUNK, examples))
     each = Phase(name, "each", examples, chunk, traffic=SQUARES * parameters)
-    if kind in ("batch_squared", "tensor_scalar"):
-        batch = max(1, min(batch, examples))
+    if kind in ("batch_squared", "mean_squared", "tensor_scalar"):
+        batch = chunk if kind == "mean_squared" else max(1, min(batch, examples))
         return (Phase(f"{name}_batch", "batch", examples, batch, traffic=SQUARES * parameters),)
     if kind == "true":
         return (

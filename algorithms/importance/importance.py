@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from algorithms import course
 from algorithms.algorithm import Loss, Party, Tensors
 from algorithms.course import Course, structure
-from algorithms.importance.batched import in_chunks
+from algorithms.importance.batched import CHUNK, in_chunks
 from algorithms.importance.gradients import Power, gradients, one_by_one, trainable, zeros
 from algorithms.models import answers
 from algorithms.training.as_built import restore
@@ -29,7 +29,7 @@ from algorithms.training.local import PIECE
 from algorithms.training.seeding import drawing
 from algorithms.training.tensors import BATCH_NORMS, load
 
-Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "tensor_scalar"]
+Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "mean_squared", "tensor_scalar"]
 MEANING: dict[str, str] = {
     "abs": "mean |g|",
     "sq": "mean g², the empirical Fisher diagonal",
@@ -37,6 +37,7 @@ MEANING: dict[str, str] = {
     "sampled": "mean g² with labels drawn from the model, one for each example",
     "mas": "mean |∂‖f(x)‖² / ∂θ|, which needs no labels",
     "batch_squared": "mean over batches of the squared mean gradient of a batch",
+    "mean_squared": "the squared gradient of the mean loss over all examples",
     "tensor_scalar": "one number for each parameter: the same squares summed over batches and coordinates, over n",
 }
 
@@ -47,12 +48,13 @@ def importance(
     """Returns the importance of each trainable parameter for these examples, of a kind in MEANING.
 
     "abs" is FedCL's Ω, in each coordinate (Yao & Sun, Eq. 1-2), "tensor_scalar" that of its authors' code, "mas" that
-    of Aljundi et al. 2018, Eq. 3; "sq" is the Fisher diagonal of EWC and FedCurv, and "true", "sampled" and
-    "batch_squared" are other estimates of it (docs/design/algorithms.md §9).  `seed` draws the labels of "sampled";
-    `batch` is the number of examples whose mean gradient is squared, in the order given; the last batch may be shorter.
-    Sums are in float64; the means have each parameter's own type and shape ("tensor_scalar": ()).  Memory does not grow
-    with the number of examples.  Raises ValueError for another kind, for no examples, for a loss that is not one number
-    per example, for several labels per example ("true"), and for a model whose examples affect each other.
+    of Aljundi et al. 2018, Eq. 3; "sq" is the Fisher diagonal of EWC and FedCurv, and "true", "sampled",
+    "batch_squared" and "mean_squared" are other readings of it (docs/design/algorithms.md §9).  `seed` draws the labels
+    of "sampled"; `batch` is the number of examples whose mean gradient is squared, in the order given; the last batch
+    may be shorter.  Sums are in float64; the means have each parameter's own type and shape ("tensor_scalar": ()).
+    Memory does not grow with the number of examples.  Raises ValueError for another kind, for no examples, for a loss
+    that is not one number per example, for several labels per example ("true"), and for a model whose examples affect
+    each other.
     """
     return course.alone(_mean(copied(model).eval(), loss, x, y, kind, seed, batch))
 
@@ -79,7 +81,7 @@ def _mean(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: 
     types = {name: parameter.dtype for name, parameter in trainable(model).items()}
     if not types:
         return {}
-    count = ceil(len(x) / batch) if kind == "batch_squared" else len(x)
+    count = {"batch_squared": ceil(len(x) / batch), "mean_squared": 1}.get(kind, len(x))
     sums = yield from _sums_of(model, loss, x, y, kind, seed, batch)
     return {name: (total / count).to(types[name]) for name, total in sums.items()}
 
@@ -142,6 +144,30 @@ class BatchSquares:
         return sums
 
 
+@dataclass(frozen=True)
+class Slope:
+    """A computation of a course: the gradient of the mean loss over all examples, in float64, from chunks of CHUNK
+    examples.  The model is in eval mode."""
+
+    model: nn.Module
+    loss: Loss
+    x: Tensor
+    y: Tensor
+
+    @property
+    def sort(self) -> Hashable:
+        return id(self.loss), structure(self.model)
+
+    def alone(self) -> Tensors:
+        """Returns the gradient for one device, by name of the parameter, without a stack of other devices."""
+        mean = zeros(self.model)
+        with drawing(0):  # some networks draw in eval mode, too
+            for examples, gradient in gradients(self.model, self.loss, self.x, self.y, CHUNK):
+                for name, g in gradient.items():
+                    mean[name].add_(g, alpha=examples / len(self.x))
+        return mean
+
+
 def _sums_of(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, seed: int, batch: int) -> Course[Tensors]:
     """Returns, in float64, the sums whose mean is the importance."""
     if kind == "batch_squared":
@@ -149,6 +175,9 @@ def _sums_of(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, see
     if kind == "tensor_scalar":
         squares = yield BatchSquares(model, loss, x, y, batch)
         return {name: value.sum() for name, value in squares.items()}
+    if kind == "mean_squared":
+        slope = yield Slope(model, loss, x, y)
+        return {name: value.square() for name, value in slope.items()}
     if kind == "true":
         return (yield from _expected(model, loss, x, y))
     if kind == "sampled":

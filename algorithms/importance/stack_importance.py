@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch.func import vmap
 from algorithms.algorithm import Loss, Tensors
 from algorithms.importance.batched import CHUNK, chunk_sums, layers_of
 from algorithms.importance.gradients import POWER, trainable
-from algorithms.importance.importance import BatchSquares, Summed
+from algorithms.importance.importance import BatchSquares, Slope, Summed
 from algorithms.training.seeding import drawing
 from algorithms.training.stack_batches import StepBatches, by_length, means_of, schedule, stacked, sums_of
 from algorithms.training.tensors import call
@@ -36,8 +37,13 @@ def batch_squares(tasks: Sequence[BatchSquares]) -> list[Tensors]:
     return _added(tasks, tasks[0].batch, _Examples.squares, tasks[0].loss)
 
 
+def slopes(tasks: Sequence[Slope]) -> list[Tensors]:
+    """Returns the same gradients as Slope.alone for each task, computed together."""
+    return _added(tasks, CHUNK, _Examples.slopes, tasks[0].loss)
+
+
 def _added(
-    tasks: Sequence[Summed] | Sequence[BatchSquares],
+    tasks: Sequence[Summed] | Sequence[BatchSquares] | Sequence[Slope],
     batch: int,
     values: Callable[[_Examples, StepBatches], Tensors],
     loss: Loss,
@@ -55,7 +61,7 @@ def _added(
 class _Examples:
     """The devices of a stack, ordered by decreasing number of examples, each with its own weights."""
 
-    def __init__(self, tasks: Sequence[Summed] | Sequence[BatchSquares], loss: Loss) -> None:
+    def __init__(self, tasks: Sequence[Summed] | Sequence[BatchSquares] | Sequence[Slope], loss: Loss) -> None:
         self.places = by_length([len(task.y) for task in tasks])
         self.tasks = [tasks[k] for k in self.places]
         self.model, self.loss = tasks[0].model, loss
@@ -85,12 +91,22 @@ class _Examples:
 
     def squares(self, batches: StepBatches) -> Tensors:
         """Returns the squared gradients of the batches' mean losses, (k, *shape)."""
+        means = partial(means_of, counted=batches.counted)
+        return {name: grad.double().square_() for name, grad in self._gradients(batches, means).items()}
+
+    def slopes(self, batches: StepBatches) -> Tensors:
+        """Returns what the batches' examples add to the gradients of the devices' mean losses, (k, *shape)."""
+        sizes = torch.tensor([len(task.y) for task in self.tasks[: len(batches.places)]], device=self.x.device)
+        return self._gradients(batches, lambda losses: sums_of(losses, batches.counted) / sizes)
+
+    def _gradients(self, batches: StepBatches, reduced: Callable[[Tensor], Tensor]) -> Tensors:
+        """Returns the gradients (k, *shape) of the losses (k,) that `reduced` makes of the examples' losses (k, B)."""
         weights = {name: value[: len(batches.places)] for name, value in self.weights.items()}
         theta = [weights[name].requires_grad_() for name in self.names]
         outputs = vmap(lambda w, x: call(self.model, w, x))(weights, batches.of(self.x))
-        total = means_of(self.losses(outputs, batches), batches.counted).sum()
+        total = reduced(self.losses(outputs, batches)).sum()
         found = torch.autograd.grad(total, theta, allow_unused=True, materialize_grads=True)
-        return {name: grad.double().square_() for name, grad in zip(self.names, found, strict=True)}
+        return dict(zip(self.names, found, strict=True))
 
     def chunk(self, batches: StepBatches) -> Tensors:
         """Returns, for each parameter, each device's sum of |g| or g² over the examples of its batch, (k, *shape)."""

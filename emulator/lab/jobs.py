@@ -139,9 +139,9 @@ def personalise_stack(
     downloads: Sequence[Ref],
     memories: Sequence[Ref],
 ) -> list[Sequence[Hits]]:
-    """Trains these devices as if they had been asked in this round, and returns the scores of their models on their own
-    test examples."""
-    answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
+    """Trains these devices as if they had been asked in this round (`trial` of their Party is true), and returns the
+    scores of their models on their own test examples."""
+    answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)), trial=True)
     return _shown(lab, run, round, answers)
 
 
@@ -162,20 +162,22 @@ class _Answer:
 _Asked = tuple[str, Ref, Ref]  # a device, its download and its memory
 
 
-def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
+def _answers(
+    lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked], trial: bool = False
+) -> list[_Answer]:
     """Trains all devices as one stack.  If a GPU runs out of memory, splits the stack into two halves and trains one
     after the other; the answers' numbers then record the size of a half.
 
     Raises Faulty if the algorithm fails.
     """
     try:
-        return _together(lab, store, run, round, asked)
+        return _together(lab, store, run, round, asked, trial)
     except Exception as error:  # a single device fails with its algorithm's error
         if not full(error):
             raise
     make_room(store)
     try:
-        return _together(lab, store, run, round, asked)
+        return _together(lab, store, run, round, asked, trial)
     except Exception as error:
         if len(asked) == 1 or not full(error):
             raise
@@ -183,17 +185,17 @@ def _answers(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Aske
     return [
         answer.told(stack=len(half))
         for half in (asked[:middle], asked[middle:])
-        for answer in _answers(lab, store, run, round, half)
+        for answer in _answers(lab, store, run, round, half, trial)
     ]
 
 
-def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked]) -> list[_Answer]:
+def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked], trial: bool) -> list[_Answer]:
     algorithm = lab.algorithms[run.label]
     devices, downloads, memories = zip(*asked, strict=True)
     received = _each(downloads, lambda ref: own(lab, store, ref))
     kept = _each(memories, lambda ref: moved(lab, decode(store.get(ref))))
     held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
-    parties, outboxes, shared = [], [], _shared(lab, run, round, lab.on)
+    parties, outboxes, shared = [], [], partial(_shared(lab, run, round, lab.on), trial=trial)
     for device, examples, download, memory in zip(
         devices, lab.shards("train", held, lab.on), received, kept, strict=True
     ):

@@ -70,7 +70,7 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
 def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
     """Returns the number of devices in a stack of this algorithm, in a resolved scenario; 1 if they train one by
     one."""
-    stacks = stackable(type(unguarded(algorithm)))
+    stacks = stackable(unguarded(algorithm))
     found = plugins.training_of(entry, scenario.training).stack if stacks else 1
     assert isinstance(found, int)
     return found
@@ -94,7 +94,7 @@ def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
         training = plugins.training_of(entry, scenario.training)
         if entry.name not in lab.algorithms or lab.stack.get(entry.name, 1) > 1 or training.stack == 1:
             continue
-        if not stackable(type(unguarded(lab.algorithms[entry.name]))):
+        if not stackable(unguarded(lab.algorithms[entry.name])):
             found[entry.name] = "the algorithm has a training loop of its own"
         elif obstacle := _obstacle(scenario.model, lab.data):
             found[entry.name] = obstacle

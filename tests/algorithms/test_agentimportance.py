@@ -174,6 +174,21 @@ def test_the_importance_is_the_mean_of_squares_over_the_device_s_examples_at_its
         torch.testing.assert_close(reply.upload["fisher"][name], expected, rtol=1e-12, atol=1e-18)
 
 
+@pytest.mark.parametrize("n", [11, 70])  # one chunk of examples, and two
+def test_mean_squared_is_the_square_of_the_gradient_of_the_mean_loss(n: int) -> None:
+    """Of a linear softmax, by hand: ((p - 1_y)ᵀ x / n)², far below the mean of the squares."""
+    device = made.party(nn.Linear(4, 3).double(), n=n, shape=(4,))
+    weights = copied(device.model)
+    each, mean = (
+        AgentImportance(STILL, fisher=fisher).train({"weights": weights}, device).upload["fisher"]  # type: ignore[arg-type]
+        for fisher in ("empirical", "mean_squared")
+    )
+    wrong = (device.x @ weights["weight"].T + weights["bias"]).softmax(1) - F.one_hot(device.y, 3)
+    torch.testing.assert_close(mean["weight"], (wrong.T @ device.x / n).square(), rtol=1e-12, atol=1e-18)
+    torch.testing.assert_close(mean["bias"], wrong.mean(0).square(), rtol=1e-12, atol=1e-18)
+    torch.testing.assert_close(each["weight"], wrong.square().T @ device.x.square() / n, rtol=1e-12, atol=1e-18)
+
+
 def test_rwalk_by_hand() -> None:
     """A loss of slope 2 everywhere: 5 steps of 0.1 x 2, scored after 2, 4 and 5; F = 2², and s on top."""
     x = torch.full((5, 1), 2.0, dtype=torch.float64)
@@ -301,6 +316,23 @@ def test_the_first_importance_is_not_diluted_and_later_ones_are_mixed_with_the_s
     own = fisher_one_by_one(device, reply.upload["weights"])
     for name, value in reply.upload["fisher"].items():
         torch.testing.assert_close(value, 0.9 * was[name] + 0.1 * own[name], rtol=1e-10, atol=1e-18)
+
+
+@pytest.mark.parametrize("weigh_by", ["ema", "raw"])
+def test_from_zero_the_first_importance_is_diluted_too(weigh_by: str) -> None:
+    """F_0 = 0 in Eq. 4: F_1 = γ 0 + (1 - γ) F.  In round 1 it changes neither the training nor the mean."""
+    plain, zero = (
+        Fleet(AgentImportance(ROUGH, gamma=0.9, weigh_by=weigh_by, from_zero=on), torch.float64)  # type: ignore[arg-type]
+        for on in (False, True)
+    )
+    size = floats({"weights": zero.state["weights"]})
+    assert floats(zero.down()) == (2 * size)  # F_0 travels, as in Algorithm 1
+    assert not any(value.any() for value in zero.down()["fisher"].values())
+    assert same_bits(plain.play()["a"].upload["weights"], zero.play()["a"].upload["weights"])
+    for name, value in plain.state["fisher"].items():
+        torch.testing.assert_close(zero.state["fisher"][name], 0.1 * value, rtol=1e-12, atol=1e-18)
+    for name, value in plain.state["weights"].items():
+        torch.testing.assert_close(zero.state["weights"][name], value, rtol=1e-12, atol=1e-12)
 
 
 def test_ema_and_raw_hand_on_the_same_importance_and_weigh_by_another() -> None:
@@ -457,6 +489,13 @@ def test_the_work_of_a_device(options: dict[str, object], kinds: tuple[str, ...]
     assert algorithm.device_work(load) == (replace(TRAIN, traffic=TRAIN.traffic + 1000 * moved), FISHER)
     # sums in float64, a chunk's sum, a copy of the model; or what a walk holds before, and its scores
     assert algorithm.device_floats(load) == (6000 if "importance" in options else 4000)
+
+
+def test_mean_squared_is_charged_as_one_pass_without_squares_of_single_examples() -> None:
+    algorithm = AgentImportance(ROUGH, fisher="mean_squared")
+    _, fisher = algorithm.device_work(Load(1, examples=100, parameters=1000))
+    assert fisher == Phase("fisher_batch", "batch", 100, batch=CHUNK, traffic=1000 * SQUARES)
+    assert algorithm.device_floats(Load(1, examples=100, parameters=1000)) == 4000
 
 
 def test_few_examples_are_not_charged_for_a_whole_chunk() -> None:

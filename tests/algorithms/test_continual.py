@@ -225,6 +225,26 @@ def test_a_reply_tells_the_whole_model() -> None:
         assert all_of(shapes(reply.model) == shapes(round.before) for reply in round.replies.values())
 
 
+@pytest.mark.parametrize("variant", ["baseline", "alg0", "alg1", "alg2"])
+def test_what_a_device_would_use_is_trained_only_where_all_retrain(variant: str) -> None:
+    """A trial, for the metric `personalised`: the model received (with Alg. 2 under the device's own θ^pe), and in the
+    last round of a cycle what retraining makes of it.  FedAvg's passes are no part of it: nobody pays for them."""
+    fleet = Fleet(continual(variant, average=variant == "baseline"))
+    for number in range(2 * PER_CYCLE):
+        down, party = (
+            fleet.algorithm.request(fleet.state, NAMES, fleet.device("s", number)).download,
+            fleet.device("a", number),
+        )
+        fleet.play()
+        used = fleet.algorithm.train(down, replace(party, trial=True)).model
+        if number % PER_CYCLE == PER_CYCLE - 1:
+            assert same_bits(used, fleet.rounds[-1].replies["a"].model)
+            assert same_bits(used, fleet.rounds[-1].before) == (variant == "baseline")
+        else:
+            own = party.memory.get("personal", {}) if number >= PER_CYCLE else {}
+            assert same_bits(used, fleet.rounds[-1].before | own)
+
+
 def test_a_device_that_was_never_asked_before_gets_the_model_to_retrain() -> None:
     fleet = Fleet(continual("alg2")).play(PER_CYCLE)
     seen = {name for round in fleet.rounds[:-1] for name in round.replies}

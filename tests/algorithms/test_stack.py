@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from algorithms import stack
+from algorithms.agentimportance import AgentImportance
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
 from algorithms.fedcurv import FedCurv
+from algorithms.fedmeta import FedMeta
 from algorithms.importance import importance
 from algorithms.training import local
 from algorithms.training.local import Quadratic
@@ -113,6 +115,12 @@ def test_one_that_overrides_only_the_penalty_is_stackable() -> None:
 
 def test_one_that_overrides_train_is_not() -> None:
     assert not stackable(Trains)
+    assert not stackable(Trains(ROUGH))
+
+
+def test_fedmeta_is_stacked_if_its_clients_are() -> None:
+    assert stackable(FedMeta(ROUGH))
+    assert not stackable(FedMeta(ROUGH, clients="uga"))
 
 
 def test_a_stack_is_one_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +136,21 @@ def test_so_is_the_importance_of_all_its_devices(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importance.Summed, "alone", None)
     monkeypatch.setattr(importance.BatchSquares, "alone", None)
     assert len(stack.train(algorithm, downloads, devices)) == len(SHARDS)
+
+
+def test_so_is_the_squared_gradient_of_the_mean_loss_of_all_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a linear softmax, by hand: ((p - 1_y)ᵀ x / n)², whatever the chunks of 64 that the examples come in."""
+    model, sizes = nn.Linear(6, 3).double(), (3, 130, 70)
+    weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+    devices = [made.party(model, n=n, draw=n, shape=(6,)) for n in sizes]
+    downloads = [{"weights": weights} for _ in sizes]
+    monkeypatch.setattr(importance.Slope, "alone", None)
+    still = AgentImportance(replace(PLAIN, lr=0.0), fisher="mean_squared")
+    for reply, device in zip(stack.train(still, downloads, devices), devices, strict=True):
+        wrong = (device.x @ weights["weight"].T + weights["bias"]).softmax(1) - nn.functional.one_hot(device.y, 3)
+        found, n = reply.upload["fisher"], len(device.y)
+        torch.testing.assert_close(found["weight"], (wrong.T @ device.x / n).square(), rtol=1e-12, atol=1e-18)
+        torch.testing.assert_close(found["bias"], wrong.mean(0).square(), rtol=1e-12, atol=1e-18)
 
 
 def conv_net() -> nn.Sequential:

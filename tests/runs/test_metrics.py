@@ -40,8 +40,23 @@ def test_what_a_device_trains_for_the_report_starts_from_what_it_had_before_the_
         rounds={"max": 4, "per_cycle": 2, "fraction": 1.0},
         evaluate={"personalise_every": 1},
     )
-    for row in run.rounds:
+    for row in run.rounds[1::2]:
         assert row["personalised"] == pytest.approx(row["personalised_participants"], abs=1e-12)
+    assert run.rounds[3]["personalised"] > run.rounds[3]["initial"]
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_devices_of_the_continual_baseline_use_the_server_s_model(play, average):
+    """So its `personalised` has no training that nobody charges for, beside algorithms that pay for retraining."""
+    run = play(
+        {"continual": {"variant": "baseline", "average": average, "training": {"lr": 2.0, "epochs": 1}}},
+        data={"set": "babble", "split": {"kind": "natural"}, "validation": 0},
+        model="lstm-tiny",
+        rounds={"max": 4, "per_cycle": 2, "fraction": 1.0},
+        evaluate={"personalise_every": 1},
+    )
+    for row in run.rounds:
+        assert row["personalised"] == pytest.approx(row["initial"], abs=1e-12)
 
 
 def test_initial_of_a_round_is_the_model_that_the_round_before_left(play):

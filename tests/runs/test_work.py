@@ -32,7 +32,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"interval": 2, "fallback": "local_estimate", "placebo": "shuffled"},
     ],
     "fedcurv": [{}, {"upload": "lean"}, {"fisher": "exact"}, {"fisher": "batch_squared"}, {"placebo": "shuffled"}],
-    "agentimportance": [{}, {"importance": "rwalk"}],
+    "agentimportance": [{}, {"importance": "rwalk"}, {"fisher": "mean_squared", "from_zero": True}],
     "uga": [{}, {"budget_mb": 0.0}, {"first_order": True}],
     "fedmeta": [{}, {"clients": "uga"}, {"meta": "E_epochs"}],
     "fedshare": [{}, {"split": "per_client"}, {"split": "per_round"}],

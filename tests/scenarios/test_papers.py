@@ -69,8 +69,8 @@ def stated(text: str, one: Published) -> bool:
     """Whether the paper has this number: for a number of a table, in the row of its label."""
     if one.source.startswith("Table"):
         text = "\n".join(line for line in text.splitlines() if row(line) in ROWS[one.label])
-    share = one.final or one.ratio
-    return any(says(text, number) for number in (words(share) if share else {f"{one.rounds:g}"}))
+    share, saved = one.final or one.ratio, 1 - one.ratio if one.ratio else 0.0  # a text may state what is saved
+    return any(says(text, number) for number in (words(share) | words(saved) if share else {f"{one.rounds:g}"}))
 
 
 def test_there_are_settings_of_all_five_papers():

@@ -56,6 +56,8 @@ def by_definition(model: nn.Module, x: Tensor, y: Tensor, kind: Kind, batch: int
     model = copy.deepcopy(model).eval()
     total = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     parts = [slice(i, i + batch) for i in range(0, len(x), batch)]
+    if kind == "mean_squared":
+        return {name: g**2 for name, g in slopes(model, F.cross_entropy(model(x), y)).items()}
     if kind in ("batch_squared", "tensor_scalar"):
         for part in parts:
             for name, g in slopes(model, F.cross_entropy(model(x[part]), y[part])).items():
@@ -128,7 +130,7 @@ def test_labels_make_no_difference(kind: Kind) -> None:
     assert all_of(torch.equal(found[name], other[name]) for name in found)
 
 
-@pytest.mark.parametrize("kind", ["abs", "sq", "batch_squared", "tensor_scalar"])
+@pytest.mark.parametrize("kind", ["abs", "sq", "batch_squared", "mean_squared", "tensor_scalar"])
 def test_labels_make_a_difference_to_the_others(kind: Kind) -> None:
     x, y = examples(12)
     found = importance(deep(), cross_entropy, x, y, kind)
