@@ -27,8 +27,8 @@ class FedAvg:
 
     def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
         self.net, self.how, self.theta, self.training = net, how, theta, how.training
-        self.models: dict[str, Tensor] = {}  # of the last training of each device, as all that follows
-        self.sizes: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}  # of the last training of each device, as all that follows
+        self.models: dict[str, Tensor] = {}
         self.walks: dict[str, Walk] = {}
         self.sprung: dict[str, Springs | None] = {}
 
@@ -65,8 +65,7 @@ class FedAvg:
     def told(self, device: Party) -> dict[str, float]:
         """Returns what a device with springs reports: η · steps · k of the coordinates (median, 99th percentile and
         largest), η · max k (§10), and the springs' share of the loss in the last epoch."""
-        springs = self.sprung.get(device.name)
-        if springs is None:
+        if (springs := self.sprung.get(device.name)) is None:
             return {}
         walk, k = self.walks[device.name], sum((stiff for stiff, _ in springs), self.net.zeros())
         ordered, rate, steps = sorted(k.tolist()), rate_of(self.training, device.round), len(walk.slopes)
@@ -184,11 +183,11 @@ class FedCurv(FedAvg):
 
 
 class AgentImportance(FedAvg):
-    """Kim et al. 2020, Eq. 1, 2 and 4 (§7, readings 19 to 23), and the walk of Chaudhry et al. 2018."""
+    """Kim et al. 2020, Eq. 1, 2 and 4 (§7, readings 19 to 23 and 33), and the walk of Chaudhry et al. 2018."""
 
     def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
         super().__init__(net, how, theta)
-        self.fisher: Tensor | None = None  # F_t
+        self.fisher = net.zeros() if how.from_zero else None  # F_t
         self.sent: dict[str, Tensor] = {}
 
     def cut(self, values: Tensor) -> Tensor:
@@ -218,7 +217,7 @@ class AgentImportance(FedAvg):
 
     def train(self, device: Party) -> Tensor:
         theta, walk, how = super().train(device), self.walks[device.name], self.how
-        found = importance(self.net, theta, device, "empirical")
+        found = importance(self.net, theta, device, how.fisher)
         if how.importance == "rwalk":
             score = self.score(walk)
             found = found / found.max() + score / score.max() if how.normalise else found + score
