@@ -126,7 +126,7 @@ class Continual(FedAvg):
         turn, kept = self.turns.of(device.round), device.memory.get(KEPT, {})
         blank = {name: torch.zeros_like(value) for name, value in tensors_of(device.model).items()}
         model = blank | kept | download["weights"]
-        # In a trial the device has what it would use: the model received, retrained only if all retrain, and pay for it.
+        # In a trial the device has what it would use: the model received, retrained only if all retrain and pay for it.
         if turn.trained and turn.epochs and (turn.name == "retrain" or not device.trial):
             after = yield Sgd(device, model, replace(self.training, epochs=turn.epochs), only=turn.trained)
             model |= part(after, turn.trained)

@@ -134,23 +134,18 @@ def fedcurv_cnn(classes: int = 10) -> nn.Sequential:
     )
 
 
-def mlp(classes: int = 10) -> nn.Sequential:
-    """Returns the MNIST perceptron of importance from agents: 159,010 parameters."""
-    return _perceptron(28 * 28, classes)
+def perceptron(inputs: int, hidden: int = 200, classes: int = 10) -> nn.Sequential:
+    """Returns a network with one hidden layer of ReLU units.
 
-
-def cifar_mlp(classes: int = 10) -> nn.Sequential:
-    """Returns the CIFAR-10 perceptron of importance from agents: 616,610 parameters."""
-    return _perceptron(3 * 32 * 32, classes)
-
-
-def _perceptron(inputs: int, classes: int) -> nn.Sequential:
+    With 200 units it is the perceptron of importance from agents: 159,010 parameters for MNIST (`mlp`), 616,610 for
+    CIFAR-10 (`cifar-mlp`).
+    """
     return nn.Sequential(
         OrderedDict(
             flatten=nn.Flatten(),
-            fc1=nn.Linear(inputs, 200),
+            fc1=nn.Linear(inputs, hidden),
             relu=nn.ReLU(),
-            fc2=nn.Linear(200, classes),
+            fc2=nn.Linear(hidden, classes),
         )
     )
 
@@ -232,14 +227,16 @@ MODELS: dict[str, Design] = {
     "cifar-cnn": Design(cifar_cnn, (3, 32, 32)),
     "cifar-cnn-32-64": Design(cifar_cnn_32_64, (3, 32, 32)),
     "cifar-cnn-3x3": Design(cifar_cnn_3x3, (3, 32, 32)),
-    "cifar-mlp": Design(cifar_mlp, (3, 32, 32)),
+    "cifar-mlp": Design(partial(perceptron, 3 * 32 * 32), (3, 32, 32)),
     "digits-cnn": Design(digits_cnn, (1, 8, 8)),
+    "digits-mlp": Design(partial(perceptron, 8 * 8, 50), (1, 8, 8)),
     "fedcurv-cnn": Design(fedcurv_cnn, (1, 28, 28)),
     "lstm-large": Design(partial(word_lstm, 600), None),
     "lstm-medium": Design(partial(word_lstm, 200), None),
     "lstm-small": Design(partial(word_lstm, 100), None),
     "lstm-tiny": Design(partial(word_lstm, 32), None),
-    "mlp": Design(mlp, (1, 28, 28)),
+    "mlp": Design(partial(perceptron, 28 * 28), (1, 28, 28)),
+    "mlp-50": Design(partial(perceptron, 28 * 28, 50), (1, 28, 28)),
     "mnist-cnn": Design(mnist_cnn, (1, 28, 28)),
 }
 

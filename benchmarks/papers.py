@@ -21,46 +21,36 @@ from typing import Annotated, Any
 import typer
 
 from emulator.results import units
+from emulator.results.full_runs import digest
 from emulator.results.papers import AGREEMENTS, Lead, steps
 from emulator.results.units import Unit
+from emulator.wording.papers_page import PAPERS, RULE, row, table
 from scenarios.load import load, shipped
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, FOUND = ROOT / "docs" / "papers.md", ROOT / "scenarios" / "papers" / "reproduced.json"
 RAW = ROOT / "benchmarks" / "papers.json"
-PAPERS = {  # what their files' names begin with
-    "fedcl": "FedCL (Yao and Sun 2020)",
-    "fedcurv": "FedCurv (Shoham et al. 2019)",
-    "agentimportance": "Importance from agents",
-    "fedmeta": "FedMeta and UGA (Yao et al. 2019)",
-    "continual": "Continual federated learning with knowledge transfer (An Bian 2018)",
-}
 METRICS = ("accuracy", "initial", "personalised")
 SHARE = Unit("", 1.0, 3)
-INTRODUCTION = """\
+INTRODUCTION = f"""\
 # The papers, run small
 
 Made by `python -m benchmarks.papers`, which runs the `small:` version of each file in `scenarios/papers`. Small
 versions use small data, small models and few devices, so their numbers are not the papers'. What may be compared is
 how an algorithm differs from the baseline, seed by seed. Where a paper states such a difference, a second table puts
-ours beside it, and ends each row with a verdict:
+ours beside it, the median of all seeds, and ends each row with a verdict:
 
-* *as published*: the paper's difference lies between those of our seeds; or all seeds differ in the paper's direction,
-  and the mean by half to twice as much (of ratios, their logarithms are compared);
-* *same direction*: all seeds differ in the paper's direction, but by more or less than that;
-* *against it*: all seeds differ in the other direction;
-* *unclear*: the seeds disagree, or in one of them neither algorithm reached the target.
-
+{RULE}
 "Table 1, there to 0.95" means that the paper's number is for accuracy 0.95, and ours for the target that the row names.
 In a seed in which only the baseline never reached the target the ratio is 0; in one in which only the other algorithm
 never did it is ∞. "2 of 3 seeds" says how many seeds have a ratio, if not all have one. [low, high] are the extremes
 of the seeds; with three of them this is no test of significance.
 
 The learning rates, batches, rounds and targets of the small versions were chosen by trial, some of them on these
-seeds, so the counts favour the algorithms that were easiest to tune. Several settings may have the same small version:
-it is shown and counted once, beside the published numbers of the first of them. Without `--small` the same files are
-the papers' own settings. The papers say nothing of networks, so all settings have `network: {model: ideal}` (latency,
-then size over rate).
+seeds, so the counts favour the algorithms that were easiest to tune. Several settings may have the same small runs:
+these are shown and counted once, beside the published numbers of the first of them. Without `--small` the same files
+are the papers' own settings: [what came out of those](papers/results/README.md). The papers say nothing of networks, so
+all settings have `network: {{model: ideal}}` (latency, then size over rate).
 """
 
 
@@ -75,12 +65,17 @@ def main(
         if not names or name.startswith(tuple(names)):
             known[name] = _run(name, limit)
             RAW.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-            typer.echo(f"{name}: {known[name].get('failure') or _count(known[name])}, {known[name]['host_s']:.0f} s")
+            found = known[name]
+            said = found.get("failure") or _count(steps(found["published"]))
+            typer.echo(f"{name}: {said}, {found['host_s']:.0f} s")
     known = {name: known[name] for name in every if name in known}
-    twins = _twins(known)
-    PAGE.write_text("\n".join(_page(known, twins)) + "\n", encoding="utf-8")
-    counts: dict[str, Any] = {name: _counts(found) for name, found in known.items() if "published" in found}
-    counts |= {twin: {"same_as": name} for name, others in twins.items() for twin in others if twin in counts}
+    homes = _homes(known)
+    PAGE.write_text("\n".join(_page(known, homes)) + "\n", encoding="utf-8")
+    counts: dict[str, Any] = {
+        name: _counts(_leads(name, found, homes)) if name in homes[name].values() else {"same_as": _home(homes[name])}
+        for name, found in known.items()
+        if "published" in found
+    }
     FOUND.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -110,50 +105,58 @@ def _run(name: str, limit: float) -> dict[str, Any]:
     return {"published": summary["published"], "labels": kept, "host_s": round(seconds, 1)}
 
 
-def _counts(found: Mapping[str, Any]) -> dict[str, int]:
-    said = [step.agrees for step in steps(found["published"])]
+def _counts(leads: Sequence[Lead]) -> dict[str, int]:
+    said = [lead.agrees for lead in leads]
     return {word: said.count(word) for word in AGREEMENTS}
 
 
-def _count(found: Mapping[str, Any]) -> str:
-    return ", ".join(f"{count} {word}" for word, count in _counts(found).items() if count) or "nothing to compare"
+def _count(leads: Sequence[Lead]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in _counts(leads).items() if count) or "nothing to compare"
 
 
-def _twins(known: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The first setting of each small experiment, and the others that are the same one."""
-    firsts: list[tuple[str, Any]] = []
-    twins: dict[str, list[str]] = {}
+def _homes(known: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """For each setting, by label, the first setting that has the same small run."""
+    firsts: dict[str, str] = {}
+    homes: dict[str, dict[str, str]] = {}
     for name in known:
-        said = load(f"papers/{name}", small=True).model_dump(exclude={"name", "published", "small", "expect"})
-        first = next((other for other, told in firsts if told == said), None)
-        if first is None:
-            firsts.append((name, said))
-            twins[name] = []
-        else:
-            twins[first].append(name)
-    return twins
+        small = load(f"papers/{name}", small=True)
+        alone = {entry.name: small.model_copy(update={"algorithms": (entry,)}) for entry in small.algorithms}
+        homes[name] = {label: firsts.setdefault(digest(of), name) for label, of in alone.items()}
+    return homes
 
 
-def _page(known: Mapping[str, Any], twins: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _home(home: Mapping[str, str]) -> str:
+    return next(iter(home.values()))
+
+
+def _leads(name: str, found: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> list[Lead]:
+    """The leads of a setting that no setting before it has shown."""
+    return [lead for lead in steps(found.get("published", [])) if homes[name].get(lead.label) == name]
+
+
+def _page(known: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     yield INTRODUCTION
-    yield from _table(("paper", *AGREEMENTS, "settings", "experiments"), list(_summary(known, twins)))
+    new = {name: found for name, found in known.items() if name in homes[name].values()}
+    yield from table(("paper", *AGREEMENTS, "settings", "experiments"), list(_summary(known, new, homes)))
     for start, title in PAPERS.items():
-        mine = {name: known[name] for name in twins if name.startswith(start)}
+        mine = {name: found for name, found in new.items() if name.startswith(start)}
         if mine:
             yield f"\n## {title}"
         for name, found in mine.items():
-            yield from _setting(name, found, twins[name])
+            yield from _setting(name, found, homes)
 
 
-def _summary(known: Mapping[str, Any], twins: Mapping[str, Sequence[str]]) -> Iterator[Sequence[str]]:
+def _summary(
+    known: Mapping[str, Any], new: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]
+) -> Iterator[Sequence[str]]:
     for start, title in PAPERS.items():
-        mine = [known[name] for name in twins if name.startswith(start)]
-        counts = [_counts(found) for found in mine if "published" in found]
+        mine = {name: found for name, found in new.items() if name.startswith(start)}
+        counts = _counts([lead for name, found in mine.items() for lead in _leads(name, found, homes)])
         settings = sum(name.startswith(start) for name in known)
-        yield (title, *(str(sum(each[word] for each in counts)) for word in AGREEMENTS), str(settings), str(len(mine)))
+        yield (title, *map(str, counts.values()), str(settings), str(len(mine)))
 
 
-def _setting(name: str, found: Mapping[str, Any], twins: Sequence[str]) -> Iterator[str]:
+def _setting(name: str, found: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     scenario = load(f"papers/{name}", small=True)
     yield f"\n### {name}"
     yield ""
@@ -163,9 +166,14 @@ def _setting(name: str, found: Mapping[str, Any], twins: Sequence[str]) -> Itera
         f"{found['host_s']:.0f} s here."
     )
     yield ""
-    if twins:
+    if twins := [other for other, home in homes.items() if other != name and set(home.values()) == {name}]:
         yield f"This is also the small version of {', '.join(twins)}."
         yield ""
+    for home in dict.fromkeys(homes[name].values()):
+        if home != name:
+            shared = units.joined([label for label, of in homes[name].items() if of == home])
+            yield f"The same runs as in {home}, and shown there: {shared}."
+            yield ""
     if "failure" in found:
         yield f"It did not run: {found['failure']}"
         return
@@ -176,26 +184,12 @@ def _setting(name: str, found: Mapping[str, Any], twins: Sequence[str]) -> Itera
             units.duration(said["time_s"]["mean"]),
         )
         for label, said in found["labels"].items()
+        if homes[name].get(label) == name
     ]
-    yield from _table(("algorithm", *METRICS, "virtual time"), finals)
-    if rows := [_row(step) for step in steps(found["published"])]:
+    yield from table(("algorithm", *METRICS, "virtual time"), finals)
+    if rows := [row(lead) for lead in _leads(name, found, homes)]:
         yield ""
-        yield from _table(("beside the baseline", "", "where", "published", "ours", ""), rows)
-
-
-def _row(step: Lead) -> Sequence[str]:
-    unit = Unit("", 1.0, 2 if step.ratio else 3)
-    theirs = f"{step.theirs:.2f}x" if step.ratio else f"{step.theirs:+.3f}"
-    ours = units.spread(step.ours, unit)
-    if 0 < step.known < step.of:
-        ours = f"{ours} ({step.known} of {step.of} seeds)"
-    return (step.label, step.what, step.source, theirs, ours, step.agrees)
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(headings) + " |"
-    yield "|" + " --- |" * len(headings)
-    yield from ("| " + " | ".join(row) + " |" for row in rows)
+        yield from table(("beside the baseline", "", "where", "published", "ours", ""), rows)
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ Open `study.md` in that folder, and read its verdict first: it says who is first
 and what remains open. For example, "B takes 1.89 [1.61, 2.22] times as long as A, decided" says that in this study B
 needs 89 % more seconds; that another set of seeds would probably give between 61 and 122 % more; and that this is more
 than chance, although several targets and links were looked at. "Undecided" says that the seeds do not show who is
-sooner: more of them may. With fewer than five seeds there are values and no ranking. [How to read
+sooner: more of them may. With fewer than six seeds there are values and no ranking. [How to read
 this](#how-to-read-this) explains the words.
 """
 

@@ -190,14 +190,14 @@ def study(
 ) -> dict[str, Any]:
     """Follows a study's protocol; returns the content of `fedlapse study --format json`.  Raises as `compare`."""
     with _call(ValueError):
-        from emulator.sessions.studying import Studying
+        from emulator.sessions import regimes
 
         (playing,) = options_of(options, Playing)
         playing.have_workers_ready()
         made = _scenario(scenario, changes, small, None, None)
         with placed(made.source):
-            found = Studying(made, playing).into(_path(out), force, exploratory)
-        for text in found.answer.warnings:
+            found = regimes.study(made, playing, _path(out), force, exploratory)
+        for text in found.warnings:
             say(f"fedlapse: {text}", err=True)
         return {"out": str(found.out), **found.plain}
 

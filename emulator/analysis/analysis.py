@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from emulator.analysis.answer import Moved, Null
+from emulator.analysis.answer import Null
 from emulator.analysis.cells import Cell, cell
 from emulator.analysis.stamps import Stamps
 from emulator.record.targets import Target
-from emulator.results.comparison import OWN
 from emulator.results.observed import Observed, Runs
-from emulator.results.restricted import contrast
-from emulator.results.times import Values, bound, mean, values
+from emulator.results.times import Values, known_for, values
 from emulator.results.why import Why, why
 
 Variants = Mapping[str, str]  # algorithm -> the label under which its configuration was played
@@ -44,21 +42,12 @@ def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
     return found, lost
 
 
-def all_values(
-    on: Mapping[str, Runs], targets: Sequence[Target], wanted: float | None, aside: Collection[str] = ()
-) -> list[Values]:
-    """Returns the times of all algorithms on each link to each target.
+def all_values(on: Mapping[str, Runs], targets: Sequence[Target], aside: Collection[str] = ()) -> list[Values]:
+    """Returns the times of all algorithms on each link to each target, up to the end of the first run that missed it.
 
-    `on`: runs by link.  `wanted`: the horizon that the protocol sets for the runs' own links, s; None: no such limit.
-    On other links rounds take other times, so the horizon there is the end of the first run that missed the target.
-    `aside`: algorithms whose runs shorten only their own horizon, and not that of the others.
+    `on`: runs by link.  `aside`: algorithms whose runs shorten only their own horizon, and not that of the others.
     """
-    return [
-        each
-        for link, runs in on.items()
-        for target in targets
-        for each in values(link, target, runs, wanted if link == OWN else None, aside)
-    ]
+    return [each for link, runs in on.items() for target in targets for each in values(link, target, runs, None, aside)]
 
 
 def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]], link: str) -> Iterator[Why]:
@@ -70,7 +59,7 @@ def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]
     for label, base in pairs:
         for target in dict.fromkeys(each.target for each in found):
             if (mine := here.get((label, target))) and (theirs := here.get((base, target))):
-                tau = min(mine.tau, theirs.tau)
+                tau = known_for(mine.times, theirs.times)
                 yield why(replace(mine, tau=tau), replace(theirs, tau=tau), runs)
 
 
@@ -118,24 +107,3 @@ def cells(
 def renamed(stamps: Stamps, variants: Variants) -> Stamps:
     """Returns, by algorithm, the stamps (times at which rounds end) of the configuration that `variants` names."""
     return {label: stamps[name] for label, name in variants.items() if name in stamps}
-
-
-def moved(factor: str, setting: str, runs: Runs, baseline: str, target: Target) -> list[Moved]:
-    """Returns the ratio of each other algorithm's time to the baseline's in one setting of the sensitivity analysis.
-
-    `factor`: what the setting changes.  `runs`: the runs in the setting, by label and seed.
-    """
-    found = {each.label: each for each in values(OWN, target, runs, None)}
-    limit = bound((each for of in found.values() for each in of.times.values()), found[baseline].tau)
-    return [_moved(factor, setting, each, found[baseline], limit) for each in found.values() if each.label != baseline]
-
-
-def _moved(factor: str, setting: str, mine: Values, base: Values, limit: float) -> Moved:
-    """Returns the ratio of one algorithm's time to the baseline's; `limit`: the horizon of both mean times, s."""
-    every = (*mine.times.values(), *base.times.values())
-    known = mine.tau > 0 and any(each.time is not None for each in every)
-    counts = mine.reached, len(mine.times), base.reached
-    if not known:
-        return Moved(factor, setting, mine.label, None, None, *counts)
-    over, means = contrast(mine.times, base.times, mine.tau), (mean(mine.times, limit), mean(base.times, limit))
-    return Moved(factor, setting, mine.label, means[0] / means[1], over, *counts, *means)

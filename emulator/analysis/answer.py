@@ -9,34 +9,10 @@ from emulator.analysis.cells import Border, Cell
 from emulator.analysis.protocol import main_target, protocol_of
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN, Comparison
-from emulator.results.restricted import Contrast
 from emulator.results.times import Values
 from emulator.results.why import Pace, Why
 from emulator.tuning.results import Founds
 from scenarios.schema.scenario import Scenario
-
-
-@dataclass(frozen=True)
-class Moved:
-    """The ratio of an algorithm's time to the baseline's in one setting of the sensitivity analysis, which changes one
-    factor of the scenario at a time."""
-
-    factor: str
-    setting: str
-    label: str
-    ratio: float | None  # ratio of restricted means; None: no run reached the target
-    contrast: Contrast | None  # None: below 5 seeds
-    reached: int  # the algorithm's seeds that reached the target
-    of: int  # the algorithm's seeds
-    base_reached: int  # the baseline's seeds that reached the target
-    mean: float | None = None  # s, restricted
-    base_mean: float | None = None  # s, the baseline's
-
-    @property
-    def whole(self) -> bool:
-        """True if all seeds of the algorithm and of the baseline reached the target; otherwise the ratio depends on the
-        horizon."""
-        return self.ratio is not None and self.reached == self.base_reached == self.of
 
 
 @dataclass(frozen=True)
@@ -72,7 +48,6 @@ class Answer:
     traces: Sequence[Cell] = ()
     trace_duels: Mapping[tuple[str, str], Sequence[Cell]] = field(default_factory=dict)
     assumptions: Sequence[str] = ()  # about traces
-    moved: Sequence[Moved] = ()
     warnings: Sequence[str] = ()  # about the runs
 
     @property

@@ -82,25 +82,26 @@ def _sooner(times: Mapping[str, Mapping[int, Timed]], one: str, other: str) -> s
 
 
 def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:
-    """Returns the points of the map: the coordinates of each, by axis, and its links and device speed for replays."""
-    return [
-        (dict(zip(AXES, at, strict=True)), at_point(*at))
-        for at in product(said.up_mbit_s, said.down_over_up, said.round_trip_ms, said.speed_gflop_s)
-    ]
+    """Returns the points of the map: the coordinates of each, by axis, and its links and device speed for replays.  An
+    axis without values has no coordinate, and its links or speeds stay as they are."""
+    axes = [(axis, values) for axis in AXES if (values := getattr(said, axis))]
+    places = [dict(zip((axis for axis, _ in axes), at, strict=True)) for at in product(*(values for _, values in axes))]
+    return [(place, at_point(place)) for place in places]
 
 
-def at_point(up: float, ratio: float, round_trip: float, speed: float) -> Condition:
-    """Returns the links and device speed at a point of the map.
-
-    `up`: the uplink in Mbit/s.  `ratio`: the downlink as a multiple of the uplink.  `round_trip`: in ms.  `speed`: of
-    all devices in GFLOP/s.
-    """
+def at_point(place: Mapping[str, float]) -> Condition:
+    """Returns the links and device speed at a point of the map, from its coordinates: `up_mbit_s`, and where they are
+    given `down_over_up`, the downlink as a multiple of the uplink, `round_trip_ms`, and `speed_gflop_s` of all
+    devices."""
+    up, ratio, trip, speed = (place.get(axis) for axis in AXES)
+    assert up is not None
+    given = {" Mbit/s": up, ":1": ratio, " ms": trip, " GFLOP/s": speed}
     return Condition(
-        f"{up:g} Mbit/s, {ratio:g}:1, {round_trip:g} ms, {speed:g} GFLOP/s",
-        down=up * ratio * 1e6 / 8,
+        ", ".join(f"{value:g}{unit}" for unit, value in given.items() if value is not None),
+        down=None if ratio is None else up * ratio * 1e6 / 8,
         up=up * 1e6 / 8,
-        latency=round_trip / 2e3,
-        speed=speed * 1e9,
+        latency=None if trip is None else trip / 2e3,
+        speed=None if speed is None else speed * 1e9,
     )
 
 
@@ -120,13 +121,13 @@ def borders(cells: Sequence[Cell], ratio: Callable[[Mapping[str, float], str, st
     Cells without a winner are skipped.  Bisection finds the uplink rate of each border.  `ratio(place, one, other)`
     returns the mean time of `one` over the mean time of `other` at a place.
     """
-    rows: dict[tuple[float | str, ...], list[Cell]] = {}
+    rows: dict[tuple[tuple[str, float | str], ...], list[Cell]] = {}
     for each in cells:
-        rows.setdefault(tuple(each.place[axis] for axis in AXES[1:]), []).append(each)
+        rows.setdefault(tuple((axis, each.place[axis]) for axis in AXES[1:] if axis in each.place), []).append(each)
     for others, row in rows.items():
         won = [each for each in row if each.winner not in (UNDECIDED, UNKNOWN)]
         ordered = sorted(won, key=lambda each: float(each.place[AXES[0]]))
-        place = {axis: float(value) for axis, value in zip(AXES[1:], others, strict=True)}
+        place = {axis: float(value) for axis, value in others}
         for low, high in pairwise(ordered):
             one, other = low.winner, high.winner
             if one != other:

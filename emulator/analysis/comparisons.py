@@ -13,7 +13,9 @@ from emulator.results.times import Values, known_for
 def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
     """Returns the comparisons of each pair (algorithm, base), on each link and for each target.
 
-    `found`: the times of all algorithms.  The p-values of a pair are adjusted over all of its targets and links.
+    `found`: the times of all algorithms.  The horizon of a comparison is the time for which the runs of both are known,
+    so that a third algorithm that ended early does not shorten it.  The p-values of a pair are adjusted over all of its
+    targets and links.
     """
     at = {(each.link, each.target, each.label): each for each in found}
     made: list[Comparison] = []
@@ -23,7 +25,7 @@ def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> li
             for (link, target, name), mine in at.items()
             if name == label and (theirs := at.get((link, target, base)))
         ]
-        made += adjusted([compared(mine, theirs, _horizon(mine, theirs)) for mine, theirs in both])
+        made += adjusted([compared(mine, theirs, known_for(mine.times, theirs.times)) for mine, theirs in both])
     return made
 
 
@@ -39,14 +41,3 @@ def ranking(found: Sequence[Values], labels: Sequence[str], target: Target) -> R
     best, *others = sorted(here, key=place)
     made = comparisons(found, [(each.label, best.label) for each in others])
     return Ranking(best, [each for each in made if (each.link, each.target) == (OWN, target)])
-
-
-def _horizon(mine: Values, theirs: Values) -> float:
-    """Returns the horizon of a comparison of two algorithms, s.
-
-    On the study's own links it is the smaller of the two algorithms' horizons, which are mostly equal.  On other links
-    it is the time for which the runs of both are known, so that a third algorithm that ended early does not shorten it.
-    """
-    if mine.link == OWN:
-        return min(mine.tau, theirs.tau)
-    return known_for(mine.times, theirs.times)

@@ -1,8 +1,15 @@
 """Explanations for readers of study.md: captions of its figures, and terms of its tables."""
 
+WHEN = (
+    "Who reaches the main target first when all devices have this uplink (Mbit/s), by regime; downlinks, latencies and "
+    "devices are the study's own. A cell has an algorithm's colour where it is significantly faster than the next one, "
+    "after Holm's adjustment over all cells of its panel, and is grey where it is not. Numbers: how many times as long "
+    "the next one takes."
+)
 CAPTIONS = {
     "ratios": "Each algorithm's mean time over the baseline's, with its 95 % interval. Left of the line at 1 it is "
-    "faster than the baseline. A hollow point is not significant after Holm's adjustment.",
+    "faster than the baseline. A hollow point is not significant after Holm's adjustment. Times count up to the "
+    "horizon; the table tells which ratios are bounds.",
     "times": "Each dot is the time that one seed took to the main target on the study's own links. A hollow dot at the "
     "horizon is a seed that did not get there in time; of several, their number stands beside it. The tick is the "
     "restricted mean time.",
@@ -10,11 +17,10 @@ CAPTIONS = {
     "below 1 % of every round are left out.",
     "map": "Who reaches the main target first, for each link and device speed. A cell has an algorithm's colour where "
     "the 95 % interval against the next one leaves 1 out, and is grey where it does not. Numbers: how many times as "
-    "long the next one takes.",
+    "long the next one takes; ≥, ≤: at least, at most so many times, as seeds of one of the two did not get there; in "
+    "parentheses: seeds of neither always did.",
     "duel": "Who of {} and {} reaches the main target first, as if there were no others, for each link and device "
     "speed. Numbers: how many times as long the other takes.",
-    "tornado": "How far each factor, changed alone, moves an algorithm's mean time over the baseline's. The dashed "
-    "line is the study as it is.",
     "traces": "Who reaches the main target first when all devices replay a recorded link, and how many times as long "
     "the next one takes, with its 95 % interval. Grey: it is undecided who is first.",
 }
@@ -27,10 +33,13 @@ READ = """\
   horizon of their own, the end of the first of their runs that did not get there; the means, which stand side by side,
   have the shortest of all, and count a seed only if it got there by then.
 - **Ratio and interval.** 1.20 [1.10, 1.31] means 1.20 times as long; the brackets hold the 95 % interval over seeds.
-  Where seeds were cut off at the horizon, the true ratio is mostly further from 1.
+  Where seeds of one of the two were cut off at the horizon, the ratio is a bound: ≥ 1.89 [1.61, ∞] means at least 1.89
+  times as long, and ≤ at most. Where seeds of both were, the true ratio may be larger or smaller.
 - **Significant.** With several targets and links, chance has several tries. Holm's adjustment of the p-values makes up
-  for that, pair by pair. A difference is significant (✓) if its adjusted p is below 0.05. The brackets are not
-  adjusted, so 1.23 [1.08, 1.42] may not be significant although it leaves 1 out. Not significant does not mean equal.
+  for that: each pair of algorithms is adjusted over all of its targets and links together, and apart from all other
+  pairs. A difference is significant (✓) if its adjusted p is below 0.05. The brackets are not adjusted, so 1.23 [1.08,
+  1.42] may not be significant although it leaves 1 out. Not significant does not mean equal. Five seeds give an
+  interval and decide nothing; six can decide one comparison, eight any number.
 - **Map and recorded links.** Each place has its own 95 % interval, without adjustment. All places replay the same runs,
   so a hundred places where the same algorithm is first are not a hundred proofs.
 - **Placebo.** An algorithm whose importance means nothing, for example because its values are shuffled. If it does as

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from emulator.record.targets import Target
-from emulator.results.summary import FEW
+from emulator.results.resampling import seeds_needed
 from scenarios.schema.scenario import Scenario
 from scenarios.schema.study import Protocol
 from scenarios.text.faults import BadScenario, did_you_mean
@@ -28,7 +28,6 @@ def protocol_of(scenario: Scenario) -> Protocol:
         **others,
         "placebos": (*said.placebos, *said.placebos.values()),
         "pairs": [name for pair in said.pairs for name in pair],
-        "sensitivity": said.sensitivity.algorithms if said.sensitivity else (),
     }
     for key, names in named.items():
         for name in names:
@@ -38,10 +37,6 @@ def protocol_of(scenario: Scenario) -> Protocol:
         raise BadScenario(f"{labels[0]} comes first, so it is the baseline and nothing else", ("study", wrong[0]))
     if not (said.shares or said.values):
         raise BadScenario("it has no target; shares: [0.95] is one", ("study", "shares"))
-    if said.sensitivity and (
-        both := sorted(set(said.sensitivity.seeds) & (set(scenario.tune.seeds) if scenario.tune else set()))
-    ):
-        raise BadScenario(f"seed {both[0]} has chosen the settings", ("study", "sensitivity"))
     return said
 
 
@@ -87,5 +82,5 @@ def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
 
 
 def enough_seeds(scenario: Scenario) -> bool:
-    """Returns True if the scenario has enough seeds for confidence intervals."""
-    return len(scenario.seeds) >= FEW
+    """Returns True if the scenario has enough seeds for a significant difference."""
+    return len(scenario.seeds) >= seeds_needed(1)

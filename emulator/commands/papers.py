@@ -1,22 +1,45 @@
-"""`fedlapse papers`: lists the settings of the papers as scenarios, and how far their results were reproduced."""
+"""`fedlapse papers`: the settings of the papers, each a scenario: lists them, with how far their small versions agree;
+plays them at full size, run by run; and reports what came out."""
 
 from __future__ import annotations
 
 import json
 from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from emulator.commands.group import Commands, flat
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.scenarios import told
+from emulator.play.progress import about
+from emulator.record.record import replace_file
 from emulator.results.papers import AGREEMENTS
-from emulator.terminal.errors import BAD_INPUT
-from emulator.terminal.lines import say
+from emulator.sessions.computing import Playing
+from emulator.terminal.errors import BAD_INPUT, told_in_one_line
+from emulator.terminal.lines import busy, say
 from emulator.wording.plan_text import columns, filled
 
 
-def papers(
+class Papers(Commands):
+    """A group of which `list` is the command where none is named: `fedlapse papers [TEXT]`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = args and args[0] in (*self.commands, *ctx.help_option_names)
+        return super().parse_args(ctx, list(args) if named else ["list", *args])
+
+
+papers = typer.Typer(
+    help="Lists the experimental settings of the papers, each a scenario, and how far their small versions agree.\n\n"
+    "`run` plays them at full size, and `report` says what came out.",
+    cls=Papers,
+    add_completion=False,
+)
+
+
+@papers.command("list")
+def listed(
     text: Annotated[
         str, typer.Argument(help="Only settings with this text in their name, description or algorithms.")
     ] = "",
@@ -42,6 +65,73 @@ def papers(
         typer.echo(filled(one["says"], columns(), "    "))
         typer.echo(filled(f"{', '.join(one['algorithms'])}; {_published(one)}", columns(), "    "))
         typer.echo(f"    $ {one['command']}\n")
+
+
+def run(
+    *,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME... [PATH=VALUE]...",
+            help="Settings, as `fedlapse papers` lists them, or their beginnings; then values to change, to try it "
+            "out. A report takes no changed setting for the paper's.",
+        ),
+    ],
+    rows: Annotated[
+        str, typer.Option(metavar="LABEL,LABEL", help="Only these algorithms. Default: all.", show_default=False)
+    ] = "",
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many seeds.")] = 3,
+    hours: Annotated[
+        float,
+        typer.Option(min=0.0, help="No run begins that would end later, as far as can be said.", show_default=False),
+    ] = 0.0,
+    minutes: Annotated[float, typer.Option(min=0.0, help="These are added to --hours.", show_default=False)] = 0.0,
+    out: Annotated[Path, typer.Option(help="The folder of all results, the same for all settings.")],
+    playing: Playing,
+) -> None:
+    """Plays settings of the papers at full size: one algorithm and one seed at a time, for hours or days.
+
+    Each run that ends leaves one CSV of a few kB, DIR/NAME/LABEL-sSEED.csv, and is never played again, unless its
+    setting has changed. The same command goes on where it was stopped; several may fill one folder. Exit codes: 0,
+    also if the time was too short for all; 2 bad input; 130 Ctrl-C.
+    """
+    playing.have_workers_ready()
+    with told_in_one_line(ValueError):
+        with busy("starting"):
+            from emulator.sessions.full_runs import FullRuns, settings  # imports torch
+
+        wanted = [row.strip() for row in rows.split(",") if row.strip()]
+        found = settings([each for each in names if "=" not in each], [each for each in names if "=" in each])
+        playing_all = FullRuns(found, wanted, seeds, out, playing)
+        over = playing_all.play(60.0 * (60.0 * hours + minutes) or None)
+    for each in over:
+        say(f"not begun: {each.text}, {about(playing_all.expected(each))}")
+    done = len(playing_all.runs) - len(over)
+    say(f"{done} of {len(playing_all.runs)} runs are done; `fedlapse papers report {out}` writes the page")
+
+
+papers.command()(flat(run))
+
+
+@papers.command()
+def report(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of `fedlapse papers run`.", exists=True)],
+) -> None:
+    """Writes a page on what was played at full size, beside what was published, and on what is open: DIR's README.
+
+    It has the commits and machines. DIR/NAME/why.txt, if it exists, is shown with its setting: the place for a sentence
+    on why something differs.
+    """
+    with told_in_one_line(ValueError):
+        with busy("reading the settings"):
+            from emulator.results.full_runs import setting
+            from emulator.sessions.full_runs import settings  # imports torch
+            from emulator.wording.papers_page import full_page
+
+            found = {name: setting(name, scenario, out) for name, scenario in settings([]).items()}
+        page = out / "README.md"
+        replace_file(page, full_page(found))
+    say(f"page: {page}")
 
 
 def read() -> list[dict[str, Any]]:

@@ -20,10 +20,10 @@ OF_A_REPORT = (
     *("times", "seconds", "accuracy-time", "accuracy-rounds", "accuracy-bytes", "rounds", "timeline", "rates"),
     *("availability", "bytes", "wasted", "devices", "usage", "leverage", "split", "split-[1-9]", "map", "map-[1-9]"),
 )
-OF_A_STUDY = ("ratios", "times", "pace", "map", "map-*-*", "tornado", "traces")
+OF_A_STUDY = ("ratios", "times", "pace", "map", "map-*-*", "traces", "pays")
 TABLES = (
     *("tuning", "times", "comparisons", "reasons", "rounds", "map", "map-*-*", "borders", "traces", "traces-*-*"),
-    *("sensitivity", "nulls"),
+    *("nulls", "pays", "regimes"),
 )
 WRITTEN = {  # kind of folder -> patterns of the names that fedlapse writes there
     "results": (*OF_RESULTS, SEAL),

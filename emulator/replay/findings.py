@@ -14,8 +14,9 @@ from emulator.replay.replayer import Parting, Replayed
 from emulator.results import units
 from emulator.results.comparison import OWN, Ranking, compared, ranking
 from emulator.results.observed import Observed
+from emulator.results.resampling import seeds_needed
 from emulator.results.restricted import Timed
-from emulator.results.summary import FEW, Spread, spread
+from emulator.results.summary import Spread, spread
 from emulator.results.times import Values, bound, known_for, mean
 
 ALL = "all rounds"  # a goal next to the targets: the rounds that all runs have
@@ -200,19 +201,19 @@ class Finding:
     def ahead(self, target: str, one: str, other: str) -> bool:
         """Returns true if all times are known and `one` is faster than `other` by 1 % or more.
 
-        From five seeds on, the interval of the ratio of their mean times must also exclude 1.
+        From six seeds on, the interval of the ratio of their mean times must also exclude 1.
         """
         mine, theirs = (self.times[target][label].values(target, label) for label in (one, other))
         found = compared(theirs, mine, mine.tau)
         if found.ratio is None or found.ratio < TIE:
             return False
-        return found.contrast.low > 1 if found.contrast else len(mine.times) < FEW
+        return found.contrast.low > 1 if found.contrast and found.decidable else len(mine.times) < seeds_needed(1)
 
     def first(self, target: str) -> str | None:
         """Returns the label of the fastest algorithm, or TIED if no algorithm is clearly the fastest.
 
-        It must lead by 1 %, and from five seeds on it must be the fastest as in `fedlapse compare`.  None if some time
-        is not known, or if no run reaches the target.
+        It must lead by 1 %, and with enough seeds (`Ranking.needed`) it must be the fastest as in `fedlapse compare`.
+        None if some time is not known, or if no run reaches the target.
         """
         ranked = self.ranking(target)
         if ranked is None:
@@ -220,7 +221,7 @@ class Finding:
         if not ranked.others:
             return ranked.best.label
         lead = ranked.others[0].ratio
-        shown = ranked.fastest is not None if ranked.tested or ranked.seeds >= FEW else True
+        shown = ranked.fastest is not None or ranked.seeds < ranked.needed
         return ranked.best.label if shown and lead is not None and lead >= TIE else TIED
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 
 from emulator.replay.conditions import Condition
 from emulator.replay.findings import TIED, Finding, Times
+from emulator.results.resampling import Bound
 
 AXES = {  # name: title, unit, and that unit in the program's own units
     "uplink": ("uplink", "Mbit/s", 1e6 / 8),
@@ -59,8 +60,9 @@ class MapCell:
     times: Mapping[str, float | None]  # means in s by label; None: never, or unknown
     known: bool  # all means are known
     assumed: bool = False  # a mean uses accuracies from after a decision that differed
-    tie: bool = False  # the first two are within 1 %, or five seeds or more show no fastest algorithm
+    tie: bool = False  # the first two are within 1 %, or enough seeds show no fastest algorithm
     why: str = ""  # if unknown: where a replay of this point ends; otherwise where one stops being exact
+    bound: Bound | None = None  # how the ratio compares with the true one, if runs were cut off
 
     @property
     def first(self) -> str | None:
@@ -109,8 +111,8 @@ def cell(place: Mapping[str, int], found: Finding, target: str) -> MapCell:
         return MapCell(place, None, None, None, True, _shown(times), known, assumed, why=_why(found, known))
     winner, second = ranked.best.label, ranked.others[0] if ranked.others else None
     agree, tie = _agree(found, target, winner), found.first(target) == TIED
-    lead, next_ = (second.ratio, second.label) if second else (None, None)
-    return MapCell(place, winner, next_, lead, agree, _shown(times), known, assumed, tie, _why(found, known))
+    lead, next_, cut = (second.ratio, second.label, second.bound) if second else (None, None, None)
+    return MapCell(place, winner, next_, lead, agree, _shown(times), known, assumed, tie, _why(found, known), cut)
 
 
 def _why(found: Finding, known: bool) -> str:

@@ -1,4 +1,4 @@
-"""The figures of a study: ratios of times, times of all seeds, the seconds of a round, and the sensitivity analysis."""
+"""The figures of a study: ratios of times, times of all seeds, the seconds of a round, and who is fastest where."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import altair as alt
 
 from emulator.analysis.answer import Answer
 from emulator.analysis.explanations import CAPTIONS
-from emulator.analysis.sensitivity import Swing, swings, unchanged
 from emulator.report import critical, drawing
 from emulator.report.figure import Figure, table
 from emulator.report.palette import COLOURS
@@ -31,7 +30,7 @@ Part = tuple[str, str]  # family, kind or phase
 
 def figures(answer: Answer) -> Iterator[Figure]:
     """Yields the figures of a study, except those without content."""
-    parts = (ratios(answer), times(answer), pace(answer), grid(answer), *duels(answer), tornado(answer), traces(answer))
+    parts = (ratios(answer), times(answer), pace(answer), grid(answer), *duels(answer), traces(answer))
     for made in parts:
         if made:
             yield made
@@ -41,16 +40,16 @@ def pictures(answer: Answer) -> Iterator[tuple[str, bytes]]:
     """Yields the file name and content of each figure twice, as NAME.svg and NAME.png, on white, with its title and
     caption."""
     for shown in figures(answer):
-        yield f"{shown.name}.svg", drawing.svg(_alone(shown)).encode()
+        yield f"{shown.name}.svg", drawing.svg(alone(shown)).encode()
         yield f"{shown.name}.png", png(shown)
 
 
 def png(shown: Figure) -> bytes:
     """Returns a figure as PNG, on white, with its title and caption."""
-    return drawing.png(_alone(shown), scale=1.5)
+    return drawing.png(alone(shown), scale=1.5)
 
 
-def _alone(shown: Figure) -> dict[str, Any]:
+def alone(shown: Figure) -> dict[str, Any]:
     """Returns a figure in Vega-Lite, on white, with its title and caption in the picture."""
     subtitle = textwrap.wrap(shown.caption, WRAPPED)
     title = {"text": shown.title, "subtitle": subtitle, "anchor": "start", "offset": 12}
@@ -182,53 +181,3 @@ def pace(answer: Answer) -> Figure | None:
 def _part(what: str) -> Part:
     family, _, key = what.partition(" ")
     return family, key
-
-
-TORNADO, TORNADO_BAR = 560, 26
-TORNADO_ROOM = 1.5  # for the names of settings beside the bars
-
-
-def tornado(answer: Answer) -> Figure | None:
-    """Returns the figure of the sensitivity analysis: how far each changed factor moves the ratio of an algorithm's
-    time to the baseline's.
-
-    It has a panel for each algorithm and a bar for each factor, widest at the top.  None if no factor moves any ratio.
-    """
-    found = {label: swings(answer.moved, label) for label in dict.fromkeys(each.label for each in answer.moved)}
-    found = {label: each for label, each in found.items() if each}
-    if not found:
-        return None
-    ends = [value for each in found.values() for swing in each for value in (swing.low, swing.high)]
-    panels = [_panel(answer, label, each, ends) for label, each in found.items()]
-    chart: Any = alt.VConcatChart(vconcat=panels)
-    described = f"Ranges of the ratio to {answer.baseline}'s time over {len(found)} algorithms' factors."
-    return Figure("tornado", "What moves the ratio", CAPTIONS["tornado"], frame(chart, "tornado", described))
-
-
-def _panel(answer: Answer, label: str, found: Sequence[Swing], ends: Sequence[float]) -> Any:
-    rows = [(each.factor, each.low, each.high, each.least, each.most) for each in found]
-    columns = {"factor": "string", "low": "number", "high": "number", "least": "string", "most": "string"}
-    here = table(columns, rows)
-    y: Any = alt.Y("factor:N", title=None, sort=[each.factor for each in found])
-    title = f"{label}'s time over {answer.baseline}'s"
-    x = alt.X("low:Q", title=title, scale=log_scale(ends, TORNADO_ROOM), axis=log_axis(ends, TORNADO_ROOM))
-    bars = here.mark_bar(color=COLOURS[5], stroke="#888888", strokeWidth=0.4, size=TORNADO_BAR - 10).encode(
-        y=y, x=x, x2="high"
-    )
-    names = [*_ends(here, y, "low", "least", "right", -5), *_ends(here, y, "high", "most", "left", 5)]
-    layers = [bars, rule(1.0), *names]
-    base = unchanged(answer.moved, label)
-    if base and base.ratio:
-        layers.insert(1, rule(base.ratio, dashed=True))
-    return alt.LayerChart(layer=layers).properties(width=TORNADO, height=TORNADO_BAR * len(found), title=label)
-
-
-def _ends(here: alt.Chart, y: Any, at: str, text: str, align: Any, dx: int) -> list[Any]:
-    """Returns two layers with the names of settings at one end of the bars: a white outline, which hides the lines
-    behind a name, and the name.
-
-    `at`: the column of the end's ratio.  `text`: the column of the names.
-    """
-    halo = here.mark_text(align=align, dx=dx, fontSize=11, stroke="white", strokeWidth=4, strokeJoin="round")
-    plain = here.mark_text(align=align, dx=dx, fontSize=11)
-    return [each.encode(y=y, x=f"{at}:Q", text=f"{text}:N") for each in (halo, plain)]

@@ -15,12 +15,13 @@ from emulator.report.curves import thinned
 from emulator.report.figure import Figure, natural, table
 from emulator.report.palette import COLOURS
 from emulator.report.studied_scales import frame, log_axis, log_scale, rule
-from emulator.results.resampling import figure
+from emulator.results.resampling import in_cell
 from emulator.wording.names import goal
 
 WINNERS = (*COLOURS[:6], "#F0E442", "#000000")  # Okabe and Ito's eight colours; grey means undecided
 GREY = {UNDECIDED: "#B8B8B8", UNKNOWN: "#6E6E6E"}
 DARK = ("#0072B2", "#000000")  # backgrounds for white text
+OWN = -1.0  # coordinate of an axis that the map does not have
 SIDE, TALL = 38, 26  # width and height of a cell, in pixels
 ROWS = 60  # recorded links that a picture shows
 
@@ -61,23 +62,32 @@ def _map(answer: Answer, cells: Sequence[Cell], name: str, title: str, caption: 
     """
     if not any(each.contrast for each in cells):
         return None
-    values = {axis: sorted({float(each.place[axis]) for each in cells}) for axis in AXES}
+    values = {axis: sorted({at(each, axis) for each in cells}) for axis in AXES}
     _, ratio, _, speed = AXES
     shades, last, rows = colours(answer, cells), values[speed][-1], []
     for fast in values[speed]:
         panels = []
         for over in values[ratio]:
-            here = [each for each in cells if (each.place[speed], each.place[ratio]) == (fast, over)]
+            here = [each for each in cells if (at(each, speed), at(each, ratio)) == (fast, over)]
             titles = (
                 "uplink, Mbit/s" if fast == last else None,
                 "round trip, ms" if over == values[ratio][0] else None,
             )
-            above = f"{fast:g} GFLOP/s, download {over:g}:1"
+            above = f"{_said(fast, 'own speeds', '{:g} GFLOP/s')}, {_said(over, 'own downlinks', 'download {:g}:1')}"
             panels.append(_panel(here, values, shades, titles).properties(title=above))
         rows.append(alt.HConcatChart(hconcat=panels, spacing=18))
     chart: Any = alt.VConcatChart(vconcat=rows, spacing=14)
     described = f"Heat-maps of who reaches {goal(answer.main)} first, by link and device speed."
     return Figure(name, title, caption, frame(chart, name, described))
+
+
+def at(cell: Cell, axis: str) -> float:
+    """Returns a coordinate of a point of the map; OWN if the map has no such axis."""
+    return float(cell.place.get(axis, OWN))
+
+
+def _said(value: float, own: str, form: str) -> str:
+    return own if value == OWN else form.format(value)
 
 
 def _panel(
@@ -91,21 +101,21 @@ def _panel(
     rows = [
         (
             f"{each.place[up]:g}",
-            f"{each.place[trip]:g}",
+            _said(at(each, trip), "own", "{:g}"),
             each.winner,
-            figure(each.contrast.ratio) if each.contrast else "",
+            in_cell(each.contrast.ratio, each.contrast.bound) if each.contrast else "",
             "white" if shades[each.winner] in DARK else "black",
         )
         for each in cells
     ]
     here = table(columns, rows)
-    at: Any = {
+    both: Any = {
         "x": alt.X("up:N", title=titles[0], sort=[f"{v:g}" for v in values[up]], axis=alt.Axis(labelAngle=0)),
-        "y": alt.Y("trip:N", title=titles[1], sort=[f"{v:g}" for v in reversed(values[trip])]),
+        "y": alt.Y("trip:N", title=titles[1], sort=[_said(v, "own", "{:g}") for v in reversed(values[trip])]),
     }
     scale = alt.Scale(domain=list(shades), range=list(shades.values()))
-    boxes = here.mark_rect(stroke="white").encode(**at, color=alt.Color("winner:N", scale=scale, sort=list(shades)))
-    texts = here.mark_text(fontSize=10).encode(**at, text="ratio:N", color=alt.Color("ink:N", scale=None))
+    boxes = here.mark_rect(stroke="white").encode(**both, color=alt.Color("winner:N", scale=scale, sort=list(shades)))
+    texts = here.mark_text(fontSize=10).encode(**both, text="ratio:N", color=alt.Color("ink:N", scale=None))
     made: Any = alt.LayerChart(layer=[boxes, texts])
     return made.properties(width=SIDE * len(values[up]), height=TALL * len(values[trip]))
 

@@ -20,6 +20,7 @@ from emulator.replay.grid import Axis, MapCell, frontier
 from emulator.report import drawing, still
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
+from emulator.results.resampling import in_cell
 from emulator.results.units import duration, joined
 
 NOBODY, UNPLAYED = "no algorithm gets there", "not played"
@@ -30,6 +31,11 @@ SIDE = (52, 110)  # pixels of a cell: smallest, largest
 WIDE = 720  # pixels of a map with few cells
 WRAPPED = 64  # characters a line of a picture's caption
 TITLE = "Who is first"
+BOUNDS = {
+    "low": "≥: the next one did not always get there, so the true number is larger",
+    "high": "≤: the first did not always get there, so the true number is smaller",
+    "neither": "(): neither always got there, so the true number may be larger or smaller",
+}
 
 Row = tuple[Any, ...]
 COLUMNS = {
@@ -202,15 +208,14 @@ def _winner(each: MapCell) -> str:
 def _ratio(each: MapCell) -> str:
     """Returns the text in a cell: the runner-up's time divided by the winner's, such as `1.42`.
 
-    The number follows ≥ if the runner-up misses the target, and has a question mark if the seeds disagree on the
-    winner.  Returns TIED for a tie, and "" without a winner.
+    The number follows ≥ or ≤ if it is a bound, is in parentheses if runs of both were cut off, and has a question mark
+    if the seeds disagree on the winner.  Returns TIED for a tie, and "" without a winner.
     """
     if each.winner is None:
         return ""
     if each.tie:
         return TIED
-    bound = "≥" if each.runner_up and each.times.get(each.runner_up, 0.0) is None else ""
-    ratio = f"{bound}{each.ratio:.2f}" if each.ratio is not None else ""
+    ratio = in_cell(each.ratio, each.bound) if each.ratio is not None else ""
     return ratio if each.agree else f"{ratio} ?"
 
 
@@ -231,6 +236,7 @@ def caption(cells: Sequence[MapCell], labels: Sequence[str], notes: Sequence[str
         said.append(f"{TIED}: the first two are less than {100 * (TIE - 1):.0f} % apart, or not distinguishable")
     if any("?" in _ratio(each) for each in cells):
         said.append("?: cells in which the seeds disagree")
+    said += [text for bound, text in BOUNDS.items() if any(each.bound == bound and not each.tie for each in cells)]
     nowhere = [label for label in labels if label not in there]
     if nowhere:
         notes = [f"First in no cell: {joined(nowhere)}", *notes]

@@ -15,6 +15,7 @@ from typing import Any
 from emulator.record.targets import Target
 from emulator.results.holm import holm
 from emulator.results.observed import Observed
+from emulator.results.resampling import Bound, as_bound, seeds_needed
 from emulator.results.restricted import Contrast, contrast
 from emulator.results.times import Values, values
 
@@ -34,6 +35,7 @@ class Comparison:
     theirs: Values
     contrast: Contrast | None  # None: below 5 shared seeds, or nothing is known
     adjusted: float | None = None  # p-value after Holm's adjustment
+    together: int = 1  # comparisons that are adjusted together, this one included
 
     @property
     def label(self) -> str:
@@ -59,10 +61,21 @@ class Comparison:
         return self.mine.mean / self.theirs.mean if self.theirs.mean else None
 
     @property
+    def bound(self) -> Bound | None:
+        """How the ratio compares with the true one, if runs were cut off at the horizon."""
+        return self.contrast.bound if self.contrast else as_bound(self.mine.cut, self.theirs.cut)
+
+    @property
     def too_few(self) -> bool:
         """True if there are too few seeds for an interval, or if each algorithm reached the target with fewer than SOME
         seeds."""
         return self.contrast is None or max(self.contrast.reached, self.contrast.base_reached) < SOME
+
+    @property
+    def decidable(self) -> bool:
+        """True if there are enough seeds for a significant difference, given how many comparisons are adjusted
+        together."""
+        return self.contrast is not None and self.contrast.seeds >= seeds_needed(self.together)
 
     @property
     def significant(self) -> bool:
@@ -91,6 +104,7 @@ class Comparison:
             "label": self.label,
             "seconds": self.mine.mean,
             "ratio": self.ratio,
+            "bound": self.bound,
             "low": found and found.low,
             "high": found and found.high,
             "p": found and found.p,
@@ -123,9 +137,14 @@ class Ranking:
         return min(len(each.times) for each in self.found)
 
     @property
+    def needed(self) -> int:
+        """The smallest number of seeds with which a difference can be significant."""
+        return seeds_needed(min((each.together for each in self.others), default=1))
+
+    @property
     def tested(self) -> bool:
-        """True if at least one comparison has an interval."""
-        return any(each.contrast for each in self.others)
+        """True if the seeds are enough to make at least one difference significant."""
+        return any(each.decidable for each in self.others)
 
     @property
     def slower(self) -> list[Comparison]:
@@ -135,7 +154,7 @@ class Ranking:
     @property
     def behind(self) -> list[Comparison]:
         """The comparisons with algorithms that are shown to take longer than the best one: significantly, or, if the
-        seeds are too few for an interval, with each seed."""
+        seeds are too few for that, with each seed."""
         return self.slower if self.tested else [each for each in self.others if self.seeds > 1 and each.apart]
 
     @property
@@ -185,7 +204,8 @@ def compared(mine: Values, theirs: Values, tau: float) -> Comparison:
 def adjusted(found: Sequence[Comparison]) -> list[Comparison]:
     """Returns these comparisons with p-values adjusted for their number by Holm's method (1979)."""
     ps = holm({number: each.contrast.p for number, each in enumerate(found) if each.contrast})
-    return [replace(each, adjusted=ps.get(number)) for number, each in enumerate(found)]
+    together = len(ps) or len(found)
+    return [replace(each, adjusted=ps.get(number), together=together) for number, each in enumerate(found)]
 
 
 def observed(runs: Mapping[str, Mapping[int, Sequence[Mapping[str, Any]]]]) -> dict[str, dict[int, Observed]]:

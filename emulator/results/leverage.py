@@ -26,7 +26,7 @@ def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
 
     `momentum`: of SGD; None if unknown, which is taken as 1, its upper limit.
     """
-    bound = 2 * (1 + (1.0 if momentum is None else momentum))
+    bound = stiff_from(momentum)
     pulled = [row for row in rows if "p99" in row["leverage"]]
     stiff = [row for row in pulled if row["leverage"]["step"] > bound]
     ones = [row for row in pulled if _is_identity(row)]
@@ -40,6 +40,11 @@ def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
         yield Warned("unpenalised", f"in {100 * share:.0f} % of all trainings the device had no Ω, and so no penalty")
     if stiff:
         yield Warned("stiff", f"{_of(stiff, pulled)} {_stiff(stiff, momentum, bound)}")
+
+
+def stiff_from(momentum: float | None) -> float:
+    """Returns the value of `step`, learning rate x 2 x strength x largest importance, above which SGD may diverge."""
+    return 2 * (1 + (1.0 if momentum is None else momentum))
 
 
 def _is_identity(row: Row) -> bool:

@@ -5,37 +5,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, log
-from statistics import fmean
+from math import exp, inf, isfinite, log
+from statistics import fmean, median
 from typing import Any, Literal
 
-from emulator.record.targets import Target
-from emulator.results.summary import Rows, Spread, last, spread, to_target
+from emulator.record.targets import Target, reached
+from emulator.results.summary import Rows, Spread, spread
 from scenarios.schema.scenario import Published
 
 Kind = Literal["final", "rounds", "part"]  # the last value; rounds to a value; those rounds over the baseline's
-Agreement = Literal["as published", "same direction", "against it", "unclear"]
-AGREEMENTS: tuple[Agreement, ...] = ("as published", "same direction", "against it", "unclear")
-HALF = 0.5  # two differences count as similar if the smaller one is at least half of the larger
+Agreement = Literal["as published", "same direction", "against it", "undecided"]
+AGREEMENTS: tuple[Agreement, ...] = ("as published", "same direction", "against it", "undecided")
+TWICE = 2.0  # two differences count as similar if the larger one is at most twice the smaller
 
 
-def beside(stated: Sequence[Published], runs: Mapping[str, Mapping[int, Rows]]) -> list[dict[str, Any]]:
+def beside(
+    stated: Sequence[Published], runs: Mapping[str, Mapping[int, Rows]], ending: int = 1
+) -> list[dict[str, Any]]:
     """Returns a row for each published number of an algorithm that ran: {label, kind, what, source, theirs, ours,
     reached, of, seeds}.
 
-    `theirs` is the published number, `ours` the mean, low and high over seeds: of the last value that was measured, or
-    of the rounds until a value was reached (or their ratio to the baseline's), where a seed that never reached it
-    counts as infinite.
+    `theirs` is the published number, `ours` the mean, low and high over seeds: of the last value that was measured (or
+    of the mean of the last `ending` values), or of the rounds until a value was reached (or their ratio to the
+    baseline's, the first of `runs`), where a seed that never reached it counts as infinite.
     """
     first = next(iter(runs.values()), {})
-    return [_one(each, seeds, first) for each in stated if (seeds := runs.get(each.label))]
+    return [_one(each, seeds, first, ending) for each in stated if (seeds := runs.get(each.label))]
 
 
-def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]) -> dict[str, Any]:
+def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows], ending: int) -> dict[str, Any]:
     ours: dict[int, float | None]
     kind: Kind = "final" if stated.value is None else "rounds" if stated.ratio is None else "part"
     if stated.value is None:
-        ours = {seed: last(rows, stated.metric) for seed, rows in sorted(seeds.items())}
+        ours = {seed: _end(rows, stated.metric, ending) for seed, rows in sorted(seeds.items())}
         what, theirs = f"{stated.metric} at the end", stated.final
     else:
         target = Target(stated.metric, stated.value)
@@ -53,24 +55,30 @@ def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]
         "theirs": theirs,
         "ours": spread([*ours.values()] or [None]),
         "reached": sum(value is not None for value in ours.values()),
-        "of": len(seeds),
+        "of": len(seeds if kind != "part" else seeds.keys() & first.keys()),
         "seeds": {str(seed): value for seed, value in ours.items()},
     }
 
 
+def _end(rows: Rows, metric: str, ending: int) -> float | None:
+    """Returns the mean of the last `ending` values of the metric; None if it was never measured."""
+    known = [row[metric] for row in rows if row[metric] is not None][-ending:]
+    return fmean(known) if known else None
+
+
 def _rounds(seeds: Mapping[int, Rows], target: Target) -> dict[int, float | None]:
     """Returns the rounds until the target, by seed; None for a seed that never reached it."""
-    found = {seed: to_target(rows, target) for seed, rows in sorted(seeds.items())}
-    return {seed: at["rounds"] if at else None for seed, at in found.items()}
+    found = {seed: reached(rows, target) for seed, rows in sorted(seeds.items())}
+    return {seed: at["round"] + 1 if at else None for seed, at in found.items()}
 
 
 def _parts(found: Mapping[int, float | None], base: Mapping[int, float | None]) -> dict[int, float | None]:
     """Returns the rounds over the baseline's rounds, by seed: 0 if only the baseline missed the target, None (infinite)
     if only the algorithm missed it.
 
-    A seed in which both missed it is left out.
+    A seed in which both missed it is left out, and one that the baseline did not play.
     """
-    ahead = {seed: _ahead(rounds, base.get(seed), ratio=True) for seed, rounds in found.items()}
+    ahead = {seed: _ahead(rounds, base[seed], ratio=True) for seed, rounds in found.items() if seed in base}
     return {seed: None if ratio == inf else ratio for seed, ratio in ahead.items() if ratio is not None}
 
 
@@ -78,7 +86,8 @@ def _parts(found: Mapping[int, float | None], base: Mapping[int, float | None]) 
 class Lead:
     """The lead of an algorithm over the baseline, in a paper and in these runs.
 
-    For a metric it is a difference; for rounds to a value it is a ratio, below 1 if the algorithm needs fewer.
+    For a metric it is a difference; for rounds to a value it is a ratio, below 1 if the algorithm needs fewer.  Seeds
+    are those that both have played.
     """
 
     label: str
@@ -87,6 +96,7 @@ class Lead:
     ratio: bool  # True: a ratio; False: a difference
     theirs: float
     ours: Spread  # over seeds; infinite where only the baseline reached the value, 0 where only the algorithm did
+    median: float | None  # of ours; None: infinite, or not known
     agrees: Agreement
     known: int  # seeds in which at least one of the two reached the value
     of: int
@@ -110,13 +120,19 @@ def steps(entries: Sequence[Mapping[str, Any]]) -> list[Lead]:
 
 def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Lead:
     ratio = entry["kind"] != "final"
-    ours = [_ahead(value, base["seeds"].get(seed), ratio) for seed, value in entry["seeds"].items()]
+    both = entry["seeds"].keys() & base["seeds"].keys()
+    of = entry["of"] if entry["kind"] == "part" else len(both)
+    ahead = [_ahead(entry["seeds"][seed], base["seeds"][seed], ratio) for seed in both]
     theirs = _ahead(entry["theirs"], base["theirs"], ratio)
     assert theirs is not None  # papers state numbers
-    known = [value for value in ours if value is not None]
-    agrees = _agreement(theirs, known, ratio) if len(known) == entry["of"] else "unclear"
-    shown = spread([None if value == inf else value for value in known] or [None])
-    return Lead(entry["label"], entry["what"], entry["source"], ratio, theirs, shown, agrees, len(known), entry["of"])
+    known = [value for value in ahead if value is not None]
+    agrees = _agreement(theirs, known, ratio) if len(known) == of else "undecided"
+    finite = [None if value == inf else value for value in known] or [None]
+    middle = _middle(known, ratio) if known else inf
+    shown = middle if isfinite(middle) else None
+    return Lead(
+        entry["label"], entry["what"], entry["source"], ratio, theirs, spread(finite), shown, agrees, len(known), of
+    )
 
 
 def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None:
@@ -130,37 +146,30 @@ def _ahead(value: float | None, base: float | None, ratio: bool) -> float | None
 def _agreement(theirs: float, ours: Sequence[float], ratio: bool) -> Agreement:
     """Compares a published lead with the leads of these runs' seeds.  Ratios are compared by their logarithms.
 
-    The leads are as published if the published number lies within the range of the seeds, or if all seeds differ from
-    the baseline in the paper's direction and their mean lead has a similar size.
+    They are as published if all of them lie on the paper's side of the baseline, and their median has half to twice
+    the paper's size.  Where the paper has no lead, only seeds without any lead are as published; other seeds cannot be
+    on its side, nor on the other.
     """
-    # If a run never reached the value, the size of the difference is unknown.
-    measured = not ratio or not {0.0, inf}.intersection(ours)
-    if measured and min(ours) <= theirs <= max(ours):
-        return "as published"
-    direction = _direction(ours, ratio)
-    if direction == 0:
-        return "unclear"
-    if direction != _side(theirs, ratio):
-        return "against it"
-    if measured and _of_one_size(fmean(ours), theirs, ratio):
-        return "as published"
-    return "same direction"
+    sides = {_sign(_size(value, ratio)) for value in ours}
+    if len(sides) != 1:
+        return "undecided"
+    (side,), stated, middle = sides, _size(theirs, ratio), _size(_middle(ours, ratio), ratio)
+    if side == _sign(stated):
+        return "as published" if abs(stated) / TWICE <= abs(middle) <= abs(stated) * TWICE else "same direction"
+    return "against it" if side == -_sign(stated) else "undecided"
 
 
-def _direction(ours: Sequence[float], ratio: bool) -> int:
-    """Returns the side of the baseline on which the leads of all seeds lie: 1 above, -1 below, 0 if the seeds do not
-    agree."""
-    sides = {_side(value, ratio) for value in ours}
-    return sides.pop() if len(sides) == 1 else 0
+def _middle(leads: Sequence[float], ratio: bool) -> float:
+    """Returns the median of the leads; of an even number of ratios it is the geometric mean of the middle two."""
+    middle = median(_size(lead, ratio) for lead in leads)
+    return exp(middle) if ratio else middle
 
 
-def _side(value: float, ratio: bool) -> int:
-    """Returns 1 if a lead lies above the baseline, -1 if below, 0 if they are equal; the baseline is 1 for a ratio and
-    0 for a difference."""
-    even = 1.0 if ratio else 0.0
-    return (value > even) - (value < even)
+def _size(lead: float, ratio: bool) -> float:
+    """Returns the lead as a number that is 0 at the baseline, and of which the sign tells the side: a difference as it
+    is, the logarithm of a ratio."""
+    return lead if not ratio else log(lead) if lead else -inf
 
 
-def _of_one_size(ours: float, theirs: float, ratio: bool) -> bool:
-    sizes = sorted(abs(log(value)) if ratio else abs(value) for value in (ours, theirs))
-    return sizes[0] >= HALF * sizes[1]
+def _sign(size: float) -> int:
+    return (size > 0) - (size < 0)

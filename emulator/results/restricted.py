@@ -9,12 +9,12 @@ and needs no assumption about what a run would have done later.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
 
-from emulator.results.resampling import Floats, Interval, interval
+from emulator.results.resampling import Bound, Floats, Interval, as_bound, interval
 from emulator.results.summary import FEW
 
 Amounts = Mapping[int, float]  # {seed: seconds, rounds, bytes or joules}
@@ -90,16 +90,20 @@ def contrast(one: Mapping[int, Timed], base: Mapping[int, Timed], tau: float) ->
         return None
     low = min(found.ratio, max(found.low, float(x.min()) / tau))
     high = max(found.ratio, min(found.high, tau / float(y.min())))
-    return Contrast(found.ratio, low, high, found.p, len(seeds), _within(over, tau), _within(under, tau), tau)
+    reached, base_reached, of = _within(over, tau), _within(under, tau), len(seeds)
+    cut = as_bound(reached < of, base_reached < of)
+    return Contrast(found.ratio, low, high, found.p, of, reached, base_reached, tau, bound=cut)
 
 
-def ratio(one: Amounts, base: Amounts) -> Interval | None:
+def ratio(one: Amounts, base: Amounts, bound: Bound | None = None) -> Interval | None:
     """Returns the mean of `one` over the mean of `base`, for example of rounds, bytes or joules, over the seeds that
     both have, with its interval.
 
-    None if they share fewer than 5 seeds, and if a value is 0.
+    `bound`: what the result gets, if amounts were counted only up to a horizon.  None if they share fewer than 5 seeds,
+    and if a value is 0.
     """
-    return _over_seeds((one, base), (1, -1))
+    found = _over_seeds((one, base), (1, -1))
+    return found and replace(found, bound=bound)
 
 
 def ratio_of_rates(one: Amounts, one_per: Amounts, base: Amounts, base_per: Amounts) -> Interval | None:
@@ -112,15 +116,18 @@ def ratio_of_rates(one: Amounts, one_per: Amounts, base: Amounts, base_per: Amou
     return _over_seeds((one, one_per, base, base_per), (1, -1, -1, 1))
 
 
-def split(times: tuple[Amounts, Amounts], rounds: tuple[Amounts, Amounts]) -> TimeRatio | None:
+def split(
+    times: tuple[Amounts, Amounts], rounds: tuple[Amounts, Amounts], bound: Bound | None = None
+) -> TimeRatio | None:
     """Splits a ratio of times into a ratio of rounds and a ratio of seconds per round.  Each pair is (algorithm, base).
 
     Times and rounds are counted over the same stretch of each run, up to its restricted time, and for the same seeds.
-    None if there are fewer than 5 seeds, and if a value is 0.
+    `bound`: what their ratios get, if runs were cut off; a ratio of seconds per round is no bound.  None if there are
+    fewer than 5 seeds, and if a value is 0.
     """
     if any(each.keys() != times[0].keys() for each in (*times, *rounds)):
         raise ValueError("times and rounds must be those of the same seeds")
-    whole, more = ratio(*times), ratio(*rounds)
+    whole, more = ratio(*times, bound), ratio(*rounds, bound)
     longer = ratio_of_rates(times[0], rounds[0], times[1], rounds[1])
     return TimeRatio(whole, more, longer) if whole and more and longer else None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN, compared, observed, rankings
+from emulator.results.resampling import as_bound
 from emulator.results.summary import MEASURES, Rows
 from emulator.results.times import Values, values
 from emulator.results.why import until
@@ -22,8 +23,9 @@ def with_means(summary: Mapping[str, Any], runs: Runs, targets: Sequence[Target]
     up to the second in which the target was reached, or up to the horizon.  `ratio_to_baseline` has the ratios of these
     means.
 
-    `paired` is the ratio of times with its interval; `ranking` compares all algorithms at the hardest target that was
-    reached.  Without `pairs` both are None, because the seeds of runs of different lengths are no pairs.
+    `bound` says if these ratios are bounds, because runs were cut off at the horizon (`resampling.as_bound`).  `paired`
+    is the ratio of times with its interval; `ranking` compares all algorithms at the hardest target that was reached.
+    Without `pairs` these two are None, because the seeds of runs of different lengths are no pairs.
     """
     seen, baseline = observed(runs), summary["baseline"]
     labels = {label: {**said, "targets": dict(said["targets"])} for label, said in summary["labels"].items()}
@@ -39,7 +41,9 @@ def with_means(summary: Mapping[str, Any], runs: Runs, targets: Sequence[Target]
                     entry[measure] = {**entry[measure], "mean": own.get(measure)}
             entry["ratio_to_baseline"] = {m: _ratio(own.get(m), base.get(m)) for m in MEASURES}
             if label != baseline:
-                entry["paired"] = paired = _paired(found, label, baseline) if pairs and means else None
+                both = [found[each] for each in (label, baseline) if each in found] if means else []
+                entry["bound"] = as_bound(*(each.cut for each in both)) if len(both) == 2 else None
+                entry["paired"] = paired = _paired(*both) if pairs and len(both) == 2 else None
                 if paired:
                     entry["ratio_to_baseline"]["time_s"] = paired["ratio"]
             said["targets"][target.name] = entry
@@ -66,10 +70,8 @@ def _ratio(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
 
 
-def _paired(found: Mapping[str, Values], label: str, baseline: str) -> dict[str, Any] | None:
+def _paired(mine: Values, base: Values) -> dict[str, Any] | None:
     """Returns the ratio of times to the baseline's with its interval, as summary.json holds it; None if there is none.
     `tau`, the horizon, is None if every run reached the target."""
-    if label not in found or baseline not in found:
-        return None
-    ratio = compared(found[label], found[baseline], found[label].tau).contrast
+    ratio = compared(mine, base, mine.tau).contrast
     return {**asdict(ratio), "tau": None if ratio.tau == inf else ratio.tau} if ratio else None

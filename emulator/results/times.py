@@ -29,6 +29,11 @@ class Values:
         return sum(each.time is not None and each.time <= self.tau for each in self.times.values())
 
     @property
+    def cut(self) -> bool:
+        """True if a seed did not reach the target within the horizon, so that the true mean is larger than `mean`."""
+        return self.reached < len(self.times)
+
+    @property
     def later(self) -> int:
         """The number of seeds that reached the target after the horizon."""
         return sum(each.time is not None and each.time > self.tau for each in self.times.values())

@@ -11,7 +11,7 @@ from typing import Any
 
 from emulator.record.targets import Target
 from emulator.results.observed import Observed, Runs
-from emulator.results.resampling import Interval
+from emulator.results.resampling import Interval, as_bound
 from emulator.results.restricted import TimeRatio, restricted, split
 from emulator.results.restricted import ratio as ratio_of_means
 from emulator.results.times import Values
@@ -38,7 +38,7 @@ def why(mine: Values, theirs: Values, runs: Runs) -> Why:
     """Returns the explanation for `mine` against `theirs` on the runs' own links, counted in each run up to its
     restricted time."""
     own, base = until(mine, runs), until(theirs, runs)
-    known = None not in (*own["joules"].values(), *base["joules"].values())
+    known, cut = None not in (*own["joules"].values(), *base["joules"].values()), as_bound(mine.cut, theirs.cut)
     return Why(
         mine.target,
         mine.label,
@@ -46,9 +46,10 @@ def why(mine: Values, theirs: Values, runs: Runs) -> Why:
         split(
             (_all(own["time_s"]), _all(base["time_s"])),
             (_all(own["rounds"]), _all(base["rounds"])),
+            cut,
         ),
-        ratio_of_means(_all(own["bytes"]), _all(base["bytes"])),
-        ratio_of_means(_all(own["joules"]), _all(base["joules"])) if known else None,
+        ratio_of_means(_all(own["bytes"]), _all(base["bytes"]), cut),
+        ratio_of_means(_all(own["joules"]), _all(base["joules"]), cut) if known else None,
     )
 
 

@@ -194,8 +194,7 @@ class Places:
         changes.  Replays the two algorithms on the uplinks between two cells to find them."""
 
         def ratio(place: Mapping[str, float], one: str, other: str) -> float:
-            at = cells.at_point(*(place[axis] for axis in cells.AXES))
-            (made,) = self._cells([place], [at], goal, (one, other))
+            (made,) = self._cells([place], [cells.at_point(place)], goal, (one, other))
             return made.means[one] / made.means[other]
 
         return list(cells.borders(drawn, ratio))

@@ -4,15 +4,16 @@ report."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from emulator.analysis import analysis, cells
-from emulator.analysis.answer import Answer, Moved
+from emulator.analysis.answer import Answer
 from emulator.analysis.comparisons import comparisons
-from emulator.analysis.protocol import METRIC, main_target, pairs, protocol_of, targets
+from emulator.analysis.protocol import METRIC, main_target, pairs, protocol_of, ranked, targets
 from emulator.analysis.stamps import KeptSettings
 from emulator.compute.executor import Tally
 from emulator.record.host import Kinds, note
@@ -38,7 +39,7 @@ from emulator.tuning.elsewhere import condition
 from emulator.tuning.results import Founds
 from emulator.tuning.search import OWN as OWN_CLOCK
 from emulator.tuning.space import Configuration, applied, training
-from emulator.tuning.together import remade, untested
+from emulator.tuning.together import remade, steps_of, untested
 from emulator.wording.study_files import tables
 from emulator.wording.study_page import markdown
 from emulator.wording.study_verdict import short, verdict
@@ -46,7 +47,6 @@ from emulator.wording.tables import failures, warnings
 from scenarios.load import dump, parse
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
-from scenarios.schema.study import Sensitivity
 from scenarios.schema.training import Rounds, Stop
 from scenarios.schema.training import Target as Aim
 from scenarios.text.faults import BadScenario
@@ -57,12 +57,17 @@ Variants = Mapping[str, Mapping[str, Configuration]]  # by algorithm, by the lab
 
 @dataclass(frozen=True)
 class Studied:
-    """The result of a study: its answer (all findings), and the folder with its files."""
+    """The result of a study: its answers (all findings), and the folder with its files."""
 
     out: Path
-    answer: Answer
+    answers: Mapping[str, Answer]  # by regime; "" if the study names none
     plain: Mapping[str, Any]  # the content of study.json, without the names of the tables
     tally: Tally | None  # None: no ledger
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings about the runs, after the name of their regime if there are several."""
+        return [f"{name}: {text}".removeprefix(": ") for name, of in self.answers.items() for text in of.warnings]
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,6 @@ class StudyCost:
     search: SearchCost
     seconds_each: float  # seconds of a device-round on this computer
     reported: float  # trainings with the seeds of the scenario, whose results the study reports
-    settings: int  # settings of the sensitivity analysis
-    moved: float  # trainings for the sensitivity analysis, at most
     cells: int  # cells of the map
     traces: bool  # recorded links are replayed
 
@@ -91,14 +94,10 @@ class Studying:
         self._check()
 
     def _check(self) -> None:
-        """Raises BadScenario or ValueError for faulty links or sensitivity settings, which would otherwise appear only
-        after hours of training."""
+        """Raises BadScenario or ValueError for faulty links, which would otherwise appear only after hours of
+        training."""
         for name, said in self.protocol.links.items():
             condition(name, said)
-        if sensitivity := self.protocol.sensitivity:
-            base = self._sensitive(sensitivity, {}, 0.5)  # the value does not matter here
-            for where, _, changes in _settings(sensitivity):
-                parse(base, where, changes)
 
     def into(self, out: Path | None = None, force: bool = False, exploratory: bool = False) -> Studied:
         """Plays the study, and writes its answer to OUT.  Raises Unfinished if it was stopped.
@@ -118,21 +117,16 @@ class Studying:
             finally:
                 self.trials.close()
             plain = _write(out, answer)
-        return Studied(out, answer, plain, self.trials.tally if self.trials.pool.ledger else None)
+        return Studied(out, {"": answer}, plain, self.trials.tally if self.trials.pool.ledger else None)
 
     def cost(self) -> StudyCost:
         """Returns the cost of the search, and estimates of the training after it.  Nothing is trained."""
-        asked, said = self.tuning.forecast.asked, self.protocol.sensitivity
+        asked = self.tuning.forecast.asked
         each = {label: asked * self._rounds(label) for label in self.tuning.forecast.prices}
         reported = len(self.scenario.seeds) * sum(each.values())
-        settings, moved = 0, 0.0
-        if said:
-            settings = 1 + sum(map(len, said.factors.values()))
-            labels = dict.fromkeys([self.scenario.algorithms[0].name, *said.algorithms])
-            moved = settings * len(said.seeds) * sum(each.get(label, 0.0) for label in labels)
         places = len(cells.grid(self.protocol.map)) if self.protocol.map else 0
         seconds = self.tuning.seconds_each
-        return StudyCost(self.tuning.cost(), seconds, reported, settings, moved, places, bool(self.protocol.traces))
+        return StudyCost(self.tuning.cost(), seconds, reported, places, bool(self.protocol.traces))
 
     def _rounds(self, label: str) -> float:
         """Returns the predicted number of rounds of a run, by its algorithm's label: the scenario's maximum, or as many
@@ -170,18 +164,17 @@ class Studying:
 
     def _folders(self) -> Kinds:
         """Returns the folders of the study, relative to OUT, with their kinds as in host.json."""
-        moved = _settings(self.protocol.sensitivity) if self.protocol.sensitivity else ()
-        results = ["baseline", "reporting", *(f"sensitivity/{_folder(*setting)}" for _, setting, _ in moved)]
-        return {"tuning": "search", **dict.fromkeys(results, "results"), "tables": "tables", "figures": "figures"}
+        results = dict.fromkeys(("tops", "reporting"), "results")
+        return {"tuning": "search", **results, "tables": "tables", "figures": "figures"}
 
     # --- what is played -------------------------------------------------------------------------------------------
 
     def run(self, out: Path) -> Answer:
-        """Plays the whole study, and returns its answer: the search for settings, the tuned baseline, from which the
-        targets follow, and then all algorithms with the reported seeds."""
+        """Plays the whole study, and returns its answer: the search for settings, the best of each algorithm, from
+        which the targets follow, and then all algorithms with the reported seeds."""
         founds = self.tuning.run(out / "tuning")
         self.tuning.write(out / "tuning", founds)
-        best = self._best(out / "baseline", founds)
+        best = self._best(out / "tops", founds)
         goals = targets(self.protocol, best)
         variants = self._variants(founds)
         entries = []
@@ -203,15 +196,21 @@ class Studying:
         return made
 
     def _best(self, out: Path, founds: Founds) -> float:
-        """Plays the tuned baseline in the folder `out`; returns its best validation accuracy in any round, as a mean
-        over the seeds of the search."""
-        first = self.scenario.algorithms[0]
-        entry = applied(first, founds[first.name].best()) if first.name in founds else first
-        seeds, rounds, evaluate = self.tuning.tune.seeds, self._until(None), untested(self.scenario)
-        scenario = self._made(seeds=seeds, algorithms=(entry,), rounds=rounds, evaluate=evaluate)
-        runs = self.trials.play(scenario, out, "the tuned baseline, for the targets")[first.name]
-        tops = [max(row["validation"] or 0.0 for row in rows) for rows in runs.values()]
-        return sum(tops) / len(tops)
+        """Plays the ranked algorithms with their best settings and the seeds of the search, as long as the search's
+        last step.  Returns the best validation accuracy of any of them in any round, as a mean over the seeds."""
+        first = ranked(self.scenario)
+        entries = [
+            applied(entry, founds[entry.name].best()) if entry.name in founds else entry
+            for entry in self.scenario.algorithms
+            if entry.name in first
+        ]
+        last = min(self.scenario.rounds.max, steps_of(self.scenario)[-1])
+        rounds = self._until(None).model_copy(update={"max": last})
+        scenario = self._made(
+            seeds=self.tuning.tune.seeds, algorithms=tuple(entries), rounds=rounds, evaluate=untested(self.scenario)
+        )
+        runs = self.trials.play(scenario, out, "the best settings of each, for the targets")
+        return max(fmean(max(row["validation"] or 0.0 for row in rows) for rows in of.values()) for of in runs.values())
 
     def _variants(self, founds: Founds) -> dict[str, dict[str, Configuration]]:
         """Returns, by algorithm, the configurations to play, each by the label of its runs.
@@ -271,7 +270,7 @@ class Studying:
         at = Places(self.scenario, self.tuning, out / "reporting", founds, variants, runs, replays)
         own = analysis.chosen(runs, at.variants(OWN_CLOCK))
         on, unknown = at.on_links(own)
-        found = analysis.all_values(on, goals, self.protocol.horizon_s, self.protocol.rows)
+        found = analysis.all_values(on, goals, self.protocol.rows)
         compared = comparisons(found, pairs(self.scenario))
         main = main_target(self.protocol, best, goals)
         if self.protocol.map or self.protocol.traces:
@@ -294,11 +293,10 @@ class Studying:
         )
         drawn = at.map(main)
         traces, between, assumed = at.traces(main)
-        moved = self._sensitivity(out, founds, goals)
         duels = at.duels(main)
         borders = [border for each in (drawn, *duels.values()) for border in at.borders(each, main)]
         replays.kept.write()
-        answer = replace(answer, cells=drawn, duels=duels, borders=borders, moved=moved)
+        answer = replace(answer, cells=drawn, duels=duels, borders=borders)
         return replace(answer, traces=traces, trace_duels=between, assumptions=assumed)
 
     @property
@@ -306,43 +304,6 @@ class Studying:
         """The labels of warnings to show: `links`, and all algorithms except nulls, whose penalty is 0 on purpose."""
         names = (each.name for each in self.scenario.algorithms)
         return ["links", *(name for name in names if name not in self.protocol.nulls)]
-
-    def _sensitivity(self, out: Path, founds: Founds, goals: Sequence[Target]) -> list[Moved]:
-        """Plays the sensitivity analysis: changes one factor of the scenario at a time, and plays to the first target.
-
-        Algorithms keep the settings that were tuned without the change.  Returns each algorithm's ratio to the
-        baseline in each setting; [] without such an analysis.
-        """
-        said = self.protocol.sensitivity
-        if said is None:
-            return []
-        baseline, goal, found = self.scenario.algorithms[0].name, goals[0], list[Moved]()
-        base = self._sensitive(said, founds, goal.value)
-        for where, (factor, name), changes in _settings(said):
-            scenario = parse(base, where, changes)
-            rows = self.trials.play(scenario, out / "sensitivity" / _folder(factor, name), where)
-            due, until = scenario.rounds.max, scenario.rounds.until_s
-            runs = {
-                label: {seed: Observed.of(each, due, goal, until) for seed, each in of.items()}
-                for label, of in rows.items()
-            }
-            found += analysis.moved(factor, name, runs, baseline, goal)
-        return found
-
-    def _sensitive(self, said: Sensitivity, founds: Founds, goal: float) -> str:
-        """Returns the text of the scenario to which each setting of the sensitivity analysis is applied.
-
-        `founds`: what the searches found; algorithms not in it keep their settings.  `goal`: the test accuracy at which
-        runs stop.
-        """
-        labels = dict.fromkeys([self.scenario.algorithms[0].name, *said.algorithms])
-        entries = tuple(
-            applied(entry, founds[entry.name].best()) if entry.name in founds else entry
-            for entry in self.scenario.algorithms
-            if entry.name in labels
-        )
-        stop = Stop(metric=METRIC, value=goal, hold=self.protocol.hold)
-        return dump(self._made(algorithms=entries, seeds=said.seeds, rounds=self._until(stop)))
 
 
 def _write(out: Path, answer: Answer) -> Mapping[str, Any]:
@@ -365,20 +326,3 @@ def _write(out: Path, answer: Answer) -> Mapping[str, Any]:
         said |= {"short": short(answer), "main": answer.main.name}
         replace_file(out / "study.json", json.dumps({**said, "tables": sorted(named)}, indent=1) + "\n")
     return said
-
-
-def _folder(factor: str, name: str) -> str:
-    return f"{factor}-{name}".replace(" ", "-")
-
-
-def _settings(said: Sensitivity) -> Iterator[tuple[str, tuple[str, str], list[str]]]:
-    """Yields each setting of the sensitivity analysis, first the unchanged scenario.
-
-    A setting is a tuple: its name in messages; its factor and its name there; its changes, as PATH=VALUE.
-    """
-    as_it_is = "as it is"
-    yield f"study.sensitivity: {as_it_is}", (as_it_is, as_it_is), []
-    for factor, settings in said.factors.items():
-        for name, changes in settings.items():
-            words = [f"{path}={json.dumps(value)}" for path, value in changes.items()]
-            yield f"study.sensitivity: {factor}, {name}", (factor, name), words

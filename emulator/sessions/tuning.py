@@ -35,6 +35,7 @@ from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.search import Trial
 from emulator.tuning.space import Configuration
+from emulator.tuning.strengths import ROUNDS, automatic, filled, strengths
 from emulator.tuning.together import (
     Asks,
     Names,
@@ -166,6 +167,8 @@ class Tuning:
         Follows the search with results from the ledger, up to the first step for which the ledger lacks a run.
         """
         found = 0
+        if automatic(self.scenario):
+            return found, False  # the strengths to try are not known before some rounds are played
 
         def play(asks: Asks, folder: Path) -> dict[str, dict[Configuration, Trial]]:
             nonlocal found
@@ -205,7 +208,32 @@ class Tuning:
     def run(self, out: Path) -> results.Founds:
         """Runs the searches of all algorithms to their ends, and returns their findings.  Raises Unfinished if the user
         or an error stopped them."""
+        self._find_strengths(out / "trials")
         return searched(self.scenario, lambda asks: self._play(asks, out / "trials"))
+
+    def _find_strengths(self, out: Path) -> None:
+        """Replaces each `auto` of the grid by strengths, for which it plays some rounds with the first seed."""
+        entries = automatic(self.scenario)
+        if not entries:
+            return
+        rounds = self.scenario.rounds.model_copy(update={"max": ROUNDS, "targets": (), "stop_at": None})
+        first, each = self.tune.seeds[0], {entry.name: entry for entry in entries.values()}
+        made = {
+            "seeds": (first,),
+            "algorithms": tuple(each.values()),
+            "rounds": rounds,
+            "evaluate": untested(self.scenario),
+        }
+        where = out / "00-strengths"
+        out.mkdir(parents=True, exist_ok=True)
+        note(out.parent, {f"{out.name}/{where.name}": "results"})
+        runs = self.trials.play(remade(self.scenario, **made), where, "tune: the range of each strength")
+        known = {}
+        for path, entry in entries.items():
+            training = {**self.scenario.training.model_dump(), **(entry.options.get("training") or {})}
+            given = entry.options[path.rpartition(".")[2]]
+            known[path] = strengths(given, runs[entry.name][first], training["momentum"])
+        self.scenario = filled(self.scenario, known)
 
     def write(self, out: Path, founds: results.Founds) -> Mapping[str, object]:
         """Writes tuned.yaml, tune.json and tune.html; returns the content of tune.json."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from emulator.tuning.space import applied
+from emulator.tuning.strengths import automatic
 from emulator.tuning.together import spaces, tune_of
 from scenarios.builders import plugins
 from scenarios.schema.scenario import Scenario
@@ -24,6 +25,7 @@ def check(scenario: Scenario) -> None:
         raise BadScenario(message, ("tune", "seeds"))
     if not scenario.data.validation:
         raise BadScenario("settings are chosen on validation data; it must be above 0", ("data", "validation"))
+    automatic(scenario)
     _check_grid(scenario, labels)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.schema.entries import Entry
-from scenarios.schema.tuning import Choice, Tune
+from scenarios.schema.tuning import AUTO, Choice, Tune
 
 Configuration = tuple[tuple[str, Choice], ...]  # (option, value) in the order of the grid
 Valid = Callable[[Configuration], bool]
@@ -186,14 +186,17 @@ def space_of(entry: Entry, tune: Tune, valid: Valid = lambda _: True) -> Space:
     """Returns the space of one algorithm, from all entries of `tune.grid` that apply to it.
 
     Entries are named `training.KEY`, KIND.OPTION or LABEL.OPTION; of several for one option, the last kind in this list
-    wins.
+    wins.  An `auto` whose values are not known yet stands for the algorithm's own value, if it gives one.
     """
     found: dict[str, tuple[Choice, ...]] = {}
     for whose in (TRAINING, entry.key, entry.name):
         for path, values in tune.grid.items():
             owner, _, option = _split(path, (TRAINING, entry.key, entry.name))
             if owner == whose:
-                found[f"{TRAINING}.{option}" if owner == TRAINING else option] = values
+                if values == AUTO:
+                    values = (entry.options[option],) if option in entry.options else ()
+                if values:
+                    found[f"{TRAINING}.{option}" if owner == TRAINING else option] = values
     dimensions = (Dimension(option, _numbers(option, values, valid)) for option, values in found.items())
     return Space(entry.name, tuple(dimensions), valid, tune.grid_only)
 

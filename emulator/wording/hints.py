@@ -10,7 +10,7 @@ from math import ceil, log
 from emulator.record.targets import Target
 from emulator.results.comparison import Ranking, Seen
 from emulator.results.pace import rounds_at_pace
-from emulator.results.summary import FEW
+from emulator.results.resampling import EXACT
 from emulator.results.times import Values
 from emulator.wording.reasons import length
 from scenarios.schema.scenario import Scenario
@@ -36,8 +36,9 @@ def hints(ranked: Ranking, seen: Seen, plan: Plan) -> Iterator[str]:
 
     `seen`: the runs, by label and seed.  `plan`: facts about the scenario.
     """
-    if ranked.others and ranked.seeds < FEW:
-        yield _again("More seeds give intervals", "'seeds=[1,2,3,4,5]'", " trains only the new ones")
+    if ranked.others and ranked.seeds < ranked.needed:
+        seeds = ",".join(map(str, range(1, EXACT + 1)))
+        yield _again("More seeds tell differences from chance", f"'seeds=[{seeds}]'", " trains only the new ones")
     if any(each.later for each in ranked.found):
         yield _again("More rounds let times count for longer", f"rounds.max={_more(ranked.found, seen)}")
     if ranked.others and not plan.tuned:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import ceil, fsum, isfinite
 
 from emulator.results.comparison import Comparison, Ranking, Seen
-from emulator.results.resampling import Interval, figure
+from emulator.results.resampling import bounded, figure
 from emulator.results.times import Values
 from emulator.results.units import duration, durations, joined, of_time
 from emulator.results.why import Pace, pace, until, why
@@ -62,24 +62,18 @@ def _ratios(each: Comparison, seen: Seen) -> str:
     """
     mine, best = each.mine, each.theirs
     if mine.times.keys() == best.times.keys() and (split := why(mine, best, seen).split):
-        more, longer = times(split.rounds), times(split.pace)
+        more, longer = split.rounds.text("x"), split.pace.text("x")
     else:
-        more = f"{figure(_rounds(mine, seen) / _rounds(best, seen))}x"
+        more = bounded(f"{figure(_rounds(mine, seen) / _rounds(best, seen))}x", each.bound)
         longer = f"{figure(length(mine, seen) / length(best, seen))}x"
-    return f"{more} the rounds of {best.label}{_within(mine)}, each {longer} as long ({duration(length(mine, seen))})"
+    within = _within(mine) if each.bound == "neither" else ""
+    return f"{more} the rounds of {best.label}{within}, each {longer} as long ({duration(length(mine, seen))})"
 
 
 def _within(each: Values) -> str:
     """Returns ` within` and the horizon if a seed did not reach the target by then, because the rounds of such a seed
     are counted only up to the horizon; else ""."""
-    cut = isfinite(each.tau) and each.reached < len(each.times)
-    return f" within {duration(each.tau)}" if cut else ""
-
-
-def times(ratio: Interval) -> str:
-    """Returns a ratio with its interval, such as `2.96x [2.60, 3.31]`."""
-    figures, rest = str(ratio).split(" ", 1)
-    return f"{figures}x {rest}"
+    return f" within {duration(each.tau)}" if isfinite(each.tau) and each.cut else ""
 
 
 def _largest(own: Pace) -> str:

@@ -53,7 +53,6 @@ def tables(answer: Answer) -> dict[str, File]:
         _borders(answer),
         _places("traces.csv", answer.traces),
         *(_places(f"traces-{one}-{other}.csv", each) for (one, other), each in answer.trace_duels.items()),
-        File("sensitivity.csv", SENSITIVITY, list(_sensitivity(answer))),
         File("nulls.csv", NULLS, list(_nulls(answer))),
     )
     return {each.name: each for each in made if each.rows}
@@ -101,7 +100,7 @@ COMPARISONS = (
 
 def _comparison(answer: Answer, each: Comparison) -> Row:
     found = each.contrast
-    head: Row = (each.link, each.target.name, each.label, each.base, *_bounds(found), found.p if found else None)
+    head: Row = (each.link, each.target.name, each.label, each.base, *bounds(found), found.p if found else None)
     if found:
         counts: Row = (found.reached, found.base_reached, found.seeds, _finite(found.tau))
         return *head, each.adjusted, each.significant, *counts
@@ -110,7 +109,8 @@ def _comparison(answer: Answer, each: Comparison) -> Row:
     return *head, each.adjusted, each.significant, *counts, _finite(mine.tau) if mine else None
 
 
-def _bounds(found: Interval | None) -> Row:
+def bounds(found: Interval | None) -> Row:
+    """Returns a ratio and the ends of its interval; three times None without one."""
     return (found.ratio, found.low, found.high) if found else UNKNOWN
 
 
@@ -129,7 +129,7 @@ def _reason(answer: Answer, each: Why) -> Row:
     split, compared = each.split, answer.compared(each.label, each.base, each.target)
     time = (compared.contrast if compared else None) or (split.time if split else None)
     parts = (time, split.rounds, split.pace) if split else (None, None, None)
-    found = [value for part in (*parts, each.bytes, each.joules) for value in _bounds(part)]
+    found = [value for part in (*parts, each.bytes, each.joules) for value in bounds(part)]
     return each.target.name, each.label, each.base, *found
 
 
@@ -160,7 +160,7 @@ def _places(name: str, cells: Sequence[Cell]) -> File:
 def _place(each: Cell, axes: Iterable[str], labels: Sequence[str]) -> Row:
     return (
         *(each.place.get(axis) for axis in axes),
-        *(each.winner, each.first, each.second, *_bounds(each.contrast), *_counts(each.contrast)),
+        *(each.winner, each.first, each.second, *bounds(each.contrast), *_counts(each.contrast)),
         *(each.means.get(label) for label in labels),
         *(each.chosen.get(label) for label in labels),
     )
@@ -178,20 +178,6 @@ def _borders(answer: Answer) -> File:
         (*(each.place[axis] for axis in axes), each.up_mbit_s, each.slower, each.faster) for each in answer.borders
     ]
     return File("borders.csv", (*axes, "up_mbit_s", "first below", "first above"), rows)
-
-
-SENSITIVITY = (
-    *("factor", "setting", "algorithm", "ratio", "low", "high", "p", "reached", "base reached", "of"),
-    *("mean s", "base mean s"),
-)
-
-
-def _sensitivity(answer: Answer) -> Iterator[Row]:
-    for each in answer.moved:
-        found = each.contrast
-        bounds: Row = (found.low, found.high, found.p) if found else UNKNOWN
-        head: Row = (each.factor, each.setting, each.label, each.ratio, *bounds)
-        yield *head, each.reached, each.base_reached, each.of, each.mean, each.base_mean
 
 
 NULLS = ("algorithm", "seed", "rounds", "first that differs", "same")

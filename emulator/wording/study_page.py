@@ -34,7 +34,6 @@ def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
         grid(study_tables.paces(answer)),
         *_figures(figures, "pace"),
         *_elsewhere(answer, figures),
-        *_moved(answer, figures),
         "## How to read this",
         READ.rstrip(),
         "## Protocol",
@@ -87,13 +86,6 @@ def _elsewhere(answer: Answer, figures: Mapping[str, str]) -> Lines:
         for (one, other), cells in answer.trace_duels.items():
             yield grid(study_tables.shares(cells, one, f"recorded links, between {one} and {other} alone"))
         yield listed([f"{each}." for each in answer.assumptions])
-
-
-def _moved(answer: Answer, figures: Mapping[str, str]) -> Lines:
-    if answer.moved:
-        yield "## What if one thing were different"
-        yield from _figures(figures, "tornado")
-        yield grid(study_tables.moved(answer))
 
 
 def _protocol(answer: Answer) -> Lines:

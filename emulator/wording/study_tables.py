@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import fsum, isfinite
 
-from emulator.analysis.answer import Answer, Moved
+from emulator.analysis.answer import Answer
 from emulator.analysis.cells import UNDECIDED, UNKNOWN, Cell, winners
-from emulator.analysis.sensitivity import unchanged
 from emulator.results import units
 from emulator.results.comparison import OWN, SOME, Comparison
-from emulator.results.resampling import figure
-from emulator.results.restricted import Contrast
 from emulator.results.table import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
@@ -23,8 +20,8 @@ from emulator.wording.study_files import edges
 
 DECIDED, SAME = "✓", "="
 REACHED = (
-    "(a and b of n): seeds of the first and of the second that got there; the true ratio is then mostly further off. "
-    f"≥, ≤: one of the two never got there. Too few: neither got there in {SOME} seeds."
+    "(a and b of n): seeds of the first and of the second that got there. ≥, ≤: seeds of one of the two did not, so "
+    f"the true ratio is at least, or at most, so large. Too few: neither got there in {SOME} seeds."
 )
 LINKS = 8  # links that a table shows at most; comparisons.csv has all
 
@@ -124,15 +121,8 @@ def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
         return "nobody got there"
     if each.too_few:
         return f"too few{got_there(each)}"
-    ratio = _bounded(found)
     decided = f" {DECIDED}" if each.significant else ""
-    return f"{ratio}{decided}{got_there(each, '' if everywhere else f' in {duration(found.tau)}')}"
-
-
-def _bounded(found: Contrast) -> str:
-    """Returns a ratio with its interval, or with ≥ or ≤ if one of the two algorithms never reached the target."""
-    bound = "≥ " if not found.reached else "≤ " if not found.base_reached else ""
-    return f"{bound}{figure(found.ratio)}" if bound else str(found)
+    return f"{found}{decided}{got_there(each, '' if everywhere else f' in {duration(found.tau)}')}"
 
 
 def on_links(answer: Answer) -> Table:
@@ -202,14 +192,14 @@ def reasons(answer: Answer) -> Table:
     for each in answer.whys:
         if each.target == answer.main and each.split:
             compared = answer.compared(each.label, each.base, each.target)
-            time = _bounded(compared.contrast) if compared and compared.contrast else each.split.time
+            time = (compared.contrast if compared else None) or each.split.time
             parts = (time, each.split.rounds, each.split.pace, each.bytes, each.joules)
             rows.append((each.label, each.base, _both(answer, each), *(str(part or NONE) for part in parts)))
     caption = (
         f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
         "per round. Bytes and joules are those of all devices until then. Reached: seeds that got there in time, the "
         "first's and the second's. Of seeds that did not, everything up to the horizon is counted, so that an "
-        "algorithm which rarely gets there has few rounds, bytes and joules only because it was cut off."
+        "algorithm which rarely gets there has few rounds, bytes and joules only because it was cut off: ≥, ≤."
     )
     headings = ("algorithm", "over", "reached", "time", "rounds", "seconds per round", "bytes", "joules")
     return Table(caption, headings, rows, 3)
@@ -294,40 +284,6 @@ def borders(answer: Answer) -> Table:
         rows,
         2,
     )
-
-
-def moved(answer: Answer) -> Table:
-    """Returns a table of the sensitivity analysis: for each setting of each factor, the baseline's time and each other
-    algorithm's ratio to that time."""
-    labels = list(dict.fromkeys(each.label for each in answer.moved))
-    same = {label: unchanged(answer.moved, label) for label in labels}
-    cells = {(each.factor, each.setting, each.label): _moved(each, same[each.label]) for each in answer.moved}
-    base: dict[tuple[str, str], float | None] = {}
-    for each in answer.moved:
-        base[each.factor, each.setting] = base.get((each.factor, each.setting)) or each.base_mean
-    unit = units.of_time(base.values())
-    rows = [
-        (*place, unit.show(mean) if mean else NONE, *(cells.get((*place, label), NONE) for label in labels))
-        for place, mean in base.items()
-    ]
-    seeds = counted(max((each.of for each in answer.moved), default=0), "seed")
-    caption = (
-        f"{answer.baseline}'s time when one factor is changed, to {goal(answer.targets[0])}, and the others' as "
-        f"multiples of it, by the means of {seeds}, with the settings that were tuned without the change. {NONE}: "
-        f"nobody got there. (a and b of n): so many seeds got there in time, the algorithm's and {answer.baseline}'s; "
-        f"such a ratio depends on where times were cut. {SAME}: as many seconds as it is, mostly as the setting does "
-        "not concern this algorithm."
-    )
-    return Table(caption, ("factor", "setting", f"{answer.baseline}, {unit.name}", *labels), rows, 2)
-
-
-def _moved(each: Moved, base: Moved | None) -> str:
-    if each.ratio is None:
-        return NONE
-    if base is not None and each is not base and each.ratio == base.ratio:
-        return SAME
-    said = str(each.contrast) if each.contrast else figure(each.ratio)
-    return said if each.whole else f"{said} ({each.reached} and {each.base_reached} of {each.of})"
 
 
 def tuned(answer: Answer) -> Table:

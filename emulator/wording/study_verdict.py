@@ -10,9 +10,8 @@ from emulator.analysis.answer import Answer
 from emulator.analysis.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
 from emulator.analysis.comparisons import ranking
 from emulator.analysis.protocol import enough_seeds, protocol_of, ranked
-from emulator.analysis.sensitivity import swings
 from emulator.results.comparison import SOME, Comparison
-from emulator.results.resampling import SLIGHT, figure
+from emulator.results.resampling import SLIGHT, as_bound, bounded, figure
 from emulator.results.units import counted, duration, joined
 from emulator.results.why import Why
 from emulator.wording.names import count, goal, share
@@ -26,15 +25,15 @@ CHANGED = "Exploratory: the protocol was changed after records were made"
 
 
 def verdict(answer: Answer) -> list[str]:
-    """Returns the lines of the verdict, each of one or two sentences.  Below 5 seeds they give values, but call no
+    """Returns the lines of the verdict, each of one or two sentences.  Below 6 seeds they give values, but call no
     difference significant."""
-    parts = TESTED if enough_seeds(answer.scenario) else (_warning, _first, _ratios, _sensitivity)
+    parts = TESTED if enough_seeds(answer.scenario) else (_warning, _first, _ratios)
     return [line for part in parts for line in part(answer)][:LINES]
 
 
 def short(answer: Answer) -> list[str]:
     """Returns a short verdict: three lines on the fastest algorithm, one on importance, and one on how many comparisons
-    are not significant.  A warning, if one is due, comes first; below 5 seeds it is the first lines of the verdict."""
+    are not significant.  A warning, if one is due, comes first; below 6 seeds it is the first lines of the verdict."""
     if not enough_seeds(answer.scenario):
         return verdict(answer)[:SHORT]
     lines = [line for part in (_warning, _first, _importance, _undecided) for line in part(answer)]
@@ -117,7 +116,7 @@ def _ratio(each: Comparison) -> str:
     """Returns a ratio of times, with its interval only if the difference is significant; the tables have all
     intervals."""
     assert each.contrast is not None
-    return figure(each.contrast.ratio) if each.faster is None else str(each.contrast)
+    return bounded(figure(each.contrast.ratio), each.bound) if each.faster is None else str(each.contrast)
 
 
 def _importance(answer: Answer) -> Iterator[str]:
@@ -201,25 +200,6 @@ def _share(cells: Sequence[Cell], name: str) -> str:
     return f"{len(won)} ({share(len(won), len(cells))}{few})"
 
 
-def _sensitivity(answer: Answer) -> Iterator[str]:
-    """Yields one line that names, for each algorithm, the factor of the sensitivity analysis with which the ratio of
-    its time to the baseline's varies most."""
-    said = []
-    for label in dict.fromkeys(each.label for each in answer.moved):
-        ranges = swings(answer.moved, label)
-        if not ranges:
-            continue
-        most = ranges[0]
-        said.append(
-            f"the ratio of {label}'s time to {answer.baseline}'s varies most with {most.factor}, from "
-            f"{figure(most.low)} ({most.least}) to {figure(most.high)} ({most.most})"
-        )
-    if said:
-        known = any(each.contrast is not None for each in answer.moved)
-        few = "" if known else f" (means of {counted(answer.moved[0].of, 'seed')}; differences may be chance)"
-        yield f"To {goal(answer.targets[0])}, {'; '.join(said)}{few}."
-
-
 def _undecided(answer: Answer) -> Iterator[str]:
     total, links = len(answer.comparisons), {each.link for each in answer.comparisons}
     if not total:
@@ -228,9 +208,11 @@ def _undecided(answer: Answer) -> Iterator[str]:
     scope = f"{counted(len(answer.targets), 'target')} and {counted(len(links), 'link')}"
     unknown = f", and {counted(len(answer.unknown), 'time')} could not be replayed" if answer.unknown else ""
     pairs = counted(total, "comparison")
+    seeds = counted(len(answer.scenario.seeds), "seed")
+    blind = "" if any(each.decidable for each in answer.comparisons) else f", as {seeds} are too few for so many"
     few = sum(not each.significant and each.too_few for each in answer.comparisons)
     because = f", {few} of them as fewer than {SOME} seeds of either got there in time" if few else ""
-    yield f"Of {pairs} over {scope}, {left} are not significant{because}{unknown}."
+    yield f"Of {pairs} over {scope}, {left} are not significant{blind}{because}{unknown}."
 
 
 def _ratios(answer: Answer) -> Iterator[str]:
@@ -239,9 +221,10 @@ def _ratios(answer: Answer) -> Iterator[str]:
     for label, base in protocol_of(answer.scenario).pairs:
         mine, theirs = answer.value(label, answer.main), answer.value(base, answer.main)
         if mine and theirs and theirs.mean:
-            told.append(f"{label} takes {figure(mine.mean / theirs.mean)} times as long as {base}")
+            ratio = bounded(figure(mine.mean / theirs.mean), as_bound(mine.cut, theirs.cut))
+            told.append(f"{label} takes {ratio} times as long as {base}")
     if told:
         yield f"By these means, {joined(told)}."
 
 
-TESTED = (*(_warning, _first, _pairs, _importance, _on_map, _on_recorded_links, _sensitivity, _undecided),)
+TESTED = (*(_warning, _first, _pairs, _importance, _on_map, _on_recorded_links, _undecided),)

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from emulator.results import caveats, units
+from emulator.results.resampling import Interval, bounded
 from emulator.results.summary import FATES, MEASURES
 from emulator.results.table import Table
 from emulator.results.units import Choice, Unit
@@ -35,7 +36,10 @@ UNREACHED = (
     " Where no seed got there, the best value stands in place of the time, "
     "and after ~ the rounds that it would take at the pace of the last ones."
 )
-CUT = " ≥: other seeds did not get there in time, and count up to the second that the verdict names."
+CUT = (
+    " ≥, ≤: some seeds did not get there in time and count up to the second that the verdict names, so the true value "
+    "is at least, or at most, so large."
+)
 FIGURES = Unit("", 1.0, 3)  # format of accuracies and other numbers of rounds
 
 
@@ -106,11 +110,14 @@ def _cell(measure: str, target: Mapping[str, Any], shown: str) -> str:
 
 
 def _ratio(target: Mapping[str, Any], measure: str) -> str:
-    """Returns a target's ratio of a measure to the baseline, such as `2.47× [2.17, 3.01]`; only times have intervals,
-    and only from 5 seeds on."""
+    """Returns a target's ratio of a measure to the baseline, such as `2.47× [2.17, 3.01]` or `≥ 2.47× [2.17, ∞]`; only
+    times have intervals, and only from 5 seeds on."""
     ratio = target["ratio_to_baseline"][measure] if target["time_s"]["low"] is not None else None
     pairs = target.get("paired") if measure == "time_s" and ratio is not None else None
-    return f"{units.ratio(ratio)} [{pairs['low']:.2f}, {pairs['high']:.2f}]" if pairs else units.ratio(ratio)
+    if pairs:
+        found = Interval(*(pairs[name] for name in ("ratio", "low", "high", "p")), bound=pairs.get("bound"))
+        return found.text(units.TIMES)
+    return units.NONE if ratio is None else bounded(units.ratio(ratio), target.get("bound"))
 
 
 def _with_energy(found: Table, entries: Iterable[Mapping[str, Any]]) -> Table:

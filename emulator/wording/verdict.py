@@ -15,12 +15,12 @@ from emulator.record.targets import Target
 from emulator.results.comparison import Comparison, Ranking, Seen, observed, rankings
 from emulator.results.observed import Observed
 from emulator.results.pace import LEAST, best, curve_of, rounds_at_pace
-from emulator.results.resampling import figure
-from emulator.results.summary import FEW, Rows
+from emulator.results.resampling import bounded, figure
+from emulator.results.summary import Rows
 from emulator.results.times import Values
 from emulator.results.units import counted, duration, durations, joined
 from emulator.wording.hints import USUAL, Plan, hints, of_nobody
-from emulator.wording.reasons import reasons, times
+from emulator.wording.reasons import reasons
 
 Show = Callable[[float], str]
 NOBODY = "no other algorithm"
@@ -63,7 +63,8 @@ def answer(ranked: Ranking, goal: str) -> list[str]:
     """Returns three lines: the fastest algorithm, the algorithms that cannot be distinguished from it, and those that
     are significantly slower, with ratios of times.
 
-    Below 5 seeds no algorithm is called fastest or slower.  A single algorithm gets one line, with its time.
+    With too few seeds (`Ranking.needed`) no algorithm is called fastest or slower.  A single algorithm gets one line,
+    with its time.
     """
     show = durations([each.mean for each in ranked.found])
     best, label = _time(ranked.best, show), ranked.best.label
@@ -73,7 +74,7 @@ def answer(ranked: Ranking, goal: str) -> list[str]:
     open_ = [each for each in ranked.others if each not in ranked.behind]
     slower = _named(ranked.slower, show)
     if not ranked.tested:
-        slower = f"not known with fewer than {FEW} seeds" if ranked.seeds < FEW else "not known"
+        slower = f"not known with fewer than {ranked.needed} seeds" if ranked.seeds < ranked.needed else "not known"
         later = f"; every seed took longer than any of {label}'s: {_named(ranked.behind, show)}"
         slower += later if ranked.behind else ""
     return [
@@ -88,7 +89,7 @@ def _nobody_shown(ranked: Ranking, goal: str) -> str:
     seeds = counted(ranked.seeds, "seed")
     if ranked.tested:
         why = f" ({seeds})"
-    elif ranked.seeds < FEW:
+    elif ranked.seeds < ranked.needed:
         why = f": {seeds} {'is' if ranked.seeds == 1 else 'are'} too few to tell a difference from chance"
     else:
         why = ": runs ended too early"
@@ -105,15 +106,16 @@ def _named(found: Sequence[Comparison], show: Show) -> str:
 
 
 def over(each: Comparison) -> str:
-    """Returns a comparison's ratio of times, such as `1.05x [0.98, 1.12]`; without an interval if none is known."""
+    """Returns a comparison's ratio of times, such as `1.05x [0.98, 1.12]` or `≥ 1.43x [1.21, ∞]`; without an
+    interval if none is known."""
     if each.contrast:
-        return times(each.contrast)
-    return "an unknown multiple" if each.ratio is None else f"{figure(each.ratio)}x"
+        return each.contrast.text("x")
+    return "an unknown multiple" if each.ratio is None else bounded(f"{figure(each.ratio)}x", each.bound)
 
 
 def _time(each: Values, show: Show) -> str:
     """Returns the mean time as text; if some seeds did not reach the target before the horizon, as a lower bound."""
-    if each.reached == len(each.times):
+    if not each.cut:
         return show(each.mean)
     return f"at least {show(each.mean)}, {each.reached} of {counted(len(each.times), 'seed')} got there in time"
 

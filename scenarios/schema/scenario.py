@@ -186,7 +186,8 @@ class Scenario(Part):
 
     name: Name = says("Name of the scenario, which also names the folder of results.", "campus")
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = says(
-        "Random seeds. Every algorithm is run once with each; with 5 or more, ratios come with an interval.",
+        "Random seeds. Every algorithm is run once with each; with 5 or more, ratios come with an interval; 6 can "
+        "decide one comparison, 8 any number.",
         [1, 2, 3, 4, 5],
         default=(1,),
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seconds, Seed, Share, says
+from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seconds, Share, says
 from scenarios.schema.link_keys import Path
 from scenarios.schema.tuning import Elsewhere
 
@@ -19,30 +19,14 @@ class Grid(Part):
     up_mbit_s: Annotated[tuple[Rate, ...], Field(min_length=1, max_length=30)] = says(
         "Upload rates of all devices in Mbit/s.", [0.1, 1, 10, 100], default=(0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
     )
-    down_over_up: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=10)] = says(
-        "Download rates, as multiples of the upload rate.", [1, 5, 10], default=(1.0, 5.0, 10.0)
+    down_over_up: Annotated[tuple[Positive, ...], Field(max_length=10)] = says(
+        "Download rates, as multiples of the upload rate; none: downlinks stay as they are.", [1, 5, 10], default=()
     )
-    round_trip_ms: Annotated[tuple[NotNegative, ...], Field(min_length=1, max_length=10)] = says(
-        "Round trip times in ms.", [20, 100, 600], default=(20.0, 100.0, 600.0)
+    round_trip_ms: Annotated[tuple[NotNegative, ...], Field(max_length=10)] = says(
+        "Round trip times in ms; none: they stay as they are.", [20, 100, 600], default=()
     )
-    speed_gflop_s: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=10)] = says(
-        "Speeds of all devices in GFLOP/s.", [0.5, 5, 50], default=(0.5, 5.0, 50.0)
-    )
-
-
-class Sensitivity(Part):
-    """Change of the ratio of times with one factor at a time."""
-
-    algorithms: Annotated[tuple[Name, ...], Field(max_length=20)] = says(
-        "Names of the algorithms whose time is compared with the baseline's.", ["fedcl", "fedcurv"]
-    )
-    seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=100)] = says(
-        "Random seeds of these runs; with fewer than 5, values have no interval.", [1, 2, 3], default=(1, 2, 3)
-    )
-    factors: Annotated[dict[Name, dict[Name, Changes]], Field(max_length=50)] = says(
-        "Factors, each with its settings by name. A setting is a list of changes to the scenario, as PATH: VALUE.",
-        {"skew": {"iid": {"data.split": {"kind": "iid"}}}},
-        default={},
+    speed_gflop_s: Annotated[tuple[Positive, ...], Field(max_length=10)] = says(
+        "Speeds of all devices in GFLOP/s; none: devices stay as they are.", [0.5, 5, 50], default=()
     )
 
 
@@ -95,7 +79,8 @@ class Protocol(Part):
         default=(),
     )
     shares: tuple[Share, ...] = says(
-        "Targets, as shares of the best validation accuracy of the tuned baseline under the seeds of the search.",
+        "Targets, as shares of the best validation accuracy that any tuned algorithm reaches under the seeds of the "
+        "search, in the rounds of its last step.",
         [0.9, 0.95, 0.99],
         default=(0.9, 0.95, 0.99),
     )
@@ -106,6 +91,12 @@ class Protocol(Part):
         "first one ends that did not reach the target; on other links, two are until the first one of theirs does.",
         300,
         default=None,
+    )
+    regimes: Annotated[dict[Name, Changes], Field(max_length=50)] = says(
+        "Regimes, by name: the study is made in each, with its own search, targets, placebos and nulls. A regime is a "
+        "list of changes to the scenario, as PATH: VALUE.",
+        {"two-labels": {"data.split": {"kind": "shards", "each": 2}}},
+        default={},
     )
     rule: Rule = says("Rule by which two algorithms are called different.", {}, default=Rule())
     links: Annotated[dict[Name, Elsewhere], Field(max_length=50)] = says(
@@ -119,11 +110,6 @@ class Protocol(Part):
         "Uplink rate as a fraction of the recorded downlink, an assumption, where a trace has no uplink.",
         0.2,
         default=0.2,
-    )
-    sensitivity: Sensitivity | None = says(
-        "Runs in which one factor at a time differs from the scenario.",
-        {"algorithms": ["fedcl"], "factors": {}},
-        default=None,
     )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,7 @@ from scenarios.schema.link_keys import Path
 
 Choice = bool | int | float | str
 Choices = Annotated[tuple[Choice, ...], Field(min_length=1, max_length=100)]
+AUTO: Literal["auto"] = "auto"
 
 
 class Aim(Part):
@@ -59,10 +60,11 @@ class Tune(Part):
         [101, 102, 103],
         default=(101, 102, 103),
     )
-    grid: dict[str, Choices] = says(
+    grid: dict[str, Choices | Literal["auto"]] = says(
         "Values to try, by option: `training.KEY` for all algorithms, NAME.OPTION for one algorithm, or for all that "
         "share its kind. Give strengths and rates ten times apart: the search halves and doubles around the best, "
-        "unless `grid_only`.",
+        "unless `grid_only`. `auto`, for a penalty's strength: from where it does nothing to where training diverges, "
+        "by its leverage in three rounds with the strength that the algorithm has.",
         {"training.lr": [0.01, 0.1], "fedcl.strength": [0.5, 5, 50]},
     )
     grid_only: bool = says(
@@ -93,6 +95,8 @@ class Tune(Part):
     @model_validator(mode="after")
     def _values_differ(self) -> Tune:
         for name, values in self.grid.items():
+            if values == AUTO:
+                continue
             plain: list[Any] = [(type(value), value) for value in values]
             if len(set(plain)) < len(plain):
                 raise ValueError(f"grid.{name} has a value twice")

@@ -30,8 +30,10 @@ SIZES = {  # docs/design/algorithms.md §2; digits-cnn by hand: (9*32+32) + (32*
     "cifar-cnn-3x3": (9 * 3 * 32 + 32) + (9 * 32 * 64 + 64) + (64 * 14 * 14 * 128 + 128) + (128 * 10 + 10),
     "cifar-mlp": 616_610,
     "digits-cnn": 53_002,
+    "digits-mlp": (64 * 50 + 50) + (50 * 10 + 10),
     "fedcurv-cnn": 431_080,
     "mlp": 159_010,
+    "mlp-50": (784 * 50 + 50) + (50 * 10 + 10),
     "mnist-cnn": 1_663_370,
 }
 SIZES_OF_CLASSES = [  # docs/design/algorithms.md §2; lstm-tiny and char-gru-small by its formula and by hand
@@ -165,10 +167,10 @@ def test_a_convolutional_network_drops_a_fifth_and_any_share_on_request(
 
 def test_an_unknown_model_is_refused_with_the_nearest_name_and_the_list() -> None:
     with pytest.raises(
-        ValueError, match=r"no model 'mnist-cn'; did you mean 'mnist-cnn'\?.*digits-cnn, .*, mlp, mnist-cnn"
+        ValueError, match=r"no model 'mnist-cn'; did you mean 'mnist-cnn'\?.*digits-cnn, .*, mlp, mlp-50, mnist-cnn"
     ):
         build("mnist-cn", 0)
-    with pytest.raises(ValueError, match=r"no model 'zzz'; the models are char-gru, .*, mlp, mnist-cnn"):
+    with pytest.raises(ValueError, match=r"no model 'zzz'; the models are char-gru, .*, mlp, mlp-50, mnist-cnn"):
         input_shape("zzz")
 
 

@@ -67,8 +67,8 @@ def told(study):
         time = float(row["time s"]) if row["time s"] else None
         runs.setdefault(row["algorithm"], {})[row["seed"]] = Timed(time, float(row["end s"] or "inf"))
     pairs = [(label, base) for label in runs for base in runs if label != base]
-    others = {str(contrast(runs[label], runs[base], min(taus[label], taus[base]))) for label, base in pairs}
-    return {str_of(row) for row in known} | others
+    others = [contrast(runs[label], runs[base], min(taus[label], taus[base])) for label, base in pairs]
+    return {str_of(row) for row in known} | {str_of(vars(each)) for each in others if each}
 
 
 def str_of(row):

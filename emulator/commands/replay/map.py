@@ -13,6 +13,7 @@ from emulator.commands.options import Format, FormatOption
 from emulator.record.folders import home
 from emulator.replay.findings import ASSUMPTION
 from emulator.replay.grid import MapCell
+from emulator.results.resampling import bounded
 from emulator.results.units import counted
 from emulator.sessions.mapping import Drawn, Ranges, called, draw
 from emulator.sessions.replay_runs import ReplayChoice, Replaying
@@ -101,6 +102,7 @@ def _text(found: Drawn) -> Iterator[str]:
 
 def _wins(label: str, won: Sequence[MapCell]) -> str:
     """The number of cells that an algorithm wins, and its largest lead."""
-    ratios = [each.ratio for each in won if each.ratio is not None]
-    most = f", up to {max(ratios):.2f}x as fast as the next" if ratios else ""
+    known = [(each.ratio, each.bound) for each in won if each.ratio is not None]
+    ratio, bound = max(known, key=lambda each: each[0], default=(None, None))
+    most = f", up to {bounded(f'{ratio:.2f}x', bound)} as fast as the next" if ratio is not None else ""
     return f"  {label} in {len(won)}{most}"

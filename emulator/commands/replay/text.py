@@ -9,7 +9,7 @@ from pathlib import Path
 from emulator.replay.batch import Batch
 from emulator.replay.findings import ALL, ASSUMPTION, GUESS, TIED, Finding, cells, flips, goals, missed
 from emulator.results import units
-from emulator.results.summary import FEW
+from emulator.results.resampling import seeds_needed
 from emulator.results.table import Table
 from emulator.results.units import joined
 from emulator.sessions.replay_files import repeated
@@ -18,7 +18,7 @@ from emulator.wording.terminal import printed
 from emulator.wording.verdict import answer, over
 
 TOLD = 6  # lines of a kind; further ones are counted
-NOT_SHOWN = "none shown"  # with five or more seeds, no algorithm is shown to be fastest
+NOT_SHOWN = "none shown"  # enough seeds show no algorithm to be fastest
 NAMED = 3  # settings that a line names
 
 
@@ -40,7 +40,7 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     """Mean times in all settings, the record's first; with several algorithms, the fastest is named."""
     unit, own = units.of_rows([_means(each, target) for each in findings], units.of_time)
     turned, several = flips(findings, target), len(batch.labels) > 1
-    tested = len(findings[0].times[target][batch.labels[0]].seeds) >= FEW
+    tested = len(findings[0].times[target][batch.labels[0]].seeds) >= seeds_needed(len(batch.labels) - 1)
     rows = []
     for each, its in zip(findings, own, strict=True):
         first = each.first(target) or units.NONE

@@ -56,32 +56,32 @@ def study(
         playing.have_workers_ready()
     with told_in_one_line():
         scenario = scenario_of(what, small=small, default=None)
-        from emulator.sessions.studying import Studying  # imports torch, once the scenario is valid
+        from emulator.sessions import regimes  # imports torch, once the scenario is valid
 
         with placed(scenario.source), told_in_one_line(ValueError):
-            studying = Studying(scenario, playing)
             if dry_run:
-                _tell_cost(studying.cost())
+                for name, cost in regimes.costs(scenario, playing):
+                    _tell_cost(name, cost)
             else:
-                studied = studying.into(out, force, exploratory)
+                studied = regimes.study(scenario, playing, out, force, exploratory)
                 if format is Format.json:
                     typer.echo(json.dumps({"out": str(studied.out), **studied.plain}, indent=1))
                     return
                 for line in studied.plain["verdict"]:
                     say(line)
-                for text in studied.answer.warnings:
+                for text in studied.warnings:
                     say(f"fedlapse: {text}", err=True, tone="warning")
                 if studied.tally:
                     say(studied.tally.sentence())
                 say(f"study: {studied.out / 'study.md'}")
 
 
-def _tell_cost(cost: StudyCost) -> None:
+def _tell_cost(regime: str, cost: StudyCost) -> None:
+    if regime:
+        say(f"{regime}:")
     tell_cost(cost.search)
-    reported, moved = (about(cost.seconds_each * device_rounds) for device_rounds in (cost.reported, cost.moved))
-    say(f"then about {cost.reported:.0f} device-rounds, with the seeds that are reported: {reported}")
-    if cost.settings:
-        say(f"and at most about {cost.moved:.0f} in {cost.settings} settings of the sensitivity: {moved}")
+    took = about(cost.seconds_each * cost.reported)
+    say(f"then about {cost.reported:.0f} device-rounds, with the seeds that are reported: {took}")
     where = [f"{cost.cells} cells of the map"] if cost.cells else []
     where += ["the recorded links"] if cost.traces else []
     if where:

@@ -71,10 +71,29 @@ def test_who_alone_gets_there_wins_by_as_long_as_the_other_was_played():
     assert (made.winner, made.ratio, made.times) == ("y", 2.0, {"x": None, "y": 500.0})
 
 
-def test_five_seeds_must_show_who_is_first():
-    """y takes 10 % longer in the mean, now more and now less; or 50 % longer in each seed."""
-    mine = [10.0, 11.0, 12.0, 10.0, 9.0]
-    open_ = cell({}, found(x=mine, y=[12.0, 11.0, 9.0, 14.0, 17.0]), "t")
+@pytest.mark.parametrize(
+    ("x", "y", "begin"),
+    [
+        ([2.0, 2.0], [4.0, 4.0], "2.00"),
+        ([2.0, 2.0], [4.0, math.inf], "≥ "),
+        ([2.0, math.inf], [900.0, 900.0], "≤ "),
+        ([2.0, math.inf], [900.0, math.inf], "("),
+    ],
+)
+def test_a_cell_whose_runs_were_cut_off_has_a_bound(x, y, begin):
+    made = cell({"uplink": 0}, found(x=x, y=y), "t")
+    assert made.winner == "x"
+    assert isinstance(made.plain["ratio"], float)
+    cells = [made, at(1, 0, "y")]
+    (_, text), _ = shown(winners.figure(cells, [Axis("uplink", (125e3, 1.25e6))], ["x", "y"], "t", ""))
+    assert text.startswith(begin)
+    assert (begin[0] in winners.caption([made], ["x", "y"], [])) is (begin != "2.00")
+
+
+def test_six_seeds_must_show_who_is_first():
+    """y takes 17 % longer on average, now more and now less; or 50 % longer in each seed."""
+    mine = [10.0, 11.0, 12.0, 10.0, 9.0, 11.0]
+    open_ = cell({}, found(x=mine, y=[12.0, 11.0, 9.0, 14.0, 17.0, 11.0]), "t")
     assert (open_.winner, open_.first, open_.tie) == ("x", "tie", True)
     assert cell({}, found(x=mine, y=[1.5 * time for time in mine]), "t").first == "x"
 

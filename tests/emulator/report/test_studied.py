@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.report.studied import figures, pace, pictures, ratios, times, tornado
+from emulator.report.studied import figures, pace, pictures, ratios, times
 from emulator.report.studied_places import WINNERS, colours, grid, traces
 from tests.emulator.analysis.made import answer, run, runs_of
 
-NAMES = ["ratios", "times", "pace", "map", "tornado", "traces"]
+NAMES = ["ratios", "times", "pace", "map", "traces"]
 
 
 @pytest.mark.slow
@@ -24,7 +24,7 @@ def test_every_figure_is_valid_vega_lite():
 
 @pytest.mark.slow
 def test_pictures_come_twice_and_are_the_same_each_time():
-    made = answer(cells=(), traces=(), moved=())
+    made = answer(cells=(), traces=())
     drawn = dict(pictures(made))
     assert list(drawn) == [f"{name}.{kind}" for name in ("ratios", "times", "pace") for kind in ("svg", "png")]
     assert drawn["ratios.svg"].startswith(b"<svg")
@@ -37,7 +37,6 @@ def test_nothing_to_show_makes_no_figure():
     assert ratios(few) is None
     assert grid(few) is None
     assert traces(few) is None
-    assert tornado(answer(moved=())) is None
     assert pace(answer(paces=())) is None
     never = {label: {seed: run(11, 10.0) for seed in of} for label, of in runs_of(5).items()}
     assert times(answer(runs=never)) is None

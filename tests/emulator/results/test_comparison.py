@@ -1,4 +1,4 @@
-"""Who is shown to be fastest, by hand: no claim without five seeds, Holm's adjustment with them, horizons always."""
+"""Who is shown to be fastest, by hand: no claim without enough seeds, Holm's adjustment with them, horizons always."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from emulator.record.targets import Target
 from emulator.results.comparison import Ranking, observed, rankings
+from emulator.results.resampling import seeds_needed
 from tests.emulator.results.played import Rows, never, row, runs_of, until
 
 TARGET = Target("accuracy", 0.85)
@@ -20,7 +21,7 @@ def ranked(**labels: Sequence[Rows]) -> Ranking:
 
 def test_all_are_compared_with_the_least_mean() -> None:
     """Means 40 and 80; every seed takes exactly twice as long, so the interval has no width."""
-    times = [20.0, 30.0, 40.0, 50.0, 60.0]
+    times = [20.0, 30.0, 40.0, 50.0, 60.0, 40.0]
     found = ranked(fedavg=[until(2 * time) for time in times], fedcl=[*map(until, times)])
     (other,) = found.others
     assert (found.best.label, found.best.mean, found.fastest) == ("fedcl", 40.0, "fedcl")
@@ -31,8 +32,8 @@ def test_all_are_compared_with_the_least_mean() -> None:
 
 def test_nobody_is_fastest_where_one_interval_holds_1() -> None:
     """b and c take 10.1 s and 30 s over a's 10 s; only c's difference shows."""
-    few = [9, 9, 9.5, 11, 12]
-    found = ranked(a=[*map(until, [10] * 5)], b=[*map(until, few)], c=[until(30)] * 5)
+    few = [9, 9, 9.5, 11, 12, 10, 10.3]
+    found = ranked(a=[*map(until, [10] * 7)], b=[*map(until, few)], c=[until(30)] * 7)
     assert [each.label for each in found.others] == ["b", "c"]
     assert ([each.label for each in found.slower], found.fastest, found.tested) == (["c"], None, True)
 
@@ -62,9 +63,26 @@ def test_below_five_seeds_there_are_ratios_and_nothing_is_significant() -> None:
     assert [each.label for each in found.behind] == ["slow"]
 
 
-def test_from_five_seeds_on_only_significant_differences_put_an_algorithm_behind() -> None:
-    found = ranked(a=[until(10)] * 5, b=[until(10)] * 5, c=[until(30)] * 5)
+@pytest.mark.parametrize(("others", "seeds"), [(1, 6), (2, 7), (3, 7), (4, 8), (600, 8)])
+def test_how_many_seeds_so_many_comparisons_need(others: int, seeds: int) -> None:
+    """The least p of n seeds is 2 / 2^n below eight, and Holm's method multiplies the smallest by their number: 1/32,
+    2/64 and 3/64 are below 0.05, and 2/32 and 4/64 are not."""
+
+    def played(number: int) -> Ranking:
+        return ranked(a=[until(10)] * number, **{f"b{each}": [until(30)] * number for each in range(min(others, 9))})
+
+    assert seeds_needed(others) == seeds
+    if others < 9:
+        few, enough = played(seeds - 1), played(seeds)
+        assert (few.needed, few.tested, few.fastest, len(few.slower)) == (seeds, False, None, 0)
+        assert (enough.tested, enough.fastest, len(enough.slower)) == (True, "a", others)
+
+
+def test_where_seeds_can_decide_only_significant_differences_put_an_algorithm_behind() -> None:
+    few = [30.0, 12.0, 9.0, 9.0, 9.5, 11.0, 10.0]
+    found = ranked(a=[until(10)] * 7, b=[*map(until, few)], c=[until(30)] * 7)
     assert [each.label for each in found.behind] == ["c"]
+    assert [each.label for each in ranked(a=[until(10)] * 5, b=[until(11)] * 5).behind] == ["b"]
 
 
 def test_a_seed_that_did_not_get_there_may_have_taken_any_longer() -> None:
@@ -96,7 +114,7 @@ def test_of_targets_the_hardest_that_was_reached_comes_first() -> None:
 
 def test_a_difference_may_show_at_an_easier_target_only() -> None:
     """Halfway `b` takes twice as long, at the end both take the same."""
-    targets, ends = (Target("accuracy", 0.5), Target("accuracy", 0.9)), [40.0, 42.0, 44.0, 46.0, 48.0]
+    targets, ends = (Target("accuracy", 0.5), Target("accuracy", 0.9)), [40.0, 42.0, 44.0, 46.0, 48.0, 44.0]
 
     def run(half: float, end: float) -> Rows:
         return [row(0, half, 0.5, half), row(1, end, 0.9, end - half)]

@@ -47,15 +47,15 @@ def test_a_label_that_was_not_run_is_left_out():
 @pytest.mark.parametrize(
     ("ours", "agrees"),
     [
-        ((0.41, 0.45), "as published"),  # between +0.01 and +0.05 lies +0.02
-        ((0.3, 0.5), "as published"),
-        ((0.43, 0.44), "as published"),  # 0.035 is not twice 0.02
+        ((0.41, 0.45), "as published"),  # the median is +0.03, less than twice +0.02
         ((0.412, 0.414), "as published"),  # 0.013 is more than half of it
+        ((0.3, 0.5), "undecided"),  # +0.02 lies between, but so does no difference at all
+        ((0.39, 0.45), "undecided"),  # the median is +0.02, but one seed has the other sign
         ((0.401, 0.402), "same direction"),
         ((0.5, 0.6), "same direction"),
         ((0.3, 0.2), "against it"),
-        ((0.3, 0.41), "unclear"),
-        ((0.4, 0.41), "unclear"),  # one seed differs in no direction
+        ((0.4, 0.41), "undecided"),  # one seed differs in no direction
+        ((0.4, 0.4), "undecided"),
     ],
 )
 def test_a_step_is_as_published_if_its_direction_and_its_size_are(ours, agrees):
@@ -65,6 +65,45 @@ def test_a_step_is_as_published_if_its_direction_and_its_size_are(ours, agrees):
     assert step.theirs == pytest.approx(0.02)
     assert step.agrees == agrees
     assert step.ours["low"] == pytest.approx(min(ours) - 0.4)
+
+
+def test_the_size_is_that_of_the_median():
+    """Seeds differ by 0.01, 0.03 and 0.4: their mean, 0.147, is more than twice 0.02, and their median is not."""
+    said = [Published(label="a", final=0.8), Published(label="b", final=0.82)]
+    ran = runs(a=[rows(0.4)] * 3, b=[rows(0.41), rows(0.43), rows(0.8)])
+    (step,) = steps(beside(said, ran))
+    assert (step.median, step.agrees) == (pytest.approx(0.03), "as published")
+
+
+@pytest.mark.parametrize(
+    ("ours", "agrees"), [((0.4, 0.4), "as published"), ((0.41, 0.42), "undecided"), ((0.4, 0.41), "undecided")]
+)
+def test_where_a_paper_has_no_difference_only_none_is_as_published(ours, agrees):
+    said = [Published(label="a", final=0.8), Published(label="b", final=0.8)]
+    (step,) = steps(beside(said, runs(a=[rows(0.4)] * 2, b=[rows(value) for value in ours])))
+    assert (step.theirs, step.agrees) == (0.0, agrees)
+
+
+def test_an_infinite_ratio_is_of_no_size_but_one_of_three_seeds_leaves_the_median():
+    said = [Published(label="b", value=0.5, ratio=0.528)]
+    slow, quick = rows(0.1, 0.1, 0.1, 0.5), rows(0.1, 0.5)
+    (step,) = steps(beside(said, runs(a=[slow, slow, rows(0.1)], b=[quick] * 3)))
+    assert (step.median, step.ours["low"], step.agrees) == (0.5, 0.0, "as published")
+    (step,) = steps(beside(said, runs(a=[slow, rows(0.1), rows(0.1)], b=[quick] * 3)))
+    assert (step.median, step.agrees) == (0.0, "same direction")
+
+
+def test_the_mean_of_the_last_values_is_asked_for():
+    said = [Published(label="a", final=0.8)]
+    (found,) = beside(said, runs(a=[rows(0.9, 0.5, None, 0.7)]), ending=2)
+    assert found["seeds"] == {"1": pytest.approx(0.6)}
+
+
+def test_only_seeds_that_both_have_played_are_compared():
+    ran = {"a": {1: rows(0.1, 0.5)}, "b": {1: rows(0.5), 2: rows(0.5)}}
+    for said in (FEWER, AS_RATIOS[0]):
+        (step,) = steps(beside(said, ran))
+        assert (step.ours["low"], step.known, step.of) == (0.5, 1, 1)
 
 
 def test_fewer_rounds_are_a_ratio_below_one():
@@ -97,12 +136,12 @@ def test_one_that_never_got_there_where_the_baseline_did_is_evidence_against_it(
 
 
 @EITHER_WAY
-def test_where_neither_got_there_in_a_seed_a_step_is_unclear(stated):
+def test_where_neither_got_there_in_a_seed_a_step_is_undecided(stated):
     said, _ = stated
     (step,) = steps(beside(said, runs(a=[rows(0.1, 0.5), rows(0.1)], b=[rows(0.5), rows(0.1)])))
-    assert (step.agrees, step.known, step.of) == ("unclear", 1, 2)
+    assert (step.agrees, step.known, step.of) == ("undecided", 1, 2)
     (step,) = steps(beside(said, runs(a=[rows(0.1)], b=[rows(0.1)])))
-    assert (step.agrees, step.ours["low"]) == ("unclear", None)
+    assert (step.agrees, step.ours["low"]) == ("undecided", None)
 
 
 def test_the_table_shows_both():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.results.resampling import Interval, interval
+from emulator.results.resampling import Interval, as_bound, interval
 
 some = settings(max_examples=25, deadline=None, derandomize=True)
 LEAST_P = 1 / 10_001
@@ -61,6 +61,39 @@ def test_interval_and_p_never_disagree(seed, factor, spread):
     found = of(one * factor, base)
     assert 0 < found.low <= found.ratio <= found.high < math.inf
     assert found.decided == (found.p < 0.05)
+
+
+@some
+@given(st.integers(0, 10**6), st.integers(2, 10), st.floats(0.2, 5), st.sampled_from([0.0, 1e-9, 0.01, 0.3]))
+def test_below_eight_seeds_no_p_is_smaller_than_that_of_an_exact_test(seed, n, factor, spread):
+    """Two of the 2^n ways to swap the two within seeds are the most extreme; so 5 seeds never leave 1 out."""
+    one, base = drawn(seed, n=n, spread=spread)
+    found = of(one * factor, base)
+    assert found.p >= (2 / 2**n if n < 8 else LEAST_P)
+    assert found.low <= found.ratio <= found.high
+    assert found.decided == (found.p < 0.05)
+    assert n > 5 or not found.decided
+
+
+@pytest.mark.parametrize(("n", "p"), [(2, 1 / 2), (5, 1 / 16), (6, 1 / 32), (7, 1 / 64), (8, LEAST_P)])
+def test_seeds_that_all_say_the_same_have_the_least_p(n, p):
+    one, base = drawn(3, n=n, spread=0.01)
+    for found in (of(9 * one, base), of(9 * base, base), of(base, 9 * base)):
+        assert found.p == pytest.approx(p)
+        assert found.decided == (n > 5)
+
+
+def test_an_interval_that_must_hold_1_stays_symmetric():
+    one, base = drawn(3, n=5, spread=0.01)
+    up, down = of(9 * one, base), of(base, 9 * one)
+    assert (up.low, up.high) == (1.0, pytest.approx(up.ratio**2))
+    assert (down.low, down.high) == (pytest.approx(down.ratio**2), 1.0)
+
+
+def test_the_mean_of_one_algorithm_is_not_compared_with_1():
+    """14 s with 5 seeds: its interval need not hold 1 s."""
+    found = of([13.0, 14.0, 15.0, 13.5, 14.5], powers=(1,))
+    assert 12 < found.low < found.ratio < found.high < 16
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -120,6 +153,20 @@ def test_a_zero_has_no_ratio_and_nonsense_is_refused():
             interval(columns, (1, -1))
     with pytest.raises(ValueError, match="as many powers"):
         interval([x, y], (1, -1, 1))
+
+
+@pytest.mark.parametrize(
+    ("cut", "shown", "times"),
+    [
+        ((False, False), "1.20 [1.10, 1.31]", "1.20x [1.10, 1.31]"),
+        ((True, False), "≥ 1.20 [1.10, ∞]", "≥ 1.20x [1.10, ∞]"),
+        ((False, True), "≤ 1.20 [0, 1.31]", "≤ 1.20x [0, 1.31]"),
+        ((True, True), "1.20 [1.10, 1.31] (both cut off)", "1.20x [1.10, 1.31] (both cut off)"),
+    ],
+)
+def test_a_ratio_of_runs_that_were_cut_off_is_written_as_a_bound(cut, shown, times):
+    found = Interval(1.2, 1.1, 1.31, 0.001, bound=as_bound(*cut))
+    assert (str(found), found.text("x")) == (shown, times)
 
 
 def test_an_interval_that_leaves_1_out_does_not_seem_to_end_there():

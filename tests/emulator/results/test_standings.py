@@ -31,11 +31,11 @@ def of(base: Sequence[Rows], other: Sequence[Rows]) -> dict[str, Any] | None:
 
 def test_seeds_are_paired() -> None:
     """Seeds differ a thousandfold, the labels by 2 in each."""
-    times = [1.0, 10.0, 100.0, 1000.0, 5.0]
+    times = [1.0, 10.0, 100.0, 1000.0, 5.0, 50.0]
     found = of([*map(until, times)], [until(2 * time) for time in times])
     assert found is not None
     assert (found["ratio"], found["low"], found["high"]) == pytest.approx((2, 2, 2))
-    assert (found["seeds"], found["reached"], found["base_reached"], found["tau"]) == (5, 5, 5, None)
+    assert (found["seeds"], found["reached"], found["base_reached"], found["tau"]) == (6, 6, 6, None)
 
 
 def test_a_run_that_was_cut_off_counts_up_to_the_horizon() -> None:
@@ -51,8 +51,9 @@ def test_the_table_has_the_means_that_are_compared() -> None:
     shown = to_targets(summed(runs_of(a=[until(10)] * 5, b=[*[until(40)] * 4, never(50)])))
     assert shown.headings[3:7] == ("time, s", "/ a", "rounds", "/ a")
     assert [row[3] for row in shown.rows] == ["10.0", "≥ 42.0 [40.0, 40.0]"]
-    assert shown.rows[1][4].startswith("4.20× [")
-    assert [row[5:7] for row in shown.rows] == [("2", "1.00×"), ("≥ 2", "1.00×")]
+    assert shown.rows[1][4] == "≥ 4.20× [1.00, ∞]"  # five seeds decide nothing
+    assert [row[5:7] for row in shown.rows] == [("2", "1.00×"), ("≥ 2", "≥ 1.00×")]
+    assert "≥, ≤: " in shown.caption
     few = to_targets(summed(runs_of(a=[until(10)] * 4, b=[until(40)] * 4)))
     assert few.rows[1][4] == "4.00×"
     assert {len(row) for row in [*few.rows, few.headings]} == {9}
@@ -60,11 +61,25 @@ def test_the_table_has_the_means_that_are_compared() -> None:
 
 def test_the_summary_says_what_the_verdict_says() -> None:
     """One number for seconds, one for the ratio, wherever they stand."""
-    summary = summed(runs_of(a=[until(10)] * 5, b=[*[until(40)] * 4, never(50)]))
+    summary = summed(runs_of(a=[until(10)] * 8, b=[*[until(40)] * 6, *[never(50)] * 2]))
     (other,), entry = summary["ranking"]["others"], summary["labels"]["b"]["targets"][TARGET.name]
     assert (summary["ranking"]["fastest"], summary["ranking"]["horizon_s"]) == ("a", 50)
-    assert other["seconds"] == entry["time_s"]["mean"] == 42.0
-    assert other["ratio"] == entry["paired"]["ratio"] == entry["ratio_to_baseline"]["time_s"] == pytest.approx(4.2)
+    assert other["seconds"] == entry["time_s"]["mean"] == 42.5
+    assert other["ratio"] == entry["paired"]["ratio"] == entry["ratio_to_baseline"]["time_s"] == pytest.approx(4.25)
+
+
+@pytest.mark.parametrize("seeds", [3, 6])
+def test_where_runs_were_cut_off_ratios_are_bounds(seeds: int) -> None:
+    """One seed of b ends at 50 s without the target; or of a, the baseline; or of both.  Ratios stay numbers."""
+    all_, some = [until(10)] * seeds, [*[until(10)] * (seeds - 1), never(50)]
+    for base, other, bound in ((all_, some, "low"), (some, all_, "high"), (some, some, "neither"), (all_, all_, None)):
+        summary = summed(runs_of(a=base, b=other))
+        entry = summary["labels"]["b"]["targets"][TARGET.name]
+        assert entry["bound"] == bound
+        assert isinstance(entry["ratio_to_baseline"]["time_s"], float)
+        (ranked,) = summary["ranking"]["others"]  # over the one with the least mean
+        assert ranked["bound"] == (bound and {"high": "low"}.get(bound, bound))
+        assert seeds < 5 or entry["paired"]["bound"] == bound
 
 
 def test_ratios_of_rounds_are_those_of_means_too() -> None:

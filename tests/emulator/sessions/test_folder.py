@@ -187,17 +187,17 @@ def test_settings_of_a_replay_are_results_of_their_own(tmp_path):
 
 def test_of_a_study_all_its_folders_are_emptied_of_what_it_wrote(tmp_path):
     ours = ["protocol.yaml", "study.md", "replays.npz", "tables/times.csv", "tables/map-fedavg-fedcl.csv"]
-    ours += ["figures/tornado.svg", "tuning/tune.json", "tuning/trials/01-5-rounds/scenario.yaml"]
-    ours += ["tuning/trials/01-5-rounds/fedavg.01-s1/work.jsonl", "sensitivity/a-b/seal.json"]
+    ours += ["figures/ratios.svg", "tuning/tune.json", "tuning/trials/01-5-rounds/scenario.yaml"]
+    ours += ["tuning/trials/01-5-rounds/fedavg.01-s1/work.jsonl", "tops/seal.json"]
     mine = ["notes.md", "tables/mine.csv", "figures/photo.png", "tuning/trials/mine/events.jsonl", "tuning/study.md"]
     write(tmp_path, [*ours, *mine])
-    folders = {"tuning": "search", "sensitivity/a-b": "results", "tables": "tables", "figures": "figures"}
+    folders = {"tuning": "search", "tops": "results", "tables": "tables", "figures": "figures"}
     note(tmp_path, folders)
     note(tmp_path / "tuning", {"trials/01-5-rounds": "results"})
     note(tmp_path / "tuning/trials/01-5-rounds", {"fedavg.01-s1": "run"})
     replaced(tmp_path, "study", folders)
     assert files(tmp_path) == set(mine)
-    assert not (tmp_path / "sensitivity").exists()
+    assert not (tmp_path / "tops").exists()
 
 
 # --- one that was interrupted goes on, and is never destroyed unasked

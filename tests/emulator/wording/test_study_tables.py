@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 
 from emulator.analysis import analysis
-from emulator.analysis.answer import Moved, Null
+from emulator.analysis.answer import Null
 from emulator.results.comparison import OWN
-from emulator.wording import study_tables
 from emulator.wording.study_files import File, tables
 from emulator.wording.study_verdict import verdict
 from tests.emulator.analysis.made import TARGET, answer, run, runs_of
@@ -30,7 +29,7 @@ def test_a_table_is_the_same_bytes_each_time():
 
 
 def test_what_was_not_asked_for_has_no_table():
-    made = tables(answer(cells=(), borders=(), traces=(), moved=(), nulls=()))
+    made = tables(answer(cells=(), borders=(), traces=(), nulls=()))
     assert list(made) == ["tuning.csv", "times.csv", "comparisons.csv", "reasons.csv", "rounds.csv"]
 
 
@@ -42,9 +41,9 @@ def test_cells_are_written_in_full():
 def test_a_time_stands_beside_the_first_crossing():
     """One algorithm touches the target in round 2 and holds it from round 4 on; another never reaches it in its 10
     rounds."""
-    runs = {**runs_of(5), "fedcurv": {seed: run(4, 10.0, early=2) for seed in range(1, 6)}}
+    runs = {**runs_of(8), "fedcurv": {seed: run(4, 10.0, early=2) for seed in range(1, 9)}}
     runs["fedcl"] = {**runs["fedcl"], 5: run(11, 12.0)}
-    held = analysis.all_values({OWN: runs}, [TARGET.__class__("accuracy", 0.8, 2)], None)
+    held = analysis.all_values({OWN: runs}, [TARGET.__class__("accuracy", 0.8, 2)])
     rows = {(each["algorithm"], each["seed"]): each for each in cells(tables(answer(values=held))["times.csv"])}
     both = rows["fedcurv", "1"]
     assert (both["time s"], both["first crossing s"], both["end s"]) == ("40.0", "20.0", "100.0")
@@ -64,7 +63,7 @@ def test_comparisons_hold_the_ratio_and_its_adjusted_p():
     assert [float(row[name]) for name in ("ratio", "low", "high")] == [1.5, 1.5, 1.5]
     assert float(row["p"]) == pytest.approx(LEAST_P)
     assert float(row["adjusted p"]) == pytest.approx(2 * LEAST_P)
-    assert (row["decided"], row["reached"], row["base reached"], row["of"]) == ("yes", "5", "5", "5")
+    assert (row["decided"], row["reached"], row["base reached"], row["of"]) == ("yes", "8", "8", "8")
 
 
 def test_below_5_seeds_ratios_are_empty():
@@ -110,22 +109,6 @@ def test_the_search_tells_edges_of_each_clock():
 def test_nulls_count_rounds_from_1():
     made = answer(nulls=[Null("fedcl-0", 1, 4, None), Null("fedcl-0", 2, 4, 2)])
     assert tables(made)["nulls.csv"].rows == [("fedcl-0", 1, 4, None, True), ("fedcl-0", 2, 4, 3, False)]
-
-
-def test_sensitivity_without_intervals():
-    rows = tables(answer())["sensitivity.csv"].rows
-    assert rows[1] == ("skew", "iid", "fedcl", 1.2, None, None, None, 3, 3, 3, 36.0, 30.0)
-    assert rows[2] == ("skew", "one class", "fedcl", None, None, None, None, 0, 0, 3, None, None)
-
-
-def test_a_setting_that_does_not_concern_an_algorithm_is_as_it_is():
-    page = study_tables.moved(answer(moved=[*answer().moved, Moved("skew", "same", "fedcl", 1.5, None, 3, 3, 3)]))
-    rows = {row[:2]: row[2:] for row in page.rows}
-    assert rows["as it is", "as it is"] == ("40.0", "1.50")
-    assert rows["skew", "iid"] == ("30.0", "1.20")
-    assert rows["skew", "same"][1] == "="
-    assert rows["skew", "one class"] == ("–", "–")
-    assert page.headings == ("factor", "setting", "fedavg, s", "fedcl")
 
 
 def test_recorded_links_without_an_uplink_are_counted():

@@ -20,17 +20,17 @@ def said(targets: Sequence[Target] = (TARGET,), **labels: Sequence[Rows]) -> Ver
 
 
 def test_who_is_fastest_and_who_slower_by_how_much() -> None:
-    times = [20.0, 30.0, 40.0, 50.0, 60.0]
+    times = [20.0, 30.0, 40.0, 50.0, 60.0, 40.0]
     assert said(fedavg=[until(2 * time) for time in times], fedcl=[*map(until, times)]).lines == [
-        "fedcl is fastest to accuracy 0.85: 40.0 s (mean of 5 seeds).",
+        "fedcl is fastest to accuracy 0.85: 40.0 s (mean of 6 seeds).",
         "Not distinguishable from it: no other algorithm.",
         "Significantly slower: fedavg 2.00x [2.00, 2.00] (80.0 s).",
     ]
 
 
 def test_the_first_words_claim_no_winner_that_the_seeds_do_not_show() -> None:
-    assert said(a=[until(10)] * 5, b=[until(10)] * 5, c=[until(30)] * 5).lines == [
-        "No algorithm is shown to be fastest to accuracy 0.85 (5 seeds). a has the least mean time, 10.0 s.",
+    assert said(a=[until(10)] * 7, b=[until(10)] * 7, c=[until(30)] * 7).lines == [
+        "No algorithm is shown to be fastest to accuracy 0.85 (7 seeds). a has the least mean time, 10.0 s.",
         "Not distinguishable from it: b 1.00x [1.00, 1.00] (10.0 s).",
         "Significantly slower: c 3.00x [3.00, 3.00] (30.0 s).",
     ]
@@ -42,13 +42,24 @@ def test_few_seeds_say_so_in_the_same_form() -> None:
     assert first.startswith("No algorithm is shown to be fastest to accuracy 0.85: 2 seeds are too few to tell a")
     assert first.endswith(" difference from chance. quick has the least mean time, 11.0 s.")
     assert open_ == "Not distinguishable from it: other 1.18x (13.0 s)."
-    assert slower.startswith("Significantly slower: not known with fewer than 5 seeds; every seed took longer than any")
+    assert slower.startswith("Significantly slower: not known with fewer than 7 seeds; every seed took longer than any")
     assert slower.endswith(" of quick's: slow 3.82x (42.0 s).")
     first, open_, slower = said(a=[until(10)], b=[until(20)]).lines
     assert first.endswith(": 1 seed is too few to tell a difference from chance. a has the least time, 10.0 s.")
     assert (open_, slower) == (
         "Not distinguishable from it: b 2.00x (20.0 s).",
-        "Significantly slower: not known with fewer than 5 seeds.",
+        "Significantly slower: not known with fewer than 6 seeds.",
+    )
+
+
+def test_five_seeds_have_intervals_and_cannot_tell_a_difference_from_chance() -> None:
+    """Every seed takes three times as long, and of 2^5 ways to swap the two within seeds two are as extreme."""
+    first, open_, slower = said(a=[until(10)] * 5, b=[until(30)] * 5).lines
+    assert first.startswith("No algorithm is shown to be fastest to accuracy 0.85: 5 seeds are too few to tell a")
+    assert open_ == "Not distinguishable from it: no other algorithm."
+    assert slower == (
+        "Significantly slower: not known with fewer than 6 seeds; every seed took longer than any of a's: b 3.00x "
+        "[1.00, 9.00] (30.0 s)."
     )
 
 
@@ -64,8 +75,18 @@ def test_where_seeds_were_cut_off_times_are_bounds_and_more_rounds_are_advised()
     assert " each within 50.0 s; " in found.why[1]
 
 
+def test_a_ratio_says_that_it_is_a_bound_and_so_do_its_rounds() -> None:
+    """b's third run ends at 60 s without the target: (20 + 20 + 60) / 3 over 10 s, or more; it has 2 rounds in each."""
+    found = said(a=[until(10)] * 3, b=[until(20), until(20), never(60)])
+    assert "b ≥ 3.33x (at least 33.3 s, 2 of 3 seeds got there in time)" in found.lines[2]
+    assert found.why[2].startswith("b: ≥ 1.00x the rounds of a, each 3.33x as long")
+    both = said(a=[until(10), until(10), never(60)], b=[until(20), until(20), never(60)])
+    assert "b 1.25x (both cut off) (at least 33.3 s" in both.lines[1]
+    assert "b: 1.00x (both cut off) the rounds of a within 60.0 s, each 1.25x as long" in both.why[2]
+
+
 def test_a_difference_that_only_an_easier_target_shows_is_a_reason() -> None:
-    targets, ends = (Target("accuracy", 0.5), Target("accuracy", 0.9)), [40.0, 42.0, 44.0, 46.0, 48.0]
+    targets, ends = (Target("accuracy", 0.5), Target("accuracy", 0.9)), [40.0, 42.0, 44.0, 46.0, 48.0, 44.0]
 
     def run(half: float, end: float) -> Rows:
         return [row(0, half, 0.5, half), row(1, end, 0.9, end - half)]
@@ -84,7 +105,7 @@ def test_one_label_is_told_without_a_comparison() -> None:
 
 def test_hints_fit_the_scenario() -> None:
     """A map is drawn of replays, which are exact only where no decision depends on time."""
-    runs = runs_of(a=[until(10)] * 5, b=[until(11)] * 5)
+    runs = runs_of(a=[until(10)] * 6, b=[until(11)] * 6)
     (map_,) = verdict(runs, (TARGET,)).hints
     assert "fedlapse map" in map_
     assert verdict(runs, (TARGET,), Plan(replayed_exactly=False)).hints == []
@@ -138,7 +159,7 @@ def test_hints_name_the_pair_whose_rounds_differ_most() -> None:
     """Rounds of 5, 5.5 and 20 s."""
     found = said(a=[until(10)], b=[until(11)], c=[until(40)])
     assert found.hints[-1].endswith("`fedlapse map OUT -a a -a c`.")
-    assert "seeds=[1,2,3,4,5]" in found.hints[0]
+    assert "seeds=[1,2,3,4,5,6,7,8]" in found.hints[0]
 
 
 # --- why --------------------------------------------------------------------------------------------------------
@@ -163,6 +184,6 @@ def test_parts_that_make_rounds_shorter_are_named_too() -> None:
     assert found.why[1].endswith("shorter.")
 
 
-def test_with_five_seeds_both_ratios_have_intervals() -> None:
-    found = said(a=[until(10)] * 5, b=[until(30)] * 5)
+def test_with_six_seeds_both_ratios_have_intervals() -> None:
+    found = said(a=[until(10)] * 6, b=[until(30)] * 6)
     assert found.why[1].startswith("b: 1.00x [1.00, 1.00] the rounds of a, each 3.00x [3.00, 3.00] as long (15.0 s)")

@@ -1,0 +1,224 @@
+"""Plays the papers' full settings, one row (algorithm) and one seed at a time: each that ends leaves one CSV, and is
+never played again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from emulator.play.progress import about
+from emulator.record.record import replace_file
+from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, read, written
+from emulator.sessions.checking import planned
+from emulator.sessions.computing import Playing
+from emulator.sessions.folder import alone, folder
+from emulator.sessions.machine import machine
+from emulator.sessions.trials import Trials
+from emulator.terminal.errors import Unfinished
+from emulator.terminal.lines import say
+from emulator.terminal.stopping import code_of, uninterrupted
+from scenarios.load import load, shipped
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario, did_you_mean
+
+RUNNING = ".running"  # records of runs that have not ended
+MACHINE = ("processor", "gpu", "workers")  # facts of machines that take equally long
+CODE = ("algorithms", "devices", "emulator", "network", "scenarios")
+COMMIT = "FEDLAPSE_COMMIT"  # environment variable: the commit, where there is no git
+
+
+def settings(names: Sequence[str], changes: Sequence[str] = ()) -> dict[str, Scenario]:
+    """Returns the papers' settings with these names, or with names that begin so, in this order; all, if no name is
+    given; with `path=value` changes.  Raises BadScenario for a name that is none."""
+    known = [name.removeprefix("papers/") for name in shipped() if name.startswith("papers/")]
+    found: dict[str, Scenario] = {}
+    for said in names or [""]:
+        name = said.removeprefix("papers/")
+        begun = [name] if name in known else [each for each in known if each.startswith(name)]
+        if not begun:
+            raise BadScenario(f"{said}: no setting of the papers; {did_you_mean(name, known)}")
+        found |= {each: load(f"papers/{each}", changes) for each in begun if each not in found}
+    return found
+
+
+def runs_of(found: Mapping[str, Scenario], rows: Sequence[str], seeds: int) -> list[FullRun]:
+    """Returns the runs of these settings, seed by seed: of all algorithms, or of those with the labels `rows`.
+
+    `seeds`: how many; the scenario's own first, and then the numbers that follow.  Raises BadScenario for a row that no
+    setting has.
+    """
+    labels = dict.fromkeys(entry.name for scenario in found.values() for entry in scenario.algorithms)
+    for row in rows:
+        if row not in labels:
+            raise BadScenario(f"--rows {row}: no algorithm of {', '.join(found)}; {did_you_mean(row, labels)}")
+    return [
+        FullRun.of(name, scenario, entry.name, seed)
+        for name, scenario in found.items()
+        for seed in _seeds(scenario, seeds)
+        for entry in scenario.algorithms
+        if not rows or entry.name in rows
+    ]
+
+
+def _seeds(scenario: Scenario, count: int) -> Sequence[int]:
+    last = max(scenario.seeds)
+    return (*scenario.seeds, *range(last + 1, last + 1 + count))[:count]
+
+
+class FullRuns:
+    """The runs of a command, of which each leaves its CSV in the folder `out`."""
+
+    def __init__(
+        self, found: Mapping[str, Scenario], rows: Sequence[str], seeds: int, out: Path, playing: Playing
+    ) -> None:
+        """Raises BadScenario for faulty options, for a setting that cannot be played here, and if `out` cannot be
+        made."""
+        self.began = time.monotonic()
+        self.runs = runs_of(found, rows, seeds)
+        self.trials, self.quiet = Trials(playing), playing.quiet
+        self.out = folder(out, "papers")
+        workers = self.trials.pool.workers
+        self.here = _here(self.trials.pool.places) | {
+            "workers": workers if workers == 0 else self.trials.pool.processes
+        }
+        self.forecast = {name: self._forecast(name, scenario) for name, scenario in found.items()}
+        self.ended = [(path.parent.name, read(path).facts) for path in self.out.glob("*/*.csv")]
+
+    def play(self, limit: float | None = None) -> list[FullRun]:
+        """Plays the runs that have not ended, and returns those for which the time was too short.
+
+        `limit`: seconds since this object was made; no run begins that is expected to end later.  Raises Unfinished if
+        the user or an error stopped a run; what it has played is kept.
+        """
+        left, over = [run for run in self.runs if not self._known(run)], list[FullRun]()
+        try:
+            for number, run in enumerate(left):
+                if finished(run, self.out):  # by now another command has played it
+                    continue
+                if limit is not None and time.monotonic() - self.began + self.expected(run) > limit:
+                    over.append(run)
+                    continue
+                rest = sum(map(self.expected, left[number:]))
+                self._play(run, f"{run.text}, {number + 1} of {len(left)}, {about(rest)} left for all")
+        except (KeyboardInterrupt, Unfinished) as stop:
+            exit_code, lines = (stop.code, stop.lines) if isinstance(stop, Unfinished) else (code_of(stop), ())
+            done = sum(finished(run, self.out) is not None for run in self.runs)
+            kept = f"{done} of {len(self.runs)} runs are done, and what others have played is kept"
+            raise Unfinished(exit_code, *lines, f"{kept}; the same command goes on") from None
+        finally:
+            self.trials.close()
+        if not any((self.out / RUNNING).glob("*/*")):  # otherwise records of other commands
+            shutil.rmtree(self.out / RUNNING, ignore_errors=True)
+        return over
+
+    def expected(self, run: FullRun) -> float:
+        """Returns the seconds that a run is expected to take: its forecast, times what finished runs took here over
+        their forecasts, those of the setting if there are any."""
+        whole = [(name, facts) for name, facts in self.ended if "known" not in facts]
+        here = [(name, facts) for name, facts in whole if all(facts.get(key) == self.here[key] for key in MACHINE)]
+        like = [facts for name, facts in here if name == run.name] or [facts for _, facts in here]
+        usual = {"host_s": 1.0, "forecast_s": GPU if self.here["gpu"] else 1.0}
+        took, foreseen = (sum(facts[key] for facts in like or [usual]) for key in ("host_s", "forecast_s"))
+        return float(self.forecast[run.name][run.run.label] * took / foreseen)
+
+    def _known(self, run: FullRun) -> bool:
+        found = finished(run, self.out) is not None
+        if not found and run.file(self.out).is_file():
+            say(
+                f"fedlapse: {run.file(self.out)} is of an earlier version of the setting, and is played again", err=True
+            )
+        return found
+
+    def _forecast(self, name: str, scenario: Scenario) -> Mapping[str, float]:
+        """Returns the core-seconds of a run of each algorithm, by label: those in the folder, or a new forecast."""
+        path = self.out / FORECAST
+        said: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
+        if said.get(name, {}).get("of") != digest(scenario):
+            like = FullRun.of(name, scenario, scenario.algorithms[0].name, scenario.seeds[0]).scenario
+            plan = planned(like.model_copy(update={"algorithms": scenario.algorithms}), workers=1)
+            usual = sum(price.flops for price in plan.prices.values()) / len(plan.prices)
+            flops = {entry.name: getattr(plan.prices.get(entry.name), "flops", usual) for entry in scenario.algorithms}
+            each = plan.effort.seconds / (usual * len(plan.prices))
+            said[name] = {"of": digest(scenario), "core_s": {label: round(each * of, 1) for label, of in flops.items()}}
+            replace_file(path, json.dumps(said, indent=1, sort_keys=True) + "\n")
+        return dict(said[name]["core_s"])
+
+    def _play(self, run: FullRun, title: str) -> None:
+        place = self.out / RUNNING / run.name / run.run.name
+        place.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as locked:
+            try:
+                locked.enter_context(alone(place))
+            except BadScenario:
+                say(f"fedlapse: {run.text}: another fedlapse plays it", err=True)
+                return
+            kept = place.with_name(f"{place.name}.seconds")  # spent by earlier commands: of the clock, of this process
+            spent = json.loads(kept.read_bytes()) if kept.is_file() else [0.0, 0.0]
+            began, before = (time.monotonic(), time.process_time()), self.trials.tally.known
+            try:
+                rows = self.trials.play(run.scenario, place, title)[run.run.label][run.run.seed]
+            finally:
+                spent = [spent[0] + time.monotonic() - began[0], spent[1] + time.process_time() - began[1]]
+                replace_file(kept, json.dumps(spent))
+            with uninterrupted():
+                facts = self._facts(run, place, spent, self.trials.tally.known - before)
+                written(run.file(self.out), facts, rows)
+                self.ended.append((run.name, facts))
+                kept.unlink()
+                shutil.rmtree(place)
+        if not self.quiet:
+            say(f"fedlapse: {run.text}: {len(rows)} rounds in {about(spent[0])}; {run.file(self.out)}", err=True)
+
+    def _facts(self, run: FullRun, place: Path, spent: Sequence[float], known: int) -> dict[str, Any]:
+        """Returns the facts about a run that has ended in the folder `place`.
+
+        `known`: device-rounds that the ledger had, so that the time spent says little.
+        """
+        failures = json.loads((place / "summary.json").read_bytes()).get("failures", {})
+        why = " ".join(failures.get(run.run.label, ()))
+        alone = self.here["workers"] == 0  # otherwise other processes have trained
+        return {
+            "run": run.digest,
+            **self.here,
+            "host_s": round(spent[0], 1),
+            **({"cpu_s": round(spent[1], 1)} if alone else {}),
+            "forecast_s": self.forecast[run.name][run.run.label],
+            **({"known": known} if known else {}),
+            **({"failed": why} if why else {}),
+        }
+
+
+def _here(places: Sequence[str]) -> dict[str, Any]:
+    """Returns the facts about this machine and version that each CSV repeats."""
+    found = machine(places)
+    versions = {package: found["versions"][package] for package in ("fedlapse", "torch")}
+    return {
+        **versions,
+        "commit": commit(),
+        **{key: found["machine"][key] for key in ("processor", "cores")},
+        "gpu": found["device"].get("model"),
+    }
+
+
+def commit() -> str | None:
+    """Returns the commit of this fedlapse, with `-changed` if its code differs from it; $FEDLAPSE_COMMIT, or None,
+    where that is not known, as in an installed fedlapse."""
+    home = Path(__file__).parents[2]
+    try:
+        head = _git(home, "rev-parse", "--short=12", "HEAD") if (home / ".git").exists() else ""
+        changed = "-changed" if head and _git(home, "diff", "--name-only", "HEAD", "--", *CODE) else ""
+    except (OSError, subprocess.CalledProcessError):
+        head = changed = ""
+    return head + changed or os.environ.get(COMMIT)
+
+
+def _git(home: Path, *words: str) -> str:
+    command = ["git", "-C", str(home), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603

@@ -1,0 +1,97 @@
+"""Plays a study in several regimes, each of which is a study of its own, and compares them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from emulator.analysis import regimes
+from emulator.analysis.answer import Answer
+from emulator.compute.executor import Tally
+from emulator.record.host import note
+from emulator.record.record import replace_file
+from emulator.record.removal import remove, written
+from emulator.sessions.computing import Playing
+from emulator.sessions.folder import alone, folder
+from emulator.sessions.studying import PROTOCOL, Studied, StudyCost, Studying
+from emulator.terminal.errors import Unfinished
+from emulator.terminal.lines import say
+from emulator.terminal.stopping import uninterrupted
+from emulator.wording.regimes_page import markdown, tables, verdict
+from scenarios.load import dump
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
+
+
+def study(
+    scenario: Scenario, playing: Playing, out: Path | None = None, force: bool = False, exploratory: bool = False
+) -> Studied:
+    """Plays the study of a scenario, in each of its regimes if it names some, and writes its answer to OUT.
+
+    Raises BadScenario for a faulty protocol, before anything is trained, and Unfinished if the study was stopped.
+    `force` and `exploratory` are those of `Studying.into`.
+    """
+    studies = {name: Studying(each, playing) for name, each in regimes.scenarios(scenario).items()}
+    if not studies:
+        return Studying(scenario, playing).into(out, force, exploratory)
+    out = folder(out, f"{scenario.name}-study")
+    with alone(out):
+        _claim(out, scenario)
+        note(out, {f"regimes/{name}": "study" for name in studies} | {"tables": "tables", "figures": "figures"})
+        found = {}
+        for number, (name, each) in enumerate(studies.items(), 1):
+            if not playing.quiet:
+                say(f"fedlapse: regime {number} of {len(studies)}, {name}", err=True)
+            try:
+                found[name] = each.into(out / "regimes" / name, force, exploratory)
+            except Unfinished as end:
+                again = f"the regimes before {name} are done; the same command with --out {out} goes on"
+                raise Unfinished(end.code, *end.lines, again) from None
+        answers = {name: of.answers[""] for name, of in found.items()}
+        plain = _write(out, answers)
+    return Studied(out, answers, plain, _added(found))
+
+
+def costs(scenario: Scenario, playing: Playing) -> Iterator[tuple[str, StudyCost]]:
+    """Yields the name of each regime, "" if the study names none, and the cost of the study in it.  Nothing is
+    trained."""
+    for name, each in (regimes.scenarios(scenario) or {"": scenario}).items():
+        yield name, Studying(each, playing).cost()
+
+
+def _claim(out: Path, scenario: Scenario) -> None:
+    """Writes protocol.yaml, or raises BadScenario if OUT holds files that are not a study's.  Each regime compares its
+    own protocol with the one of its records."""
+    if not (out / PROTOCOL).is_file() and any(not each.name.endswith(".partial") for each in out.iterdir()):
+        raise BadScenario(f"--out {out} holds files that are not a study's; give a new folder")
+    replace_file(out / PROTOCOL, dump(scenario))
+
+
+def _added(found: Mapping[str, Studied]) -> Tally | None:
+    tallies = [of.tally for of in found.values() if of.tally]
+    total = Tally()
+    for each in tallies:
+        total.add(each)
+    return total if tallies else None
+
+
+def _write(out: Path, answers: Mapping[str, Answer]) -> Mapping[str, Any]:
+    """Writes tables, the figure, study.md and study.json; returns the content of study.json."""
+    from emulator.report.regimes import picture  # altair takes a second to import
+
+    places = regimes.places(answers)
+    with uninterrupted():
+        for kind in ("tables", "figures"):  # an earlier report may have had more files
+            (out / kind).mkdir(exist_ok=True)
+            remove(written(out / kind, kind))
+        named = tables(answers, places)
+        for name, each in named.items():
+            replace_file(out / "tables" / name, each.csv)
+        for name, content in picture(answers, places).items():
+            replace_file(out / "figures" / name, content)
+        replace_file(out / "study.md", markdown(answers, places))
+        said = {"regimes": {name: each.digest for name, each in answers.items()}, "verdict": verdict(answers, places)}
+        replace_file(out / "study.json", json.dumps({**said, "tables": sorted(named)}, indent=1) + "\n")
+    return said

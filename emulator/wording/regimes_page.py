@@ -1,0 +1,167 @@
+"""The page and the tables of a study in several regimes: when an algorithm pays, and why.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from emulator.analysis.answer import Answer
+from emulator.analysis.cells import AXES, UNDECIDED, UNKNOWN
+from emulator.analysis.explanations import READ, WHEN
+from emulator.analysis.protocol import protocol_of
+from emulator.analysis.regimes import Place, Question
+from emulator.results.comparison import Comparison
+from emulator.results.resampling import figure
+from emulator.results.table import Table
+from emulator.results.units import NONE, counted, duration, joined
+from emulator.tuning.space import words
+from emulator.wording.markup import escaped, grid, listed
+from emulator.wording.names import count, goal, got_there, role
+from emulator.wording.study_files import File, bounds
+from emulator.wording.study_verdict import short
+from scenarios.schema.scenario import Scenario
+
+Answers = Mapping[str, Answer]  # by regime
+DECIDED = "✓"
+OWN_PAGES = "Each regime has a folder of its own with its protocol, tables and figures."
+
+
+def verdict(answers: Answers, places: Sequence[Place]) -> list[str]:
+    """Returns the lines of the verdict: one on each question, and one on the fastest algorithm in each regime."""
+    asked = dict.fromkeys(each.question for each in places if each.question)
+    lines = [_counted(question, [each for each in places if each.question == question]) for question in asked]
+    return lines + [f"{name}: {line}" for name, answer in answers.items() for line in short(answer)[:1]]
+
+
+def _counted(question: Question, cells: Sequence[Place]) -> str:
+    """Returns a sentence on how often each of two algorithms is faster, and in which regimes."""
+    said = []
+    for label in question:
+        won = [each for each in cells if each.winner == label]
+        where = joined(list(dict.fromkeys(each.regime for each in won)))
+        said.append(f"{label} is faster on {len(won)}{f' (in {where})' if won else ''}")
+    left = sum(each.winner not in question for each in cells)
+    one, other = question
+    return f"{one} beside {other}, on {len(cells)} places of the map: {joined(said)}; {left} are undecided."
+
+
+def markdown(answers: Answers, places: Sequence[Place]) -> str:
+    """Returns the text of study.md: the map of when it pays and one table for each regime come first."""
+    parts = [
+        "# When does it pay?",
+        listed(verdict(answers, places)),
+        "![Who is faster, by regime and uplink](figures/pays.png)" if places else "",
+        f"<sub>{WHEN}</sub>" if places else "",
+        *(text for name, answer in answers.items() for text in _regime(name, answer)),
+        "## How to read this",
+        READ.rstrip(),
+        "## Files",
+        f"All numbers in full are in {joined([f'`tables/{name}`' for name in tables(answers, places)])}. {OWN_PAGES}",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _regime(name: str, answer: Answer) -> Iterator[str]:
+    yield f"## {escaped(name)}"
+    yield _facts(answer.scenario)
+    yield listed(short(answer))
+    yield grid(table(answer))
+    yield f"[Everything on this regime](regimes/{name}/study.md)"
+
+
+def table(answer: Answer) -> Table:
+    """Returns the table of one regime: a row for each algorithm but placebos and nulls, with its settings, and its
+    rounds, seconds a round and time to the main target as multiples of the baseline's."""
+    base, said = answer.baseline, protocol_of(answer.scenario)
+    placebos = {original: label for label, original in said.placebos.items()}
+    rows = []
+    for entry in answer.scenario.algorithms:
+        label = entry.name
+        if label in said.own_links_only or (mine := answer.value(label, answer.main)) is None:
+            continue
+        why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
+        parts = (why.split.rounds, why.split.pace) if why and why.split else (NONE, NONE)
+        settings = words(answer.founds[label].best()) if label in answer.founds else "as published"
+        pairs = ((label, base), (placebos.get(label, ""), label))
+        ratios = [_ratio(answer.compared(*pair, answer.main)) for pair in pairs]
+        reached = count(mine.reached, len(mine.times))
+        part = role(answer.scenario, label)
+        rows.append((label, part, settings, reached, duration(mine.mean), *map(str, parts), *ratios))
+    caption = (
+        f"To {goal(answer.main)} on the study's own links. Rounds, seconds a round and time are multiples of {base}'s; "
+        f"the time is that of rounds times that of seconds a round. Placebo: the time of the algorithm with importance "
+        f"in the wrong places, as a multiple of its own. {DECIDED}: significant after Holm's adjustment over the "
+        "targets and links of the two. ≥, ≤: some runs of one did not reach the target."
+    )
+    headings = ("algorithm", "part", "best settings", "reached", "time", "rounds", "seconds a round")
+    return Table(caption, (*headings, f"time over {base}", "placebo"), rows, 3)
+
+
+def _ratio(each: Comparison | None) -> str:
+    if each is None or each.contrast is None:
+        return NONE
+    return f"{each.contrast}{f' {DECIDED}' if each.significant else ''}{got_there(each)}"
+
+
+def _facts(scenario: Scenario) -> str:
+    """Returns the data, the network and the rounds of a regime, in one sentence."""
+    split = scenario.data.split.model_dump(exclude_none=True)
+    said = ", ".join(f"{key} {value}" for key, value in split.items())
+    share = f"{scenario.needed} of {counted(scenario.devices, 'device')} a round"
+    work = counted(scenario.training.epochs, "epoch")
+    return f"{escaped(scenario.data.set)} ({escaped(said)}), {escaped(scenario.model)}, {share}, {work}."
+
+
+PAYS = (
+    *("question", "regime", *AXES, "winner", "first", "second", "ratio", "low", "high", "p", "adjusted p"),
+    *("first reached", "second reached", "of"),
+)
+
+
+def tables(answers: Answers, places: Sequence[Place]) -> dict[str, File]:
+    """Returns the tables over all regimes by file name: pays.csv has the map of when an algorithm pays, regimes.csv the
+    ratios of each regime."""
+    rows = [row for name, answer in answers.items() for row in _ratios(name, answer)]
+    made = (File("pays.csv", PAYS, [*map(_place, places)]), File("regimes.csv", REGIMES, rows))
+    return {each.name: each for each in made if each.rows}
+
+
+def _place(each: Place) -> tuple[str | float | None, ...]:
+    cell, found = each.cell, each.cell.contrast
+    return (
+        " or ".join(each.question) or "all ranked",
+        each.regime,
+        *(cell.place.get(axis) for axis in AXES),
+        *(each.winner, cell.first, cell.second, *bounds(found), found.p if found else None, each.adjusted),
+        *((found.base_reached, found.reached, found.seeds) if found else (None, None, None)),
+    )
+
+
+REGIMES = (
+    *("regime", "algorithm", "part", "base", "target", "settings", "mean s", "reached", "of"),
+    *(f"{what}{end}" for what in ("time", "rounds", "seconds a round") for end in ("", " low", " high")),
+    *("p", "adjusted p"),
+)
+
+
+def _ratios(name: str, answer: Answer) -> Iterator[tuple[str | float | None, ...]]:
+    """Yields a row of regimes.csv for each comparison to the main target on the study's own links."""
+    for why in answer.whys:
+        compared = answer.compared(why.label, why.base, why.target)
+        mine = answer.value(why.label, why.target)
+        if why.target != answer.main or compared is None or mine is None:
+            continue
+        found = compared.contrast
+        split = (why.split.rounds, why.split.pace) if why.split else (None, None)
+        settings = words(answer.founds[why.label].best()) if why.label in answer.founds else ""
+        yield (
+            *(name, why.label, role(answer.scenario, why.label), why.base, goal(why.target), settings),
+            *(mine.mean, mine.reached, len(mine.times)),
+            *(value for part in (found, *split) for value in bounds(part)),
+            *(found.p if found else None, compared.adjusted),
+        )
+
+
+def shown(each: Place) -> str:
+    """Returns the text of a cell: how many times as long the slower one takes; "" if it is not known."""
+    found = each.cell.contrast
+    return figure(found.ratio) if found and each.winner not in (UNDECIDED, UNKNOWN) else ""

@@ -1,0 +1,148 @@
+"""`fedlapse papers run` and `report`: one CSV for each algorithm and seed, never played twice."""
+
+import csv
+import json
+
+import pytest
+
+from emulator.play.progress import about
+from emulator.results.full_runs import FullRun, digest, finished, read
+from emulator.sessions.full_runs import FullRuns, runs_of, settings
+from emulator.sessions.trials import Trials
+from emulator.terminal.errors import Unfinished
+from scenarios.load import load
+from scenarios.text.faults import BadScenario
+
+NAME = "agentimportance-table1-mnist-mlp"
+TINY = (
+    *("data.set=digits", "model=digits-cnn", "fleet.0.count=6", "rounds.max=3", "rounds.fraction=0.5"),
+    *("training.epochs=1", "algorithms.agentimportance.strength=1.0"),
+)
+HERE = ("--rows", "fedavg,agentimportance", "--out", "full", "--workers", "0")
+
+
+@pytest.fixture
+def forecast(monkeypatch):
+    """Ten core-seconds for each run: what the forecast says is tested elsewhere."""
+    monkeypatch.setattr(FullRuns, "_forecast", lambda _, name, scenario: dict.fromkeys(labels(scenario), 10.0))
+
+
+def labels(scenario):
+    return [entry.name for entry in scenario.algorithms]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forecast")
+def test_each_run_leaves_one_csv_and_is_not_played_again(fedlapse, tmp_path, monkeypatch):
+    done = fedlapse("papers", "run", NAME, *TINY, *HERE, "--seeds", "2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("4 of 4 runs are done")
+    files = sorted((tmp_path / "full" / NAME).iterdir())
+    assert [file.name for file in files] == [f"{x}-s{n}.csv" for x in ("agentimportance", "fedavg") for n in (1, 2)]
+    assert not (tmp_path / "full" / ".running").exists()
+    fedlapse("run", f"papers/{NAME}", *TINY, "seeds=[2]", "-a", "fedavg", "--workers", "0", "--out", "alone")
+    rows = [json.loads(line) for line in (tmp_path / "alone/fedavg-s2/rounds.jsonl").read_text().splitlines()]
+    facts, *table = files[3].read_text().splitlines()
+    for said, row in zip(csv.DictReader(table), rows, strict=True):
+        assert (int(said["round"]), float(said["accuracy"])) == (row["round"] + 1, pytest.approx(row["accuracy"]))
+        assert "personalised" not in said  # the setting has no number of it
+        so_far = [each["bytes"] for each in rows[: row["round"] + 1]]
+        for way in ("down", "up"):
+            assert int(said[f"{way}_bytes"]) == sum(size for of in so_far for size in of[way].values())
+    assert json.loads(facts.removeprefix("# "))["cpu_s"] > 0
+    monkeypatch.setattr(Trials, "play", lambda *_: pytest.fail("played again"))
+    assert fedlapse("papers", "run", NAME, *TINY, *HERE, "--seeds", "2").returncode == 0
+
+
+@pytest.mark.usefixtures("forecast")
+def test_a_stopped_run_leaves_no_csv_and_the_command_says_how_to_go_on(fedlapse, tmp_path, monkeypatch):
+    def stopped(self, scenario, out, title):
+        (out / "scenario.yaml").write_text("begun")
+        raise Unfinished(130)
+
+    monkeypatch.setattr(Trials, "play", stopped)
+    done = fedlapse("papers", "run", NAME, *TINY, *HERE)
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1].endswith("the same command goes on")
+    assert not list((tmp_path / "full").glob("*/*.csv"))
+    assert (tmp_path / "full/.running" / NAME / "fedavg-s1" / "scenario.yaml").read_text() == "begun"
+
+
+@pytest.mark.usefixtures("forecast")
+def test_no_run_begins_that_would_not_fit(fedlapse, monkeypatch):
+    monkeypatch.setattr(Trials, "play", lambda *_: pytest.fail("begun"))
+    done = fedlapse("papers", "run", NAME, *TINY, *HERE, "--seeds", "1", "--minutes", "0.1")
+    assert done.returncode == 0
+    assert f"not begun: {NAME} fedavg seed 1, {about(10)}" in done.stdout
+    assert "0 of 2 runs are done" in done.stdout
+
+
+def test_a_run_is_expected_to_take_what_others_of_its_setting_took_over_their_forecast(tmp_path, forecast):
+    runs = FullRuns(settings([NAME], TINY), (), 1, tmp_path, playing(tmp_path))
+    one = runs.runs[0]
+    assert runs.expected(one) == 10.0
+    mine = {key: runs.here[key] for key in ("processor", "gpu", "workers")}
+    runs.ended += [("another", {**mine, "host_s": 400.0, "forecast_s": 10.0})]
+    assert runs.expected(one) == 400.0
+    runs.ended += [(NAME, {**mine, "host_s": 30.0, "forecast_s": 20.0})]
+    assert runs.expected(one) == 15.0
+    runs.ended += [(NAME, {**mine, "host_s": 1.0, "forecast_s": 20.0, "known": 90})]  # the ledger had it
+    runs.ended += [(NAME, {**mine, "gpu": "another", "host_s": 1.0, "forecast_s": 20.0})]
+    assert runs.expected(one) == 15.0
+
+
+def playing(out):
+    from emulator.sessions.computing import Playing
+
+    return Playing(workers=0, no_ledger=True, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((NAME, "--rows", "fedavgg"), "--rows fedavgg: no algorithm of agentimportance-table1-mnist-mlp; did you mean"),
+        (("agentimportance-tabel1-mnist-mlp",), "did you mean agentimportance-table1-mnist-mlp?"),
+        ((NAME, "rounds.max=0"), "rounds.max"),
+    ],
+)
+def test_a_mistake_is_told(fedlapse, tmp_path, words, said):
+    done = fedlapse("papers", "run", *words, "--out", "full", "--workers", "0")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "full").exists()
+
+
+def test_names_may_be_beginnings_and_runs_come_seed_by_seed():
+    found = settings(["fedcurv-table1"])
+    assert list(found) == ["fedcurv-table1-e10", "fedcurv-table1-e50"]
+    runs = [(run.run.label, run.run.seed) for run in runs_of(found, ["fedcurv", "fedavg"], 4)[:8]]
+    assert runs == [(label, seed) for seed in (1, 2, 3, 4) for label in ("fedavg", "fedcurv")]
+    with pytest.raises(BadScenario, match="no setting of the papers"):
+        settings(["papers/fedcurve"])
+
+
+def test_a_run_depends_on_its_row_but_not_on_numbers_beside_it(tmp_path):
+    full = load(f"papers/{NAME}")
+    one = FullRun.of(NAME, full, "fedavg", 1).digest
+    for same in ("published=[]", "rounds.targets=[]", "name=other", "algorithms.agentimportance.strength=1.0"):
+        assert FullRun.of(NAME, load(f"papers/{NAME}", [same]), "fedavg", 1).digest == one
+    for other in ("training.lr=0.02", "rounds.max=10", "fleet_seed=2"):
+        assert FullRun.of(NAME, load(f"papers/{NAME}", [other]), "fedavg", 1).digest != one
+    assert FullRun.of(NAME, full, "fedavg", 2).digest != one
+    assert FullRun.of(NAME, full, "fedprox", 1).digest != one
+    assert digest(full) != one
+
+
+def test_a_csv_of_another_version_of_the_row_is_stale(tmp_path):
+    run = FullRun.of(NAME, load(f"papers/{NAME}"), "fedavg", 1)
+    path = run.file(tmp_path)
+    path.parent.mkdir()
+    lines = ['# {"run": "%s"}', "round,time_s,down_bytes,up_bytes,accuracy", "2,5.5,10,20,0.25", ""]
+    path.write_text("\n".join(lines) % run.digest)
+    (row,) = finished(run, tmp_path).rows
+    assert (row["round"], row["accuracy"], row["personalised"]) == (1, 0.25, None)
+    path.write_text("\n".join(lines) % "0123456789abcdef")
+    assert finished(run, tmp_path) is None
+    path.write_text("\n".join(lines[:1]) + "\nround\n1\n")
+    with pytest.raises(ValueError, match="is not as `fedlapse papers run` writes it"):
+        read(path)

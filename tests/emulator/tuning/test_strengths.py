@@ -1,0 +1,61 @@
+"""`auto` in a search's grid: strengths from where a penalty does nothing to where training diverges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.tuning.strengths import automatic, filled, strengths
+from emulator.tuning.together import spaces
+from scenarios.load import build
+from scenarios.schema.scenario import Scenario
+from scenarios.text.faults import BadScenario
+
+
+def rows(*each: dict[str, float]) -> list[dict[str, Any]]:
+    return [{"leverage": leverage} for leverage in each]
+
+
+def test_they_go_from_no_effect_to_divergence_in_steps_of_ten() -> None:
+    """By proportion: step is 2 at 20 * 2 / 0.8 = 50, and p99 is 0.01 at 20 * 0.01 / 40 = 0.005."""
+    found = strengths(20.0, rows({}, {"step": 0.8, "p99": 30.0}, {"step": 0.4, "p99": 40.0}), 0.0)
+    assert found == (0.005, 0.05, 0.5, 5.0, 50.0)
+
+
+def test_momentum_allows_more() -> None:
+    """SGD with momentum 0.9 diverges above 2 * 1.9."""
+    assert strengths(1.0, rows({"step": 0.38, "p99": 0.01}), 0.9)[-1] == 10.0
+
+
+def test_without_a_penalty_there_is_no_range() -> None:
+    with pytest.raises(ValueError, match="no penalty acts in 2 rounds"):
+        strengths(1.0, rows({}, {"step": 0.0, "p99": 0.0}), 0.0)
+
+
+def searching(grid: dict[str, Any], *algorithms: Any) -> Scenario:
+    link = {"up_mbit_s": 1, "down_mbit_s": 1}
+    return build(
+        {
+            "name": "tiny",
+            "fleet": [{"profile": "phone-mid", "count": 2, "link": link}],
+            "algorithms": ["fedavg", *algorithms],
+            "tune": {"grid": grid},
+        }
+    )
+
+
+def test_one_range_serves_all_of_a_kind() -> None:
+    made = searching(
+        {"fedcurv.strength": "auto"}, {"fedcurv": {"strength": 0.3}}, {"fedcurv": {"placebo": "mean"}, "name": "mean"}
+    )
+    assert {path: entry.name for path, entry in automatic(made).items()} == {"fedcurv.strength": "fedcurv"}
+    assert spaces(made)["fedcurv"].dimensions[0].values == (0.3,)
+    known = spaces(filled(made, {"fedcurv.strength": (0.1, 1.0)}))
+    assert [known[label].dimensions[0].values for label in ("fedcurv", "mean")] == [(0.1, 1.0), (0.1, 1.0)]
+
+
+@pytest.mark.parametrize("options", [{}, {"strength": 0}])
+def test_it_begins_with_a_strength_above_0(options: dict[str, float]) -> None:
+    with pytest.raises(BadScenario, match=r"fedcurv\.strength: auto begins with the value that the algorithm has"):
+        automatic(searching({"fedcurv.strength": "auto"}, {"fedcurv": options}))
