@@ -31,13 +31,13 @@ def threshold(rtt: float, t: float, chance: int = 0, congestion: Congestion = "c
 
 
 def test_a_train_is_seen_although_windows_go_in_groups_of_segments() -> None:
-    """120 ms: 79 gaps between 80 acknowledgements are 59.25 ms, less than half of 121.75.  In the next round 82 gaps are
+    """120 ms: 79 gaps between 80 acknowledgements are 59.25 ms, less than half of 121.75.  In the next round 82 are
     61.5 ms, where groups of five segments (3.75 ms) stand for them."""
     assert 160 + 82 - 5 < threshold(0.12, 0.75) < 160 + 82 + 5
 
 
 def test_draws_leave_slow_start_at_other_acknowledgements() -> None:
-    """40 ms: 28 gaps are 21 ms, hardly more than half of 41.75.  The first acknowledgement may be 0.5 ms late: then 29."""
+    """40 ms: 28 gaps are 21 ms, just over half of 41.75.  The first acknowledgement may be 0.5 ms late: then 29."""
     windows = [threshold(0.04, 0.3, chance) for chance in range(20)]
     assert {*windows} == {40 + 28, 40 + 29}
     assert [threshold(0.04, 0.3, chance) for chance in range(3)] == windows[:3]
