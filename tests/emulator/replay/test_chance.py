@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from emulator.lab.links import DRAWS, NEAR
 from emulator.replay.chance import chance
 from emulator.results.results import read
 from emulator.results.settings import how_sure
+from emulator.sessions.auditing import audited_in
 from tests.conftest import FAST, results
 
 ALONE: dict[str, Any] = {
@@ -35,8 +37,11 @@ def test_on_full_links_times_have_a_range_that_contains_the_records(tmp_path: Pa
     target = found.summary["labels"]["fedavg"]["targets"]["accuracy 0.01"]
     assert low <= target["time_s"]["mean"] <= high
     assert high / low > (1 + NEAR) / (1 - NEAR)  # the draws differ
-    assert chance(found, 1) == said  # drawn from the seed
-    assert f"Mean times to accuracy 0.01 over {DRAWS} draws" in how_sure(found.scenario, said)[-1]
+    assert found.summary["chance"] == said  # drawn from the seed
+    sure = json.loads((found.folder / "summary.json").read_text())["how_sure"]
+    assert sure == how_sure(found.scenario, said)
+    assert f"Mean times to accuracy 0.01 over {DRAWS} draws" in sure[-1]
+    assert [fault for each in audited_in([found.folder]).values() for fault in each.faults] == []
 
 
 @pytest.mark.slow
