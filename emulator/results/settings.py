@@ -22,8 +22,8 @@ BY_CLASS = "measured on a phone by class of layer; on networks not measured, the
 BOARDS: Mapping[str, str] = {
     "pi-4": "fitted to 28 large networks on 64-bit PyTorch; of families not measured, the median error is 13 %, "
     "the worst 50 %; for small networks the overheads, which are assumed, decide",
-    "pi-5": "fitted to 11 large networks on 64-bit PyTorch; of families not measured, the median error is 8 %, "
-    "the worst 16 %; for small networks the overheads, which are assumed, decide",
+    "pi-5": "fitted to 11 large networks on 64-bit PyTorch; of families not measured, the median error is 7 %, "
+    "the worst 31 %; for small networks the overheads, which are assumed, decide",
 }
 YOURS = "your own; "
 OWN = f"{YOURS}how far off it is, is not known"
@@ -103,8 +103,9 @@ def source(group: Group, scenario: Scenario) -> str:
     """Returns where a group's seconds of computing come from, and how far off they may be."""
     if group.speed_gflop_s is not None:
         return SAID
-    if isinstance(scenario.profiles, dict) and group.profile in scenario.profiles:
-        found = CALIBRATED.search(scenario.profiles[group.profile].model_dump()["source"])
+    own: Any = scenario.profiles
+    if isinstance(own, dict) and group.profile in own:
+        found = CALIBRATED.search(own[group.profile].source)
         return f"{YOURS}{found[0]}" if found else OWN
     if group.profile in BOARDS:
         return BOARDS[group.profile]
