@@ -9,7 +9,7 @@ import pytest
 
 from algorithms.counting.step_counts import StepCounts
 from benchmarks import boards
-from benchmarks.boards import DATA, START, Row, judged, page, profile_of, read, text
+from benchmarks.boards import DATA, PARTS, START, Row, judged, page, profile_of, read, text
 from devices.device import numbers_of, profiles
 from emulator.forecast.fitting import predicted
 from emulator.forecast.step_table import counted
@@ -18,6 +18,10 @@ measured = pytest.mark.skipif(not DATA.is_file(), reason=f"NO BOARDS: {DATA} is 
 TRUE = replace(
     profiles()["pi-4"], **{rate: 2 * value for rate, value in START.items() if value}
 )  # all rates times one factor
+FASTER = replace(
+    profiles()["pi-5"],
+    **{rate: times * getattr(TRUE, rate) for part, times in zip(PARTS, (1.5, 4, 2), strict=True) for rate in part},
+)
 STEPS = {
     "one": StepCounts(3e9, 4e8, conv=1e9),
     "two": StepCounts(5e9, 2e9, conv=4e9, pointwise=2e9, conv_floats=1e8),
@@ -25,13 +29,18 @@ STEPS = {
 }
 
 
-def rows(**slower: float) -> list[Row]:
-    """Rows of two tasks of each of STEPS as a pi-4 computes them; each network is a family."""
-    return [
-        Row(name, task, half, {"pi-4": predicted(half, TRUE) * slower.get(name, 1.0)})
+def rows(**slower: float) -> tuple[Row, ...]:
+    """Rows of two tasks of each of STEPS as a pi-4 and a pi-5 compute them; each network is a family."""
+
+    def row(name: str, task: str, step: StepCounts) -> Row:
+        boards = {"pi-4": TRUE, "pi-5": FASTER}
+        return Row(name, task, step, {board: predicted(step, of) * slower.get(name, 1) for board, of in boards.items()})
+
+    return tuple(
+        row(name, task, half)
         for name, step in STEPS.items()
         for task, half in (("train", step), ("head", replace(step, floats=step.floats / 2 + step.conv_floats / 2)))
-    ]
+    )
 
 
 def test_families_are_told_by_name() -> None:
@@ -40,11 +49,13 @@ def test_families_are_told_by_name() -> None:
     assert families == ["mobilenetv", "mobilenetv", "vit", "vit", "resnet", "resnet"]
 
 
-def test_a_family_does_not_tell_its_own_seconds() -> None:
-    """Seconds that one profile gives are told without error, and a family that is twice as slow is told half."""
-    told = {(row.network, row.task): seconds / row.seconds["pi-4"] for row, seconds in judged("pi-4", rows())}
+@pytest.mark.parametrize("board", ["pi-4", "pi-5"])
+def test_a_family_does_not_tell_its_own_seconds(board: str) -> None:
+    """Seconds that one profile gives are told without error, and a family that is twice as slow, on both boards, is
+    told half."""
+    told = {(row.network, row.task): seconds / row.seconds[board] for row, seconds in judged(board, rows())}
     assert told == pytest.approx(dict.fromkeys(told, 1), abs=1e-3)
-    slower = [seconds / row.seconds["pi-4"] for row, seconds in judged("pi-4", rows(one=2)) if row.network == "one"]
+    slower = [seconds / row.seconds[board] for row, seconds in judged(board, rows(one=2)) if row.network == "one"]
     assert slower == pytest.approx([0.5, 0.5], abs=1e-3)
 
 

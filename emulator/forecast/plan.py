@@ -19,7 +19,7 @@ from emulator.lab.build import lab_of
 from emulator.lab.doubts import about_data, about_model
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import CPU, Lab
-from emulator.lab.links import DRAWS, band
+from emulator.lab.links import DRAWS, FEW, band
 from emulator.lab.stacking import why_alone
 from emulator.play.conduct import Conduct
 from emulator.pricing.costs import Costs
@@ -149,7 +149,7 @@ def _bands(
         for draw in range(1, DRAWS):
             rows = rehearse(replace(lab, draw=draw), Run(label, seed), conduct, rounds).rows
             seconds.append(price(rows, conduct.rules.max, kinds[label]).seconds if rows else cost.seconds)
-            if seconds[-1] == cost.seconds:
+            if draw == FEW and len(set(seconds)) == 1:
                 break  # no link is full, so nothing is chance
         if max(seconds) > min(seconds):
             found[label] = band(seconds)

@@ -12,6 +12,7 @@ from network.sharing.flow import Topology
 from scenarios.builders.roster import Made
 
 DRAWS = 15  # of a run's chance on full links, with the record's own
+FEW = 2  # draws beside the record's that must equal it before no link counts as full
 # Of seconds on full links: where repetitions agree, the model is off by so much (benchmarks/fidelity_shared.py).
 NEAR = 0.03
 MOVED = 128  # cached links of devices: a generated one takes some 4 MB

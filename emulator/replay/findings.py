@@ -62,13 +62,17 @@ class Times:
         return mean(self.timed, bound(self.timed.values(), self.tau))
 
     @property
+    def whole(self) -> bool:
+        """True if all runs reached the target within the horizon, so that `mean` does not depend on the horizon."""
+        return all(each.time is not None and each.time <= self.tau for each in self.timed.values())
+
+    @property
     def cut(self) -> bool:
         """True if a run missed the target within the horizon, so that the true mean time is larger than `mean`.
 
         False if no run reached the target at all.
         """
-        reached = [each.time is not None and each.time <= self.tau for each in self.timed.values()]
-        return self.spread["low"] is not None and not all(reached)
+        return self.spread["low"] is not None and not self.whole
 
     @property
     def spread(self) -> Spread:

@@ -37,17 +37,24 @@ class Held:
     unknown: str | None = None  # why the order is then not known
 
 
-def holding(found: Results, workers: int | None) -> dict[str, Any] | None:
+def holding(found: Results, workers: int | None, drawn: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
     """Returns how far the order of the verdict on results in virtual time holds, as summary.json has it; None if the
     verdict orders nothing.
 
-    `workers`: the number of processes, if the replays take long enough; None: one on each core.
+    `workers`: the number of processes, if the replays take long enough; None: one on each core.  `drawn`: `chance` of
+    the summary; algorithms whose band overlaps that of the best one are `within` chance, and their order is not
+    replayed.
     """
     ranked = next(iter(rankings(observed(found.runs), targets(found.scenario))), None)
     if ranked is None or not ranked.behind:
         return None
-    best, behind = ranked.best.label, [each.label for each in ranked.behind]
-    said = {"best": best, "behind": behind, "tried": list(STEPS)}
+    best, bands = ranked.best.label, drawn["seconds"] if drawn else {}
+    within = [each.label for each in ranked.behind if {best, each.label} <= {*bands}]
+    within = [label for label in within if bands[label][0] <= bands[best][1]]
+    behind = [each.label for each in ranked.behind if each.label not in within]
+    said = {"best": best, "behind": behind, "tried": list(STEPS), **({"within": within} if within else {})}
+    if not behind:
+        return said
     labels = (best, *behind) if ranked.best.tau == inf else ()  # all shorten a finite horizon
     batch = Batch(Source(found.folder, only=labels, targets=(ranked.target,), until=ranked.target))
     alone = profiles(batch)
@@ -57,7 +64,7 @@ def holding(found: Results, workers: int | None) -> dict[str, Any] | None:
         return {**said, "unknown": f"{many:,} device-rounds would have to be replayed, more than {MOST:,}"}
     at_once = workers if many > MANY * len(scans) else 1
     try:
-        all_, *each = [asdict(_held(batch, names, ranked, at_once)) for names in scans]
+        all_, *each = [asdict(_held(batch, names, ranked, behind, at_once)) for names in scans]
     except ChildProcessError as killed:
         return {**said, "unknown": str(killed)}
     return {**said, "all": all_, "alone": dict(zip(alone, each, strict=False))}
@@ -69,7 +76,7 @@ def profiles(batch: Batch) -> list[str]:
     return sorted({base_name(own.fleet[name].profile) for name in sample(own.fleet)} | {base_name(own.server.profile)})
 
 
-def _held(batch: Batch, names: Sequence[str], ranked: Ranking, workers: int | None) -> Held:
+def _held(batch: Batch, names: Sequence[str], ranked: Ranking, behind: Sequence[str], workers: int | None) -> Held:
     """Returns up to which factor the order holds with these profiles; the steps are tried from the smallest on."""
     tried = [(step, times) for step in STEPS for times in (step, 1 / step)]
     conditions = [Condition(f"x{times:g}", slower=dict.fromkeys(names, times)) for _, times in tried]
@@ -80,7 +87,7 @@ def _held(batch: Batch, names: Sequence[str], ranked: Ranking, workers: int | No
             made = finding(condition.name, (), list(islice(results, count)))
             if why := _unknown(made, ranked):
                 return Held(up_to, times, unknown=why)
-            if first := _faster(made, ranked):
+            if first := _faster(made, ranked, behind):
                 return Held(up_to, times, first)
             up_to = step if times < 1 else up_to
     return Held(up_to)
@@ -93,11 +100,11 @@ def _unknown(made: Finding, ranked: Ranking) -> str | None:
     return "; ".join(map(str, [*made.partings, *made.failures][:1]))
 
 
-def _faster(made: Finding, ranked: Ranking) -> str | None:
+def _faster(made: Finding, ranked: Ranking, behind: Sequence[str]) -> str | None:
     """Returns the first of the algorithms behind the best one that is faster than it in this setting; None if none
     is."""
     places: Mapping[str, tuple[float, float, float]] = {
         label: place(times.values(ranked.target.name, label)) for label, times in made.times[ranked.target.name].items()
     }
-    ahead = [each.label for each in ranked.behind if places[each.label] < places[ranked.best.label]]
+    ahead = [label for label in behind if places[label] < places[ranked.best.label]]
     return min(ahead, key=places.__getitem__, default=None)

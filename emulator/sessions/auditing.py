@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,7 +52,12 @@ def _replayed(out: Path, audited: Audit, runs: Iterable[Audit]) -> Audit:
     or were not judged by all laws, are not replayed."""
     summary, faults = object_in(out / "summary.json"), []
     if not any(each.faults or each.unjudged for each in (audited, *runs)):
-        for key, find in (("holds", holding), ("chance", chance)):
-            if (said := summary.get(key)) is not None and (made := find(read(out), None)) != said:
+        found, drawn = read(out), summary.get("chance")
+        finds: dict[str, Callable[[], object]] = {
+            "holds": lambda: holding(found, None, drawn),
+            "chance": lambda: chance(found, None),
+        }
+        for key, find in finds.items():
+            if (said := summary.get(key)) is not None and (made := find()) != said:
                 faults.append(f"summary: {key} is {said}, but replays say {made}")
     return replace(audited, faults=[*audited.faults, *faults])

@@ -148,7 +148,8 @@ def _replayed(scenario: Scenario, out: Path, sitting: Sitting, pool: Pool, speed
         return {"overtime": late} if (late := overtime(found)) else {}
     workers = pool.workers if isinstance(pool.workers, int) else None
     with busy("finding how far the order holds"):
-        said = {"holds": holding(found, workers), "chance": chance(found, workers)}
+        drawn = chance(found, workers)
+        said = {"holds": holding(found, workers, drawn), "chance": drawn}
     return {key: value for key, value in said.items() if value}
 
 

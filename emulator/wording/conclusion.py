@@ -9,7 +9,8 @@ from typing import Any
 
 from emulator.results.caveats import Caveats
 from emulator.results.resampling import figure
-from emulator.results.results import Results, targets
+from emulator.results.results import FOUND, Results, targets
+from emulator.results.settings import how_sure
 from emulator.results.summary_json import Failures, summary_json
 from emulator.results.units import counted, under
 from emulator.wording.hints import Plan
@@ -39,8 +40,10 @@ def summed_up(
         reserved = [f"{cut_off(found)}, so this is no result."]
     reserved += [_overtime(label, share) for label, share in replayed.get("overtime", {}).items()]
     said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
+    made = summary_json(found, failures, links, interrupted)
     return {
-        **summary_json(found, failures, links, interrupted),
+        **{key: value for key, value in made.items() if key not in FOUND},  # which may be of fewer runs
+        "how_sure": how_sure(found.scenario, replayed.get("chance")),
         "reserved": reserved,
         **replayed,
         "verdict": [*said.lines, *held(replayed.get("holds"), found.scenario)],

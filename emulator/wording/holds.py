@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from emulator.results.settings import MEDIANS, source
+from emulator.results.settings import median_error
 from emulator.results.units import joined
 from scenarios.schema.scenario import Scenario
 
@@ -13,21 +13,31 @@ EVERY = "all profiles"
 
 
 def held(said: Mapping[str, Any] | None, scenario: Scenario) -> list[str]:
-    """Returns the line; [] if the verdict orders nothing.  `said`: `holds` of summary.json."""
+    """Returns the line, after one on what is within the chance of full links; [] if the verdict orders nothing.
+
+    `said`: `holds` of summary.json.
+    """
     if said is None:
         return []
+    drawn = [f"The {_order(said, 'within')} is within the chance of full links."] if "within" in said else []
+    return [*drawn, *([_on_errors(said, scenario)] if said["behind"] else [])]
+
+
+def _on_errors(said: Mapping[str, Any], scenario: Scenario) -> str:
     if "all" not in said:
-        return [_not_known(said, said)]
+        return _not_known(said, said)
     scans = {EVERY: said["all"], **{f"{name} alone": scan for name, scan in said["alone"].items()}}
     where = min(scans, key=lambda name: scans[name]["up_to"])
     least = scans[where]
     if least["unknown"] and least["up_to"] == 1:
-        return [_not_known(said, least)]
-    return [f"{_up_to(least, said)}: {_ends(where, least, said)}{_critical(where, said)}{_stated(least, scenario)}."]
+        return _not_known(said, least)
+    return (
+        f"{_up_to(least, said)}: {_ends(where, least, said)}{_critical(where, said)}{_stated(where, said, scenario)}."
+    )
 
 
-def _order(said: Mapping[str, Any]) -> str:
-    return f"order of {said['best']} before {joined(said['behind'])}"
+def _order(said: Mapping[str, Any], others: str = "behind") -> str:
+    return f"order of {said['best']} before {joined(said[others])}"
 
 
 def _not_known(said: Mapping[str, Any], why: Mapping[str, Any]) -> str:
@@ -64,19 +74,19 @@ def _critical(where: str, said: Mapping[str, Any]) -> str:
     return f"; alone, {most} matters most: up to {scan['up_to']:g}x"
 
 
-def _stated(least: Mapping[str, Any], scenario: Scenario) -> str:
-    """Returns how the median errors stated for the scenario's profiles compare with the range; "" if none is stated.
+def _stated(where: str, said: Mapping[str, Any], scenario: Scenario) -> str:
+    """Returns for which profiles the range bears the median error that is stated; "" if none is stated.
 
-    Seconds that are predicted too short by an error e are 1 / (1 - e) times as long in truth.
+    Each profile's error is compared with its own range, and the largest one with that of all profiles if this is the
+    line's.  Seconds that are predicted too short by an error e are 1 / (1 - e) times as long in truth.
     """
-    larger, smaller = ([*_errors(scenario, least["up_to"], beyond)] for beyond in (True, False))
-    if larger:
-        return f"; that is less than the median error of {joined(larger)}, so the order is not sure"
-    return f"; that is more than the median error of {joined(smaller)}" if smaller else ""
-
-
-def _errors(scenario: Scenario, up_to: float, beyond: bool) -> Iterator[str]:
-    found = {group.profile: MEDIANS.get(source(group, scenario)) for group in scenario.fleet}
+    found = {group.profile: error for group in scenario.fleet if (error := median_error(group, scenario)) is not None}
+    borne: dict[bool, list[str]] = {True: [], False: []}
     for profile, error in found.items():
-        if error is not None and (1 / (1 - error) > up_to) is beyond:
-            yield f"{profile} ({100 * error:.0f} %)"
+        scan = said["alone"].get(profile, said["all"])
+        if where == EVERY and error == max(found.values()):
+            scan = min(scan, said["all"], key=lambda each: each["up_to"])
+        borne[scan["up_to"] * (1 - error) >= 1].append(f"{profile} ({100 * error:.0f} %)")
+    if borne[False]:
+        return f"; it is not sure for the median error of {joined(borne[False])}"
+    return f"; it holds for the median error of {joined(borne[True])}" if borne[True] else ""

@@ -88,6 +88,15 @@ def test_the_order_holds_up_to_the_factor_worked_out_by_hand(played: Path) -> No
 
 
 @pytest.mark.slow
+def test_an_order_within_the_chance_of_full_links_is_no_error_of_computing(played: Path) -> None:
+    overlap, apart = ({"seconds": {"heavy": [1.0, 3.0], "light": [low, 4.0]}} for low in (2.9, 3.1))
+    found = holding(read(played), 1, overlap)
+    assert found is not None
+    assert (found["within"], found["behind"], "all" in found) == (["light"], [], False)
+    assert holding(read(played), 1, apart) == holding(read(played), 1)
+
+
+@pytest.mark.slow
 def test_from_the_first_other_decision_on_nothing_is_known(played: Path, tmp_path: Path) -> None:
     """The deadline lies between the rounds of `heavy` at 1.25 and at 1.5 times its seconds of computing."""
     out = tmp_path / "out"

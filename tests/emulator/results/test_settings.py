@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.results.settings import MEDIANS, how_sure, settings
+from emulator.commands.calibrate import _error
+from emulator.results.settings import MEDIANS, how_sure, median_error, settings
 from scenarios.load import build
 
 
@@ -49,6 +50,18 @@ def test_each_profile_is_said_to_be_measured_or_assumed() -> None:
     assert "3 to 4 % in the median of single runs" in transfers
     ideal = how_sure(scenario(network={"model": "ideal"}))[1]
     assert "an assumption" in ideal
+
+
+def test_an_own_profile_has_the_error_that_calibrate_wrote_into_its_source_or_none() -> None:
+    numbers = {"speed_gflop_s": 4, "memory_bandwidth_gb_s": 3, "overhead_ms": 2, "memory_mb": 4000}
+    judged = [("a", 1.0, 1.12), ("b", 1.0, 0.6), ("c", 1.0, 1.0)]  # off by 12, 40 and 0 %
+    own = {"measured": {**numbers, "source": f"speed: {_error(judged)} (2026-11-28)"}, "typed": numbers}
+    link = {"up_mbit_s": 1, "down_mbit_s": 1}
+    said = scenario(profiles=own, fleet=[{"profile": name, "count": 1, "link": link} for name in own])
+    computing = how_sure(said)[0]
+    assert "measured: your own; a network that is left out is off by 12 % in the median, 40 % at worst" in computing
+    assert "typed: your own; how far off it is, is not known" in computing
+    assert [median_error(group, said) for group in said.fleet] == [0.12, None]
 
 
 def test_the_median_errors_are_those_of_the_words() -> None:

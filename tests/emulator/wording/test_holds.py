@@ -10,9 +10,7 @@ from emulator.wording.holds import held
 from scenarios.load import build
 from tests.conftest import SMALL, merged
 
-SCENARIO = build(
-    merged(SMALL, {})
-)  # median errors are stated: phone-mid's is 45 %, and that of pi, the tests' own, 14 %
+SCENARIO = build(merged(SMALL, {}))  # the median error of phone-mid is 45 %; that of pi, the tests' own, is not stated
 ENDLESS = {"up_to": 4.0, "times": None, "first": None, "unknown": None}
 HOLDS = "The order of a before b holds for compute errors up to"
 
@@ -65,9 +63,27 @@ def test_where_all_profiles_at_once_matter_most_the_worst_one_alone_is_named() -
 
 def test_seconds_said_too_short_by_45_percent_are_1_82_times_as_long() -> None:
     """1 / (1 - 0.45) = 1.82 lies between the steps 1.5 and 2."""
-    assert said(turned(2.0, 4.0)).endswith("; that is more than the median error of phone-mid (45 %) and pi (14 %).")
-    short = "; that is less than the median error of phone-mid (45 %), so the order is not sure."
-    assert said(turned(1.5, 2.0)).endswith(short)
+    assert said(turned(2.0, 4.0)).endswith("; it holds for the median error of phone-mid (45 %).")
+    assert said(turned(1.5, 2.0)).endswith("; it is not sure for the median error of phone-mid (45 %).")
+
+
+def test_an_error_is_compared_with_the_range_of_its_own_profile() -> None:
+    """Where pi alone ends the range, the error of phone-mid is not in it."""
+    alone = {"phone-mid": ENDLESS, "pi": turned(1.25, 1.5)}
+    assert said(turned(1.5, 2.0), **alone).endswith("; it holds for the median error of phone-mid (45 %).")
+    alone = {"phone-mid": turned(1.5, 2.0), "pi": turned(1.25, 1.5)}
+    assert said(ENDLESS, **alone).endswith("; it is not sure for the median error of phone-mid (45 %).")
+    alone = {"phone-mid": ENDLESS, "pi": ENDLESS}
+    assert said(turned(1.5, 2.0), **alone).endswith("; it is not sure for the median error of phone-mid (45 %).")
+
+
+def test_what_is_within_chance_has_a_line_of_its_own() -> None:
+    shown = {"best": "a", "behind": [], "within": ["b"], "tried": [1.25]}
+    drawn = "The order of a before b is within the chance of full links."
+    assert held(shown, SCENARIO) == [drawn]
+    lines = held({**shown, "behind": ["c"], "all": ENDLESS, "alone": {}}, SCENARIO)
+    assert lines[0] == drawn
+    assert lines[1].startswith("The order of a before c holds for")
 
 
 def test_too_much_to_replay_is_said_and_nothing_of_no_order() -> None:
