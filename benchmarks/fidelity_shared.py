@@ -29,7 +29,7 @@ BY_CHANCE = 15  # repetitions where segments are lost by chance, so that three w
 SETS = ("on which the model was tuned", "held out, looked at first", "held out, looked at last")
 JUDGED = 2  # the number of the set that the bars are about
 ONE = "one flow of bbr"  # a group of its own
-LOTS = (2, 3)  # the seeds of the settings that the page shows, which were looked at once
+LOTS = (2, 3, 4)  # the seeds of the settings that the page shows, which were looked at once
 
 
 @dataclass(frozen=True)
@@ -246,17 +246,30 @@ makespan depends on it: that is most of what is left.
 """
 
 
-BY_LOT = f"""`--drawn SEED` draws settings by lot (`benchmarks/testbed/drawn.py`) and measures them. The two lots
-below were each looked at once, seed 2 when the model was done, and seed 3 when the band was. Nine repetitions each
-where segments are lost by chance, else 3. The first columns are about the median of {DRAWS} runs of the model with
-other chances; those on *one draw* are about each of these runs, as a run of a scenario is one draw; the last are the
-shares of settings in which the measured median lies between the shortest and the longest draw, and in the band that
-`check` and the report show, which is {NEAR:.0%} wider at each end. An earlier lot, with queues down to seven
-segments, served to mend the model: there repetitions of one setting differed by a factor of up to ten, and half of
-what was predicted with bbr or mixed round trips was off by more than 15 %. After that, and before the lots below
-were drawn, the least queues, round trips and rates of the generator were raised, so these lots are milder. Of seed 2
-the model before that said 3.0 % in the median, 87 % within 15 %, and its draws covered 43 %. What is left: bbr is
-too fast where its flows meet others."""
+BY_LOT = f"""`--drawn SEED` draws settings by lot (`benchmarks/testbed/drawn.py`) and measures them. The three lots
+below were each looked at once, seed 2 when the model was done, seed 3 when the band was, and seed 4 when HyStart's
+trains were. Nine repetitions each where segments are lost by chance, else 3. The first columns are about the median of
+{DRAWS} runs of the model with other chances; those on *one draw* are about each of these runs, as a run of a scenario
+is one draw; the last are the shares of settings in which the measured median lies between the shortest and the longest
+draw, and in the band that `check` and the report show, which is {NEAR:.0%} wider at each end. An earlier lot, with
+queues down to seven segments, served to mend the model: there repetitions of one setting differed by a factor of up to
+ten, and half of what was predicted with bbr or mixed round trips was off by more than 15 %. After that, and before the
+lots below were drawn, the least queues, round trips and rates of the generator were raised, so these lots are milder.
+Of seed 2 the model before that said 3.0 % in the median, 87 % within 15 %, and its draws covered 43 %.
+
+The bars were 3 % in the median, 88 % within 15 %, 2 % in the mean, 6 % in the median where devices send up and down at
+once, and a band that covers 90 %. Seed 4 misses two of them: 83 % within 15 %, and a band that covers 85 %. Its mean is
+-2.8 % without one setting that is off by +113 %, six flows of mixed round trips. All three lots together have 2.4 %,
+88 %, -1.5 %, 2.3 %, and 90 %. What is left: bbr is too fast where its flows meet others, most of all in short queues.
+
+Where slow start ends is not drawn by itself. The kernel's counters (`TCPHystartTrainCwnd` and its like) said so in five
+repetitions of 34 settings of seeds 2 and 3: trains of acknowledgements ended it in 13 of them, and in 11 of these at
+the same window, within two segments, each time. In the others it depends on which flow is first, as it does in the
+model: when flows begin is drawn. Noise of up to 1 ms on what HyStart sees of each acknowledgement was tried, and left
+out: with it the band covered 87 % of seed 2 instead of 93 %, and 94 % of seed 3 instead of 93 %, and the medians were
+off by 3.4 and 2.2 % instead of 3.4 and 1.9 %. What the counters did show was a fault: in the model a group of segments
+that took more than 2 ms broke the train, so flows with large windows went on until they lost some. That is mended; of
+all three lots it changed the last finish little (in the median 2.4 % before and after, 88 % within 15 %)."""
 
 
 def kept() -> dict[str, list[list[float]]]:

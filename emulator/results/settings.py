@@ -32,10 +32,10 @@ CALIBRATED = (
 MEDIANS: Mapping[str, float] = {ONE_SPEED: 0.45, BY_CLASS: 0.37, CALIBRATED: 0.14}
 ASSUMED = "assumed, nobody measured it"
 SAID = "set in the scenario"
-# benchmarks/fidelity_shared.py, two lots (one draw each) and benchmarks/fidelity.py
+# benchmarks/fidelity_shared.py, three lots (one draw each) and benchmarks/fidelity.py
 TRANSFERS: Mapping[str, str] = {
     "windows": (
-        "beside real TCP, the last of several that fill a link is off by 3 to 4 % in the median of single runs, 14 % "
+        "beside real TCP, the last of several that fill a link is off by 3 to 4 % in the median of single runs, 17 % "
         "of them by more than 15 %; at most by 163 %, or by 245 % where segments are lost by chance"
     ),
     "tcp": "the last of several that fill a link is off by 9 % in the median, 50 % at most, beside real TCP",

@@ -69,14 +69,14 @@ def reduced(f: Any) -> float:
 
 
 @compiled
-def hystart(f: Any, delay: float, t: float) -> None:
+def hystart(f: Any, count: int, delay: float, t: float) -> None:
     """Ends slow start if the acknowledgements of a round trip extend over half of it, or if their delay shows a queue
-    (`hystart_update`)."""
+    (`hystart_update`).  At `t` those of `count` segments arrive, which the kernel gets one after the other."""
     if f.una > f.round_end:
         _round(f, t)
     if f.cwnd < LOW_WINDOW:
         return
-    if t - f.train <= TRAIN:
+    if t - f.train <= TRAIN * count:
         f.train = t
         if t - f.round_start > (f.delay + LATE) / 2:
             f.found = 1

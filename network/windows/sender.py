@@ -151,7 +151,7 @@ def _grow(f: Any, x: Any, acked: int, lost: int, advanced: bool, t: float) -> No
         _reduce(f, acked, lost, advanced)
         return
     if f.cwnd < f.ssthresh and f.congestion == CUBIC and not f.found and not x.again and f.state == OPEN:
-        cubic.hystart(f, t - x.at, t)
+        cubic.hystart(f, x.got, t - x.at, t)
     if acked > 0 and f.next - f.una < f.limit:
         cubic.grow(f, acked, t)
 

@@ -187,7 +187,7 @@ class AgentImportance(FedAvg):
 
     def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
         super().__init__(net, how, theta)
-        self.fisher = net.zeros() if how.from_zero else None  # F_t
+        self.fisher: Tensor | None = net.zeros() if how.from_zero and (how.ewc or how.weighted) else None  # F_t
         self.sent: dict[str, Tensor] = {}
 
     def cut(self, values: Tensor) -> Tensor:
@@ -221,6 +221,7 @@ class AgentImportance(FedAvg):
         if how.importance == "rwalk":
             score = self.score(walk)
             found = found / found.max() + score / score.max() if how.normalise else found + score
+        found = replaced(self.net, found, how.placebo, device.seed, device.round)
         if self.fisher is not None and how.weigh_by == "ema":
             found = how.gamma * self.cut(self.fisher) + (1 - how.gamma) * found
         self.sent[device.name] = self.cut(found)
