@@ -47,9 +47,10 @@ def conv() -> nn.Sequential:
     return nn.Sequential(*layers, nn.Conv2d(3, 2, 2), nn.Flatten(), nn.Dropout(0.2), nn.Linear(4, 3))
 
 
-def normed() -> nn.Sequential:
-    """With a layer whose examples' gradients have no short form."""
-    return nn.Sequential(nn.Linear(6, 5), nn.LayerNorm(5), nn.Tanh(), nn.Dropout(0.2), nn.Linear(5, 3))
+def rows() -> nn.Sequential:
+    """With a layer that takes two rows of each example, so that its examples' gradients have no short form."""
+    layers = nn.Unflatten(1, (2, 3)), nn.Linear(3, 4), nn.Tanh(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(8, 3)
+    return nn.Sequential(*layers)
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ CASES = [
     Case("fedcl", {"strength": 2.0}, COSINE),
     Case("fedcl", {"importance": "sq", "strength": 2.0}, PLAIN, conv),
     Case("fedcl", {"importance": "si", "strength": 0.2, "placebo": "mean"}),
-    Case("fedcl", {"strength": 2.0, "placebo": "mean"}, net=normed, proxy=10),
+    Case("fedcl", {"strength": 2.0, "placebo": "mean"}, net=rows, proxy=10),
     Case("fedcl", {**N2, "importance": "sq"}, rounds=SIX),
     Case("fedcl", {**N2, "importance": "mas", "first": "identity", "placebo": "mean"}, PLAIN),
     Case("fedcl", {**N2, "importance": "si", "first": "send", "damping": 0.1}, PLAIN, rounds=SIX),
@@ -140,7 +141,7 @@ CASES = [
     Case("fedcurv", {"strength": 2.0, "fisher": "exact", "placebo": "shuffled"}, PLAIN),
     Case("fedcurv", {"strength": 2.0, "fisher": "exact", "upload": "lean"}, COSINE, conv),
     Case("fedcurv", {"strength": 2.0, "fisher": "sampled", "centred": True}, COSINE),
-    Case("fedcurv", {"strength": 2.0, "fisher": "sampled", "participation": "last_round"}, PLAIN, normed),
+    Case("fedcurv", {"strength": 2.0, "fisher": "sampled", "participation": "last_round"}, PLAIN, rows),
     Case("fedcurv", {"strength": 2.0, "fisher": "batch_squared", "upload": "lean", "centred": True}, PLAIN),
     Case("fedcurv", {"strength": 2.0, "fisher": "batch_squared", "centred": False, "placebo": "mean"}, net=conv),
     Case("fedcurv", {"strength": 2.0, "participation": "last_round", "keep": 0.5, "placebo": "shuffled"}),
@@ -165,7 +166,7 @@ CASES = [
     Case("agentimportance", {"fisher": "mean_squared", "strength": 1e3}, LARGE, conv, THREE[:2], MANY),
     Case("agentimportance", {"from_zero": True, "weigh_by": "raw", "strength": 30.0}, PLAIN),
     Case("agentimportance", {"importance": "rwalk", "window": 3}),
-    Case("agentimportance", {"importance": "rwalk", "window": 4, "weigh_by": "raw", "damping": 0.1}, PLAIN, normed),
+    Case("agentimportance", {"importance": "rwalk", "window": 4, "weigh_by": "raw", "damping": 0.1}, PLAIN, rows),
     Case("agentimportance", {"importance": "rwalk", "normalise": True, "strength": 0.5, "threshold": 0.1}, COSINE),
     Case("scaffold", rounds=SIX),
     Case("scaffold", {"server_lr": 0.5}, PLAIN, conv),
