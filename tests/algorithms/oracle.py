@@ -188,7 +188,8 @@ class AgentImportance(FedAvg):
 
     def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
         super().__init__(net, how, theta)
-        self.fisher: Tensor | None = None  # F_t
+        used = how.from_zero and (how.ewc or how.weighted)
+        self.fisher: Tensor | None = net.zeros() if used else None  # F_t
         self.sent: dict[str, Tensor] = {}
 
     def cut(self, values: Tensor) -> Tensor:
@@ -218,7 +219,7 @@ class AgentImportance(FedAvg):
 
     def train(self, device: Party) -> Tensor:
         theta, walk, how = super().train(device), self.walks[device.name], self.how
-        found = importance(self.net, theta, device, "empirical")
+        found = importance(self.net, theta, device, how.fisher)
         if how.importance == "rwalk":
             score = self.score(walk)
             found = found / found.max() + score / score.max() if how.normalise else found + score
