@@ -20,6 +20,7 @@ from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.importance import fisher
 from algorithms.importance.importance import Kind, estimating
+from algorithms.importance.placebo import Placebo, replaced
 from algorithms.training.local import STRONGEST, Quadratic, fitting, forms
 
 FISHERS: dict[str, Kind] = {"empirical": "sq", "mean_squared": "mean_squared"}
@@ -70,6 +71,9 @@ class AgentImportance(FedAvg):
     from_zero: bool = False
     """Start with an importance of 0, so that the first estimates are mixed with it; they are then smaller by
     the factor 1 - gamma."""
+    placebo: Placebo = "none"
+    """Placebo in place of the importance that a device finds: its values in a random order in each tensor (shuffled),
+    or their mean (mean)."""
     weigh_by: Literal["ema", "raw"] = "ema"
     """Importance by which the server weights models: mixed with the last round's (ema), or the device's own (raw)."""
     threshold: float = 0.0
@@ -149,6 +153,7 @@ class AgentImportance(FedAvg):
         scores = walk.scores(reply.upload["weights"]) if walk else {}
         found = yield from estimating(device, reply.upload["weights"], FISHERS[self.fisher])
         found, share = fisher.joined(found, scores, self.normalise)
+        found = replaced(found, self.placebo, device.seed, device.round)
         known = download.get("fisher") if self.weigh_by == "ema" else None
         sent, left = fisher.prepared(found, known, self.gamma, self.threshold)
         return replace(reply, upload=reply.upload | {"fisher": sent}, numbers={**reply.numbers, **share, **left})

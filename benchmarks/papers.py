@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,14 +69,18 @@ def main(
             said = found.get("failure") or _count(steps(found["published"]))
             typer.echo(f"{name}: {said}, {found['host_s']:.0f} s")
     known = {name: known[name] for name in every if name in known}
-    homes = _homes(known)
-    PAGE.write_text("\n".join(_page(known, homes)) + "\n", encoding="utf-8")
-    counts: dict[str, Any] = {
-        name: _counts(_leads(name, found, homes)) if name in homes[name].values() else {"same_as": _home(homes[name])}
-        for name, found in known.items()
-        if "published" in found
+    same = homes(known)
+    PAGE.write_text("\n".join(page(known, same)) + "\n", encoding="utf-8")
+    FOUND.write_text(json.dumps(counted(known, same), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def counted(known: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """For each setting: how often its leads have each verdict, or the setting that has the same small runs."""
+    return {
+        name: _counts(_leads(name, found, homes)) if name in of.values() else {"same_as": next(iter(of.values()))}
+        for name, of in homes.items()
+        if "published" in (found := known[name])
     }
-    FOUND.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _run(name: str, limit: float) -> dict[str, Any]:
@@ -114,19 +118,15 @@ def _count(leads: Sequence[Lead]) -> str:
     return ", ".join(f"{count} {word}" for word, count in _counts(leads).items() if count) or "nothing to compare"
 
 
-def _homes(known: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def homes(known: Iterable[str]) -> dict[str, dict[str, str]]:
     """For each setting, by label, the first setting that has the same small run."""
     firsts: dict[str, str] = {}
-    homes: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[str, str]] = {}
     for name in known:
         small = load(f"papers/{name}", small=True)
         alone = {entry.name: small.model_copy(update={"algorithms": (entry,)}) for entry in small.algorithms}
-        homes[name] = {label: firsts.setdefault(digest(of), name) for label, of in alone.items()}
-    return homes
-
-
-def _home(home: Mapping[str, str]) -> str:
-    return next(iter(home.values()))
+        found[name] = {label: firsts.setdefault(digest(of), name) for label, of in alone.items()}
+    return found
 
 
 def _leads(name: str, found: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> list[Lead]:
@@ -134,7 +134,7 @@ def _leads(name: str, found: Mapping[str, Any], homes: Mapping[str, Mapping[str,
     return [lead for lead in steps(found.get("published", [])) if homes[name].get(lead.label) == name]
 
 
-def _page(known: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+def page(known: Mapping[str, Any], homes: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     yield INTRODUCTION
     new = {name: found for name, found in known.items() if name in homes[name].values()}
     yield from table(("paper", *AGREEMENTS, "settings", "experiments"), list(_summary(known, new, homes)))

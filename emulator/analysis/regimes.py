@@ -66,7 +66,7 @@ def scenarios(scenario: Scenario) -> dict[str, Scenario]:
             f"{path}={json.dumps(value)}" for path, value in {**changes, "name": f"{scenario.name}-{name}"}.items()
         ]
         try:
-            found[name] = parse(dump(base), f"study.regimes: {name}", words)
+            found[name] = parse(dump(base), "its scenario", words)
         except BadScenario as fault:
             raise BadScenario(f"in regime {name}, {fault}", ("study", "regimes", name)) from None
     return found

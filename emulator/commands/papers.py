@@ -106,8 +106,7 @@ def run(
         over = playing_all.play(60.0 * (60.0 * hours + minutes) or None)
     for each in over:
         say(f"not begun: {each.text}, {about(playing_all.expected(each))}")
-    done = len(playing_all.runs) - len(over)
-    say(f"{done} of {len(playing_all.runs)} runs are done; `fedlapse papers report {out}` writes the page")
+    say(f"{playing_all.done}; `fedlapse papers report {out}` writes the page")
 
 
 papers.command()(flat(run))

@@ -20,6 +20,7 @@ from emulator.sessions.checking import planned
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder
 from emulator.sessions.machine import machine
+from emulator.sessions.pool import Pool
 from emulator.sessions.trials import Trials
 from emulator.terminal.errors import Unfinished
 from emulator.terminal.lines import say
@@ -84,10 +85,7 @@ class FullRuns:
         self.runs = runs_of(found, rows, seeds)
         self.trials, self.quiet = Trials(playing), playing.quiet
         self.out = folder(out, "papers")
-        workers = self.trials.pool.workers
-        self.here = _here(self.trials.pool.places) | {
-            "workers": workers if workers == 0 else self.trials.pool.processes
-        }
+        self.here = _here(self.trials.pool)
         self.forecast = {name: self._forecast(name, scenario) for name, scenario in found.items()}
         self.ended = [(path.parent.name, read(path).facts) for path in self.out.glob("*/*.csv")]
 
@@ -109,14 +107,18 @@ class FullRuns:
                 self._play(run, f"{run.text}, {number + 1} of {len(left)}, {about(rest)} left for all")
         except (KeyboardInterrupt, Unfinished) as stop:
             exit_code, lines = (stop.code, stop.lines) if isinstance(stop, Unfinished) else (code_of(stop), ())
-            done = sum(finished(run, self.out) is not None for run in self.runs)
-            kept = f"{done} of {len(self.runs)} runs are done, and what others have played is kept"
+            kept = f"{self.done}, and what others have played is kept"
             raise Unfinished(exit_code, *lines, f"{kept}; the same command goes on") from None
         finally:
             self.trials.close()
         if not any((self.out / RUNNING).glob("*/*")):  # otherwise records of other commands
             shutil.rmtree(self.out / RUNNING, ignore_errors=True)
         return over
+
+    @property
+    def done(self) -> str:
+        """How many runs are done, as a sentence: `3 of 21 runs are done`."""
+        return f"{sum(finished(run, self.out) is not None for run in self.runs)} of {len(self.runs)} runs are done"
 
     def expected(self, run: FullRun) -> float:
         """Returns the seconds that a run is expected to take: its forecast, times what finished runs took here over
@@ -195,15 +197,16 @@ class FullRuns:
         }
 
 
-def _here(places: Sequence[str]) -> dict[str, Any]:
-    """Returns the facts about this machine and version that each CSV repeats."""
-    found = machine(places)
+def _here(pool: Pool) -> dict[str, Any]:
+    """Returns the facts about this machine and version that each CSV repeats; `workers` is 0 if this process trains."""
+    found = machine(pool.places)
     versions = {package: found["versions"][package] for package in ("fedlapse", "torch")}
     return {
         **versions,
         "commit": commit(),
         **{key: found["machine"][key] for key in ("processor", "cores")},
         "gpu": found["device"].get("model"),
+        "workers": pool.workers if pool.workers == 0 else pool.processes,
     }
 
 

@@ -9,19 +9,18 @@ from emulator.analysis.cells import AXES, UNDECIDED, UNKNOWN
 from emulator.analysis.explanations import READ, WHEN
 from emulator.analysis.protocol import protocol_of
 from emulator.analysis.regimes import Place, Question
-from emulator.results.comparison import Comparison
 from emulator.results.resampling import figure
 from emulator.results.table import Table
 from emulator.results.units import NONE, counted, duration, joined
 from emulator.tuning.space import words
 from emulator.wording.markup import escaped, grid, listed
-from emulator.wording.names import count, goal, got_there, role
+from emulator.wording.names import count, goal, role
 from emulator.wording.study_files import File, bounds
+from emulator.wording.study_tables import DECIDED, ratio
 from emulator.wording.study_verdict import short
 from scenarios.schema.scenario import Scenario
 
 Answers = Mapping[str, Answer]  # by regime
-DECIDED = "✓"
 OWN_PAGES = "Each regime has a folder of its own with its protocol, tables and figures."
 
 
@@ -82,7 +81,7 @@ def table(answer: Answer) -> Table:
         parts = (why.split.rounds, why.split.pace) if why and why.split else (NONE, NONE)
         settings = words(answer.founds[label].best()) if label in answer.founds else "as published"
         pairs = ((label, base), (placebos.get(label, ""), label))
-        ratios = [_ratio(answer.compared(*pair, answer.main)) for pair in pairs]
+        ratios = [ratio(answer.compared(*pair, answer.main)) for pair in pairs]
         reached = count(mine.reached, len(mine.times))
         part = role(answer.scenario, label)
         rows.append((label, part, settings, reached, duration(mine.mean), *map(str, parts), *ratios))
@@ -94,12 +93,6 @@ def table(answer: Answer) -> Table:
     )
     headings = ("algorithm", "part", "best settings", "reached", "time", "rounds", "seconds a round")
     return Table(caption, (*headings, f"time over {base}", "placebo"), rows, 3)
-
-
-def _ratio(each: Comparison | None) -> str:
-    if each is None or each.contrast is None:
-        return NONE
-    return f"{each.contrast}{f' {DECIDED}' if each.significant else ''}{got_there(each)}"
 
 
 def _facts(scenario: Scenario) -> str:

@@ -97,7 +97,7 @@ def ratios(answer: Answer) -> Table:
     """Returns a table of all comparisons on the study's own links: a row for each pair, a column for each target."""
     pairs = dict.fromkeys((each.label, each.base) for each in answer.comparisons if each.contrast)
     rows = [
-        (*pair, *(_ratio(answer.compared(*pair, target)) for target in answer.targets))
+        (*pair, *(ratio(answer.compared(*pair, target)) for target in answer.targets))
         for pair in pairs
         if any(answer.compared(*pair, target) for target in answer.targets)
     ]
@@ -108,7 +108,7 @@ def ratios(answer: Answer) -> Table:
     return Table(caption, ("algorithm", "over", *map(goal, answer.targets)), rows, 2)
 
 
-def _ratio(each: Comparison | None, everywhere: bool = True) -> str:
+def ratio(each: Comparison | None, everywhere: bool = True) -> str:
     """Returns a comparison's cell: the ratio of times, a mark if it is significant, and how many seeds reached the
     target.
 
@@ -132,7 +132,7 @@ def on_links(answer: Answer) -> Table:
     all_ = list(dict.fromkeys(each.link for each in answer.comparisons if each.link != OWN))
     links = all_[:LINKS]
     rows = [
-        (*pair, *(_ratio(answer.compared(*pair, main, link), everywhere=False) for link in links))
+        (*pair, *(ratio(answer.compared(*pair, main, link), everywhere=False) for link in links))
         for pair in dict.fromkeys((each.label, each.base) for each in answer.comparisons if each.contrast)
         if links and any(answer.compared(*pair, main, link) for link in links)
     ]

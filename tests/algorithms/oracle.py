@@ -27,8 +27,8 @@ class FedAvg:
 
     def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
         self.net, self.how, self.theta, self.training = net, how, theta, how.training
-        self.models: dict[str, Tensor] = {}  # of the last training of each device, as all that follows
-        self.sizes: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}  # of the last training of each device, as all that follows
+        self.models: dict[str, Tensor] = {}
         self.walks: dict[str, Walk] = {}
         self.sprung: dict[str, Springs | None] = {}
 
@@ -65,8 +65,7 @@ class FedAvg:
     def told(self, device: Party) -> dict[str, float]:
         """Returns what a device with springs reports: η · steps · k of the coordinates (median, 99th percentile and
         largest), η · max k (§10), and the springs' share of the loss in the last epoch."""
-        springs = self.sprung.get(device.name)
-        if springs is None:
+        if (springs := self.sprung.get(device.name)) is None:
             return {}
         walk, k = self.walks[device.name], sum((stiff for stiff, _ in springs), self.net.zeros())
         ordered, rate, steps = sorted(k.tolist()), rate_of(self.training, device.round), len(walk.slopes)
@@ -85,6 +84,7 @@ def pulled(springs: Springs, theta: Tensor) -> Tensor:
 
 
 def energy(springs: Springs, theta: Tensor) -> float:
+    """Returns Σ ½ k (θ - a)²."""
     return sum(float((stiff * (theta - anchor) ** 2).sum()) / 2 for stiff, anchor in springs)
 
 
@@ -100,8 +100,7 @@ class FedCL(FedAvg):
 
     def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
         super().__init__(net, how, theta)
-        self.begin, self.path = theta, net.zeros()  # of si
-        self.omega = net.zeros()
+        self.begin, self.path, self.omega = theta, net.zeros(), net.zeros()
         self.held: dict[str, Tensor] = {}  # the last Ω that each device received
         self.counted: set[str] = set()
         # The server that sends Ω to devices that lack it has it before the round begins.
@@ -184,12 +183,11 @@ class FedCurv(FedAvg):
 
 
 class AgentImportance(FedAvg):
-    """Kim et al. 2020, Eq. 1, 2 and 4 (§7, readings 19 to 23), and the walk of Chaudhry et al. 2018."""
+    """Kim et al. 2020, Eq. 1, 2 and 4 (§7, readings 19 to 23 and 33), and the walk of Chaudhry et al. 2018."""
 
     def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
         super().__init__(net, how, theta)
-        used = how.from_zero and (how.ewc or how.weighted)
-        self.fisher: Tensor | None = net.zeros() if used else None  # F_t
+        self.fisher: Tensor | None = net.zeros() if how.from_zero and (how.ewc or how.weighted) else None  # F_t
         self.sent: dict[str, Tensor] = {}
 
     def cut(self, values: Tensor) -> Tensor:
@@ -223,6 +221,7 @@ class AgentImportance(FedAvg):
         if how.importance == "rwalk":
             score = self.score(walk)
             found = found / found.max() + score / score.max() if how.normalise else found + score
+        found = replaced(self.net, found, how.placebo, device.seed, device.round)
         if self.fisher is not None and how.weigh_by == "ema":
             found = how.gamma * self.cut(self.fisher) + (1 - how.gamma) * found
         self.sent[device.name] = self.cut(found)
@@ -261,10 +260,9 @@ class SCAFFOLD(FedAvg):
         # With momentum m gradient k moves the weights in all later steps, too: 1 + m + ... + m^(K-1-k) times.
         K, m, decay = len(walk.slopes), self.training.momentum, self.training.weight_decay
         effects = [sum(m**later for later in range(K - k)) for k in range(K)]
-        slopes = [slope + decay * place for slope, place in zip(walk.slopes, walk.places[:-1], strict=True)]
-        self.new[device.name] = sum(effect * slope for effect, slope in zip(effects, slopes, strict=True)) / sum(
-            effects
-        )
+        steps = zip(effects, walk.slopes, walk.places[:-1], strict=True)
+        weighed = sum(effect * (slope + decay * place) for effect, slope, place in steps)
+        self.new[device.name] = weighed / sum(effects)
         return walk
 
     def close(self, server: Party, counted: Sequence[str]) -> None:
@@ -293,7 +291,7 @@ class FedAdam(FedAvg):
 
     def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
         super().__init__(net, how, theta)
-        self.m, self.v = net.zeros(), net.zeros() + how.tau**2
+        self.m, self.v = net.zeros(), how.tau**2
 
     def second(self, delta: Tensor) -> Tensor:
         return self.how.beta2 * self.v + (1 - self.how.beta2) * delta**2

@@ -1,0 +1,202 @@
+"""Every number on the pages of the papers is that of the files which they are made from."""
+
+import csv
+import json
+import math
+import re
+from functools import cache
+from pathlib import Path
+from statistics import fmean, median
+
+import pytest
+
+from benchmarks import papers
+from emulator.results.full_runs import FullRun, setting
+from emulator.sessions.full_runs import settings
+from emulator.wording.papers_page import full_page
+from scenarios.load import load
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "papers" / "results"
+NAME = "agentimportance-table1-mnist-mlp"
+
+
+def runs(folder: Path) -> dict[str, dict[int, list[dict[str, str]]]]:
+    """The rows of all CSVs in the folder of a setting, by label and seed."""
+    found: dict[str, dict[int, list[dict[str, str]]]] = {}
+    for file in folder.glob("*.csv"):
+        label, _, seed = file.stem.rpartition("-s")
+        lines = file.read_text(encoding="utf-8").splitlines()[1:]
+        found.setdefault(label, {})[int(seed)] = list(csv.DictReader(lines))
+    return found
+
+
+def end(rows, metric, ending):
+    return fmean([float(row[metric]) for row in rows if row[metric]][-ending:])
+
+
+def first(rows, metric, value):
+    return next((int(row["round"]) for row in rows if row[metric] and float(row[metric]) >= value), math.inf)
+
+
+def values(of, what, ending=1):
+    """By seed: a metric at the end, or the first round with a value of it."""
+    words = what.partition(",")[0].split()
+    if words[0] == "rounds":
+        return {seed: first(rows, words[2], float(words[3])) for seed, rows in of.items()}
+    return {seed: end(rows, words[0], ending) for seed, rows in of.items()}
+
+
+def shown(middle, each, digits):
+    """As a table has it: one number, or one with the extremes."""
+    if min(each) == math.inf:
+        return "not reached"
+    texts = ["∞" if value == math.inf else f"{value:,.{digits}f}" for value in (middle, min(each), max(each))]
+    if digits == 1:
+        texts = [text.removesuffix(".0") for text in texts]
+    return texts[0] if len(set(texts)) == 1 else f"{texts[0]} [{texts[1]}, {texts[2]}]"
+
+
+def verdict(theirs, ours, ratio):
+    """The rule, word by word."""
+    sizes = [math.log(value or 1e-300) if ratio else value for value in (theirs, *ours)]
+    published, seeds = sizes[0], sizes[1:]
+    if published * min(seeds) > 0 and published * max(seeds) > 0:
+        return "as published" if 0.5 <= median(seeds) / published <= 2 else "same direction"
+    if published * min(seeds) < 0 and published * max(seeds) < 0:
+        return "against it"
+    return "as published" if published == 0 == min(seeds) == max(seeds) else "undecided"
+
+
+def tables(page, heading):
+    """The rows of a section's two tables."""
+    section = page.partition(f"### {heading}\n")[2].partition("\n#")[0]
+    parts = [[], []]
+    for block in section.split("\n\n"):
+        rows = [
+            [cell.strip() for cell in line.strip("|").split(" | ")] for line in block.splitlines() if line[:1] == "|"
+        ]
+        if rows:
+            parts[rows[0][0] == "beside the baseline"] = rows[2:]
+    return parts
+
+
+def check(page, name, folder):
+    """Computes again all numbers of a setting; returns how many rows it has."""
+    ran, (numbers, leads) = runs(folder), tables(page, name)
+    bases = {}
+    for label, what, where, theirs, ours, often, seeds in numbers:
+        bases.setdefault((what, where), (label, float(theirs.replace(",", ""))))
+        each = values(ran[label], what)
+        digits = 4 if what.endswith("at the end") else 1
+        if not what.endswith("baseline's"):
+            assert ours == shown(fmean(each.values()), each.values(), digits), (name, label, what)
+        if digits == 4:
+            last = values(ran[label], what, 5)
+            assert often == shown(fmean(last.values()), last.values(), 4), (name, label, what)
+        assert int(seeds) == len(each)
+    for label, what, where, theirs, ours, said, often, too in leads:
+        base, theirs_base = bases[what, where]
+        baseline = "fedavg" if what.endswith("baseline's") else base
+        for ending, text, judged in [(1, ours, said), *([(5, often, too)] if often else [])]:
+            mine, its = (values(ran[one], what, ending) for one in (label, baseline))
+            ratio = what.startswith("rounds")
+            each = [
+                mine[s] / its[s] if ratio else mine[s] - its[s]
+                for s in mine
+                if s in its and min(mine[s], its[s]) < math.inf
+            ]
+            stated = next(float(row[3]) for row in numbers if row[:3] == [label, what, where])
+            stated = stated if baseline != base else stated / theirs_base if ratio else stated - theirs_base
+            assert theirs == (f"{stated:.2f}x" if ratio else f"{stated:+.4f}")
+            assert text.partition(" (")[0] == shown(median(each), each, 2 if ratio else 4), (name, label, what)
+            assert judged == (verdict(stated, each, ratio) if len(each) == len(its) else "undecided")
+    return len(numbers) + len(leads)
+
+
+@cache
+def scenario():
+    return load(f"papers/{NAME}")
+
+
+def written(out, label, seed, accuracies, **facts):
+    run = FullRun.of(NAME, scenario(), label, seed)
+    known = {
+        "run": run.digest,
+        "fedlapse": "1",
+        "torch": "2",
+        "commit": "abc",
+        "processor": "P",
+        "cores": 2,
+        "gpu": None,
+    }
+    lines = [f"# {json.dumps({**known, 'workers': 0, 'host_s': 60.0, 'cpu_s': 50.0, 'forecast_s': 25.0, **facts})}"]
+    lines += ["round,time_s,down_bytes,up_bytes,accuracy"]
+    lines += [f"{number},{number},{number},{number},{value}" for number, value in enumerate(accuracies, 1)]
+    run.file(out).parent.mkdir(exist_ok=True)
+    run.file(out).write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def page(tmp_path):
+    climbing = [0.3, 0.5, 0.86, 0.6, 0.88, 0.7]
+    written(tmp_path, "fedavg", 1, climbing)
+    written(tmp_path, "fedavg", 2, climbing[::-1], host_s=120.0)
+    written(tmp_path, "agentimportance", 1, [0.4, 0.87, 0.7, 0.7, 0.7, 0.74])
+    written(tmp_path, "agentimportance", 2, [0.4, 0.6, 0.5, 0.6, 0.7, 0.33], failed="its loss is not finite")
+    written(tmp_path, "fedprox", 1, climbing)
+    written(tmp_path, "fedprox", 2, climbing[::-1], run="of another version")
+    (tmp_path / NAME / "why.txt").write_text("It is a test.\n")
+    return full_page({NAME: setting(NAME, scenario(), tmp_path)})
+
+
+def test_numbers_are_those_of_the_runs(page, tmp_path):
+    (tmp_path / NAME / "fedprox-s2.csv").unlink()  # it is left out
+    assert check(page, NAME, tmp_path / NAME) >= 9
+    assert "| fedavg | accuracy at the end | Tables 1 and 3 | 0.8570 | 0.5000 [0.3000, 0.7000] |" in page
+    with pytest.raises(AssertionError):
+        check(page.replace("0.5000 [0.3000", "0.5001 [0.3000"), NAME, tmp_path / NAME)
+
+
+def test_a_page_says_who_played_what_is_open_and_why(page):
+    assert "\nIt is a test.\n" in page
+    assert "`agentimportance`, seed 2, ended after 6 rounds: its loss is not finite" in page
+    assert "Left out, as their row of the setting has changed since: `fedprox-s2.csv`." in page
+    assert "5 runs by fedlapse 1 at commit abc, PyTorch 2, 1 worker on P, 2 cores: 360 s, 250 s of a core." in page
+    labels = len(scenario().algorithms)
+    assert re.search(rf"\| {NAME} \| [\w, -]+ \| {3 * labels - 5} \| – \| – \|", page)
+
+
+def test_core_hours_are_those_foreseen_times_what_runs_took_over_them(page, tmp_path):
+    of = setting(NAME, scenario(), tmp_path)
+    foreseen = {entry.name: 3600.0 for entry in scenario().algorithms}
+    again = full_page({NAME: type(of)(**{**vars(of), "forecast": foreseen})})
+    left = len(of.open)
+    assert re.search(rf"\| {left} \| {2.0 * left:.1f} \| {60 * left / 50:.0f} \|", again)  # 50 s where 25 were foreseen
+
+
+@pytest.mark.slow
+def test_the_page_of_full_runs_is_that_of_its_files():
+    found = {name: setting(name, scenario, RESULTS) for name, scenario in settings([]).items()}
+    page = (RESULTS / "README.md").read_text(encoding="utf-8")
+    assert page == full_page(found)
+    for name, of in found.items():
+        if any(of.done.values()) and not of.stale:
+            check(page, name, RESULTS / name)
+
+
+@pytest.mark.slow
+def test_the_page_of_small_runs_is_that_of_its_files():
+    known = json.loads(papers.RAW.read_text(encoding="utf-8"))
+    homes = papers.homes(known)
+    assert papers.PAGE.read_text(encoding="utf-8") == "\n".join(papers.page(known, homes)) + "\n"
+    assert json.loads(papers.FOUND.read_text(encoding="utf-8")) == papers.counted(known, homes)
+
+
+def test_equal_small_runs_are_shown_once():
+    """The MLP's and the CNN's differ in FedProx's μ alone, and in published numbers and targets."""
+    names = ("agentimportance-table1-mnist-cnn", "agentimportance-table1-mnist-mlp", "continual-lstm-large")
+    homes = papers.homes([*names, "continual-lstm-small"])
+    assert homes[names[1]]["fedavg"] == names[0]
+    assert homes[names[1]]["fedprox"] == names[1]
+    assert set(homes["continual-lstm-small"].values()) == {names[2]}
