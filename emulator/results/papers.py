@@ -13,9 +13,11 @@ from emulator.record.targets import Target, reached
 from emulator.results.summary import Rows, Spread, spread
 from scenarios.schema.scenario import Published
 
-Kind = Literal["final", "rounds", "part"]  # the last value; rounds to a value; those rounds over the baseline's
+# The last value; how far it lies above another algorithm's; rounds to a value; those rounds over the baseline's.
+Kind = Literal["final", "gap", "rounds", "part"]
 Agreement = Literal["as published", "same direction", "against it", "undecided"]
 AGREEMENTS: tuple[Agreement, ...] = ("as published", "same direction", "against it", "undecided")
+LEADS: dict[Kind, float] = {"part": 1.0, "gap": 0.0}  # kinds that are leads by themselves, and what no lead is there
 TWICE = 2.0  # two differences count as similar if the larger one is at most twice the smaller
 
 
@@ -26,11 +28,16 @@ def beside(
     reached, of, seeds}.
 
     `theirs` is the published number, `ours` the mean, low and high over seeds: of the last value that was measured (or
-    of the mean of the last `ending` values), or of the rounds until a value was reached (or their ratio to the
-    baseline's, the first of `runs`), where a seed that never reached it counts as infinite.
+    of the mean of the last `ending` values; or how far either lies above another algorithm's), or of the rounds until a
+    value was reached (or their ratio to the baseline's, the first of `runs`), where a seed that never reached it counts
+    as infinite.
     """
-    first = next(iter(runs.values()), {})
-    return [_one(each, seeds, first, ending) for each in stated if (seeds := runs.get(each.label))]
+    first = next(iter(runs)) if runs else ""
+    return [
+        _one(each, seeds, runs.get(each.over or first, {}), ending)
+        for each in stated
+        if (seeds := runs.get(each.label))
+    ]
 
 
 def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows], ending: int) -> dict[str, Any]:
@@ -39,6 +46,9 @@ def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]
     if stated.value is None:
         ours = {seed: _end(rows, stated.metric, ending) for seed, rows in sorted(seeds.items())}
         what, theirs = f"{stated.metric} at the end", stated.final
+        if stated.over:
+            kind, what = "gap", f"{what}, above {stated.over}'s"
+            ours = {n: _ahead(ours[n], _end(first[n], stated.metric, ending), ratio=False) for n in ours if n in first}
     else:
         target = Target(stated.metric, stated.value)
         found, base = (_rounds(each, target) for each in (seeds, first))
@@ -55,7 +65,7 @@ def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]
         "theirs": theirs,
         "ours": spread([*ours.values()] or [None]),
         "reached": sum(value is not None for value in ours.values()),
-        "of": len(seeds if kind != "part" else seeds.keys() & first.keys()),
+        "of": len(seeds.keys() & first.keys() if kind in LEADS else seeds),
         "seeds": {str(seed): value for seed, value in ours.items()},
     }
 
@@ -108,9 +118,9 @@ def steps(entries: Sequence[Mapping[str, Any]]) -> list[Lead]:
     bases: dict[tuple[str, str], Mapping[str, Any]] = {}
     found = []
     for entry in entries:
-        if entry["kind"] == "part":  # already a ratio to the baseline
-            ones = dict.fromkeys(entry["seeds"], 1.0)
-            found.append(_step(entry, {"theirs": 1.0, "seeds": ones}))
+        if entry["kind"] in LEADS:
+            none = LEADS[entry["kind"]]
+            found.append(_step(entry, {"theirs": none, "seeds": dict.fromkeys(entry["seeds"], none)}))
             continue
         base = bases.setdefault((entry["what"], entry["source"]), entry)
         if base is not entry:
@@ -119,9 +129,9 @@ def steps(entries: Sequence[Mapping[str, Any]]) -> list[Lead]:
 
 
 def _step(entry: Mapping[str, Any], base: Mapping[str, Any]) -> Lead:
-    ratio = entry["kind"] != "final"
+    ratio = entry["kind"] in ("rounds", "part")
     both = entry["seeds"].keys() & base["seeds"].keys()
-    of = entry["of"] if entry["kind"] == "part" else len(both)
+    of = entry["of"] if entry["kind"] in LEADS else len(both)
     ahead = [_ahead(entry["seeds"][seed], base["seeds"][seed], ratio) for seed in both]
     theirs = _ahead(entry["theirs"], base["theirs"], ratio)
     assert theirs is not None  # papers state numbers

@@ -94,7 +94,7 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
 
 
 def _number(once: Mapping[str, Any], often: Mapping[str, Any]) -> Sequence[str]:
-    share = once["kind"] == "final"
+    share = once["kind"] in ("final", "gap")
     unit = Unit("", 1.0, 4 if share else 2 if once["kind"] == "part" else None)
     theirs, ours = unit.show(once["theirs"]), units.spread(once["ours"], unit)
     return (once["label"], once["what"], once["source"], theirs, ours, _of(share, often["ours"], unit), str(once["of"]))

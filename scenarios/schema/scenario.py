@@ -133,6 +133,11 @@ class Published(Part):
     label: str = says("Name of one of the algorithms.", "fedavg")
     metric: Metric = says("Metric that the published number is about.", "accuracy", default="accuracy")
     final: Share | None = says("Value of the metric at the end of the run.", 0.81, default=None)
+    over: str | None = says(
+        "Name of an algorithm, if `final` is by how much the metric lies above that algorithm's.",
+        "fedavg",
+        default=None,
+    )
     value: Share | None = says("Value of the metric that was reached after `rounds` or `ratio`.", 0.9, default=None)
     rounds: Annotated[float, Field(gt=0, le=1e6)] | None = says(
         "Rounds after which `value` was reached.", 30, default=None
@@ -147,6 +152,8 @@ class Published(Part):
         given = (self.final, self.rounds, self.ratio)
         if sum(one is not None for one in given) != 1 or (self.final is None) == (self.value is None):
             raise ValueError("a published number is `final:`, or `value:` with `rounds:` or `ratio:`")
+        if self.over and self.final is None:
+            raise ValueError("a published number has `over:` only beside `final:`")
         return self
 
 

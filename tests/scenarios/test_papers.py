@@ -83,7 +83,7 @@ def test_a_setting_can_be_read(file, small):
     scenario = load(str(file), small=small)
     labels = {entry.name for entry in scenario.algorithms}
     assert scenario.name == file.stem
-    assert {one.label for one in scenario.published} <= labels
+    assert {name for one in scenario.published for name in (one.label, one.over or one.label)} <= labels
     for one in scenario.published:
         for share in (one.final, one.value, one.ratio):
             assert share is None or 0 < share <= 1
@@ -124,6 +124,11 @@ def test_published_numbers_stand_in_the_paper(file):
     for one in load(str(file)).published:
         assert stated(text, one), one
         assert one.value is None or any(says(text, number) for number in words(one.value)), one
+
+
+def test_a_gap_is_one_of_values_at_the_end():
+    with pytest.raises(ValueError, match="has `over:` only beside `final:`"):
+        Published(label="a", value=0.9, rounds=3, over="b")
 
 
 def test_a_slip_of_the_pen_would_be_found():

@@ -40,6 +40,25 @@ def test_a_ratio_to_the_baselines_rounds_is_taken_seed_by_seed():
     assert (step.theirs, step.agrees) == (0.528, "as published")
 
 
+def test_a_gap_to_another_algorithm_is_taken_seed_by_seed_and_is_a_lead_by_itself():
+    """As Yao et al. say of Fig. 4: 13.83 points above one, 5.58 above another, and no number of either."""
+    said = [Published(label="c", final=0.1383, over="a"), Published(label="c", final=0.0558, over="b")]
+    ran = runs(a=[rows(0.4), rows(0.5)], b=[rows(0.7), rows(0.6)], c=[rows(0.5), rows(0.6)])
+    first, second = beside(said, ran)
+    assert first["seeds"] == {"1": pytest.approx(0.1), "2": pytest.approx(0.1)}
+    assert first["what"] == "accuracy at the end, above a's"
+    assert [(step.theirs, step.agrees) for step in steps([first, second])] == [
+        (0.1383, "as published"),
+        (0.0558, "undecided"),  # 0.2 below in one seed, and none above in the other
+    ]
+
+
+def test_a_gap_to_an_algorithm_that_was_not_run_is_not_known():
+    (found,) = beside([Published(label="c", final=0.1383, over="a")], runs(c=[rows(0.5)]))
+    assert (found["seeds"], found["of"]) == ({}, 0)
+    assert steps([found])[0].agrees == "undecided"
+
+
 def test_a_label_that_was_not_run_is_left_out():
     assert beside([Published(label="zzz", final=0.8)], runs(a=[rows(0.1)])) == []
 
