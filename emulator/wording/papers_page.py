@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emulator.results import units
@@ -59,12 +59,9 @@ def _summary(found: Mapping[str, Setting]) -> Iterator[str]:
         mine = [of for name, of in found.items() if name.startswith(start)]
         said = [lead.agrees for of in mine for lead in leads(of)]
         done = sum(len(seeds) for of in mine for seeds in of.done.values())
-        rows.append((title, *(str(said.count(word)) for word in AGREEMENTS), str(done), str(done + _left(mine))))
+        left = sum(len(of.open) for of in mine)
+        rows.append((title, *(str(said.count(word)) for word in AGREEMENTS), str(done), str(done + left)))
     yield from table(("paper", *AGREEMENTS, "runs", "of"), rows)
-
-
-def _left(settings: Iterable[Setting]) -> int:
-    return sum(len(of.open) for of in settings)
 
 
 def _settings(found: Mapping[str, Setting]) -> Iterator[str]:
@@ -96,17 +93,13 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
 def _number(once: Mapping[str, Any], often: Mapping[str, Any]) -> Sequence[str]:
     share = once["kind"] == "final"
     unit = Unit("", 1.0, 4 if share else 2 if once["kind"] == "part" else None)
-    theirs, ours = unit.show(once["theirs"]), units.spread(once["ours"], unit)
-    return (once["label"], once["what"], once["source"], theirs, ours, _of(share, often["ours"], unit), str(once["of"]))
-
-
-def _of(share: bool, ours: units.Spread, unit: Unit) -> str:
-    return units.spread(ours, unit) if share else ""
+    last = units.spread(often["ours"], unit) if share else ""
+    said = (once["label"], once["what"], once["source"], unit.show(once["theirs"]), units.spread(once["ours"], unit))
+    return (*said, last, str(once["of"]))
 
 
 def _lead(once: Lead, often: Lead) -> Sequence[str]:
-    more = () if once.ratio else (often,)
-    return (*row(once, 4), *(part for lead in more for part in row(lead, 4)[-2:]), *([""] * (2 - 2 * len(more))))
+    return (*row(once, 4), *(("", "") if once.ratio else row(often, 4)[-2:]))
 
 
 def row(lead: Lead, digits: int = 3) -> Sequence[str]:
