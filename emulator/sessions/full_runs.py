@@ -174,8 +174,9 @@ class FullRuns:
 
         `known`: device-rounds that the ledger had, so that the time spent says little.
         """
-        failures = json.loads((place / "summary.json").read_bytes()).get("failures", {})
-        why = " ".join(failures.get(run.run.label, ()))
+        summary = json.loads((place / "summary.json").read_bytes())
+        warned = [each["text"] for each in summary["labels"].get(run.run.label, {"warnings": []})["warnings"]]
+        told = [*summary.get("failures", {}).get(run.run.label, ()), *warned]
         alone = self.here["workers"] == 0  # otherwise other processes have trained
         return {
             "run": run.digest,
@@ -184,7 +185,7 @@ class FullRuns:
             **({"cpu_s": round(spent[1], 1)} if alone else {}),
             "forecast_s": self.forecast[run.name][run.run.label],
             **({"known": known} if known else {}),
-            **({"failed": why} if why else {}),
+            **({"told": told} if told else {}),
         }
 
 

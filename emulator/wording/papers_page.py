@@ -85,7 +85,7 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
     if compared := [_lead(*both) for both in zip(leads(of), leads(of, ENDING), strict=True)]:
         yield ""
         yield from table(LEADS, compared)
-    for text in (*_failures(of), of.why, *_stale(of), *_played(of)):
+    for text in (*_told(of), of.why, *_stale(of), *_played(of)):
         if text:
             yield f"\n{text}"
 
@@ -115,11 +115,11 @@ def row(lead: Lead, digits: int = 3) -> Sequence[str]:
     return (lead.label, lead.what, lead.source, theirs, ours, lead.agrees)
 
 
-def _failures(of: Setting) -> Iterator[str]:
+def _told(of: Setting) -> Iterator[str]:
+    """Yields a sentence for each failure and warning of a run."""
     for label, seeds in of.done.items():
         for seed, played in seeds.items():
-            if why := played.facts.get("failed"):
-                yield f"`{label}`, seed {seed}, ended after {counted(len(played.rows), 'round')}: {why}"
+            yield from (f"`{label}`, seed {seed}: {text}." for text in played.facts.get("told", ()))
 
 
 def _stale(of: Setting) -> Iterator[str]:

@@ -32,11 +32,12 @@ def runs(folder: Path) -> dict[str, dict[int, list[dict[str, str]]]]:
 
 
 def end(rows, metric, ending):
-    return fmean([float(row[metric]) for row in rows if row[metric]][-ending:])
+    known = [float(row[metric]) for row in rows if row.get(metric)][-ending:]
+    return fmean(known) if known else math.inf  # a run that failed in its first round
 
 
 def first(rows, metric, value):
-    return next((int(row["round"]) for row in rows if row[metric] and float(row[metric]) >= value), math.inf)
+    return next((int(row["round"]) for row in rows if row.get(metric) and float(row[metric]) >= value), math.inf)
 
 
 def values(of, what, ending=1):
@@ -104,7 +105,7 @@ def check(page, name, folder):
             each = [
                 mine[s] / its[s] if ratio else mine[s] - its[s]
                 for s in mine
-                if s in its and min(mine[s], its[s]) < math.inf
+                if s in its and (min if ratio else max)(mine[s], its[s]) < math.inf
             ]
             stated = next(float(row[3]) for row in numbers if row[:3] == [label, what, where])
             stated = stated if baseline != base else stated / theirs_base if ratio else stated - theirs_base
@@ -143,7 +144,7 @@ def page(tmp_path):
     written(tmp_path, "fedavg", 1, climbing)
     written(tmp_path, "fedavg", 2, climbing[::-1], host_s=120.0)
     written(tmp_path, "agentimportance", 1, [0.4, 0.87, 0.7, 0.7, 0.7, 0.74])
-    written(tmp_path, "agentimportance", 2, [0.4, 0.6, 0.5, 0.6, 0.7, 0.33], failed="its loss is not finite")
+    written(tmp_path, "agentimportance", 2, [0.4, 0.6, 0.5, 0.6, 0.7, 0.33], told=["its loss is not finite"])
     written(tmp_path, "fedprox", 1, climbing)
     written(tmp_path, "fedprox", 2, climbing[::-1], run="of another version")
     (tmp_path / NAME / "why.txt").write_text("It is a test.\n")
@@ -160,7 +161,7 @@ def test_numbers_are_those_of_the_runs(page, tmp_path):
 
 def test_a_page_says_who_played_what_is_open_and_why(page):
     assert "\nIt is a test.\n" in page
-    assert "`agentimportance`, seed 2, ended after 6 rounds: its loss is not finite" in page
+    assert "`agentimportance`, seed 2: its loss is not finite." in page
     assert "Left out, as their row of the setting has changed since: `fedprox-s2.csv`." in page
     assert "5 runs by fedlapse 1 at commit abc, PyTorch 2, 1 worker on P, 2 cores: 360 s, 250 s of a core." in page
     labels = len(scenario().algorithms)
