@@ -36,10 +36,10 @@ evaluated rounds, because some accuracies move a lot from round to round. Where 
 differs from the baseline, a second table has the median of our differences, seed by seed, and a verdict:
 
 {RULE}
-The verdicts that are counted are those at the end of the runs.
+The verdicts that are counted are those at the end of the runs, of algorithms that have been played with all seeds.
 """
 TABLE = ("algorithm", "", "where", "published", "ours", f"mean of the last {ENDING}", "seeds")
-LEADS = ("beside the baseline", "", "where", "published", "ours", "", f"mean of the last {ENDING}", "")
+LEADS = ("beside the baseline", "", "where", "published", "ours", "", f"mean of the last {ENDING}", "", "seeds")
 
 
 def full_page(found: Mapping[str, Setting]) -> str:
@@ -57,7 +57,7 @@ def _summary(found: Mapping[str, Setting]) -> Iterator[str]:
     rows = []
     for start, title in PAPERS.items():
         mine = [of for name, of in found.items() if name.startswith(start)]
-        said = [lead.agrees for of in mine for lead in leads(of)]
+        said = [lead.agrees for of in mine for lead in leads(of) if lead.of >= len(of.scenario.seeds)]
         done = sum(len(seeds) for of in mine for seeds in of.done.values())
         left = sum(len(of.open) for of in mine)
         rows.append((title, *(str(said.count(word)) for word in AGREEMENTS), str(done), str(done + left)))
@@ -99,7 +99,7 @@ def _number(once: Mapping[str, Any], often: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _lead(once: Lead, often: Lead) -> Sequence[str]:
-    return (*row(once, 4), *(("", "") if once.ratio else row(often, 4)[-2:]))
+    return (*row(once, 4), *(("", "") if once.ratio else row(often, 4)[-2:]), str(once.of))
 
 
 def row(lead: Lead, digits: int = 3) -> Sequence[str]:

@@ -96,7 +96,7 @@ def check(page, name, folder):
             last = values(ran[label], what, 5)
             assert often == shown(fmean(last.values()), last.values(), 4), (name, label, what)
         assert int(seeds) == len(each)
-    for label, what, where, theirs, ours, said, often, too in leads:
+    for label, what, where, theirs, ours, said, often, too, both in leads:
         base, theirs_base = bases[what, where]
         baseline = "fedavg" if what.endswith("baseline's") else base
         for ending, text, judged in [(1, ours, said), *([(5, often, too)] if often else [])]:
@@ -109,6 +109,7 @@ def check(page, name, folder):
             ]
             stated = next(float(row[3]) for row in numbers if row[:3] == [label, what, where])
             stated = stated if baseline != base else stated / theirs_base if ratio else stated - theirs_base
+            assert int(both) == len(mine.keys() & its)
             assert theirs == (f"{stated:.2f}x" if ratio else f"{stated:+.4f}")
             assert text.partition(" (")[0] == shown(median(each), each, 2 if ratio else 4), (name, label, what)
             assert judged == (verdict(stated, each, ratio) if len(each) == len(its) else "undecided")
@@ -201,3 +202,17 @@ def test_equal_small_runs_are_shown_once():
     assert homes[names[1]]["fedavg"] == names[0]
     assert homes[names[1]]["fedprox"] == names[1]
     assert set(homes["continual-lstm-small"].values()) == {names[2]}
+
+
+def test_verdicts_count_once_all_seeds_are_played(tmp_path):
+    """The paper has +0.0349, and each seed has +0.03."""
+    for seed in (1, 2):
+        written(tmp_path, "fedavg", seed, [0.5])
+        written(tmp_path, "agentimportance", seed, [0.53])
+    head = "| Importance from agents |"
+    assert f"{head} 0 | 0 | 0 | 0 | 4 |" in full_page({NAME: setting(NAME, scenario(), tmp_path)})
+    written(tmp_path, "fedavg", 3, [0.5])
+    written(tmp_path, "agentimportance", 3, [0.53])
+    again = full_page({NAME: setting(NAME, scenario(), tmp_path)})
+    (line,) = (line for line in again.splitlines() if line.startswith(head))
+    assert line.startswith(f"{head} 1 | 0 | 0 | 1 |")  # none reached 0.85, of Table 2
