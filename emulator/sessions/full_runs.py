@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +63,10 @@ def runs_of(found: Mapping[str, Scenario], rows: Sequence[str], seeds: int) -> l
     return [
         FullRun.of(name, scenario, entry.name, seed)
         for name, scenario in found.items()
-        for seed in _seeds(scenario, seeds)
+        for seed in islice(chain(scenario.seeds, count(max(scenario.seeds) + 1)), seeds)
         for entry in scenario.algorithms
         if not rows or entry.name in rows
     ]
-
-
-def _seeds(scenario: Scenario, count: int) -> Sequence[int]:
-    last = max(scenario.seeds)
-    return (*scenario.seeds, *range(last + 1, last + 1 + count))[:count]
 
 
 class FullRuns:
@@ -95,7 +91,10 @@ class FullRuns:
         `limit`: seconds since this object was made; no run begins that is expected to end later.  Raises Unfinished if
         the user or an error stopped a run; what it has played is kept.
         """
-        left, over = [run for run in self.runs if not self._known(run)], list[FullRun]()
+        left, over = [run for run in self.runs if not finished(run, self.out)], list[FullRun]()
+        for path in (run.file(self.out) for run in left):
+            if path.is_file():
+                say(f"fedlapse: {path} is of another version of the setting, and is played again", err=True)
         try:
             for number, run in enumerate(left):
                 if finished(run, self.out):  # by now another command has played it
@@ -129,14 +128,6 @@ class FullRuns:
         usual = {"host_s": 1.0, "forecast_s": GPU if self.here["gpu"] else 1.0}
         took, foreseen = (sum(facts[key] for facts in like or [usual]) for key in ("host_s", "forecast_s"))
         return float(self.forecast[run.name][run.run.label] * took / foreseen)
-
-    def _known(self, run: FullRun) -> bool:
-        found = finished(run, self.out) is not None
-        if not found and run.file(self.out).is_file():
-            say(
-                f"fedlapse: {run.file(self.out)} is of an earlier version of the setting, and is played again", err=True
-            )
-        return found
 
     def _forecast(self, name: str, scenario: Scenario) -> Mapping[str, float]:
         """Returns the core-seconds of a run of each algorithm, by label: those in the folder, or a new forecast."""
@@ -183,8 +174,9 @@ class FullRuns:
 
         `known`: device-rounds that the ledger had, so that the time spent says little.
         """
-        failures = json.loads((place / "summary.json").read_bytes()).get("failures", {})
-        why = " ".join(failures.get(run.run.label, ()))
+        summary = json.loads((place / "summary.json").read_bytes())
+        warned = [each["text"] for each in summary["labels"].get(run.run.label, {"warnings": []})["warnings"]]
+        told = [*summary.get("failures", {}).get(run.run.label, ()), *warned]
         alone = self.here["workers"] == 0  # otherwise other processes have trained
         return {
             "run": run.digest,
@@ -193,7 +185,7 @@ class FullRuns:
             **({"cpu_s": round(spent[1], 1)} if alone else {}),
             "forecast_s": self.forecast[run.name][run.run.label],
             **({"known": known} if known else {}),
-            **({"failed": why} if why else {}),
+            **({"told": told} if told else {}),
         }
 
 

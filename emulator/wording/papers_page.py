@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emulator.results import units
@@ -36,10 +36,10 @@ evaluated rounds, because some accuracies move a lot from round to round. Where 
 differs from the baseline, a second table has the median of our differences, seed by seed, and a verdict:
 
 {RULE}
-The verdicts that are counted are those at the end of the runs.
+The verdicts that are counted are those at the end of the runs, of algorithms that have been played with all seeds.
 """
 TABLE = ("algorithm", "", "where", "published", "ours", f"mean of the last {ENDING}", "seeds")
-LEADS = ("beside the baseline", "", "where", "published", "ours", "", f"mean of the last {ENDING}", "")
+LEADS = ("beside the baseline", "", "where", "published", "ours", "", f"mean of the last {ENDING}", "", "seeds")
 
 
 def full_page(found: Mapping[str, Setting]) -> str:
@@ -57,14 +57,11 @@ def _summary(found: Mapping[str, Setting]) -> Iterator[str]:
     rows = []
     for start, title in PAPERS.items():
         mine = [of for name, of in found.items() if name.startswith(start)]
-        said = [lead.agrees for of in mine for lead in leads(of)]
+        said = [lead.agrees for of in mine for lead in leads(of) if lead.of >= len(of.scenario.seeds)]
         done = sum(len(seeds) for of in mine for seeds in of.done.values())
-        rows.append((title, *(str(said.count(word)) for word in AGREEMENTS), str(done), str(done + _left(mine))))
+        left = sum(len(of.open) for of in mine)
+        rows.append((title, *(str(said.count(word)) for word in AGREEMENTS), str(done), str(done + left)))
     yield from table(("paper", *AGREEMENTS, "runs", "of"), rows)
-
-
-def _left(settings: Iterable[Setting]) -> int:
-    return sum(len(of.open) for of in settings)
 
 
 def _settings(found: Mapping[str, Setting]) -> Iterator[str]:
@@ -88,7 +85,7 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
     if compared := [_lead(*both) for both in zip(leads(of), leads(of, ENDING), strict=True)]:
         yield ""
         yield from table(LEADS, compared)
-    for text in (*_failures(of), of.why, *_stale(of), *_played(of)):
+    for text in (*_told(of), of.why, *_stale(of), *_played(of)):
         if text:
             yield f"\n{text}"
 
@@ -96,17 +93,13 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
 def _number(once: Mapping[str, Any], often: Mapping[str, Any]) -> Sequence[str]:
     share = once["kind"] in ("final", "gap")
     unit = Unit("", 1.0, 4 if share else 2 if once["kind"] == "part" else None)
-    theirs, ours = unit.show(once["theirs"]), units.spread(once["ours"], unit)
-    return (once["label"], once["what"], once["source"], theirs, ours, _of(share, often["ours"], unit), str(once["of"]))
-
-
-def _of(share: bool, ours: units.Spread, unit: Unit) -> str:
-    return units.spread(ours, unit) if share else ""
+    last = units.spread(often["ours"], unit) if share else ""
+    said = (once["label"], once["what"], once["source"], unit.show(once["theirs"]), units.spread(once["ours"], unit))
+    return (*said, last, str(once["of"]))
 
 
 def _lead(once: Lead, often: Lead) -> Sequence[str]:
-    more = () if once.ratio else (often,)
-    return (*row(once, 4), *(part for lead in more for part in row(lead, 4)[-2:]), *([""] * (2 - 2 * len(more))))
+    return (*row(once, 4), *(("", "") if once.ratio else row(often, 4)[-2:]), str(once.of))
 
 
 def row(lead: Lead, digits: int = 3) -> Sequence[str]:
@@ -122,11 +115,11 @@ def row(lead: Lead, digits: int = 3) -> Sequence[str]:
     return (lead.label, lead.what, lead.source, theirs, ours, lead.agrees)
 
 
-def _failures(of: Setting) -> Iterator[str]:
+def _told(of: Setting) -> Iterator[str]:
+    """Yields a sentence for each failure and warning of a run."""
     for label, seeds in of.done.items():
         for seed, played in seeds.items():
-            if why := played.facts.get("failed"):
-                yield f"`{label}`, seed {seed}, ended after {counted(len(played.rows), 'round')}: {why}"
+            yield from (f"`{label}`, seed {seed}: {text}." for text in played.facts.get("told", ()))
 
 
 def _stale(of: Setting) -> Iterator[str]:
