@@ -26,7 +26,7 @@ def overtime(found: Results) -> dict[str, float]:
     for label, seeds in found.runs.items():
         for seed, rows in seeds.items():
             script = read_script(found.folder / Run(label, seed).name) if rows else None
-            replayed = replayer.replay(script, setting, anyway=True).rows if script else ()
+            replayed = replayer.replay(script, setting, anyway=True).rows[: len(rows)] if script else ()
             ends = [row["time_s"] for row in replayed] or ([deadline * len(rows)] if rows and deadline else [])
             if ends:
                 last = rows[len(replayed) - 1]  # of all, if none was replayed

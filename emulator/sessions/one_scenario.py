@@ -148,7 +148,7 @@ def _replayed(scenario: Scenario, out: Path, sitting: Sitting, pool: Pool, speed
     if speedup is not None:
         late = overtime(found)
         for each in failed:  # it may have failed as its devices were late, which no replay knows
-            if each.overruns:
+            if each.overruns and each.keeps:
                 late[each.run.label] = max(late.get(each.run.label, 0.0), speedup / each.keeps - 1)
         return {"overtime": late} if late else {}
     workers = pool.workers if isinstance(pool.workers, int) else None
