@@ -20,6 +20,7 @@ from devices.profiles import COLUMNS, NAMED, Said
 from emulator.commands.devices import POWERS, sources
 from emulator.forecast.calibration import measure
 from emulator.forecast.fitting import RATES, Judged, off
+from emulator.results.units import counted
 from emulator.sessions.machine import processor
 from emulator.terminal.errors import told_in_one_line
 from emulator.terminal.lines import busy, say
@@ -113,14 +114,19 @@ def _fitted(table: Path, like: str) -> tuple[dict[str, Said], Sequence[Judged]]:
         found = fit(steps, profiles()[like])
     software = ", ".join(dict.fromkeys(step.software for step in steps if step.software))
     with_software = f" with {software}" if software else ""
-    measured = f"measured: {len(steps)} steps in {table.name}{with_software}; {_error(found.judged)}"
+    factors = f"{counted(found.factors, 'factor')} fitted to {counted(len(steps), 'step')} in {table.name}"
+    factors += with_software
+    say(f"{factors}; all other proportions are those of {like}", err=True)
+    one = found.factors == 1 < len(found.told)
+    kind = f"assumed: in proportion to the rates of {like}" if one else "measured"
+    measured = f"{kind}: {factors}; {_error(found.judged)}"
     drawn, others = f"assumed: in proportion to the rates of {like}", f"assumed: as {like}"
     return said_of(found.profile, found.told, measured, drawn, others), found.judged
 
 
 def _error(judged: Sequence[Judged]) -> str:
     if not judged:
-        return "of a single network, so how wrong it is for others is not known; measure five or more"
+        return "it is fitted to a single network, so how wrong it is for others is not known; measure five or more"
     return f"a network that is left out is off by {off(judged)}"
 
 

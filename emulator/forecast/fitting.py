@@ -19,6 +19,7 @@ Cell = tuple[StepCounts, float]  # a step, and its measured seconds
 Judged = tuple[str, float, float]  # a step by name, its measured seconds, and those that a fit to all others predicts
 LIKE = 1.0  # weight of "the rates are those of the profile that is like it, times one factor": that of one measurement
 TOLD = 0.05  # share of a step's seconds from which on the step tells a rate
+ENDLESS = 1e30  # 1/s
 FAR = 0.15  # of log(predicted / measured): errors beyond it weigh as their size, not its square
 RATES = (
     "conv_flops_per_s",
@@ -89,6 +90,11 @@ def off(judged: Sequence[Judged]) -> str:
 def predicted(step: StepCounts, profile: Profile) -> float:
     """Returns the seconds of one step on a device with this profile."""
     return Device("predicted", profile).seconds(step, 1)
+
+
+def overhead(step: StepCounts, profile: Profile) -> float:
+    """Returns the seconds of one step on a device with this profile if all its rates were endless."""
+    return predicted(step, with_rates(profile, [ENDLESS] * len(RATES)))
 
 
 def rate_of(profile: Profile, rate: str) -> float:

@@ -20,7 +20,7 @@ from algorithms.counting.cost import Meter, sgd_traffic
 from algorithms.counting.step_counts import StepCounts
 from algorithms.training.copied import on_meta, shapes
 from devices.device import Profile
-from emulator.forecast.fitting import Cell, Judged, fitted, left_out, told
+from emulator.forecast.fitting import Cell, Judged, fitted, left_out, overhead, told
 from scenarios.builders import plugins
 from scenarios.text.faults import BadScenario
 
@@ -51,23 +51,35 @@ class Fit:
 
     `told`: the rates (fitting.RATES) that the steps tell; the others are those of the profile that it was drawn to,
     times one factor.  `judged`: each step beside the prediction by all other networks; empty if there are none.
+    `factors`: how many factors of rates the steps tell, no more than there are steps.
     """
 
     profile: Profile
     told: Collection[str]
     judged: Sequence[Judged]
+    factors: int
 
 
 def fit(steps: Sequence[MeasuredStep], like: Profile) -> Fit:
     """Returns the profile that fits the steps best, drawn to the rates of `like`.  All steps of a network are left out
-    together."""
+    together.
+
+    Raises BadScenario if a step took no longer than what `like` takes to start it: all rates would be endless.
+    """
+    starts = {each: overhead(each.step, like) for each in steps}
+    if short := [f"{each.name}: {each.seconds:g} s, of {s:.3g} s" for each, s in starts.items() if each.seconds <= s]:
+        raise BadScenario(
+            f"steps that are shorter than the overheads of {like.name} alone: {'; '.join(short)}; --like must name a "
+            "profile with smaller ones"
+        )
     cells: dict[str, list[Cell]] = {}
     for each in steps:
         cells.setdefault(each.network, []).append((each.step, each.seconds))
     profile = fitted([cell for own in cells.values() for cell in own], like)
     others = {network: iter(seconds) for network, seconds in left_out(cells, like).items()} if len(cells) > 1 else {}
     judged = [(each.name, each.seconds, next(others[each.network])) for each in steps if others]
-    return Fit(profile, told([each.step for each in steps], profile), judged)
+    tell = told([each.step for each in steps], profile)
+    return Fit(profile, tell, judged, min(len({each.step for each in steps}), len(tell)))
 
 
 def read(path: Path) -> list[MeasuredStep]:
@@ -108,7 +120,10 @@ def _row(path: Path, line: int, cells: Mapping[str, str]) -> MeasuredStep:
             _wrong(path, line, f"{column} is {cells[column]!r}", right)
         return value
 
-    batch, seconds = number("batch", "a whole number from 1 on", 1), number("seconds", "the seconds of one step", 0)
+    batch, seconds = (
+        number("batch", "a whole number from 1 on", 1),
+        number("seconds", "the seconds of one step, positive and below 1e6", 0),
+    )
     shape, trains = cells.get("shape", ""), cells.get("trains") or "all"
     if batch % 1:
         _wrong(path, line, f"batch is {cells['batch']!r}", "a whole number from 1 on")

@@ -92,9 +92,8 @@ async def run_sockets(
     finally:
         stage.close(outcome)
         await reception.server.shutdown(CLOSES)
-    outcome.overruns, outcome.strangers = world.overruns, reception.strangers
+    outcome.overruns, outcome.keeps, outcome.strangers = world.overruns, world.keeps, reception.strangers
     seal(stage, outcome)
-    outcome.advice = f"this host keeps --speedup {world.keeps:.2g} here" if world.overruns else ""
     return outcome
 
 

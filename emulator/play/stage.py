@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from emulator.conversation.device import Attendant, Home, Notes
@@ -36,7 +37,7 @@ class Outcome:
     interrupted: bool = False  # stopped before its end
     looped: TraceRepeats = (0, "")
     overruns: list[float] = field(default_factory=list)  # sockets: s by which real training outlasted its charge
-    advice: str = ""  # how to avoid overruns
+    keeps: float = inf  # sockets: the largest speed-up without an overrun
     strangers: int = 0  # sockets: requests without a device's token, which were refused
     kept: list[Home] = field(default_factory=list, repr=False)  # memories of an interrupted run, for the ledger
 

@@ -17,14 +17,18 @@ def overtime(found: Results) -> dict[str, float]:
     """Returns, by algorithm, by what share of its modelled time a run took longer; of several seeds the largest share,
     and none below LEAST.
 
-    The modelled time is that of a replay, which has no host.  Rounds count up to the first whose decisions differ.
+    The modelled time is that of a replay, which has no host, so that decisions may differ.  Where the record lacks what
+    a replay needs, as no device replied in time, no round may take longer than its deadline.
     """
     replayer, setting = Replayer(found.scenario), Setting.of(found.scenario)
+    deadline = found.scenario.rounds.deadline_s
     shares: dict[str, float] = {}
     for label, seeds in found.runs.items():
         for seed, rows in seeds.items():
-            modelled = replayer.replay(read_script(found.folder / Run(label, seed).name), setting).rows if rows else ()
-            if modelled:
-                ratio = rows[len(modelled) - 1]["time_s"] / modelled[-1]["time_s"]
-                shares[label] = max(shares.get(label, 0.0), ratio - 1)
+            script = read_script(found.folder / Run(label, seed).name) if rows else None
+            replayed = replayer.replay(script, setting, anyway=True).rows[: len(rows)] if script else ()
+            ends = [row["time_s"] for row in replayed] or ([deadline * len(rows)] if rows and deadline else [])
+            if ends:
+                last = rows[len(replayed) - 1]  # of all, if none was replayed
+                shares[label] = max(shares.get(label, 0.0), last["time_s"] / ends[-1] - 1)
     return {label: share for label, share in shares.items() if share > LEAST}

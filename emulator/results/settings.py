@@ -95,7 +95,7 @@ def how_sure(scenario: Scenario, chance: Mapping[str, Any] | None = None) -> lis
 def _chance(said: Mapping[str, Any]) -> str:
     shown = durations([s for ends in said["seconds"].values() for s in ends])
     bands = [f"{label} {shown(low)} to {shown(high)}" for label, (low, high) in said["seconds"].items()]
-    draws = f"{said['draws']} draws of who loses segments on full links, and 3 % around them"
+    draws = f"{said['draws']} draws of when devices begin and who loses segments on full links, and 3 % around them"
     return f"Mean times to {said['target']} over {draws}: {', '.join(bands)}."
 
 

@@ -52,10 +52,10 @@ def _replayed(out: Path, audited: Audit, runs: Iterable[Audit]) -> Audit:
     or were not judged by all laws, are not replayed."""
     summary, faults = object_in(out / "summary.json"), []
     if not any(each.faults or each.unjudged for each in (audited, *runs)):
-        found, drawn = read(out), summary.get("chance")
+        drawn = summary.get("chance")
         finds: dict[str, Callable[[], object]] = {
-            "holds": lambda: holding(found, None, drawn),
-            "chance": lambda: chance(found, None),
+            "holds": lambda: holding(read(out), None, drawn),
+            "chance": lambda: chance(read(out), None),
         }
         for key, find in finds.items():
             if (said := summary.get(key)) is not None and (made := find()) != said:

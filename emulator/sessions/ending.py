@@ -175,7 +175,8 @@ def warn(ended: Ended) -> None:
         if outcome.overruns:
             say(
                 f"fedlapse: {outcome.run.label} seed {outcome.run.seed}: {len(outcome.overruns)} jobs took longer than "
-                f"their modelled time, by up to {max(outcome.overruns):.2f} s; {outcome.advice}",
+                f"their modelled time, by up to {max(outcome.overruns):.2f} s; this host keeps "
+                f"--speedup {outcome.keeps:.2g} here",
                 err=True,
             )
         if outcome.strangers:

@@ -141,11 +141,16 @@ def _replayed(scenario: Scenario, out: Path, sitting: Sitting, pool: Pool, speed
     """Returns what replays of the runs say, under keys of summary.json: up to which compute errors the order of the
     verdict holds, and how much is chance on full links or, over sockets, which algorithms took longer than modelled; {}
     if there is nothing to say, or runs have not ended."""
-    if sitting.unfinished or any(each.failure for each in sitting.outcomes):
+    failed = [each for each in sitting.outcomes if each.failure]
+    if sitting.unfinished or (failed and speedup is None):
         return {}
     found = results_of(out, scenario)
     if speedup is not None:
-        return {"overtime": late} if (late := overtime(found)) else {}
+        late = overtime(found)
+        for each in failed:  # it may have failed as its devices were late, which no replay knows
+            if each.overruns and each.keeps:
+                late[each.run.label] = max(late.get(each.run.label, 0.0), speedup / each.keeps - 1)
+        return {"overtime": late} if late else {}
     workers = pool.workers if isinstance(pool.workers, int) else None
     with busy("finding how far the order holds"):
         drawn = chance(found, workers)

@@ -38,7 +38,7 @@ def summed_up(
     reserved = [f"Some runs ended early ({', '.join(early)})."] if early else []
     if interrupted:
         reserved = [f"{cut_off(found)}, so this is no result."]
-    reserved += [_overtime(label, share) for label, share in replayed.get("overtime", {}).items()]
+    reserved += [_overtime(label, share, label in failures) for label, share in replayed.get("overtime", {}).items()]
     said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
     made = summary_json(found, failures, links, interrupted)
     return {
@@ -52,9 +52,10 @@ def summed_up(
     }
 
 
-def _overtime(label: str, share: float) -> str:
+def _overtime(label: str, share: float, failed: bool) -> str:
     late = f"{label} took up to {figure(1 + share)}x as long as modelled"
-    return f"This host does not keep the --speedup: {late}, so its seconds are the host's."
+    advice = "; a smaller --speedup helps, a longer deadline_s does not" if failed else ""
+    return f"This host does not keep the --speedup: {late}, so its seconds are the host's{advice}."
 
 
 def cut_off(found: Results) -> str:

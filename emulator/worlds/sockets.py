@@ -156,12 +156,13 @@ class SocketWorld:
         began = self.now()
         await self.sleep(seconds)
         due = self.now()
-        result = await asyncio.wrap_future(ticket.future)
-        late = self.now() - due
-        if late > GRACE * self.speedup:
-            self.overruns.append(late)
-            self.keeps = min(self.keeps, self.speedup * seconds / (self.now() - began))
-        return result
+        try:
+            return await asyncio.wrap_future(ticket.future)
+        finally:  # also if the round ended meanwhile
+            late = self.now() - due
+            if late > GRACE * self.speedup:
+                self.overruns.append(late)
+                self.keeps = min(self.keeps, self.speedup * seconds / (self.now() - began))
 
     async def uncharged(self, ticket: Ticket) -> Any:
         if not self.standing:

@@ -799,6 +799,24 @@ def test_a_computation_that_outlasts_its_model_is_an_overrun_and_says_what_the_h
     assert 0 < world.keeps <= 20.0 * 1.05
 
 
+def test_a_computation_that_is_given_up_after_its_model_is_an_overrun() -> None:
+    """10 modelled seconds at 500 are 20 ms; a deadline ends the job after 200 ms."""
+
+    async def conducted() -> SocketWorld:
+        world = SocketWorld(Slowly(0.5), SPEEDUP)
+
+        async def main() -> None:
+            with pytest.raises(Late):
+                await world.within(0.2 * SPEEDUP, world.work(10.0, world.submit(int)))
+
+        await world.run(main())
+        return world
+
+    world = asyncio.run(conducted())
+    assert len(world.overruns) == 1
+    assert 0 < world.keeps <= 50.0 * 1.05
+
+
 def test_a_computation_that_is_ready_in_time_is_no_overrun() -> None:
     async def conducted() -> SocketWorld:
         world = SocketWorld(Slowly(0.0), SPEEDUP)

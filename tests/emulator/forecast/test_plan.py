@@ -1,10 +1,13 @@
 """The figures of a check."""
 
 import json
+from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
+from emulator.forecast import plan
 from emulator.forecast.effort import largest_speedup, server_speedup
 from emulator.forecast.groups import Span
 from emulator.forecast.host import Host
@@ -12,6 +15,7 @@ from emulator.forecast.plan import forecast_of
 from emulator.forecast.rehearsal import Rehearsal
 from emulator.lab.build import lab_of
 from emulator.lab.jobs import message_sizes
+from emulator.lab.links import DRAWS
 from emulator.record.events import ComputeStarted, ServerStarted
 from emulator.record.run import Run
 from emulator.wording.plan_text import _span, heat_map, text
@@ -406,6 +410,36 @@ def test_groups_that_are_never_there_are_named(planned):
     assert plan.warnings[1].startswith("group sleepers is offline until 9000 s, and the longest run takes about ")
     assert len(plan.warnings) == 2
     assert "2 never online" in text(plan)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """As much of a lab as draws of chance need."""
+
+    server_link: object
+    draw: int = 0
+
+
+@pytest.mark.parametrize(
+    ("others", "due", "made"),
+    [([10, 11, 9], (9 * 0.97, 11 * 1.03), DRAWS - 1), ([10, 10, 9], None, 2)],
+)
+def test_one_draw_that_equals_the_records_ends_no_range(monkeypatch, others, due, made):
+    """The record's round takes 10 s; draws that are not named take as long as the last one."""
+    drawn = []
+
+    def rehearse(lab, *_):
+        drawn.append(lab.draw)
+        return SimpleNamespace(rows=[others[min(lab.draw, len(others)) - 1]])
+
+    monkeypatch.setattr(plan, "rehearse", rehearse)
+    monkeypatch.setattr(plan, "price", lambda rows, *_: SimpleNamespace(seconds=rows[0]))
+    lab = Drawing(SimpleNamespace(tcp=SimpleNamespace(windows=True)))
+    rules = SimpleNamespace(rules=SimpleNamespace(max=3))
+    rehearsed, prices = {"a": SimpleNamespace(rows=[1])}, {"a": SimpleNamespace(seconds=10)}
+    found = plan._bands(lab, 1, rules, {"a": "sync"}, rehearsed, prices)
+    assert found.get("a") == (due and pytest.approx(due))
+    assert drawn == [*range(1, made + 1)]
 
 
 @pytest.mark.slow

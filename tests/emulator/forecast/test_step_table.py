@@ -10,6 +10,7 @@ from devices.device import profiles, read_profiles
 from emulator.forecast.fitting import RATES, predicted, rate_of, with_rates
 from emulator.forecast.step_table import counted, fit, read
 from scenarios.text.faults import BadScenario
+from tests.all_of import all_of
 
 LIKE = profiles()["pi-4"]
 BOARD = with_rates(LIKE, [2.5 * rate_of(LIKE, rate) for rate in RATES])  # 2.5 times as fast in all
@@ -149,10 +150,8 @@ def test_the_command_prints_a_profile_and_its_error(fedlapse, file):
     for what in ("flops_per_s", "dense_flops_per_s", "memory_bytes_per_s"):
         assert getattr(profile, what) == pytest.approx(getattr(BOARD, what), rel=2e-3)
     assert (profile.power, profile.memory_bytes) == (LIKE.power, LIKE.memory_bytes)
-    assert (
-        'measured: 4 steps in steps.csv with torch 2.10, a "b"; a network that is left out is off by 0 %'
-        in profile.source
-    )
+    by = 'measured: 4 factors fitted to 4 steps in steps.csv with torch 2.10, a "b"'
+    assert f"{by}; a network that is left out is off by 0 %" in profile.source
     assert "memory: assumed: as pi-4" in profile.source
     assert "a network that is left out is off by 0 % in the median, 0 % at worst" in done.stderr
     assert "mine:network, batch 16" in done.stderr
@@ -165,13 +164,31 @@ def test_a_single_network_says_nothing_of_its_error(fedlapse, file):
     """Its steps grow as its FLOPs do, some six times, and so they tell the speed of dense layers."""
     file("mlp,10,0.5,", "mlp,64,3,")
     done = fedlapse("calibrate", "--from", "steps.csv", "--like", "nexus-6")
-    assert "of a single network" in done.stderr
+    assert "it is fitted to a single network" in done.stderr
     assert "predicted" not in done.stderr
     sources = {row["quantity"]: row["source"] for row in csv.DictReader(done.stdout.splitlines())}
-    assert "of a single network" in sources["speed_dense"]
+    assert "it is fitted to a single network" in sources["speed_dense"]
     assert sources["speed_recurrent"] == sources["speed"] == "assumed: in proportion to the rates of nexus-6"
     assert sources["overhead"] == "assumed: as nexus-6"
     assert "speed_grouped" not in sources  # neither the steps nor nexus-6 say it
+
+
+@pytest.mark.slow
+def test_one_step_tells_one_factor_and_measures_no_rate(fedlapse, file):
+    file("digits-cnn,32,0.41,")
+    done = fedlapse("calibrate", "--from", "steps.csv")
+    assert "1 factor fitted to 1 step in steps.csv; all other proportions are those of pi-4" in done.stderr
+    sources = {row["quantity"]: row["source"] for row in csv.DictReader(done.stdout.splitlines())}
+    assert all_of(source.startswith("assumed: ") for source in sources.values())
+
+
+def test_steps_that_are_shorter_than_the_overheads_are_named_and_not_fitted(file):
+    """The overheads of a pi-4 are 1.2 ms a step, which mlp has with few operators."""
+    steps = read(file("mlp,10,0.0011,", "mlp,1024,0.5,"))
+    with pytest.raises(
+        BadScenario, match=r"overheads of pi-4 alone: mlp, batch 10: 0.0011 s, of 0.001\d+ s; --like must"
+    ):
+        fit(steps, LIKE)
 
 
 @pytest.mark.parametrize(

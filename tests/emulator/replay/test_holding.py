@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from emulator.play.stage import Outcome
+from emulator.record.run import Run
 from emulator.record.seal import seal_run
 from emulator.replay import holding as module
 from emulator.replay.holding import holding
@@ -22,6 +26,8 @@ from emulator.replay.overtime import overtime
 from emulator.results.results import read
 from emulator.sessions.auditing import audited_in
 from emulator.sessions.ending import Ending, conclude
+from emulator.sessions.one_scenario import _replayed
+from emulator.sessions.pool import Pool
 from emulator.wording.conclusion import summed_up
 from emulator.wording.holds import held
 from emulator.wording.tables import at_the_end, to_targets
@@ -164,6 +170,42 @@ def test_a_run_that_took_a_quarter_longer_than_its_replay_was_late(played: Path)
         for label, seeds in found.runs.items()
     }
     assert overtime(replace(found, runs=runs)) == {"heavy": pytest.approx(0.26)}
+
+
+@pytest.mark.slow
+def test_rounds_with_a_deadline_were_late_by_what_a_replay_says_or_by_their_deadlines(
+    played: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over sockets devices may be late that the model has in time, so the replay goes on although decisions differ."""
+    found, end = read(played), {}
+    for label, seeds in found.runs.items():
+        end[label] = seeds[2][-1]["time_s"]
+        assert len(seeds[2]) == 3
+    rounds = found.scenario.rounds.model_copy(update={"deadline_s": end["heavy"] / 3 / 1.5})
+    late = replace(found, scenario=found.scenario.model_copy(update={"rounds": rounds}), runs={"heavy": {2: seeds[2]}})
+
+    def replay(rows: list[dict[str, float]]) -> Callable[..., Any]:
+        return lambda *_, anyway=False: SimpleNamespace(rows=rows if anyway else [])
+
+    monkeypatch.setattr("emulator.replay.replayer.Replayer.replay", replay([]))
+    assert overtime(late) == {"heavy": pytest.approx(0.5)}
+    monkeypatch.setattr("emulator.replay.replayer.Replayer.replay", replay([{"time_s": 0.1}] * 2))
+    assert overtime(late) == {"heavy": pytest.approx(seeds[2][1]["time_s"] / 0.1 - 1)}
+
+
+@pytest.mark.slow
+def test_a_run_over_sockets_that_failed_with_late_devices_is_marked(played: Path) -> None:
+    """At --speedup 10 where the host keeps 4, a job takes 2.5 times as long."""
+    failed = Outcome(Run("heavy", 1), failure="too few replies", overruns=[3.0], keeps=4.0)
+    sitting: Any = SimpleNamespace(unfinished=False, outcomes=[failed])
+    scenario, pool = read(played).scenario, Pool(("cpu",), 1, None)
+    assert _replayed(scenario, played, sitting, pool, 10.0) == {"overtime": {"heavy": 1.5}}
+    assert _replayed(scenario, played, sitting, pool, None) == {}
+    [early, late] = summed_up(read(played), {"heavy": ["too few"]}, {}, replayed={"overtime": {"heavy": 1.5}})[
+        "reserved"
+    ]
+    assert early.startswith("Some runs ended early")
+    assert late.endswith("; a smaller --speedup helps, a longer deadline_s does not.")
 
 
 @pytest.mark.slow
