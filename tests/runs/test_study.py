@@ -18,6 +18,7 @@ from emulator.record.targets import Target
 from emulator.replay.batch import Batch, Order, Source
 from emulator.results.results import read
 from scenarios.load import build, dump
+from tests.all_of import all_of
 from tests.emulator.commands.processes import Command
 from tests.runs.nets import DENSE
 
@@ -132,6 +133,29 @@ def test_without_its_penalty_an_algorithm_learns_as_the_baseline_does(made: Path
         own, base = (list(read_lines(runs / f"{label}-s{seed}" / "rounds.jsonl")) for label in ("zero", "fedavg"))
         both = min(len(own), len(base))
         assert [row["accuracy"] for row in own[:both]] == [row["accuracy"] for row in base[:both]]
+
+
+def test_a_regime_is_a_study_of_its_own(made: Path) -> None:
+    """One that changes nothing has the plain study's tables; one with another server's link other seconds."""
+    regimes = {"as-it-is": {}, "slow-server": {"server.link.up_mbit_s": 0.02}}
+    file = made / "regimes.yaml"
+    file.write_text(dump(build({**STUDY, "study": {**STUDY["study"], "regimes": regimes}})), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("emulator.report.regimes.picture", lambda *_: {})
+        said = followed(made, file, "regimes", "--workers", "0")
+    out = made / "regimes"
+    for each in sorted((made / "out" / "tables").iterdir()):
+        assert (out / "regimes" / "as-it-is" / "tables" / each.name).read_bytes() == each.read_bytes(), each.name
+    cells = rows(out, "pays")
+    assert {(row["question"], row["regime"]) for row in cells} == {
+        (question, regime) for question in ("all ranked", "fedcl or fedcurv") for regime in regimes
+    }
+    plain, slow = (
+        {row["algorithm"]: float(row["mean s"]) for row in rows(out, "regimes") if row["regime"] == name}
+        for name in regimes
+    )
+    assert all_of(slow[label] > plain[label] for label in plain)
+    assert said.startswith("fedcl beside fedcurv, on 12 places of the map: ")
 
 
 KILLED = (  # what is there when the command is killed
