@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,15 +94,18 @@ FASHION = PublishedImages(
 )
 
 
-def mnist(root: Path, download: bool = False) -> Dataset:
+def mnist(root: Path, download: bool = False, examples: int = 60_000) -> Dataset:
     """Returns MNIST: 60,000 digits of 28 x 28 pixels to train on, 10,000 to test; x = (v/255 - 0.1307)/0.3081.
 
     The four files, gzipped or not, are read from `root`, `root`/MNIST/raw or `root`/mnist/MNIST/raw; nothing is written
     there.  With `download`, missing files are fetched by torchvision into `root`.  Raises FileNotFoundError if files
-    are missing, ValueError if a file's md5 is not MNIST's or the download fails. Source: Y. LeCun, C. Cortes, C.
-    Burges; mean and deviation as in PyTorch's MNIST example.
+    are missing, ValueError if a file's md5 is not MNIST's or the download fails.  `examples`: so many of the training
+    set's, its first ones.  Source: Y. LeCun, C. Cortes, C. Burges; mean and deviation as in PyTorch's MNIST example.
     """
-    return _read(MNIST, root, download)
+    if not 1 <= examples <= 60_000:
+        raise ValueError(f"examples is {examples}; MNIST has 1 to 60000 to train on")
+    whole = _read(MNIST, root, download)
+    return whole if examples == len(whole.y) else replace(whole, x=whole.x[:examples], y=whole.y[:examples])
 
 
 def fashion_mnist(root: Path, download: bool = False) -> Dataset:

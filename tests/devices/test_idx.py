@@ -182,6 +182,21 @@ def test_mnist_has_the_counts_and_moments_that_are_known_of_it():
 
 @needs_mnist
 @pytest.mark.slow
+def test_of_mnist_the_first_examples_may_be_enough():
+    whole, some = idx.mnist(DATA), idx.mnist(DATA, examples=6_316)
+    assert np.array_equal(some.x, whole.x[:6_316])
+    assert np.array_equal(some.y, whole.y[:6_316])
+    assert len(some.y_test) == 10_000
+
+
+@pytest.mark.parametrize("examples", [0, 60_001])
+def test_more_or_fewer_than_there_are_is_refused(tmp_path, examples):
+    with pytest.raises(ValueError, match=f"examples is {examples}; MNIST has 1 to 60000"):
+        idx.mnist(tmp_path, examples=examples)
+
+
+@needs_mnist
+@pytest.mark.slow
 @pytest.mark.parametrize("place", idx.MNIST.places)
 def test_unpacked_files_are_found_in_each_place_and_nothing_is_written_there(tmp_path, place):
     (tmp_path / place).mkdir(parents=True, exist_ok=True)
