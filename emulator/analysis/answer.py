@@ -34,7 +34,7 @@ class Answer:
     digest: str
     exploratory: bool
     founds: Founds
-    best: float  # validation accuracy of the tuned baseline
+    best: float  # best validation accuracy of any tuned algorithm that is ranked
     targets: Sequence[Target]
     values: Sequence[Values]
     comparisons: Sequence[Comparison]

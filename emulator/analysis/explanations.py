@@ -25,13 +25,11 @@ CAPTIONS = {
     "the next one takes, with its 95 % interval. Grey: it is undecided who is first.",
 }
 READ = """\
-- **Restricted mean time.** A run that stops before the target tells only that it would have taken longer. So each run
+- **Restricted mean time.** A run that stops before the target shows only that it would have taken longer. So each run
   counts with its time to the target or with the horizon, whichever comes first. The mean is over seeds.
-- **Horizon.** The number of seconds for which all runs were watched. It is the end of the first run that stopped
-  without the target, or less if the protocol says so. Where all runs got there, none is needed. A replay has only the
-  rounds that were played, and on other links these end at other times. So there the ratio of two algorithms has a
-  horizon of their own, the end of the first of their runs that did not get there; the means, which stand side by side,
-  have the shortest of all, and count a seed only if it got there by then.
+- **Horizon.** The end of the first run that stopped without the target; if every run got there, none is needed. Two
+  algorithms that are compared have a horizon of their own, so a third one that stopped early does not shorten it. Means
+  in one table share the shortest horizon, and count a seed only if it got there by then.
 - **Ratio and interval.** 1.20 [1.10, 1.31] means 1.20 times as long; the brackets hold the 95 % interval over seeds.
   Where seeds of one of the two were cut off at the horizon, the ratio is a bound: ≥ 1.89 [1.61, ∞] means at least 1.89
   times as long, and ≤ at most. Where seeds of both were, the true ratio may be larger or smaller.
@@ -40,8 +38,9 @@ READ = """\
   pairs. A difference is significant (✓) if its adjusted p is below 0.05. The brackets are not adjusted, so 1.23 [1.08,
   1.42] may not be significant although it leaves 1 out. Not significant does not mean equal. Five seeds give an
   interval and decide nothing; six can decide one comparison, eight any number.
-- **Map and recorded links.** Each place has its own 95 % interval, without adjustment. All places replay the same runs,
-  so a hundred places where the same algorithm is first are not a hundred proofs.
+- **Map and recorded links.** On the map of one regime and on recorded links, each place has its own 95 % interval,
+  without adjustment. On the map over regimes, the p-values of a question (two algorithms, or all) are adjusted together
+  over all regimes and links. All places of a regime replay the same runs, so they are not independent evidence.
 - **Placebo.** An algorithm whose importance means nothing, for example because its values are shuffled. If it does as
   well as the algorithm that it imitates, importance is not what helps. Where the penalty does nothing, a placebo tells
   nothing either. Placebos are compared on the study's own links alone.
@@ -52,8 +51,8 @@ READ = """\
   smallest change of a weight moves the times of single seeds.
 - **Control.** An algorithm that uses the same data on the server as FedCL, without its importance. Controls are not
   ranked.
-- **Row.** An algorithm that is shown but not ranked, such as one with a paper's own importance and learning rate. Where
-  its runs end before the horizon without the target, it has a horizon of its own, and cuts no one else's times.
+- **Row.** An algorithm that is shown but not ranked, such as one with a paper's own importance and learning rate. It
+  shortens nobody else's horizon.
 - **Tuned for rounds, for a link.** Which settings are best depends on what is counted. They are chosen by validation
   accuracy under seeds of their own, so that the fewest rounds are taken, or the fewest seconds on the study's own links
   or on one that `tune.links` names. On the map and on recorded links, each algorithm has the best of the settings for

@@ -64,7 +64,7 @@ def duels(scenario: Scenario) -> list[tuple[str, str]]:
 
 def targets(said: Protocol, best: float) -> list[Target]:
     """Returns the targets, which are test accuracies, lowest first: the values that the study names, and its shares of
-    `best`, the best validation accuracy of the tuned baseline."""
+    `best`, the best validation accuracy that any ranked algorithm reaches."""
     values = [*(round(share * best, 4) for share in said.shares), *said.values]
     return [Target(METRIC, value, said.hold) for value in sorted(dict.fromkeys(values))]
 
@@ -73,7 +73,7 @@ def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
     """Returns the target that the verdict is about: of the targets `among`, the one of the study's middle share, or the
     middle target if the study names no shares.
 
-    `best`: the best validation accuracy of the tuned baseline.
+    `best`: as in `targets`.
     """
     if not said.shares:
         return among[len(among) // 2]

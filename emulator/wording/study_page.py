@@ -91,8 +91,9 @@ def _elsewhere(answer: Answer, figures: Mapping[str, str]) -> Lines:
 def _protocol(answer: Answer) -> Lines:
     scenario, said = answer.scenario, protocol_of(answer.scenario)
     seeds = ", ".join(map(str, scenario.seeds))
-    first = "the end of the first run that did not get there, of the two that are compared"
-    horizon = f"{said.horizon_s:g} s at most on the study's own links, on others {first}" if said.horizon_s else first
+    horizon = "the end of the first run, of the two algorithms that are compared, that did not get there"
+    if said.horizon_s:
+        horizon += f"; runs last {said.horizon_s:g} s at most"
     links = joined([OWN, *said.links])
     facts = [
         f"SHA-256 `{answer.digest}`{'' if answer.exploratory else ', fixed before training'}.",
@@ -104,8 +105,8 @@ def _protocol(answer: Answer) -> Lines:
         (
             f"Targets: {joined([goal(each) for each in answer.targets])}, held for "
             f"{counted(answer.main.hold, 'evaluation')} in a row; the main one is {goal(answer.main)}. Shares are of "
-            f"{answer.best:.4g}, the validation accuracy of the tuned baseline in its best round, as a mean over the "
-            "seeds of the search."
+            f"{answer.best:.4g}, the best validation accuracy that any ranked algorithm reached under the seeds of the "
+            "search, as a mean over them."
         ),
         f"Links: {escaped(links)}. Horizon: {horizon}.",
         (

@@ -87,8 +87,7 @@ class Protocol(Part):
     values: tuple[Share, ...] = says("Targets as test accuracies, such as those of papers.", [0.9], default=())
     hold: Count = says("Consecutive evaluated rounds in which a target must be reached.", 1, default=3)
     horizon_s: Seconds | None = says(
-        "Virtual seconds for which every run is watched on its own links. By default, runs are compared until the "
-        "first one ends that did not reach the target; on other links, two are until the first one of theirs does.",
+        "Virtual seconds after which a run ends. By default it ends with the last target or with `rounds.max`.",
         300,
         default=None,
     )
