@@ -112,6 +112,9 @@ study. Recorded links and MNIST are read from `$FEDLAPSE_DATA`; without recorded
 The figures below were made when the profile `pi-4` was an assumption (4 GFLOP/s for all layers, 3 GB/s, 2 ms a step);
 since then it is [fitted to measured steps](boards.md).
 
+They are also older than two rules: five seeds, as MNIST has here, decide nothing, and a ratio is a bound if runs of one
+of the two ended without the target. A study of ten regimes, `studies/when-importance-pays`, will replace them.
+
 ## In short
 """
 CAVEATS = {  # what must be known with the first pair of the verdict
