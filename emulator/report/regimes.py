@@ -33,7 +33,8 @@ def figure(answers: Mapping[str, Answer], places: Sequence[Place]) -> Figure:
     """Returns the map of when an algorithm pays: a panel for each question, with the regimes as rows and the uplinks as
     columns."""
     won = {each.winner for each in places}
-    names = [entry.name for entry in next(iter(answers.values())).scenario.algorithms if entry.name in won]
+    every = dict.fromkeys(entry.name for each in answers.values() for entry in each.scenario.algorithms)
+    names = [name for name in every if name in won]
     shades = {name: WINNERS[number % len(WINNERS)] for number, name in enumerate(names)}
     shades |= {name: shade for name, shade in GREY.items() if name in won}
     panels = []

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from emulator.analysis import regimes
 from emulator.analysis.answer import Answer
 from emulator.compute.executor import Tally
+from emulator.lab.build import built
 from emulator.record.host import note
 from emulator.record.record import replace_file
 from emulator.record.removal import remove, written
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder
-from emulator.sessions.studying import PROTOCOL, Studied, StudyCost, Studying
+from emulator.sessions.studying import Studied, StudyCost, Studying, claim
 from emulator.terminal.errors import Unfinished
 from emulator.terminal.lines import say
 from emulator.terminal.stopping import uninterrupted
 from emulator.wording.regimes_page import markdown, tables, verdict
-from scenarios.load import dump
 from scenarios.schema.scenario import Scenario
-from scenarios.text.faults import BadScenario
 
 
 def study(
@@ -34,12 +34,15 @@ def study(
     `force` and `exploratory` are those of `Studying.into`.
     """
     studies = {name: Studying(each, playing) for name, each in regimes.scenarios(scenario).items()}
+    for each in studies.values():
+        built(each.scenario)  # its data can be split as it says
     if not studies:
         return Studying(scenario, playing).into(out, force, exploratory)
     out = folder(out, f"{scenario.name}-study")
     with alone(out):
-        _claim(out, scenario)
-        note(out, {f"regimes/{name}": "study" for name in studies} | {"tables": "tables", "figures": "figures"})
+        kinds = {f"regimes/{name}": "study" for name in studies} | {"tables": "tables", "figures": "figures"}
+        changed = claim(out, scenario, kinds, force, exploratory) is not None
+        note(out, kinds)
         found = {}
         for number, (name, each) in enumerate(studies.items(), 1):
             if not playing.quiet:
@@ -48,8 +51,9 @@ def study(
                 found[name] = each.into(out / "regimes" / name, force, exploratory)
             except Unfinished as end:
                 again = f"the regimes before {name} are done; the same command with --out {out} goes on"
-                raise Unfinished(end.code, *end.lines, again) from None
-        answers = {name: of.answers[""] for name, of in found.items()}
+                raise Unfinished(end.code, *end.lines[:-1], again) from None
+        whole = {name: of.answers[""] for name, of in found.items()}
+        answers = {name: replace(of, exploratory=changed or of.exploratory) for name, of in whole.items()}
         plain = _write(out, answers)
     return Studied(out, answers, plain, _added(found))
 
@@ -59,14 +63,6 @@ def costs(scenario: Scenario, playing: Playing) -> Iterator[tuple[str, StudyCost
     trained."""
     for name, each in (regimes.scenarios(scenario) or {"": scenario}).items():
         yield name, Studying(each, playing).cost()
-
-
-def _claim(out: Path, scenario: Scenario) -> None:
-    """Writes protocol.yaml, or raises BadScenario if OUT holds files that are not a study's.  Each regime compares its
-    own protocol with the one of its records."""
-    if not (out / PROTOCOL).is_file() and any(not each.name.endswith(".partial") for each in out.iterdir()):
-        raise BadScenario(f"--out {out} holds files that are not a study's; give a new folder")
-    replace_file(out / PROTOCOL, dump(scenario))
 
 
 def _added(found: Mapping[str, Studied]) -> Tally | None:
@@ -92,6 +88,7 @@ def _write(out: Path, answers: Mapping[str, Answer]) -> Mapping[str, Any]:
         for name, content in picture(answers, places).items():
             replace_file(out / "figures" / name, content)
         replace_file(out / "study.md", markdown(answers, places))
-        said = {"regimes": {name: each.digest for name, each in answers.items()}, "verdict": verdict(answers, places)}
+        said = {"exploratory": any(each.exploratory for each in answers.values()), "verdict": verdict(answers, places)}
+        said |= {"regimes": {name: each.digest for name, each in answers.items()}}
         replace_file(out / "study.json", json.dumps({**said, "tables": sorted(named)}, indent=1) + "\n")
     return said

@@ -107,7 +107,9 @@ class Studying:
         """
         out = folder(out, f"{self.scenario.name}-study")
         with alone(out):
-            self._claim(out, force, exploratory)
+            if before := claim(out, self.scenario, self._folders(), force, exploratory):
+                self.recorded = digest(before)
+                self.tuning.scenario = under(self.scenario, self.recorded)
             note(out, self._folders())
             try:
                 answer = self.run(out)
@@ -134,33 +136,6 @@ class Studying:
         rounds, span = self.scenario.rounds.max, self.tuning.forecast.prices[label].span_s
         horizon = self.protocol.horizon_s
         return min(rounds, horizon / (span / rounds)) if horizon else rounds
-
-    def _claim(self, out: Path, force: bool, exploratory: bool) -> None:
-        """Claims OUT for this study: writes protocol.yaml before anything else, or compares it with the one in OUT.
-
-        Another protocol in OUT is replaced with all records if `force`, and kept if `exploratory`.  Else raises
-        BadScenario, as for files that are not a study's.
-        """
-        path = out / PROTOCOL
-        said = dump(self.scenario.model_copy(update={"protocol": None}))
-        held = [each.name for each in out.iterdir() if not each.name.endswith(".partial")]
-        if not path.is_file():
-            if held:
-                raise BadScenario(f"--out {out} holds files that are not a study's; give a new folder")
-            replace_file(path, said)
-            return
-        before = path.read_text(encoding="utf-8")
-        if before == said:
-            return
-        if force:
-            replaced(out, "study", self._folders())
-            replace_file(path, said)
-            return
-        if not exploratory:
-            ways = "give a new folder, --force to replace them, or --exploratory, which the report then says"
-            raise BadScenario(f"--out {out}: its records belong to another protocol; {ways}")
-        self.recorded = digest(parse(before, str(path)))
-        self.tuning.scenario = under(self.scenario, self.recorded)
 
     def _folders(self) -> Kinds:
         """Returns the folders of the study, relative to OUT, with their kinds as in host.json."""
@@ -276,7 +251,7 @@ class Studying:
         if self.protocol.map or self.protocol.traces:
             self._say("replays on the map and on recorded links")
         answer = Answer(
-            scenario=self.scenario,
+            scenario=self.scenario.model_copy(update={"tune": self.tuning.scenario.tune}),
             digest=self.digest,
             exploratory=self.recorded != self.digest,
             founds=founds,
@@ -304,6 +279,33 @@ class Studying:
         """The labels of warnings to show: `links`, and all algorithms except nulls, whose penalty is 0 on purpose."""
         names = (each.name for each in self.scenario.algorithms)
         return ["links", *(name for name in names if name not in self.protocol.nulls)]
+
+
+def claim(out: Path, scenario: Scenario, folders: Kinds, force: bool, exploratory: bool) -> Scenario | None:
+    """Claims OUT for a study: writes protocol.yaml before anything else, or compares it with the one in OUT.
+
+    Another protocol in OUT is replaced with all records if `force`; if `exploratory` it is kept, and returned.  Else
+    raises BadScenario, as for files that are not a study's.  `folders`: those that the study will write in OUT.
+    """
+    path = out / PROTOCOL
+    said = dump(scenario.model_copy(update={"protocol": None}))
+    held = [each.name for each in out.iterdir() if not each.name.endswith(".partial")]
+    if not path.is_file():
+        if held:
+            raise BadScenario(f"--out {out} holds files that are not a study's; give a new folder")
+        replace_file(path, said)
+        return None
+    before = path.read_text(encoding="utf-8")
+    if before == said:
+        return None
+    if force:
+        replaced(out, "study", folders)
+        replace_file(path, said)
+        return None
+    if not exploratory:
+        ways = "give a new folder, --force to replace them, or --exploratory, which the report then says"
+        raise BadScenario(f"--out {out}: its records belong to another protocol; {ways}")
+    return parse(before, str(path))
 
 
 def _write(out: Path, answer: Answer) -> Mapping[str, Any]:

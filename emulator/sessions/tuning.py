@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
+from emulator.analysis.protocol import ranked
 from emulator.compute.executor import Tally
 from emulator.forecast.plan import Forecast, forecast_of
 from emulator.play.progress import about
@@ -34,9 +35,10 @@ from emulator.tuning.check import check
 from emulator.tuning.digest import digest
 from emulator.tuning.elsewhere import condition
 from emulator.tuning.search import Trial
-from emulator.tuning.space import Configuration
-from emulator.tuning.strengths import ROUNDS, automatic, filled, strengths
+from emulator.tuning.space import Configuration, applied
+from emulator.tuning.strengths import ROUNDS, automatic, filled, strengths, tuned
 from emulator.tuning.together import (
+    HOLD,
     Asks,
     Names,
     by_rounds,
@@ -50,10 +52,13 @@ from emulator.tuning.together import (
     tune_of,
     untested,
 )
+from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.tuning import AUTO, Aim
 from scenarios.text.faults import BadScenario
 
 DONE = "tune.json"
+SHARE = 0.95  # of the best validation accuracy, for a target `auto` without a study
 
 
 @dataclass(frozen=True)
@@ -209,6 +214,7 @@ class Tuning:
         """Runs the searches of all algorithms to their ends, and returns their findings.  Raises Unfinished if the user
         or an error stopped them."""
         self._find_strengths(out / "trials")
+        self._find_target(out / "trials")
         return searched(self.scenario, lambda asks: self._play(asks, out / "trials"))
 
     def _find_strengths(self, out: Path) -> None:
@@ -216,24 +222,50 @@ class Tuning:
         entries = automatic(self.scenario)
         if not entries:
             return
-        rounds = self.scenario.rounds.model_copy(update={"max": ROUNDS, "targets": (), "stop_at": None})
-        first, each = self.tune.seeds[0], {entry.name: entry for entry in entries.values()}
-        made = {
-            "seeds": (first,),
-            "algorithms": tuple(each.values()),
-            "rounds": rounds,
-            "evaluate": untested(self.scenario),
-        }
-        where = out / "00-strengths"
-        out.mkdir(parents=True, exist_ok=True)
-        note(out.parent, {f"{out.name}/{where.name}": "results"})
-        runs = self.trials.play(remade(self.scenario, **made), where, "tune: the range of each strength")
+        first = self.tune.seeds[0]
+        each = {entry.name: entry for entry in entries.values()}
+        runs = self._beforehand(out / "00-strengths", list(each.values()), ROUNDS, "the range of each strength")
         known = {}
         for path, entry in entries.items():
             training = {**self.scenario.training.model_dump(), **(entry.options.get("training") or {})}
             given = entry.options[path.rpartition(".")[2]]
             known[path] = strengths(given, runs[entry.name][first], training["momentum"])
         self.scenario = filled(self.scenario, known)
+
+    def _find_target(self, out: Path) -> None:
+        """Replaces a target `auto` by a share of the best validation accuracy that an algorithm that may win reaches
+        with its own settings, at a learning rate of the grid, under the first seed."""
+        if self.tune.target != AUTO:
+            return
+        study = self.scenario.study
+        names = ranked(self.scenario) if study else [entry.name for entry in self.scenario.algorithms]
+        rates: list[Configuration] = [(("training.lr", rate),) for rate in self.tune.grid.get("training.lr", ())]
+        entries = [
+            applied(entry, rate, f"{entry.name}.{number}")
+            for entry in self.scenario.algorithms
+            if entry.name in names
+            for number, rate in enumerate(rates or [()], 1)
+        ]
+        runs = self._beforehand(out / "00-target", entries, steps_of(self.scenario)[-1], "the target")
+        best = max(row["validation"] or 0.0 for of in runs.values() for rows in of.values() for row in rows)
+        shares = sorted(study.shares) if study else []
+        share = shares[len(shares) // 2] if shares else SHARE
+        aim = Aim(value=round(share * best, 3), hold=study.hold if study else HOLD)
+        self.scenario = tuned(self.scenario, target=aim)
+        self.target = target_of(self.scenario)
+
+    def _beforehand(self, where: Path, entries: Sequence[Entry], rounds: int, what: str) -> Runs:
+        """Plays these algorithms with the first seed of the search, to find out what the search has to know."""
+        where.parent.mkdir(parents=True, exist_ok=True)
+        note(where.parent.parent, {f"{where.parent.name}/{where.name}": "results"})
+        scenario = remade(
+            self.scenario,
+            seeds=self.tune.seeds[:1],
+            algorithms=tuple(entries),
+            rounds=self.scenario.rounds.model_copy(update={"max": rounds, "targets": (), "stop_at": None}),
+            evaluate=untested(self.scenario),
+        )
+        return self.trials.play(scenario, where, f"tune: {what}", hopeless=True)
 
     def write(self, out: Path, founds: results.Founds) -> Mapping[str, object]:
         """Writes tuned.yaml, tune.json and tune.html; returns the content of tune.json."""

@@ -111,7 +111,8 @@ def search(
     spared = list(dict.fromkeys([*siblings, *(each for each in with_known if each is not None)]))
     yield from _halving(found, coarse, rounds, "coarse", spared)
     while left := budget - len(found.tried):
-        new = _next(found)[:left]
+        some = max((left + 1) // 2, len(found.on_links))  # what these show decides where the rest goes
+        new = _next(found)[: min(left, some)]
         if not new:
             break
         yield from _halving(found, new, rounds, "fine")

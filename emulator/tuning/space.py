@@ -136,7 +136,9 @@ class Space:
         values, edges = dict(best), self.edges(best, [best, *tried])
         found: list[Configuration] = []
         for dimension in sorted(self.dimensions, key=lambda each: _turn(each.option, edges)):
-            found += [_with(best, dimension.option, other) for other in others(dimension, values[dimension.option])]
+            seen = self.values(dimension.option, [best, *tried])
+            new = sorted(others(dimension, values[dimension.option]), key=lambda other: _inside(other, seen))
+            found += [_with(best, dimension.option, other) for other in new]
         return [each for each in dict.fromkeys(found) if each not in tried and self._may_be_tried(each)]
 
     def _may_be_tried(self, new: Configuration) -> bool:
@@ -171,6 +173,11 @@ def _turn(option: str, edges: Collection[str]) -> tuple[bool, bool]:
     """Returns a sorting key for the options to change: the algorithm's own come before those of training, and within
     each kind those whose best value is at an edge come first."""
     return option.startswith(f"{TRAINING}."), option not in edges
+
+
+def _inside(value: Choice, seen: Sequence[Any]) -> bool:
+    """Returns True unless the value is a number beyond all values seen."""
+    return isinstance(value, (bool, str)) or min(seen) <= value <= max(seen)
 
 
 def _off_centre(row: Sequence[Choice], values: Sequence[Sequence[Choice]]) -> float:

@@ -54,5 +54,9 @@ def strengths(given: float, rows: Sequence[Mapping[str, Any]], momentum: float) 
 
 def filled(scenario: Scenario, known: Mapping[str, Sequence[float]]) -> Scenario:
     """Returns the scenario with these values, by path, in its grid."""
-    tune = tune_of(scenario)
-    return scenario.model_copy(update={"tune": tune.model_copy(update={"grid": {**tune.grid, **known}})})
+    return tuned(scenario, grid={**tune_of(scenario).grid, **known})
+
+
+def tuned(scenario: Scenario, **changes: object) -> Scenario:
+    """Returns the scenario with these changes to its section `tune:`."""
+    return scenario.model_copy(update={"tune": tune_of(scenario).model_copy(update=changes)})

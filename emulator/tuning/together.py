@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -18,12 +18,13 @@ from scenarios.builders import plugins
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 from scenarios.schema.training import Evaluate, Stop
-from scenarios.schema.tuning import Tune
+from scenarios.schema.tuning import AUTO, Aim, Tune
 from scenarios.text.faults import BadScenario
 
 Asks = Mapping[str, Ask]  # by label
 Play = Callable[[Asks], Mapping[str, Trials]]
 METRIC: Literal["validation"] = "validation"
+HOLD = 3  # evaluations in a row
 EXAMPLE = "tune: {grid: {training.lr: [0.01, 0.1], fedcl.strength: [0.5, 5, 50]}}"
 
 
@@ -62,11 +63,14 @@ def tune_of(scenario: Scenario) -> Tune:
 def target_of(scenario: Scenario) -> Target:
     """Returns the validation accuracy to reach, by which configurations are timed.  Raises ValueError if the
     scenario names none."""
-    if aim := tune_of(scenario).target:
+    aim = tune_of(scenario).target
+    if aim == AUTO:
+        return Target(METRIC, 1.0, HOLD)  # until some rounds tell it
+    if isinstance(aim, Aim):
         return Target(METRIC, aim.value, aim.hold)
     if not scenario.rounds.targets:
         raise ValueError("the scenario has no target; give tune.target, as {value: 0.9}")
-    return Target(METRIC, scenario.rounds.targets[-1].value, 3)
+    return Target(METRIC, scenario.rounds.targets[-1].value, HOLD)
 
 
 def fixed(scenario: Scenario) -> list[str]:
@@ -82,9 +86,15 @@ def tuned_entries(scenario: Scenario) -> list[Entry]:
 
 
 def spaces(scenario: Scenario) -> dict[str, Space]:
-    """Returns the space of configurations of each algorithm to tune, by label."""
-    tune = tune_of(scenario)
-    return {entry.name: space_of(entry, tune, _valid(entry, scenario)) for entry in tuned_entries(scenario)}
+    """Returns the space of configurations of each algorithm to tune, by label.  A study's placebo has that of the
+    algorithm which it imitates."""
+    tune, entries = tune_of(scenario), {entry.name: entry for entry in scenario.algorithms}
+    placebos = scenario.study.placebos if scenario.study else {}
+    like = {entry.name: entries.get(placebos.get(entry.name, entry.name), entry) for entry in tuned_entries(scenario)}
+    return {
+        label: replace(space_of(original, tune, _valid(entries[label], scenario)), label=label)
+        for label, original in like.items()
+    }
 
 
 def _valid(entry: Entry, scenario: Scenario) -> Valid:

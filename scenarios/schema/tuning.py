@@ -78,8 +78,10 @@ class Tune(Part):
         "Steps of successive halving: after each, the better half continues, with twice as many rounds.", 3, default=3
     )
     rounds: Count | None = says("Rounds of the last step. By default those of the scenario.", 40, default=None)
-    target: Aim | None = says(
-        "Validation accuracy to which the time is measured. By default the value of the scenario's last target.",
+    target: Aim | Literal["auto"] | None = says(
+        "Validation accuracy to which the time is measured. By default the value of the scenario's last target. "
+        "`auto`: a study's main share, or 0.95, of the best that any algorithm reaches with the settings that it has, "
+        "at the learning rates of the grid.",
         {"value": 0.9, "hold": 3},
         default=None,
     )

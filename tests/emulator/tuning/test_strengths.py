@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from emulator.tuning.space import Dimension, Space
 from emulator.tuning.strengths import automatic, filled, strengths
 from emulator.tuning.together import spaces
 from scenarios.load import build
+from scenarios.load import plain as plain_of
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
@@ -59,3 +61,29 @@ def test_one_range_serves_all_of_a_kind() -> None:
 def test_it_begins_with_a_strength_above_0(options: dict[str, float]) -> None:
     with pytest.raises(BadScenario, match=r"fedcurv\.strength: auto begins with the value that the algorithm has"):
         automatic(searching({"fedcurv.strength": "auto"}, {"fedcurv": options}))
+
+
+def test_a_placebo_is_searched_as_its_original() -> None:
+    """`agents.strength` names one algorithm; its placebo has the same values, and is of its family."""
+    agents = [
+        {"agentimportance": {"strength": 1.0}, "name": "agents"},
+        {"agentimportance": {"strength": 1.0, "placebo": "shuffled"}, "name": "shuffled"},
+        {"agentimportance": {"ewc": False}, "name": "mean"},
+    ]
+    plain = searching({"agents.strength": [0.1, 1.0], "training.lr": [0.1]}, *agents)
+    assert [each.option for each in spaces(plain)["shuffled"].dimensions] == ["training.lr"]
+    study = build({**plain_of(plain), "study": {"placebos": {"shuffled": "agents"}}})
+    known = spaces(study)
+    assert known["shuffled"].dimensions == known["agents"].dimensions
+    assert (known["shuffled"].label, [each.option for each in known["mean"].dimensions]) == (
+        "shuffled",
+        ["training.lr"],
+    )
+
+
+def test_beyond_an_edge_comes_before_what_is_inside() -> None:
+    """5 is the smallest value tried, so 2 (beyond it, by the factor of the grid) is tried before 10."""
+    space = Space("a", (Dimension("training.epochs", (5, 10, 20)),))
+    tried = [(("training.epochs", value),) for value in (5, 20)]
+    assert space.around(tried[0], tried) == [(("training.epochs", 2),), (("training.epochs", 10),)]
+    assert space.around(tried[1], tried) == [(("training.epochs", 40),), (("training.epochs", 10),)]
