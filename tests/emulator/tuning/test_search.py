@@ -129,7 +129,7 @@ def test_a_best_value_at_the_edge_extends_the_grid() -> None:
 
 
 def test_an_edge_that_the_budget_does_not_reach_is_told() -> None:
-    found = searched({"training.lr": 0.01, "strength": 5e7}, 12, 0, sd=0.01)
+    found = searched({"training.lr": 0.01, "strength": 5e5}, 12, 0, sd=0.01)
     assert "strength" in found.edges
 
 
