@@ -108,7 +108,8 @@ def chosen(scenario: Scenario) -> list[NamedAlgorithm]:
             entry.name,
             entry.key,
             about(kinds[entry.key]),
-            stackable(plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)),
+            entry.name not in failing
+            and stackable(plugins.algorithm(entry, scenario.training, scenario.rounds.per_cycle)),
             options(kinds[entry.key]),
             entry.options,
             costs.get(entry.name),

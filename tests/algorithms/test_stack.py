@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -28,6 +28,41 @@ from tests.all_of import all_of
 ROUGH = Training(epochs=2, batch=4, lr=0.1, lr_decay=0.9, momentum=0.9, weight_decay=0.01)
 PLAIN = replace(ROUGH, momentum=0.0, weight_decay=0.0)
 SHARDS = {"a": 5, "b": 12, "c": 1, "d": 12, "e": 9}  # examples: 2, 3, 1, 3 and 3 batches, some of them short
+
+OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {  # of the algorithms that can be stacked
+    "fedavg": [{}, {"training": PLAIN}],
+    "fedprox": [{"mu": 0.3}, {"mu": 0.3, "training": PLAIN}],
+    "fedcl": [
+        {},
+        *({"interval": 2, "fallback": how} for how in ("keep_last", "identity", "catch_up", "local_estimate")),
+        *({"importance": kind, "interval": 2, "fallback": "local_estimate"} for kind in ("tensor_scalar", "mas", "sq")),
+        *({"interval": 2, "fallback": "local_estimate", "placebo": placebo} for placebo in ("shuffled", "mean")),
+    ],
+    "fedcurv": [
+        {},
+        *({"fisher": fisher} for fisher in ("exact", "sampled", "batch_squared")),
+        {"upload": "lean"},
+        {"centred": True},
+        {"participation": "last_round", "keep": 0.5},
+        *({"placebo": placebo, "upload": upload} for placebo in ("shuffled", "mean") for upload in ("paper", "lean")),
+    ],
+    "agentimportance": [
+        {},
+        {"importance": "rwalk", "window": 3},
+        {"weigh_by": "raw", "threshold": 0.1},
+        {"fisher": "mean_squared", "from_zero": True},
+    ],
+    "scaffold": [{}, {"training": PLAIN}],
+    "fedshare": [{}, {"split": "per_client"}],
+    "fedmeta": [{}, {"meta": "epoch"}],
+    "fedavgm": [{}],
+    "fedadam": [{}],
+    "fedyogi": [{}],
+    "continual": [
+        {"variant": variant, "personal": "2.*", "training": replace(ROUGH, per_cycle=2)}
+        for variant in ("baseline", "alg0", "alg1", "alg2")
+    ],
+}
 
 
 def net() -> nn.Sequential:

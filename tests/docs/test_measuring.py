@@ -23,7 +23,7 @@ def test_a_profile_comes_of_the_script_of_the_page(fedlapse, tmp_path):
         assert found == 1, whole
     with (tmp_path / "steps.csv").open("w") as table, redirect_stdout(table):
         exec(compile(script, "a script", "exec"), {})
-    done = fedlapse("calibrate", "--from", "steps.csv", "--name", "my-board")
+    done = fedlapse("calibrate", "--from", "steps.csv", "--name", "my-board", "--like", "laptop")
     assert done.returncode == 0, done.stderr
     assert "torchvision:squeezenet1_1, batch 2" in done.stderr
     profile = read_profiles(done.stdout.splitlines())["my-board"]

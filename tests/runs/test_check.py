@@ -90,7 +90,7 @@ def test_algorithms_tells_payloads_work_and_state(told, counted):
     assert {"fedavg", "fedprox", "fedcl", "fedcurv"} <= known.keys()
     curv, cl = known["fedcurv"]["cost"], known["fedcl"]["cost"]
     assert (curv["down"], curv["up"]) == (pytest.approx(3, rel=0.01), pytest.approx(3, rel=0.01))
-    assert {name for name, one in known.items() if not one["stacked"]} == {"fedmeta", "uga"}
+    assert {name for name, one in known.items() if not one["stacked"]} == {"uga"}
     assert curv["kept_models"] == 4  # two sums of the model's size, in float64
     assert curv["device_flops"] == pytest.approx(1 / 10)  # a gradient of each example beside ten epochs
     assert (cl["down"], cl["up"], cl["device_flops"]) == (pytest.approx(2, rel=0.01), 1, 0)

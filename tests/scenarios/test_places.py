@@ -49,7 +49,7 @@ def test_a_change_on_the_command_line_is_quoted():
 def test_a_scenario_of_plain_values_has_no_places():
     said = refused(build(merged(SMALL, {"model": "mnist-cnn"})))
     assert said.startswith("model: mnist-cnn takes examples of shape (1, 28, 28)")
-    assert said.endswith("it must be digits-cnn")
+    assert said.endswith("it must be digits-cnn or digits-mlp")
 
 
 def test_where_a_scenario_was_read_does_not_tell_it_apart():
