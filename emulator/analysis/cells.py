@@ -12,7 +12,7 @@ from math import sqrt
 from emulator.replay.conditions import Condition
 from emulator.results.resampling import SLIGHT
 from emulator.results.restricted import Contrast, Timed, contrast
-from emulator.results.times import bound, known_for, mean
+from emulator.results.times import bound, known_for, mean, sooner
 from scenarios.schema.study import Grid
 
 UNDECIDED = "undecided"
@@ -66,19 +66,12 @@ def cell(
         return Cell(place, means, None, None, None, chosen)
     missed = {label: sum(each.time is None for each in of.values()) for label, of in times.items()}
     order = sorted(times, key=lambda label: (means[label], missed[label]))
-    first = reduce(partial(_sooner, times), order)
+    first = reduce(partial(sooner, times), order)
     if len(order) == 1:
         return Cell(place, means, first, None, None, chosen)
-    second = reduce(partial(_sooner, times), [label for label in order if label != first])
+    second = reduce(partial(sooner, times), [label for label in order if label != first])
     both = known_for(times[first], times[second])
     return Cell(place, means, first, second, contrast(times[second], times[first], both) if both > 0 else None, chosen)
-
-
-def _sooner(times: Mapping[str, Mapping[int, Timed]], one: str, other: str) -> str:
-    """Returns the one of two algorithms with the smaller mean time over their common horizon; `one` if the means are
-    equal."""
-    limit = bound([*times[one].values(), *times[other].values()], known_for(times[one], times[other]))
-    return other if mean(times[other], limit) < mean(times[one], limit) else one
 
 
 def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:

@@ -9,7 +9,7 @@ from emulator.analysis.cells import AXES, UNDECIDED, UNKNOWN
 from emulator.analysis.explanations import READ, WHEN
 from emulator.analysis.protocol import protocol_of
 from emulator.analysis.regimes import Place, Question
-from emulator.results.resampling import figure
+from emulator.results.resampling import bounded, figure
 from emulator.results.table import Table
 from emulator.results.units import NONE, counted, duration, joined
 from emulator.tuning.space import words
@@ -84,7 +84,17 @@ def table(answer: Answer) -> Table:
         ratios = [ratio(answer.compared(*pair, answer.main)) for pair in pairs]
         reached = count(mine.reached, len(mine.times))
         part = role(answer.scenario, label)
-        rows.append((label, part, settings, reached, duration(mine.mean), *map(str, parts), *ratios))
+        rows.append(
+            (
+                label,
+                part,
+                settings,
+                reached,
+                bounded(duration(mine.mean), "low" if mine.cut else None),
+                *map(str, parts),
+                *ratios,
+            )
+        )
     caption = (
         f"To {goal(answer.main)} on the study's own links. Rounds, seconds a round and time are multiples of {base}'s; "
         f"the time is that of rounds times that of seconds a round. Placebo: the time of the algorithm with importance "

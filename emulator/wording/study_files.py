@@ -45,7 +45,7 @@ def tables(answer: Answer) -> dict[str, File]:
     made = (
         File("tuning.csv", TUNING, list(_tuning(answer))),
         File("times.csv", TIMES, [row for each in answer.values for row in _times(each)]),
-        File("comparisons.csv", COMPARISONS, [_comparison(answer, each) for each in answer.comparisons]),
+        File("comparisons.csv", COMPARISONS, [_comparison(each) for each in answer.comparisons]),
         File("reasons.csv", REASONS, [_reason(answer, each) for each in answer.whys]),
         File("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
         _places("map.csv", answer.cells),
@@ -98,15 +98,14 @@ COMPARISONS = (
 )
 
 
-def _comparison(answer: Answer, each: Comparison) -> Row:
+def _comparison(each: Comparison) -> Row:
     found = each.contrast
     head: Row = (each.link, each.target.name, each.label, each.base, *bounds(found), found.p if found else None)
-    if found:
-        counts: Row = (found.reached, found.base_reached, found.seeds, _finite(found.tau))
-        return *head, each.adjusted, each.significant, *counts
-    mine, theirs = (answer.value(label, each.target, each.link) for label in (each.label, each.base))
-    counts = (mine.reached if mine else None, theirs.reached if theirs else None, len(mine.times) if mine else None)
-    return *head, each.adjusted, each.significant, *counts, _finite(mine.tau) if mine else None
+    mine, theirs = each.mine, each.theirs
+    counts = (
+        (found.reached, found.base_reached, found.seeds) if found else (mine.reached, theirs.reached, len(mine.times))
+    )
+    return *head, each.adjusted, each.significant, *counts, _finite(mine.tau)
 
 
 def bounds(found: Interval | None) -> Row:
