@@ -2,8 +2,8 @@
 
 WHEN = (
     "Who reaches the main target first when all devices have this uplink (Mbit/s), by regime; downlinks, latencies and "
-    "devices are the study's own. A cell has an algorithm's colour where it is significantly faster than the next one, "
-    "after Holm's adjustment over all cells of its panel, and is grey where it is not. Numbers: how many times as long "
+    "devices are the study's own. A cell has an algorithm's colour where all others are significantly slower, after "
+    "Holm's adjustment over all cells of its panel, and is grey where it is not. Numbers: how many times as long "
     "the next one takes."
 )
 CAPTIONS = {
@@ -16,7 +16,7 @@ CAPTIONS = {
     "pace": "The mean seconds of a round, by what they go to, on the path of the device that closes the round. Parts "
     "below 1 % of every round are left out.",
     "map": "Who reaches the main target first, for each link and device speed. A cell has an algorithm's colour where "
-    "the 95 % interval against the next one leaves 1 out, and is grey where it does not. Numbers: how many times as "
+    "the 95 % interval against each other one leaves 1 out, and is grey where it does not. Numbers: how many times as "
     "long the next one takes; ≥, ≤: at least, at most so many times, as seeds of one of the two did not get there; in "
     "parentheses: seeds of neither always did.",
     "duel": "Who of {} and {} reaches the main target first, as if there were no others, for each link and device "

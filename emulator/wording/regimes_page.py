@@ -134,7 +134,7 @@ def _place(each: Place) -> tuple[str | float | None, ...]:
         " or ".join(each.question) or "all ranked",
         each.regime,
         *(cell.place.get(axis) for axis in AXES),
-        *(each.winner, cell.first, cell.second, *bounds(found), found.p if found else None, each.adjusted),
+        *(each.winner, cell.first, cell.second, *bounds(found), cell.p, each.adjusted),
         *((found.base_reached, found.reached, found.seeds) if found else (None, None, None)),
     )
 

@@ -134,7 +134,7 @@ def test_a_third_that_ended_early_decides_nothing_between_two() -> None:
     third = {seed: Timed(None, 5.0) for seed in SEEDS}
     found = cell({}, {"c": third, "b": timed(SLOW), "a": timed(FAST)}, {})
     assert {*found.means.values()} == {5.0}
-    assert (found.first, found.second, found.winner) == ("a", "b", "a")
+    assert (found.first, found.second, found.winner) == ("a", "b", UNDECIDED)  # nobody knows of c
 
 
 def test_of_two_that_lead_the_sooner_over_their_own_horizon_is_first() -> None:
@@ -187,6 +187,17 @@ def test_a_cell_is_won_only_where_the_interval_leaves_1_out() -> None:
     assert cell({}, {"a": never, "b": never}, {}).winner == UNKNOWN
     beside = cell({}, {"a": timed(FAST), "b": never}, {})
     assert (beside.first, beside.second, beside.means["b"]) == ("a", "b", 50)
+
+
+def test_a_cell_is_won_only_if_every_other_is_slower() -> None:
+    """C is last on average, behind B, but four of its seeds are sooner than any of A's."""
+    wide = timed([5.0] * 4 + [60.0] * 4)
+    both = cell({}, {"a": timed(FAST), "b": timed(SLOW), "c": wide}, {})
+    alone = contrast(wide, timed(FAST), inf)
+    assert alone
+    assert (both.first, both.second, both.winner) == ("a", "b", UNDECIDED)
+    assert both.p == alone.p > LEVEL
+    assert cell({}, {"a": timed(FAST), "b": timed(SLOW)}, {}).winner == "a"
 
 
 def test_counts_of_the_cells_name_the_baseline_even_where_it_wins_none() -> None:
