@@ -85,10 +85,11 @@ def _times(found: Values) -> Iterator[Row]:
     for seed, each in found.times.items():
         crossing = found.crossings.get(seed)
         head: Row = (found.link, found.target.name, found.label, seed)
-        yield *head, each.time, crossing, _finite(each.end), _finite(found.tau)
+        yield *head, each.time, crossing, finite(each.end), finite(found.tau)
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """Returns the value, or None if it is infinite."""
     return None if isinf(value) else value
 
 
@@ -105,7 +106,7 @@ def _comparison(each: Comparison) -> Row:
     counts = (
         (found.reached, found.base_reached, found.seeds) if found else (mine.reached, theirs.reached, len(mine.times))
     )
-    return *head, each.adjusted, each.significant, *counts, _finite(mine.tau)
+    return *head, each.adjusted, each.significant, *counts, finite(mine.tau)
 
 
 def bounds(found: Interval | None) -> Row:

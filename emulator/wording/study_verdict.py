@@ -39,6 +39,11 @@ def short(answer: Answer) -> list[str]:
     return [*lines[: SHORT - 1], *lines[-1:]] if len(lines) > SHORT else lines
 
 
+def headline(answer: Answer) -> str:
+    """Returns the warning, if one is due, and the sentence on the fastest algorithm."""
+    return " ".join([*_warning(answer), *islice(_first(answer), 1)])
+
+
 def _warning(answer: Answer) -> Iterator[str]:
     """Yields one sentence before the verdict if the study cannot be trusted: the protocol was changed after training
     began, or algorithms without a penalty did not learn exactly as the baseline."""
