@@ -42,12 +42,14 @@ def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
     return found, lost
 
 
-def all_values(on: Mapping[str, Runs], targets: Sequence[Target], aside: Collection[str] = ()) -> list[Values]:
-    """Returns the times of all algorithms on each link to each target, up to the end of the first run that missed it.
+def all_values(on: Mapping[str, Runs], targets: Sequence[Target], *_: Collection[str]) -> list[Values]:
+    """Returns the times of all algorithms on each link to each target, each up to the algorithm's own horizon, which is
+    the end of the first of its runs that missed the target.
 
-    `on`: runs by link.  `aside`: algorithms whose runs shorten only their own horizon, and not that of the others.
+    `on`: runs by link.
     """
-    return [each for link, runs in on.items() for target in targets for each in values(link, target, runs, None, aside)]
+    each = ((link, target, label, of) for link, runs in on.items() for target in targets for label, of in runs.items())
+    return [found for link, target, label, of in each for found in values(link, target, {label: of}, None)]
 
 
 def reasons(found: Sequence[Values], runs: Runs, pairs: Sequence[tuple[str, str]], link: str) -> Iterator[Why]:

@@ -10,9 +10,10 @@ from itertools import pairwise, product
 from math import sqrt
 
 from emulator.replay.conditions import Condition
+from emulator.results.comparison import LEVEL
 from emulator.results.resampling import SLIGHT
 from emulator.results.restricted import Contrast, Timed, contrast
-from emulator.results.times import bound, known_for, mean
+from emulator.results.times import bound, known_for, mean, sooner
 from scenarios.schema.study import Grid
 
 UNDECIDED = "undecided"
@@ -32,16 +33,28 @@ class Cell:
     second: str | None
     contrast: Contrast | None  # the runner-up's time over the winner's
     chosen: Mapping[str, str]  # the label of each algorithm's configuration in the record
+    rest: Sequence[Contrast | None] = ()  # times of all others but the runner-up over the winner's
+
+    @property
+    def p(self) -> float | None:
+        """The largest p-value of the comparisons of `first` with all others; None if the runner-up has none.
+
+        It is fastest only if each of the others is slower (an intersection-union test), so one that is not slower, or
+        not known to be, counts as 1.
+        """
+        if self.contrast is None:
+            return None
+        return max(each.p if each and each.ratio > 1 else 1.0 for each in (self.contrast, *self.rest))
 
     @property
     def winner(self) -> str:
-        """The fastest algorithm, if the interval of the ratio of the runner-up's time to its time excludes 1.
+        """The fastest algorithm, if all others take significantly longer, without adjustment.
 
         Otherwise UNDECIDED; but UNKNOWN if no run reached the target, or replays are not exact.
         """
         if self.first is None:
             return UNKNOWN
-        return self.first if self.contrast and self.contrast.decided else UNDECIDED
+        return self.first if self.p is not None and self.p < LEVEL else UNDECIDED
 
     @property
     def slight(self) -> bool:
@@ -66,19 +79,17 @@ def cell(
         return Cell(place, means, None, None, None, chosen)
     missed = {label: sum(each.time is None for each in of.values()) for label, of in times.items()}
     order = sorted(times, key=lambda label: (means[label], missed[label]))
-    first = reduce(partial(_sooner, times), order)
+    first = reduce(partial(sooner, times), order)
     if len(order) == 1:
         return Cell(place, means, first, None, None, chosen)
-    second = reduce(partial(_sooner, times), [label for label in order if label != first])
-    both = known_for(times[first], times[second])
-    return Cell(place, means, first, second, contrast(times[second], times[first], both) if both > 0 else None, chosen)
+    second = reduce(partial(sooner, times), [label for label in order if label != first])
 
+    def over(label: str) -> Contrast | None:
+        both = known_for(times[label], times[first])
+        return contrast(times[label], times[first], both) if both > 0 else None
 
-def _sooner(times: Mapping[str, Mapping[int, Timed]], one: str, other: str) -> str:
-    """Returns the one of two algorithms with the smaller mean time over their common horizon; `one` if the means are
-    equal."""
-    limit = bound([*times[one].values(), *times[other].values()], known_for(times[one], times[other]))
-    return other if mean(times[other], limit) < mean(times[one], limit) else one
+    rest = [over(label) for label in order if label not in (first, second)]
+    return Cell(place, means, first, second, over(second), chosen, rest)
 
 
 def grid(said: Grid) -> list[tuple[dict[str, float], Condition]]:

@@ -4,10 +4,12 @@ of a pair over its targets and links."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial, reduce
+from math import inf
 
 from emulator.record.targets import Target
 from emulator.results.comparison import OWN, Comparison, Ranking, adjusted, compared, place
-from emulator.results.times import Values, known_for
+from emulator.results.times import Values, known_for, sooner
 
 
 def comparisons(found: Sequence[Values], pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
@@ -33,11 +35,16 @@ def ranking(found: Sequence[Values], labels: Sequence[str], target: Target) -> R
     """Returns the ranking of the algorithms in `labels` on the study's own links; None if none of their runs reached
     the target.
 
-    All others are compared with the best one by `comparisons`, so a pair of the protocol has the same p-value here.
+    The best one has the smaller mean time of any two, over the horizon of these two; ties go as in `place`.  All others
+    are compared with it by `comparisons`, so a pair of the protocol has the same p-value here.  They are in the order
+    of their ratios.
     """
     here = [each for each in found if (each.link, each.target) == (OWN, target) and each.label in labels]
     if not any(each.reached for each in here):
         return None
-    best, *others = sorted(here, key=place)
-    made = comparisons(found, [(each.label, best.label) for each in others])
-    return Ranking(best, [each for each in made if (each.link, each.target) == (OWN, target)])
+    times = {each.label: each.times for each in sorted(here, key=lambda each: place(each)[1:])}
+    first = reduce(partial(sooner, times), times)
+    made = comparisons(found, [(label, first) for label in times if label != first])
+    others = [each for each in made if (each.link, each.target) == (OWN, target)]
+    others.sort(key=lambda each: inf if each.ratio is None else each.ratio)
+    return Ranking(next(each for each in here if each.label == first), others)

@@ -2,8 +2,8 @@
 
 WHEN = (
     "Who reaches the main target first when all devices have this uplink (Mbit/s), by regime; downlinks, latencies and "
-    "devices are the study's own. A cell has an algorithm's colour where it is significantly faster than the next one, "
-    "after Holm's adjustment over all cells of its panel, and is grey where it is not. Numbers: how many times as long "
+    "devices are the study's own. A cell has an algorithm's colour where all others are significantly slower, after "
+    "Holm's adjustment over all cells of its panel, and is grey where it is not. Numbers: how many times as long "
     "the next one takes."
 )
 CAPTIONS = {
@@ -16,7 +16,7 @@ CAPTIONS = {
     "pace": "The mean seconds of a round, by what they go to, on the path of the device that closes the round. Parts "
     "below 1 % of every round are left out.",
     "map": "Who reaches the main target first, for each link and device speed. A cell has an algorithm's colour where "
-    "the 95 % interval against the next one leaves 1 out, and is grey where it does not. Numbers: how many times as "
+    "the 95 % interval against each other one leaves 1 out, and is grey where it does not. Numbers: how many times as "
     "long the next one takes; ≥, ≤: at least, at most so many times, as seeds of one of the two did not get there; in "
     "parentheses: seeds of neither always did.",
     "duel": "Who of {} and {} reaches the main target first, as if there were no others, for each link and device "
@@ -27,9 +27,9 @@ CAPTIONS = {
 READ = """\
 - **Restricted mean time.** A run that stops before the target shows only that it would have taken longer. So each run
   counts with its time to the target or with the horizon, whichever comes first. The mean is over seeds.
-- **Horizon.** The end of the first run that stopped without the target; if every run got there, none is needed. Two
-  algorithms that are compared have a horizon of their own, so a third one that stopped early does not shorten it. Means
-  in one table share the shortest horizon, and count a seed only if it got there by then.
+- **Horizon.** The end of the first run that stopped without the target; if every run got there, none is needed. The
+  mean of an algorithm has the horizon of its own runs, and is a lower bound (≥) if some of them missed the target. A
+  comparison of two has the horizon of the runs of these two. So one that stopped early shortens nobody else's.
 - **Ratio and interval.** 1.20 [1.10, 1.31] means 1.20 times as long; the brackets hold the 95 % interval over seeds.
   Where seeds of one of the two were cut off at the horizon, the ratio is a bound: ≥ 1.89 [1.61, ∞] means at least 1.89
   times as long, and ≤ at most. Where seeds of both were, the true ratio may be larger or smaller.
@@ -51,8 +51,7 @@ READ = """\
   smallest change of a weight moves the times of single seeds.
 - **Control.** An algorithm that uses the same data on the server as FedCL, without its importance. Controls are not
   ranked.
-- **Row.** An algorithm that is shown but not ranked, such as one with a paper's own importance and learning rate. It
-  shortens nobody else's horizon.
+- **Row.** An algorithm that is shown but not ranked, such as one with a paper's own importance and learning rate.
 - **Tuned for rounds, for a link.** Which settings are best depends on what is counted. They are chosen by validation
   accuracy under seeds of their own, so that the fewest rounds are taken, or the fewest seconds on the study's own links
   or on one that `tune.links` names. On the map and on recorded links, each algorithm has the best of the settings for

@@ -29,7 +29,7 @@ class Place:
 
     @property
     def winner(self) -> str:
-        """The algorithm that is significantly faster than the next one; otherwise UNDECIDED, or UNKNOWN if no run
+        """The algorithm that is significantly faster than all others; otherwise UNDECIDED, or UNKNOWN if no run
         reached the target."""
         if self.cell.first is None:
             return UNKNOWN
@@ -49,7 +49,7 @@ def places(answers: Mapping[str, Answer]) -> list[Place]:
 
 
 def _adjusted(question: Question, cells: Sequence[tuple[str, Cell]]) -> list[Place]:
-    ps = holm({number: cell.contrast.p for number, (_, cell) in enumerate(cells) if cell.contrast})
+    ps = holm({number: cell.p for number, (_, cell) in enumerate(cells) if cell.p is not None})
     return [Place(question, regime, cell, ps.get(number)) for number, (regime, cell) in enumerate(cells)]
 
 

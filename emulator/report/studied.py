@@ -133,7 +133,7 @@ def times_of(found: Sequence[Values]) -> Figure:
         align="left", dx=8, fontSize=10
     )
     layers: list[Any] = [dots.encode(**at, fill=fill), ticks.encode(**at), cut.encode(**at, text="said:N")]
-    if isfinite(found[0].tau):
+    if len({each.tau for each in found}) == 1 and isfinite(found[0].tau):
         layers.insert(0, rule(found[0].tau / unit.size))
     chart: Any = alt.LayerChart(layer=layers).properties(width=2 * WIDTH - 180, height=26 * len(order))
     described = f"Times of all seeds of {len(order)} algorithms."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from statistics import fmean
@@ -56,18 +56,13 @@ class Values:
         return bound(self.times.values(), self.tau)
 
 
-def values(link: str, target: Target, runs: Runs, wanted: float | None, aside: Collection[str] = ()) -> list[Values]:
+def values(link: str, target: Target, runs: Runs, wanted: float | None) -> list[Values]:
     """Returns the times of all algorithms to the target on this link, over one common horizon of at most `wanted`
-    seconds.
-
-    The runs of algorithms in `aside` shorten only the horizon of that algorithm itself.
-    """
+    seconds."""
     times = {label: {seed: run.timed(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
-    others = [each for label, of in times.items() if label not in aside for each in of.values()]
-    tau = common(others, wanted)
-    own = {label: min(tau, horizon(of.values(), wanted)) for label, of in times.items() if label in aside}
+    tau = common([each for of in times.values() for each in of.values()], wanted)
     crossed = {label: {seed: run.crossing(target) for seed, run in sorted(of.items())} for label, of in runs.items()}
-    return [Values(link, target, label, of, own.get(label, tau), crossed[label]) for label, of in times.items()]
+    return [Values(link, target, label, of, tau, crossed[label]) for label, of in times.items()]
 
 
 def common(times: Sequence[Timed], wanted: float | None) -> float:
@@ -92,6 +87,13 @@ def bound(times: Iterable[Timed], tau: float) -> float:
 def mean(times: Mapping[int, Timed], bound: float) -> float:
     """Returns the mean over seeds of the times in s, each restricted to `bound`."""
     return fmean(map(float, restricted(list(times.values()), bound)))
+
+
+def sooner(times: Mapping[str, Mapping[int, Timed]], one: str, other: str) -> str:
+    """Returns the one of two algorithms with the smaller mean time over their common horizon; `one` if the means are
+    equal.  `times`: by label and seed."""
+    limit = bound([*times[one].values(), *times[other].values()], known_for(times[one], times[other]))
+    return other if mean(times[other], limit) < mean(times[one], limit) else one
 
 
 def _latest(times: Iterable[Timed]) -> float:

@@ -9,15 +9,15 @@ from emulator.analysis.cells import AXES, UNDECIDED, UNKNOWN
 from emulator.analysis.explanations import READ, WHEN
 from emulator.analysis.protocol import protocol_of
 from emulator.analysis.regimes import Place, Question
-from emulator.results.resampling import figure
+from emulator.results.resampling import bounded, in_cell
 from emulator.results.table import Table
 from emulator.results.units import NONE, counted, duration, joined
 from emulator.tuning.space import words
 from emulator.wording.markup import escaped, grid, listed
 from emulator.wording.names import count, goal, role
-from emulator.wording.study_files import File, bounds
+from emulator.wording.study_files import File, bounds, finite
 from emulator.wording.study_tables import DECIDED, ratio
-from emulator.wording.study_verdict import short
+from emulator.wording.study_verdict import headline, short
 from scenarios.schema.scenario import Scenario
 
 Answers = Mapping[str, Answer]  # by regime
@@ -28,7 +28,7 @@ def verdict(answers: Answers, places: Sequence[Place]) -> list[str]:
     """Returns the lines of the verdict: one on each question, and one on the fastest algorithm in each regime."""
     asked = dict.fromkeys(each.question for each in places if each.question)
     lines = [_counted(question, [each for each in places if each.question == question]) for question in asked]
-    return lines + [f"{name}: {line}" for name, answer in answers.items() for line in short(answer)[:1]]
+    return lines + [f"{name}: {headline(answer)}" for name, answer in answers.items()]
 
 
 def _counted(question: Question, cells: Sequence[Place]) -> str:
@@ -84,7 +84,17 @@ def table(answer: Answer) -> Table:
         ratios = [ratio(answer.compared(*pair, answer.main)) for pair in pairs]
         reached = count(mine.reached, len(mine.times))
         part = role(answer.scenario, label)
-        rows.append((label, part, settings, reached, duration(mine.mean), *map(str, parts), *ratios))
+        rows.append(
+            (
+                label,
+                part,
+                settings,
+                reached,
+                bounded(duration(mine.mean), "low" if mine.cut else None),
+                *map(str, parts),
+                *ratios,
+            )
+        )
     caption = (
         f"To {goal(answer.main)} on the study's own links. Rounds, seconds a round and time are multiples of {base}'s; "
         f"the time is that of rounds times that of seconds a round. Placebo: the time of the algorithm with importance "
@@ -106,7 +116,7 @@ def _facts(scenario: Scenario) -> str:
 
 PAYS = (
     *("question", "regime", *AXES, "winner", "first", "second", "ratio", "low", "high", "p", "adjusted p"),
-    *("first reached", "second reached", "of"),
+    *("first reached", "second reached", "of", "bound", "horizon s"),
 )
 
 
@@ -124,20 +134,22 @@ def _place(each: Place) -> tuple[str | float | None, ...]:
         " or ".join(each.question) or "all ranked",
         each.regime,
         *(cell.place.get(axis) for axis in AXES),
-        *(each.winner, cell.first, cell.second, *bounds(found), found.p if found else None, each.adjusted),
+        *(each.winner, cell.first, cell.second, *bounds(found), cell.p, each.adjusted),
         *((found.base_reached, found.reached, found.seeds) if found else (None, None, None)),
+        *((found.bound, finite(found.tau)) if found else (None, None)),
     )
 
 
 REGIMES = (
     *("regime", "algorithm", "part", "base", "target", "settings", "mean s", "reached", "of"),
     *(f"{what}{end}" for what in ("time", "rounds", "seconds a round") for end in ("", " low", " high")),
-    *("p", "adjusted p"),
+    *("p", "adjusted p", "base reached", "bound", "horizon s"),
 )
 
 
 def _ratios(name: str, answer: Answer) -> Iterator[tuple[str | float | None, ...]]:
-    """Yields a row of regimes.csv for each comparison to the main target on the study's own links."""
+    """Yields a row of regimes.csv for each comparison to the main target on the study's own links.  Seeds that
+    reached it are counted up to the horizon of the two."""
     for why in answer.whys:
         compared = answer.compared(why.label, why.base, why.target)
         mine = answer.value(why.label, why.target)
@@ -148,13 +160,14 @@ def _ratios(name: str, answer: Answer) -> Iterator[tuple[str | float | None, ...
         settings = words(answer.founds[why.label].best()) if why.label in answer.founds else ""
         yield (
             *(name, why.label, role(answer.scenario, why.label), why.base, goal(why.target), settings),
-            *(mine.mean, mine.reached, len(mine.times)),
+            *(mine.mean, compared.mine.reached, len(mine.times)),
             *(value for part in (found, *split) for value in bounds(part)),
-            *(found.p if found else None, compared.adjusted),
+            *(found.p if found else None, compared.adjusted, compared.theirs.reached),
+            *(compared.bound, finite(compared.mine.tau)),
         )
 
 
 def shown(each: Place) -> str:
     """Returns the text of a cell: how many times as long the slower one takes; "" if it is not known."""
     found = each.cell.contrast
-    return figure(found.ratio) if found and each.winner not in (UNDECIDED, UNKNOWN) else ""
+    return in_cell(found.ratio, found.bound) if found and each.winner not in (UNDECIDED, UNKNOWN) else ""

@@ -45,7 +45,7 @@ def tables(answer: Answer) -> dict[str, File]:
     made = (
         File("tuning.csv", TUNING, list(_tuning(answer))),
         File("times.csv", TIMES, [row for each in answer.values for row in _times(each)]),
-        File("comparisons.csv", COMPARISONS, [_comparison(answer, each) for each in answer.comparisons]),
+        File("comparisons.csv", COMPARISONS, [_comparison(each) for each in answer.comparisons]),
         File("reasons.csv", REASONS, [_reason(answer, each) for each in answer.whys]),
         File("rounds.csv", PACE, [row for each in answer.paces for row in _pace(each)]),
         _places("map.csv", answer.cells),
@@ -85,10 +85,11 @@ def _times(found: Values) -> Iterator[Row]:
     for seed, each in found.times.items():
         crossing = found.crossings.get(seed)
         head: Row = (found.link, found.target.name, found.label, seed)
-        yield *head, each.time, crossing, _finite(each.end), _finite(found.tau)
+        yield *head, each.time, crossing, finite(each.end), finite(found.tau)
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
+    """Returns the value, or None if it is infinite."""
     return None if isinf(value) else value
 
 
@@ -98,15 +99,14 @@ COMPARISONS = (
 )
 
 
-def _comparison(answer: Answer, each: Comparison) -> Row:
+def _comparison(each: Comparison) -> Row:
     found = each.contrast
     head: Row = (each.link, each.target.name, each.label, each.base, *bounds(found), found.p if found else None)
-    if found:
-        counts: Row = (found.reached, found.base_reached, found.seeds, _finite(found.tau))
-        return *head, each.adjusted, each.significant, *counts
-    mine, theirs = (answer.value(label, each.target, each.link) for label in (each.label, each.base))
-    counts = (mine.reached if mine else None, theirs.reached if theirs else None, len(mine.times) if mine else None)
-    return *head, each.adjusted, each.significant, *counts, _finite(mine.tau) if mine else None
+    mine, theirs = each.mine, each.theirs
+    counts = (
+        (found.reached, found.base_reached, found.seeds) if found else (mine.reached, theirs.reached, len(mine.times))
+    )
+    return *head, each.adjusted, each.significant, *counts, finite(mine.tau)
 
 
 def bounds(found: Interval | None) -> Row:

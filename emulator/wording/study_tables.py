@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import fsum, isfinite
+from math import fsum
 
 from emulator.analysis.answer import Answer
 from emulator.analysis.cells import UNDECIDED, UNKNOWN, Cell, winners
@@ -12,7 +12,6 @@ from emulator.results.comparison import OWN, SOME, Comparison
 from emulator.results.table import Table
 from emulator.results.times import Values
 from emulator.results.units import NONE, counted, duration, joined
-from emulator.results.why import Why
 from emulator.tuning.results import bests
 from emulator.tuning.space import words
 from emulator.wording.names import count, goal, got_there, role
@@ -40,7 +39,7 @@ def roles(answer: Answer) -> Table:
 def times(answer: Answer) -> Table:
     """Returns a table of each algorithm's mean time to each target on the study's own links.
 
-    Means are restricted: a seed that missed the target counts with the horizon.
+    Means are restricted: a seed that missed the target counts with the horizon, which is the algorithm's own.
     """
     found = [[answer.value(label, target) for target in answer.targets] for label in _labels(answer)]
     held = answer.main.hold > 1  # otherwise reaching a target and crossing it are the same
@@ -60,28 +59,12 @@ def times(answer: Answer) -> Table:
             "column is the time to the very first evaluation there."
         )
         headings.append(f"{goal(answer.main)}, first crossing")
-    return Table(f"{caption}{_horizons(answer)}", headings, rows, 2)
+    return Table(caption, headings, rows, 2)
 
 
 def _crossed(answer: Answer, label: str, held: bool) -> list[Values | None]:
     found = answer.value(label, answer.main)
     return [found.crossed if found else None] if held else []
-
-
-def _horizons(answer: Answer) -> str:
-    """Returns a sentence for the caption, with the horizon of each target that some run did not reach; "" if there are
-    none."""
-    here = [each for each in answer.values if each.link == OWN]
-    known = {each.target: each.tau for each in here if each.label == answer.baseline and isfinite(each.tau)}
-    said = [f"{duration(tau)} for {goal(target)}" for target, tau in known.items()]
-    return f" Horizons: {joined(said)}{_of_rows(here)}." if said else ""
-
-
-def _of_rows(found: Sequence[Values]) -> str:
-    """Returns a phrase for the caption if an algorithm has an earlier horizon than the baseline; else ""."""
-    common = {(each.link, each.target): each.tau for each in reversed(found)}  # the baseline's, which comes first
-    differ = any(each.tau != common[each.link, each.target] for each in found)
-    return "; of a row that ended before, its own end" if differ else ""
 
 
 def _time(each: Values | None, unit: units.Unit) -> str:
@@ -141,9 +124,7 @@ def on_links(answer: Answer) -> Table:
         f"The time of the first over that of the second on other links, to {goal(main)}{_for_links(answer, links)} "
         f"{DECIDED}: significant."
     )
-    horizon = (
-        "(... in so many s): for as long as all runs of the two are known, which may be longer than in the table above."
-    )
+    horizon = "(... in so many s): for as long as all runs of the two are known."
     return Table(f"{caption}{more} {REACHED} {horizon}", ("algorithm", "over", *links), rows, 2)
 
 
@@ -170,19 +151,10 @@ def means(answer: Answer) -> Table:
         if links
     ]
     caption = (
-        f"Restricted mean time to {goal(answer.main)} on each link, and how many seeds got there in time."
-        f"{_horizons_on(answer, links)}"
+        f"Restricted mean time to {goal(answer.main)} on each link, and how many seeds got there in time. ≥: the "
+        "others would have taken longer than they were watched for."
     )
     return Table(caption, ("algorithm", *(f"{link}, {unit.name}" for link, unit in chosen.items())), rows, 1)
-
-
-def _horizons_on(answer: Answer, links: Sequence[str]) -> str:
-    """Returns a sentence for the caption, with the horizon of each link on which some run missed the main target; "" if
-    there are none."""
-    mine = [each for each in answer.values if each.target == answer.main and each.link in links]
-    known = {each.link: each.tau for each in mine if each.label == answer.baseline and isfinite(each.tau)}
-    said = [f"{duration(tau)} on {link}" for link, tau in known.items()]
-    return f" Horizons: {joined(said)}{_of_rows(mine)}." if said else ""
 
 
 def reasons(answer: Answer) -> Table:
@@ -194,7 +166,12 @@ def reasons(answer: Answer) -> Table:
             compared = answer.compared(each.label, each.base, each.target)
             time = (compared.contrast if compared else None) or each.split.time
             parts = (time, each.split.rounds, each.split.pace, each.bytes, each.joules)
-            rows.append((each.label, each.base, _both(answer, each), *(str(part or NONE) for part in parts)))
+            both = (
+                f"{compared.mine.reached} and {compared.theirs.reached} of {len(compared.mine.times)}"
+                if compared
+                else NONE
+            )
+            rows.append((each.label, each.base, both, *(str(part or NONE) for part in parts)))
     caption = (
         f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
         "per round. Bytes and joules are those of all devices until then. Reached: seeds that got there in time, the "
@@ -203,11 +180,6 @@ def reasons(answer: Answer) -> Table:
     )
     headings = ("algorithm", "over", "reached", "time", "rounds", "seconds per round", "bytes", "joules")
     return Table(caption, headings, rows, 3)
-
-
-def _both(answer: Answer, each: Why) -> str:
-    found = [answer.value(label, each.target) for label in (each.label, each.base)]
-    return " and ".join(str(one.reached) if one else NONE for one in found) + f" of {len(answer.scenario.seeds)}"
 
 
 def paces(answer: Answer) -> Table:

@@ -11,9 +11,8 @@ from emulator.analysis.cells import GUESSED, UNDECIDED, UNKNOWN, Cell, winners
 from emulator.analysis.comparisons import ranking
 from emulator.analysis.protocol import enough_seeds, protocol_of, ranked
 from emulator.results.comparison import SOME, Comparison
-from emulator.results.resampling import SLIGHT, as_bound, bounded, figure
+from emulator.results.resampling import SLIGHT, bounded, figure
 from emulator.results.units import counted, duration, joined
-from emulator.results.why import Why
 from emulator.wording.names import count, goal, share
 from emulator.wording.verdict import answer as three_lines
 
@@ -38,6 +37,11 @@ def short(answer: Answer) -> list[str]:
         return verdict(answer)[:SHORT]
     lines = [line for part in (_warning, _first, _importance, _undecided) for line in part(answer)]
     return [*lines[: SHORT - 1], *lines[-1:]] if len(lines) > SHORT else lines
+
+
+def headline(answer: Answer) -> str:
+    """Returns the warning, if one is due, and the sentence on the fastest algorithm."""
+    return " ".join([*_warning(answer), *islice(_first(answer), 1)])
 
 
 def _warning(answer: Answer) -> Iterator[str]:
@@ -98,14 +102,13 @@ def _pair(answer: Answer, label: str, base: str) -> str:
     why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
     if why is None or why.split is None:
         return said
-    return f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long{_cut(answer, why)}"
+    return f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long{_cut(compared)}"
 
 
-def _cut(answer: Answer, why: Why) -> str:
+def _cut(pair: Comparison) -> str:
     """Returns a phrase in parentheses on which of a pair's algorithms missed the target in some seeds, so that rounds
-    are counted only up to the horizon; "" if none did."""
-    both = (answer.value(label, answer.main) for label in (why.label, why.base))
-    found = [each for each in both if each and each.reached < len(each.times)]
+    are counted only up to the pair's horizon; "" if none did."""
+    found = [each for each in (pair.mine, pair.theirs) if each.cut]
     if not found:
         return ""
     short = [f"{each.label} got there in only {count(each.reached, len(each.times))} seeds" for each in found]
@@ -219,9 +222,9 @@ def _ratios(answer: Answer) -> Iterator[str]:
     """Yields one line with the ratio of mean times of each pair that the study names, without intervals."""
     told = []
     for label, base in protocol_of(answer.scenario).pairs:
-        mine, theirs = answer.value(label, answer.main), answer.value(base, answer.main)
-        if mine and theirs and theirs.mean:
-            ratio = bounded(figure(mine.mean / theirs.mean), as_bound(mine.cut, theirs.cut))
+        compared = answer.compared(label, base, answer.main)
+        if compared and compared.ratio is not None:
+            ratio = bounded(figure(compared.ratio), compared.bound)
             told.append(f"{label} takes {ratio} times as long as {base}")
     if told:
         yield f"By these means, {joined(told)}."

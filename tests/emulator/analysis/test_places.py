@@ -12,7 +12,7 @@ import pytest
 from emulator.analysis import analysis
 from emulator.analysis.answer import Null
 from emulator.analysis.cells import AXES, UNDECIDED, UNKNOWN, Cell, borders, cell, crossing, grid, winners
-from emulator.analysis.comparisons import comparisons
+from emulator.analysis.comparisons import comparisons, ranking
 from emulator.analysis.protocol import pairs, protocol_of, ranked
 from emulator.record.targets import Target
 from emulator.results import resampling
@@ -134,7 +134,7 @@ def test_a_third_that_ended_early_decides_nothing_between_two() -> None:
     third = {seed: Timed(None, 5.0) for seed in SEEDS}
     found = cell({}, {"c": third, "b": timed(SLOW), "a": timed(FAST)}, {})
     assert {*found.means.values()} == {5.0}
-    assert (found.first, found.second, found.winner) == ("a", "b", "a")
+    assert (found.first, found.second, found.winner) == ("a", "b", UNDECIDED)  # nobody knows of c
 
 
 def test_of_two_that_lead_the_sooner_over_their_own_horizon_is_first() -> None:
@@ -144,6 +144,30 @@ def test_of_two_that_lead_the_sooner_over_their_own_horizon_is_first() -> None:
     found = cell({}, {"a": timed([10.0] * 8), "b": timed(early), "c": third}, {})
     assert found.means["b"] < found.means["a"] == found.means["c"]
     assert (found.first, found.second) == ("a", "b")
+
+
+def test_one_that_ends_early_changes_no_other_s_mean_and_not_who_is_best() -> None:
+    """B misses once, at 700 s, and is ahead until 12 s; over all that is known of A and B, A takes 10.25 s on average
+    and B (7 x 6 + 700) / 8 s.  C ends after 5 s, and D fails without reaching anything."""
+    on = runs({"a": FAST, "b": [6.0] * 8})
+    on["b"][8] = Observed.of(rows([0.1], 700.0), due=1)
+    on["c"] = {seed: Observed.of(rows([0.1], 5.0), due=1) for seed in SEEDS}
+    on["d"] = {seed: Observed.of(rows([0.1], 1.0), due=9) for seed in SEEDS}
+    found = analysis.all_values({"own links": on}, [TARGET])
+    assert [(each.label, each.mean, each.reached, each.tau) for each in found] == [
+        ("a", 10.25, 8, inf),
+        ("b", (7 * 6 + 700) / 8, 7, 700),
+        ("c", 5, 0, 5),
+        ("d", 0, 0, 0),
+    ]
+    there = ranking(found, ["a", "b", "c", "d"], TARGET)
+    assert there
+    assert (there.best.label, there.best.mean, there.best.reached) == ("a", 10.25, 8)
+    assert {each.label: each.ratio for each in there.others} == {
+        "b": pytest.approx((7 * 6 + 700) / 8 / 10.25),
+        "c": 1,
+        "d": pytest.approx(12 / 10.25),  # all that missed have failed, so times count up to the last that is known
+    }
 
 
 def test_a_mean_that_is_cut_off() -> None:
@@ -163,6 +187,17 @@ def test_a_cell_is_won_only_where_the_interval_leaves_1_out() -> None:
     assert cell({}, {"a": never, "b": never}, {}).winner == UNKNOWN
     beside = cell({}, {"a": timed(FAST), "b": never}, {})
     assert (beside.first, beside.second, beside.means["b"]) == ("a", "b", 50)
+
+
+def test_a_cell_is_won_only_if_every_other_is_slower() -> None:
+    """C is last on average, behind B, but four of its seeds are sooner than any of A's."""
+    wide = timed([5.0] * 4 + [60.0] * 4)
+    both = cell({}, {"a": timed(FAST), "b": timed(SLOW), "c": wide}, {})
+    alone = contrast(wide, timed(FAST), inf)
+    assert alone
+    assert (both.first, both.second, both.winner) == ("a", "b", UNDECIDED)
+    assert both.p == alone.p > LEVEL
+    assert cell({}, {"a": timed(FAST), "b": timed(SLOW)}, {}).winner == "a"
 
 
 def test_counts_of_the_cells_name_the_baseline_even_where_it_wins_none() -> None:

@@ -10,7 +10,7 @@ from emulator.analysis.answer import Answer
 from emulator.analysis.cells import UNDECIDED, UNKNOWN, Cell, grid
 from emulator.analysis.regimes import places, scenarios
 from emulator.results.restricted import Contrast
-from emulator.wording.regimes_page import markdown, tables, verdict
+from emulator.wording.regimes_page import markdown, shown, tables, verdict
 from scenarios.schema.study import Grid
 from scenarios.text.faults import BadScenario
 from tests.all_of import all_of
@@ -98,3 +98,16 @@ def test_its_tables_have_every_cell_and_every_comparison() -> None:
         for regime in answers
         for base, ratio in (("fedavg", 60 / 40), ("fedcurv", 60 / 44.5))
     ]
+
+
+def test_a_cell_of_the_map_is_a_bound_where_runs_were_cut_off() -> None:
+    cut = Contrast(1.3, 1.2, 1.4, 0.01, 10, 4, 10, 100.0, bound="low")
+    cell = replace(made(0.01), contrast=cut)
+    pair = ("fedcl", "fedavg")
+    answers = {"one": replace(answer(exploratory=True), duels={pair: [cell]}, cells=())}
+    (there,) = places(answers)
+    assert shown(there) == "≥ 1.30"
+    (row,) = (dict(zip(each.headings, each.rows[0], strict=True)) for each in [tables(answers, [there])["pays.csv"]])
+    assert (row["bound"], row["horizon s"]) == ("low", 100.0)
+    assert verdict(answers, [there])[-1].startswith("one: Exploratory: ")
+    assert "fedavg is fastest to" in verdict(answers, [there])[-1]
