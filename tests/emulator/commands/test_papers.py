@@ -77,6 +77,31 @@ def test_no_run_begins_that_would_not_fit(fedlapse, monkeypatch):
     assert "0 of 2 runs are done" in done.stdout
 
 
+@pytest.mark.usefixtures("forecast")
+def test_a_csv_of_another_version_is_replaced_with_force_only(fedlapse, tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr(FullRuns, "_play", lambda _, run, title: begun.append(run.text))
+    real = FullRun.of(NAME, load(f"papers/{NAME}"), "fedavg", 1)
+    write(real, tmp_path / "full")
+    text = real.file(tmp_path / "full").read_bytes()
+    done = fedlapse("papers", "run", NAME, *TINY, *HERE)
+    assert done.returncode == 2
+    assert f"full/{NAME}/fedavg-s1.csv is of another version of the setting" in " ".join(done.stderr.split())
+    assert begun == []
+    assert real.file(tmp_path / "full").read_bytes() == text
+    assert fedlapse("papers", "run", NAME, *TINY, *HERE, "--seeds", "1", "--force").returncode == 0
+    assert begun == [f"{NAME} {label} seed 1" for label in ("fedavg", "agentimportance")]
+
+
+def write(run, out, end=2, **facts):
+    """The CSV of a run, with two rounds and an accuracy of 0.25 after the second, which is the round `end`."""
+    known = {"fedlapse": "1", "torch": "2", "commit": None, "processor": "P", "cores": 2, "gpu": None, "workers": 0}
+    said = {"run": run.digest, **known, "host_s": 2.0, "cpu_s": 1.0, "forecast_s": 1.0, **facts}
+    rows = ["round,time_s,down_bytes,up_bytes,accuracy", f"{end - 1},2.5,5,10,0.2", f"{end},5.5,10,20,0.25", ""]
+    run.file(out).parent.mkdir(parents=True, exist_ok=True)
+    run.file(out).write_text("\n".join([f"# {json.dumps(said)}", *rows]))
+
+
 def test_a_run_is_expected_to_take_what_others_of_its_setting_took_over_their_forecast(tmp_path, forecast):
     runs = FullRuns(settings([NAME], TINY), (), 1, tmp_path, playing(tmp_path))
     one = runs.runs[0]
