@@ -128,6 +128,12 @@ def finished(run: FullRun, out: Path) -> Played | None:
     return played if played and played.facts.get("run") == run.digest else None
 
 
+def pace(facts: Sequence[Mapping[str, Any]], key: str) -> float | None:
+    """Returns the seconds `key` that runs took over those foreseen; None if none were foreseen."""
+    foreseen = sum(each["forecast_s"] for each in facts)
+    return float(sum(each[key] for each in facts) / foreseen) if foreseen else None
+
+
 @dataclass(frozen=True)
 class Setting:
     """A paper's full setting, with its runs that have ended and those that have not."""

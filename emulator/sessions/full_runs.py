@@ -16,7 +16,7 @@ from typing import Any
 
 from emulator.play.progress import about
 from emulator.record.record import replace_file
-from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, read, written
+from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, pace, read, written
 from emulator.sessions.checking import planned
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder
@@ -129,9 +129,8 @@ class FullRuns:
         whole = [(name, facts) for name, facts in self.ended if "known" not in facts]
         here = [(name, facts) for name, facts in whole if all(facts.get(key) == self.here[key] for key in MACHINE)]
         like = [facts for name, facts in here if name == run.name] or [facts for _, facts in here]
-        usual = {"host_s": 1.0, "forecast_s": GPU if self.here["gpu"] else 1.0}
-        took, foreseen = (sum(facts[key] for facts in like or [usual]) for key in ("host_s", "forecast_s"))
-        return float(self.forecast[run.name][run.run.label] * took / foreseen)
+        usual = 1.0 / GPU if self.here["gpu"] else 1.0
+        return self.forecast[run.name][run.run.label] * (pace(like, "host_s") or usual)
 
     def _is_due(self, run: FullRun) -> bool:
         """Returns False for a run that has ended.  Raises BadScenario, without `force`, if its CSV is of another
@@ -152,7 +151,10 @@ class FullRuns:
             usual = sum(price.flops for price in plan.prices.values()) / len(plan.prices)
             flops = {entry.name: getattr(plan.prices.get(entry.name), "flops", usual) for entry in scenario.algorithms}
             each = plan.effort.seconds / (usual * len(plan.prices))
-            said[name] = {"of": digest(scenario), "core_s": {label: round(each * of, 1) for label, of in flops.items()}}
+            said[name] = {
+                "of": digest(scenario),
+                "core_s": {label: float(f"{each * of:.4g}") for label, of in flops.items()},
+            }
             replace_file(path, json.dumps(said, indent=1, sort_keys=True) + "\n")
         return dict(said[name]["core_s"])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emulator.results import units
-from emulator.results.full_runs import GPU, Setting
+from emulator.results.full_runs import GPU, Setting, pace
 from emulator.results.papers import AGREEMENTS, Lead, beside, steps
 from emulator.results.units import Unit, counted
 
@@ -170,7 +170,7 @@ def _pace(found: Mapping[str, Setting], gpu: bool) -> float | None:
     facts = [played.facts for of in found.values() for seeds in of.done.values() for played in seeds.values()]
     key = "host_s" if gpu else "cpu_s"
     mine = [each for each in facts if key in each and "known" not in each and bool(each["gpu"]) == gpu]
-    return sum(each[key] for each in mine) / sum(each["forecast_s"] for each in mine) if mine else None
+    return pace(mine, key)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

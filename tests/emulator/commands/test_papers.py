@@ -107,7 +107,9 @@ def test_a_run_is_expected_to_take_what_others_of_its_setting_took_over_their_fo
     one = runs.runs[0]
     assert runs.expected(one) == 10.0
     mine = {key: runs.here[key] for key in ("processor", "gpu", "workers")}
-    runs.ended += [("another", {**mine, "host_s": 400.0, "forecast_s": 10.0})]
+    runs.ended += [("another", {**mine, "host_s": 1.0, "forecast_s": 0.0})]  # too short to say anything
+    assert runs.expected(one) == 10.0
+    runs.ended = [("another", {**mine, "host_s": 400.0, "forecast_s": 10.0})]
     assert runs.expected(one) == 400.0
     runs.ended += [(NAME, {**mine, "host_s": 30.0, "forecast_s": 20.0})]
     assert runs.expected(one) == 15.0
