@@ -6,7 +6,7 @@ import json
 import pytest
 
 from emulator.play.progress import about
-from emulator.results.full_runs import FullRun, digest, finished, read
+from emulator.results.full_runs import FullRun, digest, finished, read, setting
 from emulator.sessions.full_runs import FullRuns, runs_of, settings
 from emulator.sessions.trials import Trials
 from emulator.terminal.errors import Unfinished
@@ -161,15 +161,51 @@ def test_a_run_depends_on_its_row_but_not_on_numbers_beside_it(tmp_path):
 
 
 def test_a_csv_of_another_version_of_the_row_is_stale(tmp_path):
-    run = FullRun.of(NAME, load(f"papers/{NAME}"), "fedavg", 1)
-    path = run.file(tmp_path)
-    path.parent.mkdir()
-    lines = ['# {"run": "%s"}', "round,time_s,down_bytes,up_bytes,accuracy", "2,5.5,10,20,0.25", ""]
-    path.write_text("\n".join(lines) % run.digest)
-    (row,) = finished(run, tmp_path).rows
-    assert (row["round"], row["accuracy"], row["personalised"]) == (1, 0.25, None)
-    path.write_text("\n".join(lines) % "0123456789abcdef")
+    full = load(f"papers/{NAME}")
+    run = FullRun.of(NAME, full, "fedavg", 1)
+    write(run, tmp_path, full.rounds.max)
+    row = finished(run, tmp_path).rows[-1]
+    assert (row["round"], row["accuracy"], row["personalised"]) == (full.rounds.max - 1, 0.25, None)
+    write(FullRun.of(NAME, load(f"papers/{NAME}", ["training.lr=0.02"]), "fedavg", 1), tmp_path)
     assert finished(run, tmp_path) is None
-    path.write_text("\n".join(lines[:1]) + "\nround\n1\n")
-    with pytest.raises(ValueError, match="is not as `fedlapse papers run` writes it"):
+    write(run, tmp_path, 2)
+    with pytest.raises(ValueError, match=r"fedavg-s1.csv ends with round 2 of"):
+        finished(run, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        *(("0.25", each) for each in ("nan", "inf", "17", "-1", "x")),
+        *((key, "other") for key in ("commit", "host_s", "forecast_s", "fedlapse", '"gpu', "workers")),
+        ('"host_s": 2.0', '"host_s": "long"'),
+        ('"host_s": 2.0', '"host_s": NaN'),
+        ('"host_s": 2.0', '"told": 3, "host_s": 2.0'),
+        ("\n2,5.5", "\n1,5.5"),
+        ("0.25\n", "0.2"),
+        ("\nround", "\n\xff"),
+    ],
+)
+def test_a_faulty_csv_is_named(tmp_path, old, new):
+    run = FullRun.of(NAME, load(f"papers/{NAME}"), "fedavg", 1)
+    write(run, tmp_path)
+    path = run.file(tmp_path)
+    assert old in path.read_text()
+    path.write_bytes(path.read_text().replace(old, new).encode("latin-1"))
+    with pytest.raises(ValueError, match="fedavg-s1.csv is not as `fedlapse papers run` writes it"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (f"{NAME}/fedavg-sx.csv", b""),
+        (f"{NAME}/why.txt", b"\xff"),
+        *(("forecast.json", text) for text in (b"[]", b"{", b'{"%s": 3}' % NAME.encode())),
+    ],
+)
+def test_a_report_names_a_faulty_file(tmp_path, file, text):
+    (tmp_path / NAME).mkdir()
+    (tmp_path / file).write_bytes(text)
+    with pytest.raises(ValueError, match=file):
+        setting(NAME, load(f"papers/{NAME}"), tmp_path)
