@@ -87,13 +87,15 @@ def run(
     ] = 0.0,
     minutes: Annotated[float, typer.Option(min=0.0, help="These are added to --hours.", show_default=False)] = 0.0,
     out: Annotated[Path, typer.Option(help="The folder of all results, the same for all settings.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace CSVs of other versions of a setting.")] = False,
     playing: Playing,
 ) -> None:
     """Plays settings of the papers at full size: one algorithm and one seed at a time, for hours or days.
 
-    Each run that ends leaves one CSV of a few kB, DIR/NAME/LABEL-sSEED.csv, and is never played again, unless its
-    setting has changed. The same command goes on where it was stopped; several may fill one folder. Exit codes: 0,
-    also if the time was too short for all; 2 bad input; 130 Ctrl-C.
+    Each run that ends leaves one CSV of a few kB, DIR/NAME/LABEL-sSEED.csv, and is never played again. A CSV of another
+    version of its setting, as with PATH=VALUE, is replaced with --force only. The same command goes on where it was
+    stopped; several may fill one folder. Exit codes: 0, also if the time was too short for all; 2 bad input; 130
+    Ctrl-C.
     """
     playing.have_workers_ready()
     with told_in_one_line(ValueError):
@@ -102,7 +104,7 @@ def run(
 
         wanted = [row.strip() for row in rows.split(",") if row.strip()]
         found = settings([each for each in names if "=" not in each], [each for each in names if "=" in each])
-        playing_all = FullRuns(found, wanted, seeds, out, playing)
+        playing_all = FullRuns(found, wanted, seeds, out, playing, force)
         over = playing_all.play(60.0 * (60.0 * hours + minutes) or None)
     for each in over:
         say(f"not begun: {each.text}, {about(playing_all.expected(each))}")

@@ -22,6 +22,15 @@ FORECAST = "forecast.json"  # core-seconds of a run, by setting: {of: its digest
 GPU = 50.0  # core-seconds that a GPU is taken to do in a second, until one has played runs
 FACTS = "# "  # what the first line begins with
 WAYS = ("down", "up")
+TEXT = (str, type(None))
+KNOWN: Mapping[str, type | tuple[type, ...]] = {  # facts that every CSV has
+    **dict.fromkeys(("run", "fedlapse", "torch", "processor"), str),
+    **dict.fromkeys(("commit", "gpu"), TEXT),
+    **dict.fromkeys(("host_s", "forecast_s"), (int, float)),
+    "cores": (int, type(None)),
+    "workers": int,
+}
+MOST = 1e12  # seconds that a run can have taken
 SAID = {"name", "published", "small", "expect"}  # keys of a scenario that no run depends on
 
 
@@ -105,18 +114,29 @@ def written(path: Path, facts: Mapping[str, Any], rows: Rows) -> None:
 
 
 def read(path: Path) -> Played:
-    """Returns the run in a CSV that `written` wrote.  Raises ValueError for any other file."""
-    first, _, rest = path.read_text(encoding="utf-8").partition("\n")
-    facts = object_of(first.removeprefix(FACTS).encode(), str(path))
+    """Returns the run in a CSV that `written` wrote.  Raises ValueError, naming it, for any other file."""
     try:
-        return Played(facts, [_row(each) for each in csv.DictReader(io.StringIO(rest))])
-    except (LookupError, TypeError, ValueError):
+        first, _, rest = path.read_text(encoding="utf-8").partition("\n")
+        facts = object_of(first.removeprefix(FACTS).encode(), str(path))
+        rows = [_row(each) for each in csv.DictReader(io.StringIO(rest))]
+        rounds = [row["round"] for row in rows]
+        told = facts.get("told", [])
+        sound = all(isinstance(facts[key], of) for key, of in KNOWN.items()) and all(isinstance(t, str) for t in told)
+        numbers = all(0 <= facts[key] <= MOST for key in ("host_s", "forecast_s", "cpu_s") if key in facts)
+        if not (sound and numbers and isinstance(told, list) and (rows or told) and rest.endswith("\n")):
+            raise ValueError
+        if rounds != sorted(set(rounds)) or rounds[:1] < [0] * len(rounds[:1]):
+            raise ValueError
+    except (LookupError, TypeError, ValueError, csv.Error):
         raise ValueError(f"{path} is not as `fedlapse papers run` writes it; remove it to play the run again") from None
+    return Played(facts, rows)
 
 
 def _row(said: Mapping[str, str]) -> dict[str, Any]:
     metrics = {metric: float(said[metric]) if said.get(metric) else None for metric in FINALS}
     moved = {way: int(said[f"{way}_bytes"]) for way in WAYS}
+    if not all(share is None or 0 <= share <= 1 for share in metrics.values()):
+        raise ValueError
     return {"round": int(said["round"]) - 1, "time_s": float(said["time_s"]), "bytes": moved, **metrics}
 
 
@@ -125,7 +145,19 @@ def finished(run: FullRun, out: Path) -> Played | None:
     has changed since.  Raises ValueError if it cannot be read."""
     path = run.file(out)
     played = read(path) if path.is_file() else None
-    return played if played and played.facts.get("run") == run.digest else None
+    if played is None or played.facts["run"] != run.digest:
+        return None
+    rules, last = run.scenario.rounds, played.rows[-1]["round"] + 1 if played.rows else 0
+    early = "told" in played.facts or rules.stop_at or rules.until_s
+    if last > rules.max or (last < rules.max and not early):
+        raise ValueError(f"{path} ends with round {last} of {rules.max}; remove it to play the run again")
+    return played
+
+
+def pace(facts: Sequence[Mapping[str, Any]], key: str) -> float | None:
+    """Returns the seconds `key` that runs took over those foreseen; None if none were foreseen."""
+    foreseen = sum(each["forecast_s"] for each in facts)
+    return float(sum(each[key] for each in facts) / foreseen) if foreseen else None
 
 
 @dataclass(frozen=True)
@@ -146,19 +178,48 @@ class Setting:
 
 def setting(name: str, scenario: Scenario, out: Path) -> Setting:
     """Returns a setting with what is known of it in the folder `out`."""
-    seeds = {int(file.stem.rpartition("-s")[2]) for file in (out / name).glob("*-s*.csv")} | {*scenario.seeds}
+    seeds = {_seed(file) for file in (out / name).glob("*-s*.csv")} | {*scenario.seeds}
     labels = [entry.name for entry in scenario.algorithms]
     every = [FullRun.of(name, scenario, label, seed) for label in labels for seed in sorted(seeds)]
     found = {run.run: finished(run, out) for run in every}
     done = {label: {run.seed: of for run, of in found.items() if of and run.label == label} for label in labels}
     files = {run.file(out) for run in every if found[run.run]}
-    why, forecast = out / name / "why.txt", out / FORECAST
-    foreseen = json.loads(forecast.read_bytes()).get(name, {}) if forecast.is_file() else {}
+    why = out / name / "why.txt"
     return Setting(
         scenario,
         done,
         [run for run in every if not found[run.run] and run.run.seed in scenario.seeds],
         sorted({*(out / name).glob("*.csv")} - files),
-        foreseen["core_s"] if foreseen.get("of") == digest(scenario) else {},
-        why.read_text(encoding="utf-8").strip() if why.is_file() else "",
+        foreseen(out, name, scenario),
+        _text(why) if why.is_file() else "",
     )
+
+
+def _seed(file: Path) -> int:
+    said = file.stem.rpartition("-s")[2]
+    if not said.isdecimal() or str(int(said)) != said:
+        raise ValueError(f"{file}: its name must be LABEL-sSEED.csv")
+    return int(said)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except ValueError:
+        raise ValueError(f"{path} must be UTF-8 text") from None
+
+
+def foreseen(out: Path, name: str, scenario: Scenario) -> Mapping[str, float]:
+    """Returns the core-seconds of a run of each algorithm, by label, from the folder's forecast; {} if it has none.
+    Raises ValueError, naming the file, if it is faulty."""
+    path = out / FORECAST
+    said = object_of(path.read_bytes(), str(path)).get(name) if path.is_file() else None
+    try:
+        if said is None or said["of"] != digest(scenario):
+            return {}
+        core = dict(said["core_s"])
+        if not all(0 <= seconds <= MOST for seconds in core.values()):
+            raise ValueError
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(f"{path}: {name} is not as `fedlapse papers run` writes it; remove the file") from None
+    return core if core.keys() >= {entry.name for entry in scenario.algorithms} else {}

@@ -16,7 +16,7 @@ from typing import Any
 
 from emulator.play.progress import about
 from emulator.record.record import replace_file
-from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, read, written
+from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, pace, read, written
 from emulator.sessions.checking import planned
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder
@@ -73,14 +73,21 @@ class FullRuns:
     """The runs of a command, of which each leaves its CSV in the folder `out`."""
 
     def __init__(
-        self, found: Mapping[str, Scenario], rows: Sequence[str], seeds: int, out: Path, playing: Playing
+        self,
+        found: Mapping[str, Scenario],
+        rows: Sequence[str],
+        seeds: int,
+        out: Path,
+        playing: Playing,
+        force: bool = False,
     ) -> None:
-        """Raises BadScenario for faulty options, for a setting that cannot be played here, and if `out` cannot be
-        made."""
-        self.began = time.monotonic()
+        """Raises BadScenario for faulty options, for a setting that cannot be played here, if `out` cannot be made,
+        and, without `force`, if a CSV of another version of a setting is in the way."""
+        self.began, self.out, self.force = time.monotonic(), out, force
         self.runs = runs_of(found, rows, seeds)
+        self.due = [run for run in self.runs if self._is_due(run)]
         self.trials, self.quiet = Trials(playing), playing.quiet
-        self.out = folder(out, "papers")
+        folder(out, "papers")
         self.here = _here(self.trials.pool)
         self.forecast = {name: self._forecast(name, scenario) for name, scenario in found.items()}
         self.ended = [(path.parent.name, read(path).facts) for path in self.out.glob("*/*.csv")]
@@ -91,19 +98,16 @@ class FullRuns:
         `limit`: seconds since this object was made; no run begins that is expected to end later.  Raises Unfinished if
         the user or an error stopped a run; what it has played is kept.
         """
-        left, over = [run for run in self.runs if not finished(run, self.out)], list[FullRun]()
-        for path in (run.file(self.out) for run in left):
-            if path.is_file():
-                say(f"fedlapse: {path} is of another version of the setting, and is played again", err=True)
+        over = list[FullRun]()
         try:
-            for number, run in enumerate(left):
-                if finished(run, self.out):  # by now another command has played it
+            for number, run in enumerate(self.due):
+                if not self._is_due(run):  # by now another command has played it
                     continue
                 if limit is not None and time.monotonic() - self.began + self.expected(run) > limit:
                     over.append(run)
                     continue
-                rest = sum(map(self.expected, left[number:]))
-                self._play(run, f"{run.text}, {number + 1} of {len(left)}, {about(rest)} left for all")
+                rest = sum(map(self.expected, self.due[number:]))
+                self._play(run, f"{run.text}, {number + 1} of {len(self.due)}, {about(rest)} left for all")
         except (KeyboardInterrupt, Unfinished) as stop:
             exit_code, lines = (stop.code, stop.lines) if isinstance(stop, Unfinished) else (code_of(stop), ())
             kept = f"{self.done}, and what others have played is kept"
@@ -125,9 +129,17 @@ class FullRuns:
         whole = [(name, facts) for name, facts in self.ended if "known" not in facts]
         here = [(name, facts) for name, facts in whole if all(facts.get(key) == self.here[key] for key in MACHINE)]
         like = [facts for name, facts in here if name == run.name] or [facts for _, facts in here]
-        usual = {"host_s": 1.0, "forecast_s": GPU if self.here["gpu"] else 1.0}
-        took, foreseen = (sum(facts[key] for facts in like or [usual]) for key in ("host_s", "forecast_s"))
-        return float(self.forecast[run.name][run.run.label] * took / foreseen)
+        usual = 1.0 / GPU if self.here["gpu"] else 1.0
+        return self.forecast[run.name][run.run.label] * (pace(like, "host_s") or usual)
+
+    def _is_due(self, run: FullRun) -> bool:
+        """Returns False for a run that has ended.  Raises BadScenario, without `force`, if its CSV is of another
+        version of the setting, which may have taken hours."""
+        path = run.file(self.out)
+        due = finished(run, self.out) is None
+        if due and path.exists() and not self.force:
+            raise BadScenario(f"{path} is of another version of the setting; give another --out, or --force to replace")
+        return due
 
     def _forecast(self, name: str, scenario: Scenario) -> Mapping[str, float]:
         """Returns the core-seconds of a run of each algorithm, by label: those in the folder, or a new forecast."""
@@ -139,7 +151,10 @@ class FullRuns:
             usual = sum(price.flops for price in plan.prices.values()) / len(plan.prices)
             flops = {entry.name: getattr(plan.prices.get(entry.name), "flops", usual) for entry in scenario.algorithms}
             each = plan.effort.seconds / (usual * len(plan.prices))
-            said[name] = {"of": digest(scenario), "core_s": {label: round(each * of, 1) for label, of in flops.items()}}
+            said[name] = {
+                "of": digest(scenario),
+                "core_s": {label: float(f"{each * of:.4g}") for label, of in flops.items()},
+            }
             replace_file(path, json.dumps(said, indent=1, sort_keys=True) + "\n")
         return dict(said[name]["core_s"])
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emulator.results import units
-from emulator.results.full_runs import GPU, Setting
+from emulator.results.full_runs import GPU, Setting, pace
 from emulator.results.papers import AGREEMENTS, Lead, beside, steps
 from emulator.results.units import Unit, counted
+from emulator.wording.markup import escaped
 
 PAPERS = {  # what their settings' names begin with
     "fedcl": "FedCL (Yao and Sun 2020)",
@@ -85,7 +86,7 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
     if compared := [_lead(*both) for both in zip(leads(of), leads(of, ENDING), strict=True)]:
         yield ""
         yield from table(LEADS, compared)
-    for text in (*_told(of), of.why, *_stale(of), *_played(of)):
+    for text in (*_told(of), escaped(of.why), *_stale(of), *_played(of)):
         if text:
             yield f"\n{text}"
 
@@ -119,12 +120,12 @@ def _told(of: Setting) -> Iterator[str]:
     """Yields a sentence for each failure and warning of a run."""
     for label, seeds in of.done.items():
         for seed, played in seeds.items():
-            yield from (f"`{label}`, seed {seed}: {text}." for text in played.facts.get("told", ()))
+            yield from (f"`{label}`, seed {seed}: {escaped(text)}." for text in played.facts.get("told", ()))
 
 
 def _stale(of: Setting) -> Iterator[str]:
     if of.stale:
-        names = units.joined([f"`{path.name}`" for path in of.stale])
+        names = units.joined([f"`{escaped(path.name)}`" for path in of.stale])
         yield f"Left out, as their row of the setting has changed since: {names}."
 
 
@@ -135,7 +136,7 @@ def _played(of: Setting) -> Iterator[str]:
         mine = [each for each in facts if _where(each) == where]
         seconds, cores = sum(each["host_s"] for each in mine), [each["cpu_s"] for each in mine if "cpu_s" in each]
         told = f", {units.duration(sum(cores))} of a core" if len(cores) == len(mine) else ""
-        yield f"{counted(len(mine), 'run')} {where}: {units.duration(seconds)}{told}."
+        yield f"{counted(len(mine), 'run')} {escaped(where)}: {units.duration(seconds)}{told}."
 
 
 def _where(facts: Mapping[str, Any]) -> str:
@@ -170,7 +171,7 @@ def _pace(found: Mapping[str, Setting], gpu: bool) -> float | None:
     facts = [played.facts for of in found.values() for seeds in of.done.values() for played in seeds.values()]
     key = "host_s" if gpu else "cpu_s"
     mine = [each for each in facts if key in each and "known" not in each and bool(each["gpu"]) == gpu]
-    return sum(each[key] for each in mine) / sum(each["forecast_s"] for each in mine) if mine else None
+    return pace(mine, key)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

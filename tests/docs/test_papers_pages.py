@@ -133,8 +133,9 @@ def written(out, label, seed, accuracies, **facts):
         "gpu": None,
     }
     lines = [f"# {json.dumps({**known, 'workers': 0, 'host_s': 60.0, 'cpu_s': 50.0, 'forecast_s': 25.0, **facts})}"]
+    last = scenario().rounds.max - len(accuracies) + 1
     lines += ["round,time_s,down_bytes,up_bytes,accuracy"]
-    lines += [f"{number},{number},{number},{number},{value}" for number, value in enumerate(accuracies, 1)]
+    lines += [f"{number},{number},{number},{number},{value}" for number, value in enumerate(accuracies, last)]
     run.file(out).parent.mkdir(exist_ok=True)
     run.file(out).write_text("\n".join(lines) + "\n")
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from emulator.play.progress import about
-from emulator.results.full_runs import FullRun, digest, finished, read
+from emulator.results.full_runs import FullRun, digest, finished, read, setting
 from emulator.sessions.full_runs import FullRuns, runs_of, settings
 from emulator.sessions.trials import Trials
 from emulator.terminal.errors import Unfinished
@@ -77,12 +77,39 @@ def test_no_run_begins_that_would_not_fit(fedlapse, monkeypatch):
     assert "0 of 2 runs are done" in done.stdout
 
 
+@pytest.mark.usefixtures("forecast")
+def test_a_csv_of_another_version_is_replaced_with_force_only(fedlapse, tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setattr(FullRuns, "_play", lambda _, run, title: begun.append(run.text))
+    real = FullRun.of(NAME, load(f"papers/{NAME}"), "fedavg", 1)
+    write(real, tmp_path / "full")
+    text = real.file(tmp_path / "full").read_bytes()
+    done = fedlapse("papers", "run", NAME, *TINY, *HERE)
+    assert done.returncode == 2
+    assert f"full/{NAME}/fedavg-s1.csv is of another version of the setting" in " ".join(done.stderr.split())
+    assert begun == []
+    assert real.file(tmp_path / "full").read_bytes() == text
+    assert fedlapse("papers", "run", NAME, *TINY, *HERE, "--seeds", "1", "--force").returncode == 0
+    assert begun == [f"{NAME} {label} seed 1" for label in ("fedavg", "agentimportance")]
+
+
+def write(run, out, end=2, **facts):
+    """The CSV of a run, with two rounds and an accuracy of 0.25 after the second, which is the round `end`."""
+    known = {"fedlapse": "1", "torch": "2", "commit": None, "processor": "P", "cores": 2, "gpu": None, "workers": 0}
+    said = {"run": run.digest, **known, "host_s": 2.0, "cpu_s": 1.0, "forecast_s": 1.0, **facts}
+    rows = ["round,time_s,down_bytes,up_bytes,accuracy", f"{end - 1},2.5,5,10,0.2", f"{end},5.5,10,20,0.25", ""]
+    run.file(out).parent.mkdir(parents=True, exist_ok=True)
+    run.file(out).write_text("\n".join([f"# {json.dumps(said)}", *rows]))
+
+
 def test_a_run_is_expected_to_take_what_others_of_its_setting_took_over_their_forecast(tmp_path, forecast):
     runs = FullRuns(settings([NAME], TINY), (), 1, tmp_path, playing(tmp_path))
     one = runs.runs[0]
     assert runs.expected(one) == 10.0
     mine = {key: runs.here[key] for key in ("processor", "gpu", "workers")}
-    runs.ended += [("another", {**mine, "host_s": 400.0, "forecast_s": 10.0})]
+    runs.ended += [("another", {**mine, "host_s": 1.0, "forecast_s": 0.0})]  # too short to say anything
+    assert runs.expected(one) == 10.0
+    runs.ended = [("another", {**mine, "host_s": 400.0, "forecast_s": 10.0})]
     assert runs.expected(one) == 400.0
     runs.ended += [(NAME, {**mine, "host_s": 30.0, "forecast_s": 20.0})]
     assert runs.expected(one) == 15.0
@@ -134,15 +161,51 @@ def test_a_run_depends_on_its_row_but_not_on_numbers_beside_it(tmp_path):
 
 
 def test_a_csv_of_another_version_of_the_row_is_stale(tmp_path):
-    run = FullRun.of(NAME, load(f"papers/{NAME}"), "fedavg", 1)
-    path = run.file(tmp_path)
-    path.parent.mkdir()
-    lines = ['# {"run": "%s"}', "round,time_s,down_bytes,up_bytes,accuracy", "2,5.5,10,20,0.25", ""]
-    path.write_text("\n".join(lines) % run.digest)
-    (row,) = finished(run, tmp_path).rows
-    assert (row["round"], row["accuracy"], row["personalised"]) == (1, 0.25, None)
-    path.write_text("\n".join(lines) % "0123456789abcdef")
+    full = load(f"papers/{NAME}")
+    run = FullRun.of(NAME, full, "fedavg", 1)
+    write(run, tmp_path, full.rounds.max)
+    row = finished(run, tmp_path).rows[-1]
+    assert (row["round"], row["accuracy"], row["personalised"]) == (full.rounds.max - 1, 0.25, None)
+    write(FullRun.of(NAME, load(f"papers/{NAME}", ["training.lr=0.02"]), "fedavg", 1), tmp_path)
     assert finished(run, tmp_path) is None
-    path.write_text("\n".join(lines[:1]) + "\nround\n1\n")
-    with pytest.raises(ValueError, match="is not as `fedlapse papers run` writes it"):
+    write(run, tmp_path, 2)
+    with pytest.raises(ValueError, match=r"fedavg-s1.csv ends with round 2 of"):
+        finished(run, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        *(("0.25", each) for each in ("nan", "inf", "17", "-1", "x")),
+        *((key, "other") for key in ("commit", "host_s", "forecast_s", "fedlapse", '"gpu', "workers")),
+        ('"host_s": 2.0', '"host_s": "long"'),
+        ('"host_s": 2.0', '"host_s": NaN'),
+        ('"host_s": 2.0', '"told": 3, "host_s": 2.0'),
+        ("\n2,5.5", "\n1,5.5"),
+        ("0.25\n", "0.2"),
+        ("\nround", "\n\xff"),
+    ],
+)
+def test_a_faulty_csv_is_named(tmp_path, old, new):
+    run = FullRun.of(NAME, load(f"papers/{NAME}"), "fedavg", 1)
+    write(run, tmp_path)
+    path = run.file(tmp_path)
+    assert old in path.read_text()
+    path.write_bytes(path.read_text().replace(old, new).encode("latin-1"))
+    with pytest.raises(ValueError, match="fedavg-s1.csv is not as `fedlapse papers run` writes it"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (f"{NAME}/fedavg-sx.csv", b""),
+        (f"{NAME}/why.txt", b"\xff"),
+        *(("forecast.json", text) for text in (b"[]", b"{", b'{"%s": 3}' % NAME.encode())),
+    ],
+)
+def test_a_report_names_a_faulty_file(tmp_path, file, text):
+    (tmp_path / NAME).mkdir()
+    (tmp_path / file).write_bytes(text)
+    with pytest.raises(ValueError, match=file):
+        setting(NAME, load(f"papers/{NAME}"), tmp_path)
