@@ -190,8 +190,8 @@ def test_a_cell_is_won_only_where_the_interval_leaves_1_out() -> None:
 
 
 def test_a_cell_is_won_only_if_every_other_is_slower() -> None:
-    """C is last on average, behind B, but four of its seeds are sooner than any of A's."""
-    wide = timed([5.0] * 4 + [60.0] * 4)
+    """C is last on average, behind B, but six of its seeds are sooner than any of A's."""
+    wide = timed([5.0] * 6 + [120.0] * 2)
     both = cell({}, {"a": timed(FAST), "b": timed(SLOW), "c": wide}, {})
     alone = contrast(wide, timed(FAST), inf)
     assert alone
