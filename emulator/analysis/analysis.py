@@ -3,7 +3,7 @@ targets, reasons for differences, and the cells of the map.  Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from emulator.analysis.answer import Null
@@ -42,7 +42,7 @@ def elsewhere(runs: Runs, stamps: Stamps) -> tuple[Runs, list[str]]:
     return found, lost
 
 
-def all_values(on: Mapping[str, Runs], targets: Sequence[Target], *_: Collection[str]) -> list[Values]:
+def all_values(on: Mapping[str, Runs], targets: Sequence[Target]) -> list[Values]:
     """Returns the times of all algorithms on each link to each target, each up to the algorithm's own horizon, which is
     the end of the first of its runs that missed the target.
 

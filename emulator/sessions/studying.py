@@ -245,7 +245,7 @@ class Studying:
         at = Places(self.scenario, self.tuning, out / "reporting", founds, variants, runs, replays)
         own = analysis.chosen(runs, at.variants(OWN_CLOCK))
         on, unknown = at.on_links(own)
-        found = analysis.all_values(on, goals, self.protocol.rows)
+        found = analysis.all_values(on, goals)
         compared = comparisons(found, pairs(self.scenario))
         main = main_target(self.protocol, best, goals)
         if self.protocol.map or self.protocol.traces:
