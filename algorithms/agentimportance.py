@@ -42,9 +42,8 @@ class AgentImportance(FedAvg):
     in each coordinate by the sum over the devices, so that Σ_k F̄^k = 1 without a further 1/m; buffers, and coordinates
     in which all F are 0, are averaged by examples.  F̄ comes from F after Eq. 4 (`ema`), or from F^k, and the server
     applies Eq. 4 (`raw`).  There is no F_0: round 1 has no penalty and skips Eq. 4; with `from_zero` F_0 is 0, travels,
-    and is mixed in.  With `importance` rwalk, F plus
-    RWalk's path scores s replaces F (docs/design/algorithms.md §7).  Negative F, which a lossy encoding may produce,
-    counts as 0.  Raises ValueError if a field is out of its range.
+    and is mixed in.  With `importance` rwalk, F plus RWalk's path scores s replaces F (docs/design/algorithms.md §7).
+    Negative F, which a lossy encoding may produce, counts as 0.  Raises ValueError if a field is out of its range.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "fisher")
@@ -124,8 +123,11 @@ class AgentImportance(FedAvg):
 
     def start(self, weights: Tensors, server: Party) -> Message:
         """Returns the model and, with `from_zero`, an importance F_0 of 0."""
-        zeros = {name: torch.zeros_like(value) for name, value in forms(("fisher",), server.model)["fisher"].items()}
-        return super().start(weights, server) | ({"fisher": zeros} if self.from_zero and self._up else {})
+        state = super().start(weights, server)
+        if not (self.from_zero and self._up):
+            return state
+        form = forms(("fisher",), server.model)["fisher"]
+        return state | {"fisher": {name: torch.zeros_like(value) for name, value in form.items()}}
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
         """Returns the message for all devices: the model, and the importance F_t if devices use it and there is one

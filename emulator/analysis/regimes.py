@@ -59,14 +59,14 @@ def scenarios(scenario: Scenario) -> dict[str, Scenario]:
     Raises BadScenario if the changes of a regime do not fit the scenario.
     """
     said = protocol_of(scenario)
-    base = scenario.model_copy(update={"study": said.model_copy(update={"regimes": {}}), "small": {}})
+    base = dump(scenario.model_copy(update={"study": said.model_copy(update={"regimes": {}}), "small": {}}))
     found = {}
     for name, changes in said.regimes.items():
         words = [
             f"{path}={json.dumps(value)}" for path, value in {**changes, "name": f"{scenario.name}-{name}"}.items()
         ]
         try:
-            found[name] = parse(dump(base), "its scenario", words)
+            found[name] = parse(base, "its scenario", words)
         except BadScenario as fault:
             raise BadScenario(f"in regime {name}, {fault}", ("study", "regimes", name)) from None
     return found

@@ -62,7 +62,7 @@ class Comparison:
 
     @property
     def bound(self) -> Bound | None:
-        """How the ratio compares with the true one, if runs were cut off at the horizon."""
+        """The side on which the true ratio may lie, if runs were cut off at the horizon; None if none was."""
         return self.contrast.bound if self.contrast else as_bound(self.mine.cut, self.theirs.cut)
 
     @property

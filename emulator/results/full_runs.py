@@ -125,7 +125,7 @@ def read(path: Path) -> Played:
         numbers = all(0 <= facts[key] <= MOST for key in ("host_s", "forecast_s", "cpu_s") if key in facts)
         if not (sound and numbers and isinstance(told, list) and (rows or told) and rest.endswith("\n")):
             raise ValueError
-        if rounds != sorted(set(rounds)) or rounds[:1] < [0] * len(rounds[:1]):
+        if rounds != sorted(set(rounds)) or min(rounds, default=0) < 0:
             raise ValueError
     except (LookupError, TypeError, ValueError, csv.Error):
         raise ValueError(f"{path} is not as `fedlapse papers run` writes it; remove it to play the run again") from None

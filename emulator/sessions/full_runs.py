@@ -120,7 +120,7 @@ class FullRuns:
 
     @property
     def done(self) -> str:
-        """How many runs are done, as a sentence: `3 of 21 runs are done`."""
+        """The number of runs that are done, as a sentence: `3 of 21 runs are done`."""
         return f"{sum(finished(run, self.out) is not None for run in self.runs)} of {len(self.runs)} runs are done"
 
     def expected(self, run: FullRun) -> float:

@@ -34,10 +34,10 @@ def study(
     `force` and `exploratory` are those of `Studying.into`.
     """
     studies = {name: Studying(each, playing) for name, each in regimes.scenarios(scenario).items()}
-    for each in studies.values():
-        built(each.scenario)  # its data can be split as it says
     if not studies:
         return Studying(scenario, playing).into(out, force, exploratory)
+    for each in studies.values():
+        built(each.scenario)  # its data can be split as it says
     out = folder(out, f"{scenario.name}-study")
     with alone(out):
         kinds = {f"regimes/{name}": "study" for name in studies} | {"tables": "tables", "figures": "figures"}

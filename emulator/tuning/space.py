@@ -72,7 +72,7 @@ class Space:
 
     @property
     def grid(self) -> list[Configuration]:
-        """All valid configurations of the scenario's grid for this algorithm."""
+        """The valid configurations of the scenario's grid for this algorithm."""
         names = [each.option for each in self.dimensions]
         found = (tuple(zip(names, values, strict=True)) for values in product(*(d.values for d in self.dimensions)))
         return [each for each in found if self.valid(each)]
