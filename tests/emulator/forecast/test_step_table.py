@@ -14,7 +14,7 @@ from tests.all_of import all_of
 
 LIKE = profiles()["pi-4"]
 BOARD = with_rates(LIKE, [2.5 * rate_of(LIKE, rate) for rate in RATES])  # 2.5 times as fast in all
-STEPS = [("mlp", 10), ("mlp", 1024), ("digits-cnn", 32), ("mine:network", 16)]
+STEPS = [("mlp", 10), ("mlp", 1024), ("digits-cnn", 32), ("own_steps:network", 16)]
 MINE = """
 from torch import nn
 
@@ -28,7 +28,7 @@ def network():
 def file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "own_steps.py").write_text(MINE)
 
     def write(*rows, columns="network,batch,seconds,shape"):
         (tmp_path / "steps.csv").write_text("\n".join([columns, *rows]) + "\n")
@@ -39,7 +39,7 @@ def file(tmp_path, monkeypatch):
 
 def of_board(board=BOARD, slow=1.0):
     """Returns rows with the seconds of STEPS on a board; those of the last network times `slow`."""
-    shapes = {"mine:network": "3x8x8"}
+    shapes = {"own_steps:network": "3x8x8"}
     seconds = [predicted(counted(name, batch, shapes.get(name, "")), board) for name, batch in STEPS]
     seconds[-1] *= slow
     return [f"{name},{batch},{took},{shapes.get(name, '')}" for (name, batch), took in zip(STEPS, seconds, strict=True)]
@@ -72,7 +72,7 @@ def test_all_steps_of_a_network_are_left_out_together(file):
 def test_the_counts_are_those_of_the_layers_by_hand(file):
     """Batch 16: 1 x 1 once (its gradients are dense, without that of the images), depthwise and dense thrice."""
     file()
-    step, head = (counted("mine:network", 16, "3x8x8", trains) for trains in ("all", "head"))
+    step, head = (counted("own_steps:network", 16, "3x8x8", trains) for trains in ("all", "head"))
     places = 16 * 8 * 8
     assert step.grouped == 3 * 2 * 9 * 16 * places
     assert step.pointwise == 2 * 3 * 16 * places
@@ -103,7 +103,7 @@ def test_a_text_and_a_network_of_torchvision_are_counted():
         ("mlp,10,1,28*28", "line 3: shape is '28*28'; it must be such as 3x224x224 for images"),
         ("mlp,10,1,3x28x28", "line 3: shape is '3x28x28'; it must be that of examples of shape (1, 28, 28)"),
         ("lstm-tiny,10,1,", "line 3: shape is ''; it must be"),
-        ("mine:network,10,1,", "line 3: shape is ''; it must be that of one example"),
+        ("own_steps:network,10,1,", "line 3: shape is ''; it must be that of one example"),
         ("mpl,10,1,", "line 3: network is 'mpl': there is no model 'mpl'; "),
         ("nowhere:net,10,1,3", "line 3: network is 'nowhere:net': No module named 'nowhere'; looked in the folder"),
         pytest.param(
@@ -154,7 +154,7 @@ def test_the_command_prints_a_profile_and_its_error(fedlapse, file):
     assert f"{by}; a network that is left out is off by 0 %" in profile.source
     assert "memory: assumed: as pi-4" in profile.source
     assert "a network that is left out is off by 0 % in the median, 0 % at worst" in done.stderr
-    assert "mine:network, batch 16" in done.stderr
+    assert "own_steps:network, batch 16" in done.stderr
     sources = {row["quantity"]: row["source"] for row in csv.DictReader(done.stdout.splitlines())}
     assert sources["speed_dense"].startswith("measured: ")
 
@@ -198,7 +198,7 @@ def test_steps_that_are_shorter_than_the_overheads_are_named_and_not_fitted(file
         (["--from", "steps.csv", "--seconds", "3"], "--seconds and --threads are for measuring"),
         (["--from", "steps.csv", "--like", "pi-44"], "there is no profile 'pi-44'; did you mean pi-4?"),
         (["--from", "nowhere.csv"], "nowhere.csv: no such file"),
-        (["--from", "mine.py"], "mine.py, line 1: the columns are ''"),
+        (["--from", "own_steps.py"], "own_steps.py, line 1: the columns are ''"),
     ],
 )
 def test_what_cannot_be_fitted_is_told_in_a_line(fedlapse, file, options, said):
