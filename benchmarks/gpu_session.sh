@@ -4,7 +4,8 @@
 #   OUT=results benchmarks/gpu_session.sh MINUTES
 #
 # OUT (default: docs/papers/results) gets the CSVs; those of docs/papers/results are copied there first, so that they
-# are not played again. No run begins that would not fit, and after MINUTES what is still played is stopped and lost.
+# are not played again; nothing else may use OUT meanwhile. No run begins that would not fit, and after MINUTES what is
+# still played is stopped and lost.
 # A CSV of another version of its setting ends the session at once, unless FORCE is set, which plays it again.
 # FEDLAPSE (default: .venv/bin/fedlapse), DEVICE (default: cuda), ROWS, SEEDS and CHANGES are for trials, as on a CPU;
 # with CHANGES nothing is copied:

@@ -82,10 +82,10 @@ def run(
     ] = "",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many seeds.")] = 3,
     hours: Annotated[
-        float,
+        float | None,
         typer.Option(min=0.0, help="No run begins that would end later, as far as can be said.", show_default=False),
-    ] = 0.0,
-    minutes: Annotated[float, typer.Option(min=0.0, help="These are added to --hours.", show_default=False)] = 0.0,
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.0, help="These are added to --hours.")] = None,
     out: Annotated[Path, typer.Option(help="The folder of all results, the same for all settings.")],
     force: Annotated[bool, typer.Option("--force", help="Replace CSVs of other versions of a setting.")] = False,
     playing: Playing,
@@ -105,7 +105,8 @@ def run(
         wanted = [row.strip() for row in rows.split(",") if row.strip()]
         found = settings([each for each in names if "=" not in each], [each for each in names if "=" in each])
         playing_all = FullRuns(found, wanted, seeds, out, playing, force)
-        over = playing_all.play(60.0 * (60.0 * hours + minutes) or None)
+        limited = hours is not None or minutes is not None
+        over = playing_all.play(60.0 * (60.0 * (hours or 0.0) + (minutes or 0.0)) if limited else None)
     for each in over:
         say(f"not begun: {each.text}, {about(playing_all.expected(each))}")
     say(f"{playing_all.done}; `fedlapse papers report {out}` writes the page")

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from emulator.play.progress import about
-from emulator.record.record import replace_file
-from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, pace, read, written
+from emulator.record.record import object_of, replace_file
+from emulator.results.full_runs import FORECAST, GPU, FullRun, digest, finished, foreseen, pace, read, written
 from emulator.sessions.checking import planned
 from emulator.sessions.computing import Playing
 from emulator.sessions.folder import alone, folder
@@ -41,9 +41,9 @@ def settings(names: Sequence[str], changes: Sequence[str] = ()) -> dict[str, Sce
     given; with `path=value` changes.  Raises BadScenario for a name that is none."""
     known = [name.removeprefix("papers/") for name in shipped() if name.startswith("papers/")]
     found: dict[str, Scenario] = {}
-    for said in names or [""]:
+    for said in names or known:
         name = said.removeprefix("papers/")
-        begun = [name] if name in known else [each for each in known if each.startswith(name)]
+        begun = [name] if name in known else [each for each in known if name and each.startswith(name)]
         if not begun:
             raise BadScenario(f"{said}: no setting of the papers; {did_you_mean(name, known)}")
         found |= {each: load(f"papers/{each}", changes) for each in begun if each not in found}
@@ -143,20 +143,19 @@ class FullRuns:
 
     def _forecast(self, name: str, scenario: Scenario) -> Mapping[str, float]:
         """Returns the core-seconds of a run of each algorithm, by label: those in the folder, or a new forecast."""
+        if known := foreseen(self.out, name, scenario):
+            return known
+        like = FullRun.of(name, scenario, scenario.algorithms[0].name, scenario.seeds[0]).scenario
+        plan = planned(like.model_copy(update={"algorithms": scenario.algorithms}), workers=1)
+        usual = sum(price.flops for price in plan.prices.values()) / len(plan.prices)
+        flops = {entry.name: getattr(plan.prices.get(entry.name), "flops", usual) for entry in scenario.algorithms}
+        each = plan.effort.seconds / (usual * len(plan.prices))
+        core = {label: float(f"{each * of:.4g}") for label, of in flops.items()}
         path = self.out / FORECAST
-        said: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
-        if said.get(name, {}).get("of") != digest(scenario):
-            like = FullRun.of(name, scenario, scenario.algorithms[0].name, scenario.seeds[0]).scenario
-            plan = planned(like.model_copy(update={"algorithms": scenario.algorithms}), workers=1)
-            usual = sum(price.flops for price in plan.prices.values()) / len(plan.prices)
-            flops = {entry.name: getattr(plan.prices.get(entry.name), "flops", usual) for entry in scenario.algorithms}
-            each = plan.effort.seconds / (usual * len(plan.prices))
-            said[name] = {
-                "of": digest(scenario),
-                "core_s": {label: float(f"{each * of:.4g}") for label, of in flops.items()},
-            }
-            replace_file(path, json.dumps(said, indent=1, sort_keys=True) + "\n")
-        return dict(said[name]["core_s"])
+        said = object_of(path.read_bytes(), str(path)) if path.is_file() else {}
+        said[name] = {"of": digest(scenario), "core_s": core}
+        replace_file(path, json.dumps(said, indent=1, sort_keys=True) + "\n")
+        return core
 
     def _play(self, run: FullRun, title: str) -> None:
         place = self.out / RUNNING / run.name / run.run.name

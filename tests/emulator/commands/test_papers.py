@@ -68,10 +68,11 @@ def test_a_stopped_run_leaves_no_csv_and_the_command_says_how_to_go_on(fedlapse,
     assert (tmp_path / "full/.running" / NAME / "fedavg-s1" / "scenario.yaml").read_text() == "begun"
 
 
+@pytest.mark.parametrize("minutes", ["0.1", "0"])
 @pytest.mark.usefixtures("forecast")
-def test_no_run_begins_that_would_not_fit(fedlapse, monkeypatch):
+def test_no_run_begins_that_would_not_fit(fedlapse, monkeypatch, minutes):
     monkeypatch.setattr(Trials, "play", lambda *_: pytest.fail("begun"))
-    done = fedlapse("papers", "run", NAME, *TINY, *HERE, "--seeds", "1", "--minutes", "0.1")
+    done = fedlapse("papers", "run", NAME, *TINY, *HERE, "--seeds", "1", "--minutes", minutes)
     assert done.returncode == 0
     assert f"not begun: {NAME} fedavg seed 1, {about(10)}" in done.stdout
     assert "0 of 2 runs are done" in done.stdout
@@ -130,6 +131,7 @@ def playing(out):
         ((NAME, "--rows", "fedavgg"), "--rows fedavgg: no algorithm of agentimportance-table1-mnist-mlp; did you mean"),
         (("agentimportance-tabel1-mnist-mlp",), "did you mean agentimportance-table1-mnist-mlp?"),
         ((NAME, "rounds.max=0"), "rounds.max"),
+        (("",), "no setting of the papers"),
     ],
 )
 def test_a_mistake_is_told(fedlapse, tmp_path, words, said):
@@ -137,6 +139,14 @@ def test_a_mistake_is_told(fedlapse, tmp_path, words, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "full").exists()
+
+
+def test_a_faulty_forecast_is_named(fedlapse, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/forecast.json").write_text("[]")
+    done = fedlapse("papers", "run", NAME, *TINY, *HERE)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "fedlapse: full/forecast.json must hold a JSON object; it holds list"
 
 
 def test_names_may_be_beginnings_and_runs_come_seed_by_seed():
