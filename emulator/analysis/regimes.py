@@ -69,4 +69,6 @@ def scenarios(scenario: Scenario) -> dict[str, Scenario]:
             found[name] = parse(base, "its scenario", words)
         except BadScenario as fault:
             raise BadScenario(f"in regime {name}, {fault}", ("study", "regimes", name)) from None
+        if protocol_of(found[name]).regimes:
+            raise BadScenario(f"regime {name} has study.regimes of its own; name each regime once, in the study's")
     return found

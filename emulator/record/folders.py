@@ -32,7 +32,13 @@ def run_folders(path: Path) -> list[Path]:
         return runs
     if is_run(path):
         return [path]
-    raise ValueError(f"{path} holds no run: expected {FILES[0]} in it or in a folder of it")
+    raise ValueError(study_in(path) or f"{path} holds no run: expected {FILES[0]} in it or in a folder of it")
+
+
+def study_in(path: Path) -> str:
+    """Returns a sentence on where a study in `path` has the runs that it reports; "" if `path` holds no study."""
+    found = [str(each) for way in ("reporting", "regimes/*/reporting") for each in sorted(path.glob(way))]
+    return f"{path} holds a study; the runs that it reports are in {', '.join(found)}" if found else ""
 
 
 def home(path: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.record.events import Event
+from emulator.record.folders import study_in
 from emulator.record.record import object_of, read_events, read_lines
 from emulator.record.run import Run
 from emulator.record.targets import Target
@@ -66,9 +67,8 @@ def read(out: Path) -> Results:
     Raises ValueError, in one sentence, if the folder holds no results or is damaged.
     """
     if not (out / "scenario.yaml").is_file():
-        if (out / "reporting" / "scenario.yaml").is_file():
-            raise ValueError(f"{out} holds a study; the runs that it reports are in {out / 'reporting'}")
-        raise ValueError(f"{out} holds no results: scenario.yaml is missing; give the folder that `compare` wrote")
+        missing = f"{out} holds no results: scenario.yaml is missing; give the folder that `compare` wrote"
+        raise ValueError(study_in(out) or missing)
     return results_of(out, load(str(out / "scenario.yaml"), algorithms=False))  # checked before the runs
 
 

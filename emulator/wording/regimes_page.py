@@ -90,7 +90,7 @@ def table(answer: Answer) -> Table:
                 part,
                 settings,
                 reached,
-                bounded(duration(mine.mean), "low" if mine.cut else None),
+                bounded(duration(mine.mean), "low" if mine.cut else None) if mine.mean else NONE,
                 *map(str, parts),
                 *ratios,
             )

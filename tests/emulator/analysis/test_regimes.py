@@ -37,6 +37,12 @@ def test_an_error_names_the_regime() -> None:
         scenarios(scenario(regimes={"odd": {"training.epoch": 20}}))
 
 
+def test_a_regime_has_no_regimes_of_its_own() -> None:
+    nested = scenario(regimes={"odd": {"study.regimes": {"inner": {"training.epochs": 2}}}})
+    with pytest.raises(BadScenario, match=r"regime odd has study\.regimes of its own"):
+        scenarios(nested)
+
+
 def test_an_axis_without_values_leaves_links_as_they_are() -> None:
     (place, condition), *others = grid(Grid(up_mbit_s=(2.0, 8.0)))
     assert place == {"up_mbit_s": 2.0}
