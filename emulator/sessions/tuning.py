@@ -100,7 +100,7 @@ class Tuning:
         self.names = Names({})
         self.folders: dict[tuple[str, Configuration], Path] = {}  # folder of each configuration's latest run
         self.steps = 0
-        self.began = time.monotonic()
+        self.began = 0.0  # start of the search, by time.monotonic, s
         self.done, self.due = 0, _due(scenario)  # played so far, and in total: configurations x rounds
         self.tune = tune_of(scenario)
         self.links: Mapping[str, Condition] = {name: condition(name, of) for name, of in self.tune.links.items()}
@@ -215,6 +215,7 @@ class Tuning:
         or an error stopped them."""
         self._find_strengths(out / "trials")
         self._find_target(out / "trials")
+        self.began = time.monotonic()  # not when it was made: a study makes the searches of all regimes first
         return searched(self.scenario, lambda asks: self._play(asks, out / "trials"))
 
     def _find_strengths(self, out: Path) -> None:

@@ -395,3 +395,19 @@ def test_the_page_draws_all_that_was_tried(tmp_path: Path, whole: Tuned, monkeyp
     assert "src=" not in page_of  # it opens offline
     for label in ("fedavg", "prox"):
         assert f"<h2>{label}</h2>" in page_of
+
+
+def test_the_time_left_is_that_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study makes the searches of all regimes first, and plays them hours later: half of this one took 60 s."""
+    clock = [0.0]
+    monkeypatch.setattr("emulator.sessions.tuning.time.monotonic", lambda: clock[0])
+    tuning = Tuning(load(str(written(tmp_path))), Playing(workers=0, quiet=True, no_ledger=True))
+
+    def half(*_: object) -> dict[str, object]:
+        tuning.done, clock[0] = tuning.due // 2, clock[0] + 60.0
+        assert tuning._title({}, 3).endswith("; ~1 min left")
+        return {}
+
+    clock[0] = 9000.0
+    monkeypatch.setattr("emulator.sessions.tuning.searched", half)
+    assert tuning.run(tmp_path) == {}
