@@ -300,8 +300,8 @@ the same measurement, which is kept in `benchmarks/testbed/rounds.json`.
 What is known to be wrong: penalties and Fisher passes are charged by their FLOPs and by the bytes that they move, but
 those of a small network are also bound by the operators that they start, of which only the network's own are counted,
 and by caches that are cold after each pause of the quota. Training, predicted over measured, less 1, is here off by
-{training}. In another run, at normal priority with other work on the host (2026-11-24), it was off by -9 % (fedprox),
--15 % (fedcl) and -20 % (fedcurv).
+{training}. In another run, with other work on the host, it was off by -9 % (fedprox), -15 % (fedcl) and -20 %
+(fedcurv).
 
 {orders}
 

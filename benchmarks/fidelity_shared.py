@@ -226,11 +226,9 @@ sudo .venv/bin/python -m benchmarks.fidelity_shared
 which keeps what it measured in `benchmarks/testbed/shared_links.json`; with `--stored` it measures nothing and needs no
 root. 3 repetitions each, 15 if segments are lost by chance. The relay described above is between the ends, so that
 neither host feels the queue except by drops and acknowledgements. The settings, in
-`benchmarks/testbed/shared_links.yaml`, were chosen before the model was written, and a third was held out. When it was
-first looked at, 28 of its 32 settings were within 15 %, with a median error of 2.4 %, but two were off by more than 30
-%, which showed a fault. After it was corrected, further settings were drawn by lot: a median error of 3.2 %, 92 %
-within 15 %, and none beyond 18.2 %. More faults were corrected since. The figures below are those of the model as it is
-now. The bars are about the set that was drawn later.
+`benchmarks/testbed/shared_links.yaml`, were chosen before the model was written, and a third was held out. Because two
+of its 32 settings were off by more than 30 % and led to corrections, further settings were drawn by lot; the bars are
+about these. All figures are those of the model as it is now.
 
 *Error* is predicted over measured, less 1, of the makespan (the last finish that counts; medians of the repetitions).
 The prediction is the median of 15 runs of the model with other random choices: when flows begin, within 8 ms, when
@@ -244,11 +242,10 @@ BY_LOT = f"""`--drawn SEED` draws settings by lot (`benchmarks/testbed/drawn.py`
 below were each looked at once, seed 2 when the model was done, seed 3 when the band was, and seed 4 when HyStart's
 trains were. Nine repetitions each if segments are lost by chance, else 3. The first columns are about the median of
 {DRAWS} runs of the model with other random choices; those on *one draw* are about each of these runs, because a run of
-a scenario is one draw; the last are the shares of settings in which the measured median is between the shortest and
-the longest draw, and in the band that `check` and the report show, which is {NEAR:.0%} wider at each end. An earlier
-lot, with queues down to seven segments, was used to develop the model: there half of what was predicted with bbr or
-mixed round trips was off by more than 15 %. The lots below have larger least queues, round trips and rates, so they
-are milder.
+a scenario is one draw; the last are the shares of settings in which the measured median is between the shortest and the
+longest draw, and in the band that `check` and the report show, which is {NEAR:.0%} wider at each end. An earlier lot,
+with queues down to seven segments, was used to develop the model: there half of what was predicted with bbr or mixed
+round trips was off by more than 15 %. These lots are milder: their least queues, round trips and rates are larger.
 
 The bars were 3 % in the median, 88 % within 15 %, 2 % in the mean, 6 % in the median if devices send up and down at
 once, and a band that covers 90 %. Seed 4 misses two of them: 83 % within 15 %, and a band that covers 85 %. Its mean is
@@ -256,9 +253,9 @@ once, and a band that covers 90 %. Seed 4 misses two of them: 83 % within 15 %, 
 %, -1.5 %, 2.3 %, and 90 %. What is left: bbr is too fast if its flows meet others, most of all in short queues.
 
 The end of slow start is not random by itself. In five repetitions of 34 settings of seeds 2 and 3, the kernel's
-counters (`TCPHystartTrainCwnd` and its like) show trains of acknowledgements that ended it in 13 settings, in 11 of
+counters (`TCPHystartTrainCwnd` and its like) show that trains of acknowledgements ended it in 13 settings, in 11 of
 them at the same window, within two segments, each time. In the others it depends on which flow is first, as in the
-model. With noise of up to 1 ms on what HyStart sees of each acknowledgement the predictions were no better."""
+model."""
 
 
 def kept() -> dict[str, list[list[float]]]:

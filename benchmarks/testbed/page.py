@@ -31,8 +31,8 @@ before `connect()` until the device has read the last byte. The prediction has t
 before the first byte, slow start as a cap, and headers of 52 bytes a segment.
 
 - *Without latency* the namespaces are joined by a veth behind htb with a burst of 15 kB and a droptail queue of 100 kB.
-  htb counts Ethernet's 14 bytes too, 66 in all for each segment, and the prediction grants it its burst. TCP may not
-  hand over super-packets (`gso_max_segs 1`), of which htb would let up to 64 kB go at once.
+  htb counts Ethernet's 14 bytes too, 66 in all for each segment, and the prediction grants it its burst. `gso_max_segs
+  1` keeps TCP from handing over super-packets, of which htb would let up to 64 kB go at once.
 - *With latency*, and for *traces*, packets go through a relay in user space between two TUN devices: half the round
   trip each way, then a droptail queue (four times what the link holds in a round trip, at least 100 kB; 500 kB for
   traces; other sizes are in the row) and the link: a constant rate, or the 1500-byte opportunities of a Mahimahi file
