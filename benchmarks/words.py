@@ -13,7 +13,7 @@ DOCS = ROOT / "docs"
 GENERATED = {"keys.md", "papers.md", "papers/results/README.md", "study.md"}
 SCRIPTS = ("benchmarks/papers.py", "benchmarks/study.py")
 LEFT_OUT = re.compile(r"^```.*?^```$|^ *\|.*?$|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
-WORD = re.compile(r"[^\s*`|>#-]\S*")
+WORD = re.compile(r"\S*\w\S*")
 SENTENCE = 12  # words; a shorter constant is a label
 
 
