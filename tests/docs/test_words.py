@@ -4,7 +4,7 @@ from benchmarks.words import counted, prose, sentences
 
 PAGE = """# Two words
 
-One [short link](other.md), and `some code`. <!-- no
+One [short link](index.md), and `some code`. <!-- no
 comment -->
 
 | a | table |
