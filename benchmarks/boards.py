@@ -215,7 +215,8 @@ faster per FLOP than that of the 3 x 3 ones in the mobile networks. The 3 x 3 co
 (resnet18) are slower than the average. Small vision transformers (deit_tiny) are faster, because their activations stay
 in the caches.
 
-On the Pi 5 resnet18 and resnet34 are predicted a third too fast, as on the Pi 4, if the resnets are left out. Which
+On the Pi 5 resnet18 and resnet34 are predicted a third too fast, as on the Pi 4, if the resnets are left out. So each
+changes places with the next faster network, in both tasks: two swapped pairs, where at most one was the aim. Which
 rates share a factor was chosen after some ten ways had been tried on these 11 networks, so the medians are optimistic.
 One factor for all rates is off by 12 % (median) for each task, -33 % at worst.
 
