@@ -185,47 +185,39 @@ SAID = """\
 
 Made by `python -m benchmarks.boards`.
 
-The measured seconds are those of one step with 16 images of 3 x 224 x 224 (1,000 classes, SGD, float32, four cores):
-28 networks on a Raspberry Pi 4 Model B and 11 of them on a Raspberry Pi 5, each with all weights trained and with the
-last layer alone, by 64-bit PyTorch 1.13. They were measured for federated-embedded-vision (jafermarq, Apache-2.0,
-2023).
+The measured seconds are those of one step with 16 images of 3 x 224 x 224 (1,000 classes, SGD, float32, four cores): 28
+networks on a Raspberry Pi 4 Model B and 11 of them on a Raspberry Pi 5, each with all weights trained and with the last
+layer alone, by 64-bit PyTorch 1.13. They were measured for federated-embedded-vision (jafermarq, Apache-2.0, 2023).
 
-The profiles `pi-4` and `pi-5` of fedlapse are fitted to these figures: the speeds of convolutions, grouped
-convolutions, 1 x 1 convolutions and dense products, and the bandwidths of convolutions and of all other operators.
-Overheads are assumed. The tables say how well such a fit predicts networks that it has not seen: each family of
-networks is predicted from a fit to all other families. The Pi 5 is the Pi 4 times three factors, as its few networks
-cannot tell all rates: one for all speeds, one for the bandwidth of convolutions and one for that of all other
-operators. A family is left out of both fits, that of the Pi 4 and that of the factors.
+The profiles `pi-4` and `pi-5` are fitted to these figures: the speeds of convolutions, grouped convolutions, 1 x 1
+convolutions and dense products, and the bandwidths of convolutions and of all other operators. Overheads are assumed.
+In the tables each family of networks is predicted from a fit to all other families. The Pi 5 is the Pi 4 times three
+factors, because its few networks do not determine all rates: one for all speeds, one for the bandwidth of convolutions
+and one for that of all other operators. A family is left out of both fits.
 
 **What the figures do not say.**
 
-* *Another software.* The same board with a 32-bit system, or with an interpreter that has no kernels for its
-  processor, can take 50 times as long.
+* *Other software.* The same board with a 32-bit system, or with an interpreter that has no kernels for its processor,
+  can take 50 times as long.
 * *Small networks.* None was measured. The step of a network with a few thousand weights takes what it costs to start
-  its operators, and the profiles assume that ([devices.md](devices.md#raspberry-pis)).
+  its operators, which the profiles assume ([devices.md](devices.md#raspberry-pis)).
 * *Recurrent layers.* None was measured; they have the profile's single speed.
-* *Heat.* How the boards were cooled is not known, nor whether they throttled. A group with `throttling: true` slows
-  down to 0.7 of these speeds, so heat that slowed the boards down counts twice there.
-* *Measuring.* The seconds are the mean of 20 batches with no warm-up, and images were loaded from files, so they
-  contain the first, slow step and some waiting for files."""
+* *Heat.* It is not known how the boards were cooled, or whether they throttled. A group with `throttling: true` slows
+  down to 0.7 of these speeds, so heat may count twice.
+* *Measuring.* The seconds are the mean of 20 batches with no warm-up, so they include the first, slow step and some
+  waiting for image files."""
 REMAINS = """\
 ## What remains
 
 Convolutions of one kind do not have one speed. The heads of convnext are predicted too slow by up to a half, the
-training of all its weights by a seventh at most: its depthwise convolutions have 7 x 7 kernels, and their forward
-pass is faster per FLOP than that of the 3 x 3 ones in the mobile networks, which set the speed when convnext is left
-out. The 3 x 3 convolutions of small residual networks (resnet18) are slower than the average. Small vision
-transformers (deit_tiny) are faster: their activations stay in the caches.
+training of all its weights by a seventh at most: its depthwise convolutions have 7 x 7 kernels, whose forward pass is
+faster per FLOP than that of the 3 x 3 ones in the mobile networks. The 3 x 3 convolutions of small residual networks
+(resnet18) are slower than the average. Small vision transformers (deit_tiny) are faster, because their activations stay
+in the caches.
 
-The profiles before this fit had one speed, which was assumed: 4 GFLOP/s and 3 GB/s for the Pi 4, 15 GFLOP/s and 8
-GB/s for the Pi 5. They were off by 65 % (all weights) and 63 % (head only) in the median on the Pi 4, from -71 % to
-+653 %, and by 68 and 76 % on the Pi 5, from -78 % to +272 %.
-
-On the Pi 5 resnet18 and resnet34 are predicted a third too fast, as on the Pi 4, when the resnets are left out. So for
-each task both come before the network that is the next faster one, and the order of neighbours is not sure: at most one
-swapped pair was aimed at. Which rates share a factor was chosen after some ten ways had been tried on these 11
-networks, so the medians flatter it. One factor for all rates is off by 12 % in the median for each task, -33 % at
-worst, and swaps three pairs (all weights) and two (head only).
+On the Pi 5 resnet18 and resnet34 are predicted a third too fast, as on the Pi 4, if the resnets are left out. Which
+rates share a factor was chosen after some ten ways had been tried on these 11 networks, so the medians are optimistic.
+One factor for all rates is off by 12 % (median) for each task, -33 % at worst.
 
 `fedlapse calibrate --from` fits a profile to networks like yours."""
 

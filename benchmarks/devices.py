@@ -52,11 +52,10 @@ NOT_KNOWN = {"positions": 0.0, "operators": 0.0, "convolutions": 0.0}  # what it
 COLUMNS = (*COMPUTING, *FURTHER)  # of the table of profiles, as `fedlapse devices` has them
 HOST = "## This computer"
 HOST_SAID = """\
-*Calibrated*: the kernels of `fedlapse calibrate`, on this computer and in turns with the steps, tell speeds, bandwidth
-and overheads; no step of the table is among them. So no network is left out here: it is the error of a profile on
-networks that it has not seen, on a computer that it has. *Left out*: bandwidth and overheads are the calibrated ones,
-and the speeds are fitted, as those of FLASH's phones, to the steps of the table's other networks; all steps of a
-network are left out together."""
+*Calibrated*: the kernels of `fedlapse calibrate`, on this computer and in turns with the steps, give speeds, bandwidth
+and overheads; no step of the table is among them. So this is the error of a profile on networks that it has not seen,
+on a computer that it has. *Left out*: bandwidth and overheads are the calibrated ones, and the speeds are fitted, as
+those of FLASH's phones, to the steps of the table's other networks."""
 
 
 class Words(nn.Module):

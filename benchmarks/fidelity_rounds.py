@@ -269,51 +269,46 @@ def _span(values: Sequence[float], form: str) -> str:
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
-TEXT = """{devices} device processes with {shares} of a core (cpu quota, period 10 ms) and a
-server process, each in a network namespace of its own: three devices behind each of two access points, and a round trip
-of 60 ms to the server. They exchange messages over HTTP, which fedlapse does not slow down here, and train for real:
-`benchmarks/testbed/rounds.yaml`, {rounds} rounds, all devices in each. Made by
+TEXT = """{devices} device processes with {shares} of a core (cpu quota, period 10 ms) and a server process, each in a
+network namespace of its own: three devices behind each of two access points, and a round trip of 60 ms to the server.
+They exchange messages over HTTP and train for real: `benchmarks/testbed/rounds.yaml`, {rounds} rounds, all devices in
+each. Made by
 
 ```
 sudo .venv/bin/python -m benchmarks.fidelity_rounds
 ```
 
-on {host}; {repetitions} repetitions, the algorithms in turns.
-`--stored --model NAME` judges another network model by the same measurement, which is kept in
-`benchmarks/testbed/rounds.json`.
+on {host}; {repetitions} repetitions, the algorithms in turns. `--stored --model NAME` judges another network model by
+the same measurement, which is kept in `benchmarks/testbed/rounds.json`.
 
-- *Links.* The access points' links carry 8 Mbit/s down and 4 up, and 24 and 12; the server's 20 and 10. They are
-  shaped by htb (burst 3 kB) between two routers, behind droptail queues of 60, 180 and 150 kB in each direction. The
-  slow access point's link and the server's become full while a round's devices move their bytes, and drop: in one run
-  0.7 % to 1.4 % and 0.2 % to 1.1 % of their packets. The latency is that of a relay in user space, which carries
-  everything and only delays. Senders use cubic.
-- *Predictions* (here by `network: {{model: {model}}}`) take rates, buffers and latency from the scenario as they were
-  built, so nothing about the links is calibrated. The host is measured as `fedlapse calibrate` does; each device's
-  slowness comes from its training in the rounds of FedAvg in the same repetition (the host is not always equally
-  fast), and from nothing else.
-- *Numbers* are medians (lowest to highest) over the repetitions; an error is the median of their errors. *Links
-  alone* is the error that is left when each device trains as long as it did with that very algorithm. The last four
-  columns are means over all repetitions: seconds of the mean device in the mean round after the first, predicted /
-  measured.
-- *The bars to meet:* a median error of {median:.0%}, no algorithm's above {worst:.0%} (FedAvg does not count; single
-  repetitions may be further off, where the host's speed changes within one), and no two algorithms predicted in the
-  opposite order to the one that all repetitions show.
+- *Links.* The access points' links carry 8 Mbit/s down and 4 up, and 24 and 12; the server's 20 and 10. They are shaped
+  by htb (burst 3 kB) between two routers, behind droptail queues of 60, 180 and 150 kB in each direction. The slow
+  access point's link and the server's become full and drop: in one run 0.7 % to 1.4 % and 0.2 % to 1.1 % of their
+  packets. A relay in user space adds the latency. Senders use cubic.
+- *Predictions* (here by `network: {{model: {model}}}`) take rates, buffers and latency from the scenario, so nothing
+  about the links is calibrated. The host is measured as `fedlapse calibrate` does; each device's slowness comes from
+  its training in the rounds of FedAvg in the same repetition.
+- *Numbers* are medians (lowest to highest) over the repetitions; an error is the median of their errors. *Links alone*
+  is the error that is left if each device trains as long as it did with that very algorithm. The last four columns are
+  means over all repetitions: seconds of the mean device in the mean round after the first, predicted / measured.
+- *The bars to meet:* a median error of {median:.0%}, no algorithm's above {worst:.0%} (FedAvg excepted; single
+  repetitions may be further off), and no two algorithms predicted in the opposite order to the one that all repetitions
+  show.
 
 {table}
 
 What is known to be wrong: penalties and Fisher passes are charged by their FLOPs and by the bytes that they move, but
-a small network's are also bound by the operators that they start, of which only the network's own are counted, and by
-caches that are cold after each pause of the quota. Training, predicted over measured, less 1, is here off by
-{training}.
-In another run, at normal priority beside other work (2026-11-24), it was off by -9 % (fedprox), -15 % (fedcl) and
--20 % (fedcurv).
+those of a small network are also bound by the operators that they start, of which only the network's own are counted,
+and by caches that are cold after each pause of the quota. Training, predicted over measured, less 1, is here off by
+{training}. In another run, with other work on the host, it was off by -9 % (fedprox), -15 % (fedcl) and -20 %
+(fedcurv).
 
 {orders}
 
 ### The fluid model
 
-By links alone the fluid model `tcp` said 2 to 7 % too little in three runs of that day: its flows share a full link
-equally and lose nothing, where of three real ones one lags behind, and the round waits for it.
+By links alone the fluid model `tcp` predicted 2 to 7 % too little in three runs of that day: its flows share a full
+link equally and lose nothing, but of three real ones one lags behind, and the round waits for it.
 """
 
 

@@ -223,53 +223,39 @@ HEAD = """Flows of the kernel's TCP through a router between the ends, compared 
 sudo .venv/bin/python -m benchmarks.fidelity_shared
 ```
 
-which keeps what it measured in `benchmarks/testbed/shared_links.json`; with `--stored` it measures nothing and
-needs no root. 3 repetitions each, 15 where segments are lost by chance. The relay described above stands between the
-ends, so that neither host feels the queue but by drops and acknowledgements. The settings are those of
-`benchmarks/testbed/shared_links.yaml`, chosen before the model was written. A third was held out. When it was looked
-at, 28 of its 32 settings were within 15 %, with a median error of 2.4 %, but two were off by more than 30 %: three
-flows of cubic with round trips of 60, 80 and 120 ms (+55 %), and two at 8 Mbit/s that begin a second apart (+51 %). The
-latter showed a fault: Linux's receivers acknowledge each segment while the sender is in slow start, and the model had
-them acknowledge each second one. That was mended, other settings were drawn by lot, and were looked at: a median error
-of 3.2 %, 92 % within 15 %, and none beyond 18.2 %. A reading of the code then found more faults: a timer that was
-overwritten, and acknowledgements so late on slow links that HyStart no longer saw their trains. They were mended, too.
-Later the first second of flows was mended: handshakes meet the queues as they are, uploads meet theirs half a round
-trip before they arrive, and lost first windows are probed sooner. The figures below are those of the model as it is
-now. The bars are about the set that was drawn later.
+which keeps what it measured in `benchmarks/testbed/shared_links.json`; with `--stored` it measures nothing and needs no
+root. 3 repetitions each, 15 if segments are lost by chance. The relay described above is between the ends, so that
+neither host feels the queue except by drops and acknowledgements. The settings, in
+`benchmarks/testbed/shared_links.yaml`, were chosen before the model was written, and a third was held out. Because two
+of its 32 settings were off by more than 30 % and led to corrections, further settings were drawn by lot; the bars are
+about these. All figures are those of the model as it is now.
 
 *Error* is predicted over measured, less 1, of the makespan (the last finish that counts; medians of the repetitions).
-The prediction is the median of 15 runs of the model with other chances: when flows begin, within 8 ms, when
+The prediction is the median of 15 runs of the model with other random choices: when flows begin, within 8 ms, when
 acknowledgements arrive within the time of a segment, and which segments are lost. *Finishes* are the errors of single
-transfers, the median of their sizes.
-Where two flows lose segments in one full queue, who loses more is chance, in the kernel as in the model, and the
-makespan depends on it: that is most of what is left.
+transfers, the median of their sizes. If two flows lose segments in one full queue, who loses more is random, in the
+kernel as in the model: that is most of the remaining error.
 """
 
 
 BY_LOT = f"""`--drawn SEED` draws settings by lot (`benchmarks/testbed/drawn.py`) and measures them. The three lots
 below were each looked at once, seed 2 when the model was done, seed 3 when the band was, and seed 4 when HyStart's
-trains were. Nine repetitions each where segments are lost by chance, else 3. The first columns are about the median of
-{DRAWS} runs of the model with other chances; those on *one draw* are about each of these runs, as a run of a scenario
-is one draw; the last are the shares of settings in which the measured median lies between the shortest and the longest
-draw, and in the band that `check` and the report show, which is {NEAR:.0%} wider at each end. An earlier lot, with
-queues down to seven segments, served to mend the model: there repetitions of one setting differed by a factor of up to
-ten, and half of what was predicted with bbr or mixed round trips was off by more than 15 %. After that, and before the
-lots below were drawn, the least queues, round trips and rates of the generator were raised, so these lots are milder.
-Of seed 2 the model before that said 3.0 % in the median, 87 % within 15 %, and its draws covered 43 %.
+trains were. Nine repetitions each if segments are lost by chance, else 3. The first columns are about the median of
+{DRAWS} runs of the model with other random choices; those on *one draw* are about each of these runs, because a run of
+a scenario is one draw; the last are the shares of settings in which the measured median is between the shortest and the
+longest draw, and in the band that `check` and the report show, which is {NEAR:.0%} wider at each end. An earlier lot,
+with queues down to seven segments, was used to develop the model: there half of what was predicted with bbr or mixed
+round trips was off by more than 15 %. These lots are milder: their least queues, round trips and rates are larger.
 
-The bars were 3 % in the median, 88 % within 15 %, 2 % in the mean, 6 % in the median where devices send up and down at
+The bars were 3 % in the median, 88 % within 15 %, 2 % in the mean, 6 % in the median if devices send up and down at
 once, and a band that covers 90 %. Seed 4 misses two of them: 83 % within 15 %, and a band that covers 85 %. Its mean is
--2.8 % without one setting that is off by +113 %, six flows of mixed round trips. All three lots together have 2.4 %,
-88 %, -1.5 %, 2.3 %, and 90 %. What is left: bbr is too fast where its flows meet others, most of all in short queues.
+-2.8 % without one setting that is off by +113 %, six flows of mixed round trips. All three lots together have 2.4 %, 88
+%, -1.5 %, 2.3 %, and 90 %. What is left: bbr is too fast if its flows meet others, most of all in short queues.
 
-Where slow start ends is not drawn by itself. The kernel's counters (`TCPHystartTrainCwnd` and its like) said so in five
-repetitions of 34 settings of seeds 2 and 3: trains of acknowledgements ended it in 13 of them, and in 11 of these at
-the same window, within two segments, each time. In the others it depends on which flow is first, as it does in the
-model: when flows begin is drawn. Noise of up to 1 ms on what HyStart sees of each acknowledgement was tried, and left
-out: with it the band covered 87 % of seed 2 instead of 93 %, and 94 % of seed 3 instead of 93 %, and the medians were
-off by 3.4 and 2.2 % instead of 3.4 and 1.9 %. What the counters did show was a fault: in the model a group of segments
-that took more than 2 ms broke the train, so flows with large windows went on until they lost some. That is mended; of
-all three lots it changed the last finish little (in the median 2.4 % before and after, 88 % within 15 %)."""
+The end of slow start is not random by itself. In five repetitions of 34 settings of seeds 2 and 3, the kernel's
+counters (`TCPHystartTrainCwnd` and its like) show that trains of acknowledgements ended it in 13 settings, in 11 of
+them at the same window, within two segments, each time. In the others it depends on which flow is first, as in the
+model."""
 
 
 def kept() -> dict[str, list[list[float]]]:

@@ -123,19 +123,19 @@ def table(cells: Sequence[Cell]) -> str:
 TEXT = """### The order of algorithms
 
 The order of five algorithms by their seconds per round, in {runs} runs of each of {rounds} rounds: two networks of
-about 50,000 parameters (digits-cnn, and a dense one with a small part of its FLOPs), on links as above (*narrow*)
-and on links with four times the rates and buffers (*wide*), with {seeds} seeds. Each run is predicted from the
-FedAvg of its own seed; nothing else is calibrated. What was measured is kept in `benchmarks/testbed/orders/`.
+about 50,000 parameters (digits-cnn, and a dense one with a small part of its FLOPs), on links as above (*narrow*) and
+on links with four times the rates and buffers (*wide*), with {seeds} seeds. Each run is predicted from the FedAvg of
+its own seed; nothing else is calibrated. The measurement is kept in `benchmarks/testbed/orders/`.
 
-The whole order is the predicted one in {whole} runs, and {pairs} pairs of algorithms in one run are in the
-predicted order. Pairs are *clear* if they were measured in the same order with each seed; of these {clear} are as
-predicted. `~` stands between neighbours that change places from seed to seed. The bar to meet: no clear pair is
-predicted in the opposite order with each seed.
+The whole order is the predicted one in {whole} runs, and {pairs} pairs of algorithms in one run are in the predicted
+order. Pairs are *clear* if they were measured in the same order with each seed; of these {clear} are as predicted. `~`
+is between neighbours that change places from seed to seed. The bar to meet: no clear pair is predicted in the opposite
+order with each seed.
 
 {table}
 
-Two cores ran all of it, beside other work. Runs of one algorithm at one place differ by tens of percent then, which
-is more than what lies between most algorithms where links are wide and a round is mostly training."""
+Two cores ran all of it, with other work. Runs of one algorithm at one place then differ by tens of percent, which is
+more than the difference between most algorithms if links are wide and a round is mostly training."""
 
 
 def page(cells: Sequence[Cell], rounds: int) -> str:

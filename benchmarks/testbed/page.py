@@ -18,71 +18,63 @@ ROUNDS = "## Rounds, end to end\n"  # the last part, which benchmarks/fidelity_r
 
 HEAD = """# Predicted against measured seconds
 
-The tables of this part are about `network: {{model: tcp}}`; those of `windows`, the default, follow below. Real TCP of
-the Linux kernel between two network namespaces, compared with what `network/links/tcp.py`,
-`network/sharing/fluid.py` and `network/links/trace.py` predict. The prediction uses no result of the measurement.
-Made by
+Real TCP of the Linux kernel between two network namespaces, compared with predictions that use no result of the
+measurement. The tables of this part are about `network: {{model: tcp}}` (`network/links/tcp.py`,
+`network/sharing/fluid.py`, `network/links/trace.py`); those of `windows`, the default, follow below. Made by
 
 ```
 sudo .venv/bin/python -m benchmarks.fidelity
 ```
 
-on {host}; {repetitions} repetitions each. A transfer is a download on a new connection without TLS: seconds from
-just before `connect()` until the last byte has been read, at the device. The prediction is that of the `tcp` model:
-two round trips (TCP's and the request's) before the first byte, slow start as a cap, headers of 52 bytes a segment.
+on {host}; {repetitions} repetitions each. A transfer is a download on a new connection without TLS: seconds from just
+before `connect()` until the device has read the last byte. The prediction has two round trips (TCP's and the request's)
+before the first byte, slow start as a cap, and headers of 52 bytes a segment.
 
-- *Without latency* the namespaces are joined by a veth behind htb with a burst of 15 kB and a droptail queue of 100
-  kB. htb counts Ethernet's 14 bytes too, 66 in all for each segment, and the prediction grants it its burst. TCP is
-  prevented from handing over super-packets (`gso_max_segs 1`; switching GSO off is not enough since Linux 4.17): htb
-  counts their headers rightly, but lets up to 64 kB go at once, as if its burst were larger (at 8 Mbit/s 20 kB then
-  took 1 ms instead of 8, and 1 MB 1.019 s instead of 1.034).
+- *Without latency* the namespaces are joined by a veth behind htb with a burst of 15 kB and a droptail queue of 100 kB.
+  htb counts Ethernet's 14 bytes too, 66 in all for each segment, and the prediction grants it its burst. `gso_max_segs
+  1` keeps TCP from handing over super-packets, of which htb would let up to 64 kB go at once.
 - *With latency*, and for *traces*, packets go through a relay in user space between two TUN devices: half the round
   trip each way, then a droptail queue (four times what the link holds in a round trip, at least 100 kB; 500 kB for
-  traces; other sizes are named in the row) and the link: a constant rate, or the 1500-byte opportunities of a
-  Mahimahi file from the second that is named.
-- The flows of one row are opened at one instant. *Error* is predicted over measured, less 1, of the makespan (the
-  last finish, median of the repetitions); *finishes* are the errors of every single flow in every repetition: the
-  median of their sizes, and the worst.
-- `tcp_no_metrics_save` is set, so that no transfer learns from the one before; everything else is the kernel's
-  default.
+  traces; other sizes are in the row) and the link: a constant rate, or the 1500-byte opportunities of a Mahimahi file
+  from the named second on.
+- The flows of one row are opened at one instant. *Error* is predicted over measured, less 1, of the makespan (the last
+  finish, median of the repetitions); *finishes* are the errors of every single flow in every repetition: the median of
+  their sizes, and the worst.
+- `tcp_no_metrics_save` is set; everything else is the kernel's default.
 """
 
 WRONG = """
 
+
 ## Where the model is known to be wrong
 
-- **Flows that share a link**, under `model: tcp`. The rows above have equal flows that begin together, one round trip
-  for all, and deep queues; only there is the last finish predicted well. With mixed round trips, starts, sizes or
-  shallower queues the predicted finish times are optimistic. Single finishes are further off: TCP is not fair on short
-  flows, so equal flows that begin together end far apart (the worst of *finishes* above), where the model lets them end
-  together. Rounds that close at the first answers or at a deadline carry that error. `model: windows`, the default, has
-  queues and windows: see "Flows that share a link" below.
+- **Flows that share a link**, under `model: tcp`. Only for equal flows that begin together, with one round trip and
+  deep queues, is the last finish predicted well. With mixed round trips, starts, sizes or shallower queues the
+  predicted finish times are optimistic. Single finishes are further off, because TCP is not fair on short flows (the
+  worst of *finishes* above). Rounds that close at the first answers or at a deadline carry that error. `model:
+  windows`, the default, has queues and windows: see "Flows that share a link" below.
 - **Queues that drop.** The fluid model shares equally, fills the link, and has no losses except those of the scenario.
-  The table above has queues of one and of a quarter of what the link holds in a round trip. A cubic flow that lost
-  much is slow to recover when the others have gone: 4 x 5 MB through 50 Mbit/s at 50 ms took 3.7 to 4.4 s, and 3.5
-  predicted, with a queue of once or twice what the link holds; with four times, where nothing is dropped, it took
+  A cubic flow that lost much recovers slowly when the others have gone: 4 x 5 MB through 50 Mbit/s at 50 ms took 3.7 to
+  4.4 s, and 3.5 predicted, with a queue of once or twice what the link holds; with four times, when nothing is dropped,
   3.51 to 3.58 s.
-- **A payload that just fills the windows of a few round trips** (100 kB are 70 segments, which is 10 + 20 + 40):
-  where one segment misses its window, it costs a round trip more.
-- **Random loss.** A loss rate bounds the long-run mean of a window. A short transfer meets few losses and spends much
-  of its time in slow start, so it may be far faster or slower than the bound says. bbr is assumed to ignore losses.
-- **Sharing by round-trip time** (weight 1/RTT) is claimed for cubic only. What a full queue adds to each round trip
-  is left out unless `buffer_kb` of the shared link gives it: flows of 20 and 100 ms share as 5 to 1, and behind a
-  queue of 100 ms as 1.67 to 1. Such a queue is assumed to be full at all times. Of several queues on one way the
-  longest counts. It affects the shares alone: delays, slow start and windows are computed as if nothing waited.
-- **Devices on one Wi-Fi** have equal airtime and, on links behind it that are full, equal weights: the mean of
-  theirs.
-- **A Wi-Fi's air** is shared by both directions, and each transfer has equal time on it: two devices on radios of 20
-  Mbit/s that move 5 MB at once, one down and one up, take 4 s each. That is how fair queues at an access point work;
-  an access point that takes turns as one station for all its downloads favours uploads. Collisions are missing, and
-  so is the airtime of acknowledgements, which go the other way.
-- **Slow start on a link whose rate jumps** (mmWave, and Mahimahi files with their spikes of a millisecond). The
-  model's windows grow with time and not with what was acknowledged: a window that opens during an outage is too large
-  after it, and the cap of a round trip clips a spike for which packets would have been waiting in the queue. That
-  matters little for large payloads, and much for small ones at a bad moment. No mmWave trace is measured here: its
-  hundreds of Mbit/s are more than a relay in user space carries faithfully.
-- **A warm connection that sends a large window at once** into a shallow queue (cubic): 1.24 s, measured once, for 1
-  MB that takes 0.75 s on a new connection.
+- **A payload that just fills the windows of a few round trips** (100 kB are 70 segments, which is 10 + 20 + 40): if one
+  segment misses its window, it costs a round trip more.
+- **Random loss.** A loss rate bounds the long-run mean of a window. A short transfer meets few losses and is mostly in
+  slow start, so it may be far faster or slower. bbr is assumed to ignore losses.
+- **Sharing by round-trip time** (weight 1/RTT) applies to cubic only. What a full queue adds to each round trip is left
+  out unless `buffer_kb` of the shared link gives it: flows of 20 and 100 ms share as 5 to 1, and behind a queue of 100
+  ms as 1.67 to 1. Such a queue is assumed to be always full; of several queues on one way the longest counts. It
+  affects the shares alone, not delays, slow start and windows.
+- **Devices on one Wi-Fi** have equal airtime and, on full links behind it, equal weights: the mean of theirs. Both
+  directions share the air: two devices on radios of 20 Mbit/s that move 5 MB at once, one down and one up, take 4 s
+  each, as with fair queues at the access point; one that takes turns as one station for all its downloads favours
+  uploads. Collisions and the airtime of acknowledgements are left out.
+- **Slow start on a link whose rate jumps** (mmWave, and Mahimahi files with their spikes of a millisecond). The model's
+  windows grow with time, not with acknowledgements, so a window is too large after an outage, and a cap clips a spike
+  for which packets would have been waiting. That matters for small payloads at a bad moment. No mmWave trace is
+  measured here: a relay in user space cannot carry its rates faithfully.
+- **A warm connection that sends a large window at once** into a shallow queue (cubic): 1.24 s, measured once, for 1 MB
+  that takes 0.75 s on a new connection.
 
 Not measured here: single uploads, TLS, connections kept alive with latency, more than one bottleneck, and real radios.
 """
