@@ -263,7 +263,7 @@ def audit(*runs: Folder) -> dict[str, dict[str, Any]]:
 
 
 def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folder | None = None) -> Path:
-    """Writes the tables of rounds, events, transfers and devices, a file for each; returns their folder.  Raises Error
+    """Writes the tables, a file for each; returns their folder.  Raises Error
     if the results are damaged or cannot be read."""
     with _call(ValueError, computes=False):
         from emulator.sessions.exporting import ExportFormat, exported
