@@ -41,7 +41,7 @@ COMMANDS = {  # the place of each command, and its first sentence
     ),
     "export": (
         "emulator.commands.export:export",
-        "Writes rounds, events, transfers and devices of a finished run as one table each.",
+        "Writes targets, settings, rounds, devices, transfers and events of a finished run as one table each.",
     ),
     "replay": (
         "emulator.commands.replay.cli:command",

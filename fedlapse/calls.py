@@ -44,7 +44,7 @@ def compare(
     force: bool = ...,
     small: bool = ...,
     seed: int | None = ...,
-    rounds: int | None = ...,
+    rounds: int | Mapping[str, Any] | None = ...,
     track: str | Sequence[str] = ...,
     live: int | None = ...,
     frames: None = ...,
@@ -58,7 +58,7 @@ def compare(
     force: bool = ...,
     small: bool = ...,
     seed: int | None = ...,
-    rounds: int | None = ...,
+    rounds: int | Mapping[str, Any] | None = ...,
     track: str | Sequence[str] = ...,
     live: int | None = ...,
     frames: Backend,
@@ -71,7 +71,7 @@ def compare(
     force: bool = False,
     small: bool = False,
     seed: int | None = None,
-    rounds: int | None = None,
+    rounds: int | Mapping[str, Any] | None = None,
     track: str | Sequence[str] = (),
     live: int | None = None,
     frames: Backend | None = None,
@@ -80,7 +80,8 @@ def compare(
     """Plays a scenario as `fedlapse compare` does, and returns the results; progress goes to stderr.
 
     `scenario`: a file, a name that comes with fedlapse, a mapping, or a Scenario; `changes`: PATH=VALUE; `frames`: as
-    in `load`; all others are options of the command, such as `workers=2, force=True, track=["csv:logs"]`.  Raises Error
+    in `load`.  Of all others, those named like a key of scenarios change it, as `training={"lr": 0.1}`; the rest are
+    options of the command, such as `workers=2, force=True, track=["csv:logs"]`.  Raises Error
     if the command would end with an error.  If it is interrupted, each run first completes its round and its files;
     then it raises KeyboardInterrupt.
     """
@@ -89,6 +90,7 @@ def compare(
     with _call():
         from emulator.sessions.one_scenario import play_scenario
 
+        changes, options = _changed(changes, options)
         (playing,) = options_of(options, Playing)
         playing.have_workers_ready()
         made = _scenario(scenario, changes, small, seed, rounds)
@@ -98,7 +100,7 @@ def compare(
                 made, playing, out=_path(out), force=force, given=given_by(made.source), track=trackers, live=live
             )
         _tell(ended)
-    return load(ended.results.folder, frames)
+    return load(ended.results.folder, frames=frames)
 
 
 def run(
@@ -111,7 +113,7 @@ def run(
     force: bool = False,
     small: bool = False,
     seed: int | None = None,
-    rounds: int | None = None,
+    rounds: int | Mapping[str, Any] | None = None,
     track: str | Sequence[str] = (),
     **options: Any,
 ) -> Loaded:
@@ -120,6 +122,7 @@ def run(
     with _call():
         from emulator.sessions.one_scenario import play_scenario
 
+        changes, options = _changed(changes, options)
         (playing,) = options_of(options, Playing)
         playing.have_workers_ready()
         made = only(_scenario(scenario, changes, small, seed, rounds), algorithm)
@@ -139,14 +142,16 @@ def check(
     device: str = "cpu",
     small: bool = False,
     seed: int | None = None,
-    rounds: int | None = None,
+    rounds: int | Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """Returns the forecast of a scenario, as in `fedlapse check --format json`; warnings go to stderr.  Raises Error
     for an invalid scenario."""
     with _call():
         from emulator.sessions.checking import planned
 
-        (computing,) = options_of({"workers": workers, "device": device}, Computing)
+        changes, more = _changed(changes, more)
+        (computing,) = options_of({"workers": workers, "device": device, **more}, Computing)
         made = _scenario(scenario, changes, small, seed, rounds)
         with placed(made.source):
             plan = planned(made, computing.workers, computing.device)
@@ -163,7 +168,7 @@ def tune(
     out: Folder | None = None,
     force: bool = False,
     small: bool = False,
-    rounds: int | None = None,
+    rounds: int | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Searches settings for each algorithm; returns the content of `fedlapse tune --format json`.  Raises as
@@ -171,6 +176,7 @@ def tune(
     with _call(ValueError):
         from emulator.sessions.tuning import Tuning
 
+        changes, options = _changed(changes, options)
         (playing,) = options_of(options, Playing)
         playing.have_workers_ready()
         made = _scenario(scenario, changes, small, None, rounds)
@@ -192,6 +198,7 @@ def study(
     with _call(ValueError):
         from emulator.sessions import regimes
 
+        changes, options = _changed(changes, options)
         (playing,) = options_of(options, Playing)
         playing.have_workers_ready()
         made = _scenario(scenario, changes, small, None, None)
@@ -256,7 +263,7 @@ def audit(*runs: Folder) -> dict[str, dict[str, Any]]:
 
 
 def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folder | None = None) -> Path:
-    """Writes the tables of rounds, events, transfers and devices, a file for each; returns their folder.  Raises Error
+    """Writes the tables, a file for each; returns their folder.  Raises Error
     if the results are damaged or cannot be read."""
     with _call(ValueError, computes=False):
         from emulator.sessions.exporting import ExportFormat, exported
@@ -288,10 +295,29 @@ def _call(*also: type[Exception], computes: bool = True) -> Iterator[None]:
         raise Error(one_line(error)) from None
 
 
-def _scenario(said: Given, changes: Sequence[str], small: bool, seed: int | None, rounds: int | None) -> Scenario:
+def _scenario(
+    said: Given, changes: Sequence[str], small: bool, seed: int | None, rounds: int | Mapping[str, Any] | None
+) -> Scenario:
     more = [] if seed is None else [f"seeds=[{seed}]"]
-    more += [] if rounds is None else [f"rounds.max={rounds}"]
+    if rounds is not None:
+        more += list(_paths("rounds", rounds if isinstance(rounds, Mapping) else {"max": rounds}))
     return _read(said, [*changes, *more], small)
+
+
+def _changed(changes: Sequence[str], named: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Returns the changes of a scenario, with those that are named like one of its keys, and all other options."""
+    keys = Scenario.model_fields.keys() & named.keys()
+    more = [text for key in named if key in keys for text in _paths(key, named[key])]
+    return (*changes, *more), {name: value for name, value in named.items() if name not in keys}
+
+
+def _paths(path: str, value: Any) -> Iterator[str]:
+    """Yields PATH=VALUE for each value in nested mappings."""
+    if isinstance(value, Mapping):
+        for key, of in value.items():
+            yield from _paths(f"{path}.{key}", of)
+    else:
+        yield f"{path}={json.dumps(value)}"
 
 
 def _fleet(said: Given | None) -> Scenario | None:

@@ -16,6 +16,6 @@ def export(
     format: Annotated[ExportFormat, typer.Option(help="parquet needs the extra `frames`.")] = ExportFormat.csv,
     out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: RUN-tables, beside RUN.")] = None,
 ) -> None:
-    """Writes rounds, events, transfers and devices of a finished run as one table each."""
+    """Writes targets, settings, rounds, devices, transfers and events of a finished run as one table each."""
     with soundness_told([run]):
         typer.echo(f"tables: {exported(run, format, out)}")

@@ -23,8 +23,10 @@ from emulator.record.events import (
     TransferEnded,
     TransferStarted,
 )
+from emulator.record.targets import Target, reached
 from emulator.results.results import Results, Row
 from emulator.results.summary import FATES, joules
+from scenarios.builders.plugins import training_of
 from scenarios.builders.roster import Roster
 
 
@@ -107,15 +109,57 @@ class DeviceRow:
     joules: float | None  # in these rounds; None: not known
 
 
+@dataclass(frozen=True)
+class TargetRow:
+    """A target of a run, a row of the table of targets: what the run took to reach it.  Its numbers are None if the run
+    never did."""
+
+    label: str
+    seed: int
+    metric: str
+    value: float
+    hold: int  # evaluations in a row
+    reached: bool
+    time_s: float | None
+    rounds: int | None
+    bytes_down: int | None  # of all devices
+    bytes_up: int | None
+    joules: float | None  # of the asked devices; None also if it is not known
+
+
+@dataclass(frozen=True)
+class SettingsRow:
+    """The settings of a run, a row of the table of settings; each setting is a column of its own."""
+
+    label: str
+    seed: int
+    values: Mapping[str, Any]  # by path, as in training.lr; those that differ from the default, and lr, epochs, batch
+
+
 METRICS = ("accuracy", "validation", "loss", "initial", "personalised")
 PARTS = ("setup_s", "down_s", "compute_s", "up_s", "server_s", "wait_s")
-TABLES: dict[str, type[Any]] = {"rounds": RoundRow, "events": Happened, "transfers": TransferRow, "devices": DeviceRow}
+TABLES: dict[str, type[Any]] = {
+    "targets": TargetRow,
+    "settings": SettingsRow,
+    "rounds": RoundRow,
+    "devices": DeviceRow,
+    "transfers": TransferRow,
+    "events": Happened,
+}
+NO_SETTINGS = {"name", "seeds", "published", "protocol", "expect", "tuned", "tune", "study", "small"}
+APART = {"fleet", "algorithms"}  # keys whose settings get other names
+ALWAYS = ("lr", "epochs", "batch")
 
 
 def rounds(results: Results) -> Iterator[RoundRow]:
     for label, seeds in results.runs.items():
-        for seed, rows in seeds.items():
-            yield from (_round(label, seed, row) for row in rows)
+        for seed in seeds:
+            yield from rounds_of(label, seed, results)
+
+
+def rounds_of(label: str, seed: int, results: Results) -> list[RoundRow]:
+    """Returns the rounds of one run."""
+    return [_round(label, seed, row) for row in results.runs[label][seed]]
 
 
 def _round(label: str, seed: int, row: Row) -> RoundRow:
@@ -188,25 +232,76 @@ def devices(results: Results) -> Iterator[DeviceRow]:
             )
 
 
+def targets(results: Results) -> Iterator[TargetRow]:
+    aims = [Target.of(said) for said in results.scenario.rounds.targets]
+    for label, seeds in results.runs.items():
+        for seed, rows in seeds.items():
+            yield from (_target(label, seed, rows, each) for each in aims)
+
+
+def _target(label: str, seed: int, rows: Sequence[Row], target: Target) -> TargetRow:
+    said, row = (target.metric, target.value, target.hold), reached(rows, target)
+    if row is None:
+        return TargetRow(label, seed, *said, False, None, None, None, None, None)
+    so_far = [earlier for earlier in rows if earlier["round"] <= row["round"]]
+    down, up = (sum(sum(each["bytes"].get(way, {}).values()) for each in so_far) for way in ("down", "up"))
+    return TargetRow(label, seed, *said, True, row["time_s"], row["round"] + 1, down, up, joules(so_far))
+
+
+def settings(results: Results) -> Iterator[SettingsRow]:
+    scenario = results.scenario
+    said = scenario.model_dump(mode="json", exclude_defaults=True, exclude=NO_SETTINGS | APART)
+    named = [(group.name or group.profile, group) for group in scenario.fleet]
+    fleet = {name: group.model_dump(mode="json", exclude_defaults=True, exclude={"name"}) for name, group in named}
+    for entry in scenario.algorithms:
+        training = training_of(entry, scenario.training).model_dump(include={*ALWAYS, *said.get("training", {})})
+        own = {key: value for key, value in entry.options.items() if key != "training"}
+        training |= entry.options.get("training") or {}
+        values = dict(_flat({**said, "training": training, "fleet": fleet, "algorithm": entry.key, "options": own}))
+        yield from (SettingsRow(entry.name, seed, values) for seed in results.runs.get(entry.name, {}))
+
+
+def _flat(said: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the values of nested mappings by path; a list is one value, as JSON."""
+    for key, value in said.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", json.dumps(value) if isinstance(value, list | tuple) else value
+
+
 READERS: Mapping[str, Callable[[Results], Iterator[Any]]] = {
+    "targets": targets,
+    "settings": settings,
     "rounds": rounds,
-    "events": events,
-    "transfers": transfers,
     "devices": devices,
+    "transfers": transfers,
+    "events": events,
 }
 
 
 def columns(of: Sequence[Any], table: str) -> dict[str, list[Any]]:
-    """Returns records of this table as columns, by field name; without records every column is empty."""
-    names = [field.name for field in fields(TABLES[table])]
-    return {name: [getattr(each, name) for each in of] for name in names}
+    """Returns records of this table as columns, by field name; without records every column is empty.  A setting that
+    has numbers and other values in one table is text in all its rows, because a column of a frame has one type."""
+    names = [field.name for field in fields(TABLES[table]) if field.name != "values"]
+    found = {name: [getattr(each, name) for each in of] for name in names}
+    paths = dict.fromkeys(path for each in of if isinstance(each, SettingsRow) for path in each.values)
+    return found | {path: _alike([each.values.get(path) for each in of]) for path in paths}
 
 
-def write_csv(of: Iterable[Any], table: str, file: IO[str]) -> None:
+def _alike(values: Sequence[Any]) -> list[Any]:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float}:
+        return [value if value is None or len(kinds) == 1 else float(value) for value in values]
+    return list(values) if len(kinds) == 1 else [None if value is None else str(value) for value in values]
+
+
+def write_csv(of: Sequence[Any], table: str, file: IO[str]) -> None:
     """Writes records of this table as CSV with a line of headings; unknown values are empty cells."""
+    found = columns(of, table)
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(field.name for field in fields(TABLES[table]))
-    writer.writerows(["" if value is None else value for value in astuple(each)] for each in of)
+    writer.writerow(found)
+    writer.writerows(["" if value is None else value for value in row] for row in zip(*found.values(), strict=True))
 
 
 @dataclass

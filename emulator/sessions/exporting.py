@@ -17,7 +17,7 @@ class ExportFormat(StrEnum):
 
 
 def exported(run: Path, form: ExportFormat, out: Path | None = None) -> Path:
-    """Writes one table each for rounds, events, transfers and devices; returns the folder of the tables.
+    """Writes each table of records.READERS to a file; returns the folder of the tables.
 
     `run`: the folder of the results.  `out`: the folder of the tables; None: next to `run`.  Raises ValueError if the
     results cannot be read, or if `out` lies inside `run`.

@@ -60,6 +60,81 @@ def test_there_is_a_record_for_each_line(found: fedlapse.Loaded) -> None:
     assert found.notes == ()
 
 
+def test_results_are_a_sequence_of_runs(found: fedlapse.Loaded) -> None:
+    assert (len(found), found.labels, found.seeds) == (4, ["fedavg", "fedprox"], [1, 2])
+    assert [(run.label, run.seed) for run in found] == [(a, s) for a in ("fedavg", "fedprox") for s in (1, 2)]
+    assert [run.seed for run in found["fedprox"]] == [1, 2]
+    assert [row for run in found for row in run.rounds] == found.rounds
+    assert found.scenario.training.lr == 0.3
+    with pytest.raises(fedlapse.Error, match="there is no algorithm 'fedpox'; there are fedavg, fedprox"):
+        found["fedpox"]
+
+
+def test_a_model_is_that_of_the_file(found: fedlapse.Loaded) -> None:
+    """Read again by the format's own rules: a header in JSON, then little-endian numbers."""
+    model = found.model("fedprox", seed=2)
+    raw = (found.results.folder / "fedprox-s2" / "final.safetensors").read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + size])
+    for name, value in model.items():
+        begin, end = header[name]["data_offsets"]
+        assert value.numpy().tobytes() == raw[8 + size + begin : 8 + size + end]
+    with pytest.raises(fedlapse.Error, match="fedprox has seeds 1, 2; give one of them"):
+        found.model("fedprox")
+
+
+def test_targets_are_those_of_the_summary(found: fedlapse.Loaded) -> None:
+    assert len(found.targets) == 4
+    for row in found.targets:
+        (of,) = found.summary["labels"][row.label]["targets"].values()
+        at = of["seeds"][str(row.seed)]
+        assert row.reached is (at is not None)
+        assert (row.metric, row.value, row.hold) == ("accuracy", 0.2, 1)
+        if at is None:
+            assert [row.time_s, row.rounds, row.bytes_down, row.bytes_up, row.joules] == [None] * 5
+        else:
+            assert row.bytes_down is not None
+            assert row.bytes_up is not None
+            total = row.bytes_down + row.bytes_up
+            assert {"time_s": row.time_s, "rounds": row.rounds, "bytes": total, "joules": row.joules} == at
+    assert any(row.reached for row in found.targets)
+
+
+def test_settings_are_those_of_the_scenario(found: fedlapse.Loaded) -> None:
+    first = found.settings[0].values
+    assert [first[f"training.{name}"] for name in ("lr", "epochs", "batch")] == [0.3, 1, 20]
+    assert (first["algorithm"], first["fleet.pi-4.count"], first["fleet.pi-4.link.up_mbit_s"]) == ("fedavg", 3, 4.0)
+    assert [row.values.get("options.mu") for row in found.settings] == [None, None, 0.1, 0.1]
+
+
+def test_several_folders_are_loaded_together(found: fedlapse.Loaded, tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars", reason="NO POLARS: frames are not tested")
+    one = {**TINY, "seeds": [1], "algorithms": ["fedavg"]}
+    for number, lr in enumerate((0.1, 0.2)):
+        fedlapse.compare(one, training={"lr": lr}, rounds={"max": 1}, out=tmp_path / f"sweep-{number}", **ALONE)
+    both = fedlapse.load(tmp_path / "sweep-*")
+    assert [(run.folder.parent.name, run.seed) for run in both] == [("sweep-0", 1), ("sweep-1", 1)]
+    assert [row.values["training.lr"] for row in both.settings] == [0.1, 0.2]
+    frame = both.frame("rounds", "polars")
+    assert frame["training.lr"].to_list() == [0.1, 0.2]
+    assert [Path(folder).name for folder in frame["folder"]] == ["sweep-0", "sweep-1"]
+    assert set(frame.columns) == {"folder", "training.lr", *(each.name for each in fields(TABLES["rounds"]))}
+    assert frame.equals(fedlapse.load(tmp_path / "sweep-0", tmp_path / "sweep-1", frames="polars").rounds)
+    assert isinstance(frame, polars.DataFrame)
+    assert both.plot("accuracy-time").to_dict()["title"]["text"]
+    with pytest.raises(fedlapse.Error, match="these are the results of 2 folders"):
+        _ = both.verdict
+    with pytest.raises(fedlapse.Error, match="no folder matches .*nothing-"):
+        fedlapse.load(tmp_path / "nothing-*")
+
+
+def test_changes_may_be_named() -> None:
+    said = fedlapse.check(TINY, training={"lr": 0.1, "epochs": 2}, rounds={"max": 7}, workers=0)
+    alike = fedlapse.check(TINY, "training.lr=0.1", "training.epochs=2", "rounds.max=7", workers=0)
+    other = fedlapse.check(TINY, workers=0)
+    assert said | {"effort": None} == alike | {"effort": None} != other | {"effort": None}  # that is measured anew
+
+
 def test_transfers_carry_the_bytes_of_the_rounds(found: fedlapse.Loaded) -> None:
     carried: Counter[tuple[str, int, int, str]] = Counter()
     for each in found.transfers:
@@ -201,7 +276,7 @@ def test_what_is_wrong_is_told_as_on_the_command_line(
         fedlapse.load(tmp_path)
     with pytest.raises(fedlapse.Error, match="there is no chart 'pie'; there are "):
         found.plot("pie")
-    with pytest.raises(fedlapse.Error, match="there is no table 'round'; there are rounds, "):
+    with pytest.raises(fedlapse.Error, match="there is no table 'round'; there are targets, settings, rounds, "):
         found.frame("round")  # type: ignore[arg-type]
     with pytest.raises(fedlapse.Error, match="there is no library 'excel'; there are pandas, "):
         found.frame("rounds", "excel")  # type: ignore[arg-type]
@@ -291,8 +366,8 @@ def test_the_page_runs_as_it_is_read(
     for line in re.findall(r"^\$ fedlapse (.*?)(?: +#.*)?$", page, re.MULTILINE):
         assert command(*shlex.split(line)).returncode == 0
     assert (tmp_path / "runs" / "from-python-tables" / "rounds.csv").is_file()
-    for name in ("verdict", "summary", "rounds", "events", "transfers", "devices", "frame", "plot", "notes"):
+    for name in ("verdict", "summary", *TABLES, "frame", "plot", "notes", "labels", "seeds", "scenario", "model"):
         assert f"`{name}" in page
-    for field in ("rounds", "transfers", "events", "devices"):
+    for field in TABLES:
         for each in fields(TABLES[field]):
             assert f"`{each.name}`" in page, each.name
