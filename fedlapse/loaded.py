@@ -280,15 +280,22 @@ class Loaded:
         rows = [place[part, row.label, row.seed] for part, of in enumerate(self._each(table)) for row in of]
         return {path: [values[at] for at in rows] for path, values in differ.items()}
 
-    def plot(self, name: str = "accuracy-time") -> Any:
-        """Returns the report's chart of this name as an Altair chart, which notebooks show.  Raises Error for an
-        unknown name."""
+    def plot(
+        self, name: str = "accuracy-time", width: float | None = None, height: float | None = None, font: str = ""
+    ) -> Any:
+        """Returns the report's chart of this name as an Altair chart, which notebooks show, and whose `save` writes a
+        file such as fig.pdf.
+
+        `width` and `height`, in mm, and the name of a `font` make a figure for print: that large in all, with letters
+        of 8 points and without a title.  Raises Error for an unknown name.
+        """
         from emulator.report.page import charts
+        from emulator.report.print import printed
 
         known = charts(self.parts)
         if name not in known:
             raise Error(f"there is no chart {name!r}; there are {', '.join(known)}")
-        return known[name]
+        return printed(known[name], width, height, font) if width or height or font else known[name]
 
 
 class Framed(Loaded):

@@ -336,6 +336,23 @@ def test_a_chart_is_that_of_the_report(found: fedlapse.Loaded) -> None:
     assert isinstance(spec["width"], int)  # and not that of the report's column
 
 
+@pytest.mark.parametrize(
+    ("size", "points"), [({"width": 84}, (238.1, 178.6)), ({"height": 50, "font": "serif"}, (238.1, 141.7))]
+)
+def test_a_chart_for_print_is_as_large_as_asked(
+    found: fedlapse.Loaded, tmp_path: Path, size: dict[str, Any], points: tuple[float, float]
+) -> None:
+    """An inch has 25.4 mm and 72 points."""
+    chart = found.plot("accuracy-time", **size)
+    chart.save(tmp_path / "fig.pdf")
+    (box,) = re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", (tmp_path / "fig.pdf").read_bytes())
+    assert tuple(map(float, box)) == pytest.approx(points, abs=0.1)
+    spec = chart.to_dict()
+    assert spec["config"]["axis"]["labelFontSize"] == 8
+    assert spec["config"].get("font") == size.get("font")
+    assert found.plot("accuracy-time").to_dict()["config"]["axis"]["labelFontSize"] == 12
+
+
 def test_tables_as_files(found: fedlapse.Loaded, tmp_path: Path) -> None:
     for form in ("csv", "parquet"):
         assert fedlapse.export(found.results.folder, format=form, out=tmp_path / form) == tmp_path / form  # type: ignore[arg-type]
