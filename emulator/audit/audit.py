@@ -156,6 +156,10 @@ def _numbers(row: Row, round: AuditedRound) -> Iterator[str]:
     for key, value in told.items():
         if row[key] != value:
             yield f"{key} is {row[key]}, but the events say {value}"
+    ages = Counter([*(0 for _ in round.counted), *(round.open.round - asked for _, asked in round.stale)])
+    staleness = {str(age): count for age, count in sorted(ages.items())} if round.stale else {}
+    if row.get("staleness", {}) != staleness:
+        yield f"staleness is {row.get('staleness', {})}, but the events say {staleness}"
     least, most = round.lost
     if not least <= row["lost"] <= most:
         yield f"lost is {row['lost']}, but the events say {least}" + (f" to {most}" if most > least else "")

@@ -97,8 +97,29 @@ class Timeline:
                 self.fault("I2", line, f"counts {name!r} before its upload has ended; its last event is {last}")
             elif "compute" not in visit.did:
                 self.fault("I2", line, f"counts {name!r}, which has computed nothing")
+        self._stale(line, round)
         round.lost = losses(round)
         self._reason(line, round)
+
+    def _stale(self, line: Event, round: AuditedRound) -> None:
+        """Checks the replies to earlier rounds that count in this one: each was asked for, is whole, came after the
+        close of its own round, and counts once."""
+        if len(set(round.stale)) < len(round.stale):
+            self.fault("I1", line, f"counts an update twice: {round.stale}")
+        for name, number in dict.fromkeys(round.stale):
+            asked = self.rounds.get(number)
+            visit = asked.visits.get(name) if asked and asked is not round else None
+            said = f"{name!r}, asked in round {number}"
+            if asked is None or visit is None:
+                self.fault("I1", line, f"counts {said}, which no earlier round did")
+            elif name in asked.counted or name in asked.later:
+                self.fault("I1", line, f"counts {said}, whose reply counted before")
+            elif visit.refused or visit.last is None or visit.last.event != "up.end" or "compute" not in visit.did:
+                self.fault("I2", line, f"counts {said}, which has not sent a whole reply")
+            elif asked.close and visit.last.number < asked.close.number:
+                self.fault("I3", line, f"counts {said}, whose reply came before the close of that round")
+            elif not round.failed:
+                asked.later.add(name)
 
     def _reason(self, line: Event, round: AuditedRound) -> None:
         reason, asked = line.body["reason"], len(round.visits)
@@ -108,7 +129,7 @@ class Timeline:
             self.fault("rounds", line, f"closed for 'all', but only {most} of {asked} were heard or lost")
         if reason in ("first", "deadline") and least >= asked:
             self.fault("rounds", line, f"closed for {reason!r}, but all of {asked} were heard or lost")
-        if reason != "too_few" and not round.counted:
+        if reason != "too_few" and not (round.counted or round.stale):
             self.fault("rounds", line, f"closed for {reason!r}, but counts nobody")
         counted = [round.visits[name].last for name in round.counted if name in round.visits]
         arrived = max((last.number for last in counted if last), default=0)
@@ -151,7 +172,7 @@ class Timeline:
         self._duration(stretch)
         if what == "combine":
             self.model = model
-            self.acknowledged.update(dict.fromkeys(round.counted, line.round))
+            self.acknowledged.update({**dict(round.stale), **dict.fromkeys(round.counted, line.round)})
         elif model != self.model:
             self.fault("I8", line, f"the request leaves model {model}, but the round opened with {self.model}")
 

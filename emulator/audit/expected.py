@@ -51,7 +51,7 @@ class Declared:
     @property
     def finish(self) -> bool:
         """True if devices may finish their work after the close of the round."""
-        return self.rounds.stragglers == "finish"
+        return self.rounds.stragglers != "stop"
 
 
 def declared(folder: Path) -> Declared:

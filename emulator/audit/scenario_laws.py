@@ -77,7 +77,10 @@ def _rules(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
     close, rules, counted = round.close, declared.rounds, len(round.counted)
     if close is None:
         return
-    if round.failed != (counted < rules.min_replies):
+    oldest = max((round.open.round - asked for _, asked in round.stale), default=0)
+    if oldest and (rules.stragglers != "count" or oldest > (rules.max_staleness or oldest)):
+        yield "I3", close, f"counts a reply to the round {oldest} before, which the scenario does not let count"
+    if round.failed != (counted + len(round.stale) < rules.min_replies):
         yield (
             "scenario",
             close,

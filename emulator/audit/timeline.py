@@ -212,10 +212,19 @@ class AuditedRound:
     close: Event | None = None
     server: dict[str, Stretch] = field(default_factory=dict)  # request, combine
     lost: tuple[int, int] = (0, 0)  # at least, at most; two numbers, see `losses`
+    later: set[str] = field(default_factory=set)  # devices whose replies count in a later round
 
     @property
     def counted(self) -> list[str]:
-        return list(self.close.body["counted"]) if self.close else []
+        """The devices of this round whose replies count in it, in order of arrival."""
+        return [each for each in self.close.body["counted"] if isinstance(each, str)] if self.close else []
+
+    @property
+    def stale(self) -> list[tuple[str, int]]:
+        """Replies to earlier rounds that count in this one: (device, round that asked), in order of arrival."""
+        return (
+            [(each[0], each[1]) for each in self.close.body["counted"] if isinstance(each, list)] if self.close else []
+        )
 
     @property
     def failed(self) -> bool:
@@ -223,8 +232,8 @@ class AuditedRound:
 
     @property
     def useful(self) -> set[str]:
-        """The devices whose work is in the new model; none if the round failed."""
-        return set() if self.failed else set(self.counted)
+        """The devices whose work is in the new model, or in a later one; none of this round if it failed."""
+        return self.later if self.failed else {*self.counted, *self.later}
 
     def spent(self) -> dict[str, Spent]:
         """Returns the seconds of each device that was asked, by its name."""

@@ -18,7 +18,7 @@ import numpy as np
 from emulator.conversation.exchange import Exchange, Judge, ReplyJudge
 from emulator.conversation.presences import Presences
 from emulator.conversation.rounds import Round, RoundRules
-from emulator.conversation.underway import Play, RunFailed
+from emulator.conversation.underway import Play, RunFailed, named
 from emulator.lab.jobs import Opening, State, combine, request, start
 from emulator.lab.lab import Lab
 from emulator.lab.seeds import seed
@@ -95,7 +95,7 @@ class Server:
             play = await self._play(number)
             failures = failures + 1 if play.round.failed else 0
             going_on = await after(play, self.state)
-            self.counted.update(dict.fromkeys(play.replies, number) if not play.round.failed else {})
+            self.counted.update({call.device: call.round for call in play.round.calls if not play.round.failed})
             if failures == GIVE_UP:
                 raise RunFailed(self._too_few(play.round))
             number += 1
@@ -182,11 +182,15 @@ class Server:
             self.presences.follow(play)
         opening = await self._request(play)
         play.download = opening.download.ref if self.lab.up.get(self.run.label) else NOTHING
+        self.exchange.open = play
+        self.exchange.take_in()
         await self._hear(play, opening)
         self.time = play.closed = await self._close(play)
         if not play.round.failed:
             self.time = await self._combine(play)
-        play.uploads.clear()
+        for reply in play.replies:
+            reply.asked.waiting.discard(reply.device)
+        play.replies.clear()
         play.stamp = self.time
         return play
 
@@ -264,9 +268,18 @@ class Server:
     async def _combine(self, play: Play) -> float:
         """Combines the replies into a new model; returns the time in s at which the model was ready."""
         number = play.round.number
-        replies = {name: (play.uploads[name], play.replies[name]) for name in sorted(play.replies)}
-        ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)
+        named_replies = named(play.replies)
+        replies = {name: (reply.upload, reply.examples) for name, reply in named_replies.items()}
+        stale = {
+            name: (reply.asked.round.number, reply.asked.download)
+            for name, reply in named_replies.items()
+            if reply.asked is not play
+        }
+        args = self.run, number, self.state.message, replies, play.download
+        ticket = self.world.submit(combine, *args, *([stale] if stale else []))
         self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
+        for reply in play.replies:
+            reply.asked.useful.add(reply.device)
         return self.record.server_end(number, "combine", self.state.weights.short)
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:

@@ -125,12 +125,21 @@ class Keys:
         return self._train_stack(run, round, devices, downloads, memories, measure=True)
 
     def _combine(
-        self, run: Run, round: int, state: Ref, replies: Mapping[str, tuple[Ref, int]], download: Ref
+        self,
+        run: Run,
+        round: int,
+        state: Ref,
+        replies: Mapping[str, tuple[Ref, int]],
+        download: Ref,
+        stale: Mapping[str, tuple[int, Ref]] = jobs.NONE_STALE,
     ) -> Parts:
         uploads = [[name, upload.digest, examples] for name, (upload, examples) in sorted(replies.items())]
         # Only differences of weights are added to the download.
-        base = download.digest if "weights" in self.lab.up.get(run.label, {}) else None
-        return {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
+        relative = "weights" in self.lab.up.get(run.label, {})
+        base = download.digest if relative else None
+        older = [[name, at, sent.digest if relative else None] for name, (at, sent) in sorted(stale.items())]
+        parts = {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
+        return {**parts, "stale": older} if older else parts
 
     def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
         return {

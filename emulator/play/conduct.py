@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from emulator.conversation.rounds import RoundRules
 from emulator.play.metrics import Schedule
 from emulator.record.targets import Target
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.training import Rounds
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Conduct:
                 deadline=rounds.deadline_s,
                 min_replies=rounds.min_replies,
                 cycle_seconds=rounds.cycle_s,
-                finish_stragglers=rounds.stragglers == "finish",
+                finish_stragglers=rounds.stragglers != "stop",
+                max_staleness=_staleness(rounds),
                 computing=rounds.when_off,
                 transfers=rounds.transfers,
             ),
@@ -54,3 +57,10 @@ class Conduct:
         often, final = self.schedule.personalise_every, round + 1 == self.rules.max
         due = final or bool(often and (round + 1) % often == 0)
         return due and self.schedule.personalises
+
+
+def _staleness(rounds: Rounds) -> float:
+    """Returns the largest staleness of a reply that counts, in rounds; inf for no limit."""
+    if rounds.stragglers != "count":
+        return 0
+    return inf if rounds.max_staleness is None else rounds.max_staleness

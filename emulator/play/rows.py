@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ class Diary:
         self.stage, self.outcome = stage, outcome
         self.going_on, self.progress, self.finish = going_on, progress, finish
         self.metrics = Metrics(stage.world, stage.lab, stage.run, stage.conduct.schedule, stage.attendants)
-        self.unwritten: list[tuple[Play, dict[str, Any]]] = []
+        self.unwritten: list[tuple[Play, dict[str, Any], list[Learnt]]] = []
         self.measured: list[Row] = []
         self.cycles: dict[int, float] = {}  # by time slice: s, opening of its first round
         self.state: State | None = None
@@ -51,10 +52,11 @@ class Diary:
             await self.metrics.start(state)
             return self._going_on(number)
         values: dict[str, Any] = dict.fromkeys(NAMES)
+        trained = self._trained(play)
         further: Mapping[str, float | None] = {}
         conduct = self.stage.conduct
         if conduct.evaluated(number):
-            metrics, further = await self.metrics.of(number, play.broadcast, state, self._trained(play))
+            metrics, further = await self.metrics.of(number, play.broadcast, state, trained)
             values |= metrics
         if conduct.personalised(number):
             values["personalised"] = await self._personalised(play)
@@ -65,7 +67,7 @@ class Diary:
             enough = enough or not any(pending(self.measured, target) for target in conduct.targets)
         if enough and values["personalised"] is None and conduct.schedule.personalises:
             values["personalised"] = await self._personalised(play)
-        self.unwritten.append((play, {**values, "numbers": further}))
+        self.unwritten.append((play, {**values, "numbers": further}, trained))
         self.write_settled()
         return not enough and self._going_on(number) and self.stage.record.unwritten is None
 
@@ -85,14 +87,13 @@ class Diary:
         """Writes the rows of rounds without stragglers at work, in the order of rounds; stops at the first round
         that has some."""
         while self.unwritten and self.unwritten[0][0].settled:
-            play, values = self.unwritten.pop(0)
-            row = self.finish(self._row(play, values))
+            row = self.finish(self._row(*self.unwritten.pop(0)))
             self.outcome.rows.append(row)
             self.stage.record.row(row)
             self.progress(self.stage.run, row)
 
     def _trained(self, play: Play) -> list[Learnt]:
-        return [self.stage.notes[Call(name, play.round.number)] for name in sorted(play.replies)]
+        return [self.stage.notes[call] for call in sorted(play.round.calls)]
 
     def _numbers(self, play: Play, trained: Sequence[Learnt]) -> dict[str, float]:
         """Returns the further numbers of a row, by name: means over the devices that reported a number, the time
@@ -106,20 +107,21 @@ class Diary:
             numbers[key] = math.fsum(values) / len(values)
         return numbers | ({"not_finite": play.not_finite} if play.not_finite else {})
 
-    def _row(self, play: Play, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _row(self, play: Play, values: Mapping[str, Any], trained: Sequence[Learnt]) -> dict[str, Any]:
         round, length = play.round, play.stamp - play.began
         calls = {name: Call(name, round.number) for name in round.asked}
-        trained = self._trained(play)
         leverages = [done.leverage for done in trained]
         numbers = self._numbers(play, trained)
         trips = {name: self.stage.record.trips.pop(call) for name, call in calls.items()}
         for call in calls.values():
             self.stage.notes.pop(call, None)
-        useful = () if round.failed else play.replies  # a failed round leaves the model, so all its work is wasted
+        useful = play.useful  # a failed round leaves the model, so all its work is wasted
         used = {name: trip.usage(name in useful, play.opened, play.closed) for name, trip in trips.items()}
-        closer = round.counted[-1] if round.counted else None
+        closer = round.own[-1] if round.own else None
         powers = {name: self.stage.lab.fleet[name].profile.power for name in trips}
         known = {name: None if power == UNKNOWN else power for name, power in powers.items()}
+        ages = Counter(round.number - call.round for call in round.calls)
+        staleness = {str(age): ages[age] for age in sorted(ages)} if ages.keys() - {0} else {}
         return {
             "round": round.number,
             "time_s": play.stamp,
@@ -128,11 +130,12 @@ class Diary:
             "bytes": bytes_by_kind(trips.values()),
             "flops": sum(trip.flops for trip in trips.values()) + sum(bill.total_flops for bill in play.bills),
             "asked": len(round.asked),
-            "counted": len(round.counted),
+            "counted": len(round.own),
             "late": len(round.late()),
             "lost": len(round.lost),
             "refused": len(round.refused),
             "failed": round.failed,
+            **({"staleness": staleness} if staleness else {}),
             "wasted_bytes": sum(trip.vain_bytes if name in useful else trip.nbytes for name, trip in trips.items()),
             "seconds": seconds(used),
             "joules": {

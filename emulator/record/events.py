@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
+from emulator.record.call import Call
+
 Line = Mapping[str, Any]
 Way = Literal["down", "up"]
 Unsound = Literal["device", "examples", "form", "values"]  # why a reply does not count: conversation/exchange.py
@@ -68,11 +70,22 @@ class Opened(_Event):
 
 @dataclass(slots=True)
 class Closed(_Event):
-    """The event that a round closes, with the devices whose replies count, in the order in which they replied."""
+    """The event that a round closes, with the devices whose replies count, in the order in which they replied.  A reply
+    to an earlier round is named with that round, as [device, round]."""
 
     name = "close"
     reason: str  # all | first | deadline | too_few
-    counted: Sequence[str]
+    counted: Sequence[str | Sequence[Any]]
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """The device-rounds whose replies count, in the order of `counted`."""
+        return [Call(each, self.round) if isinstance(each, str) else Call(*each) for each in self.counted]
+
+    @property
+    def own(self) -> Sequence[str]:
+        """The devices that this round asked and whose replies count in it, in the order in which they replied."""
+        return [each for each in self.counted if isinstance(each, str)]
 
     @property
     def failed(self) -> bool:

@@ -177,8 +177,9 @@ class Record:
         among = digest_of(idle) if self.cohort == "own" else None
         return self._write(Opened, self.now(), round, list(asked), model, among)
 
-    def close(self, round: int, reason: str, counted: Sequence[str]) -> float:
-        return self._write(Closed, self.now(), round, reason, list(counted))
+    def close(self, round: int, reason: str, counted: Sequence[str | Call]) -> float:
+        plain = [list(each) if isinstance(each, Call) else each for each in counted]
+        return self._write(Closed, self.now(), round, reason, plain)
 
     def start(
         self,

@@ -183,8 +183,9 @@ class Check:
         """Compares the replies that count in a round that has just closed with the recorded ones."""
         written = self.script.rounds[round.number]
         self.steps.append(self.model + (not round.failed))
-        if set(round.counted) != set(written.counted):
-            self.part(written.number, _moved(round.counted, written.counted, COUNTED))
+        if set(round.calls) != set(written.counted):
+            now, before = ([call.device for call in calls] for calls in (round.calls, written.counted))
+            self.part(written.number, _moved(now, before, COUNTED))
 
     def row(self, made: Row) -> Row:
         """Compares the trainings of a round whose last straggler has ended, and returns its row with the accuracies

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from emulator.record.call import Call
 from emulator.record.events import (
     Closed,
     ComputeEnded,
@@ -57,7 +58,7 @@ class RoundScript:
     number: int
     asked: tuple[str, ...]
     model: str  # digest of the model that was sent
-    counted: tuple[str, ...] = ()
+    counted: tuple[Call, ...] = ()
     closed: bool = False
     server: dict[str, Served] = field(default_factory=dict)  # request | combine
     parts: dict[str, DeviceScript] = field(default_factory=dict)  # by device
@@ -193,7 +194,7 @@ class _Reader:
         written = self.rounds[event.round]
         match event:
             case Closed():
-                written.counted, written.closed = tuple(event.counted), True
+                written.counted, written.closed = tuple(event.calls), True
             case ServerStarted():
                 written.server[event.what] = Served(_bill(event, self.works.server(event.what, written.number)))
             case ServerEnded():

@@ -112,10 +112,17 @@ class Rounds(Part):
         default=None,
     )
     min_replies: Count = says("Replies below which a round fails and the model stays as it was.", 2, default=1)
-    stragglers: Literal["stop", "finish"] = says(
-        "Behaviour of devices that are still working when a round closes: they stop, or they finish.",
+    stragglers: Literal["stop", "finish", "count"] = says(
+        "Behaviour of devices that are still working when a round closes: they stop, they finish in vain, or they "
+        "finish and their replies count in the round in which they arrive.",
         "finish",
         default="stop",
+    )
+    max_staleness: Annotated[int, Field(ge=0, le=1_000_000)] | None = says(
+        "Rounds since the one that asked, above which a reply does not count, with `stragglers: count`. By default "
+        "every reply counts.",
+        20,
+        default=None,
     )
     when_off: Literal["lose", "pause", "restart"] = says(
         "Fate of computing whose device goes offline: it is lost, it pauses until the device is back, or it restarts "
@@ -139,6 +146,12 @@ class Rounds(Part):
         600,
         default=None,
     )
+
+    @model_validator(mode="after")
+    def _only_late_replies_are_stale(self) -> Rounds:
+        if self.max_staleness is not None and self.stragglers != "count":
+            raise ValueError("max_staleness needs replies that count late, as {stragglers: count, max_staleness: 20}")
+        return self
 
 
 class Evaluate(Part):

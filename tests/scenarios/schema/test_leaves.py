@@ -41,7 +41,8 @@ PAIRS = {
     ),
 }
 IN_OTHER_WORDS = {"window_mb": lambda mb: mb * 1e6, "stragglers": lambda word: word == "finish"} | {
-    "model": lambda word: "tcp" if word == "auto" else word  # which it is when a scenario is built
+    "model": lambda word: "tcp" if word == "auto" else word,  # which it is when a scenario is built
+    "max_staleness": lambda most: most or 0,  # stragglers stop, so no reply is stale
 }
 
 
