@@ -66,6 +66,7 @@ class Exchange:
         self.last: Refused | None = None  # of the run so far
         self.inbox: list[Arrival] = []  # in order of arrival, until a round takes them in
         self.open: Play | None = None  # the round that takes in replies
+        self.at_once = True  # a reply is taken in when it arrives, if a round is open
 
     async def ask(self, play: Play, name: str, parcel: Parcel) -> None:
         """Sends one device its request and waits for its reply.  The reply then waits in the inbox, or the round notes
@@ -108,19 +109,27 @@ class Exchange:
             examples = reply.header["examples"]
             assert isinstance(examples, int)
             play.waiting.add(name)
-            self.inbox.append(Arrival(name, play, examples, reply.message.ref))
-            self.take_in()
+            self.inbox.append(Arrival(self.record.now(), name, play, examples, reply.message.ref))
+            if self.at_once:
+                self.take_in()
 
-    def take_in(self) -> None:
-        """Counts the replies in the inbox while a round is open that may count them; drops those that it may not."""
+    def take_in(self) -> list[Arrival]:
+        """Counts the replies in the inbox while a round is open that may count them; drops those that it may not.
+        Returns the replies that it has taken."""
+        taken: list[Arrival] = []
+        if len(self.inbox) > 1:
+            self.inbox.sort(key=lambda arrival: arrival.place)
         while self.inbox and self.open and self.open.round.reason is None:
             arrival = self.inbox.pop(0)
+            taken.append(arrival)
             if self.open.round.count(*arrival.call):
                 self.open.replies.append(arrival)
             else:
+                self.open.dropped += 1
                 arrival.asked.waiting.discard(arrival.device)
             if self.open.round.reason is not None:
                 self.open.closing.set()
+        return taken
 
     def _refuse(self, play: Play, name: str, refusal: Refusal) -> None:
         """Records that a reply is refused.  Does nothing after the close of the round, when the device counts as

@@ -20,12 +20,16 @@ class RoundRules:
 
     max: int  # rounds
     needed: int  # replies that close a round (K)
-    ask: int  # devices asked; more than `needed` is over-selection
+    ask: int  # devices asked; more than `needed` is over-selection; asynchronous: devices at work (M)
     deadline: float | None = DEFAULT.deadline_s  # s after the round opened
     min_replies: int = DEFAULT.min_replies  # with fewer the model does not change and the round has failed
     cycle_seconds: float | None = DEFAULT.cycle_s  # s from one cycle's data to the next; None: available on demand
     finish_stragglers: bool = DEFAULT.stragglers == "finish"  # False: they stop at the close
     max_staleness: float = 0  # rounds since the model was asked for; an older reply does not count
+    asynchronous: bool = (
+        DEFAULT.mode == "async"
+    )  # a round is a version, and closes with `needed` replies to any version
+    timeout: float | None = DEFAULT.timeout_s  # asynchronous: s after its request, when a device is told to stop
     computing: str = DEFAULT.when_off  # lose | pause | restart, after the device was offline
     transfers: str = DEFAULT.transfers  # lose | restart | resume, after the device was offline
 
@@ -86,8 +90,12 @@ class Round:
     def vanished(self, names: set[str]) -> None:
         """Notes that these devices went offline after the close was decided, but before it was recorded."""
         self.lost |= names
-        if self.reason in ("first", "deadline") and self._all_heard:
+        if self.reason in ("first", "deadline") and self._all_heard and not self.rules.asynchronous:
             self.reason = "all"
+
+    def exhaust(self) -> None:
+        """Closes the round because no device is at work, and none will be."""
+        self._close("all")
 
     def expire(self) -> None:
         """Closes the round because its deadline has passed, unless it is closed already."""
@@ -107,9 +115,10 @@ class Round:
         return len(self.own) + len(self.lost) + len(self.refused) == len(self.asked)
 
     def _look(self) -> None:
-        if self._all_heard:
+        asynchronous = self.rules.asynchronous
+        if self._all_heard and not asynchronous:
             self._close("all")
-        elif len(self.own) >= self.rules.needed:
+        elif len(self.counted if asynchronous else self.own) >= self.rules.needed:
             self._close("first")
 
     def _close(self, reason: Reason) -> None:

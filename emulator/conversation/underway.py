@@ -19,8 +19,9 @@ class RunFailed(Exception):  # noqa: N818
 
 
 class Arrival(NamedTuple):
-    """A sound reply that has arrived at the server."""
+    """A sound reply that has arrived at the server.  Replies are taken in by time, then by round and device."""
 
+    t: float
     device: str
     asked: Play  # the round whose request it answers
     examples: int
@@ -30,6 +31,11 @@ class Arrival(NamedTuple):
     def call(self) -> Call:
         """The device-round that made this reply."""
         return Call(self.device, self.asked.round.number)
+
+    @property
+    def place(self) -> tuple[float, int, str]:
+        """The place of the reply in the total order of replies."""
+        return self.t, self.asked.round.number, self.device
 
 
 def named(replies: Sequence[Arrival]) -> dict[str, Arrival]:
@@ -61,6 +67,7 @@ class Play:
     replies: list[Arrival] = field(default_factory=list)  # that count in this round, until they are combined
     useful: set[str] = field(default_factory=set)  # devices whose replies to this round are in a model
     waiting: set[str] = field(default_factory=set)  # devices whose replies to this round may still get into one
+    dropped: int = 0  # replies that arrived in this round and are too stale to count
     not_finite: int = 0  # replies refused because a value is not finite
     asks: dict[str, Task] = field(default_factory=dict)  # by device: the task that asks it
     watches: dict[str, Task] = field(default_factory=dict)  # by device: the task that watches its presence

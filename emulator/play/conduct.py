@@ -31,12 +31,14 @@ class Conduct:
             RoundRules(
                 max=rounds.max,
                 needed=scenario.needed,
-                ask=rounds.ask or scenario.needed,
+                ask=rounds.in_flight or rounds.ask or scenario.needed,
                 deadline=rounds.deadline_s,
                 min_replies=rounds.min_replies,
                 cycle_seconds=rounds.cycle_s,
-                finish_stragglers=rounds.stragglers != "stop",
+                finish_stragglers=rounds.stragglers != "stop" or rounds.mode == "async",
                 max_staleness=_staleness(rounds),
+                asynchronous=rounds.mode == "async",
+                timeout=rounds.timeout_s,
                 computing=rounds.when_off,
                 transfers=rounds.transfers,
             ),
@@ -61,6 +63,6 @@ class Conduct:
 
 def _staleness(rounds: Rounds) -> float:
     """Returns the largest staleness of a reply that counts, in rounds; inf for no limit."""
-    if rounds.stragglers != "count":
+    if rounds.stragglers != "count" and rounds.mode == "sync":
         return 0
     return inf if rounds.max_staleness is None else rounds.max_staleness

@@ -121,7 +121,8 @@ class Diary:
         powers = {name: self.stage.lab.fleet[name].profile.power for name in trips}
         known = {name: None if power == UNKNOWN else power for name, power in powers.items()}
         ages = Counter(round.number - call.round for call in round.calls)
-        staleness = {str(age): ages[age] for age in sorted(ages)} if ages.keys() - {0} else {}
+        said = round.rules.asynchronous or ages.keys() - {0}
+        staleness = {str(age): ages[age] for age in sorted(ages)} if said else {}
         return {
             "round": round.number,
             "time_s": play.stamp,
@@ -136,6 +137,7 @@ class Diary:
             "refused": len(round.refused),
             "failed": round.failed,
             **({"staleness": staleness} if staleness else {}),
+            **({"stale": play.dropped} if round.rules.asynchronous else {}),
             "wasted_bytes": sum(trip.vain_bytes if name in useful else trip.nbytes for name, trip in trips.items()),
             "seconds": seconds(used),
             "joules": {

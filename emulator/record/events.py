@@ -69,6 +69,14 @@ class Opened(_Event):
 
 
 @dataclass(slots=True)
+class Asked(_Event):
+    """The event that an asynchronous server asks devices on the model of an open round."""
+
+    name = "ask"
+    asked: Sequence[str]
+
+
+@dataclass(slots=True)
 class Closed(_Event):
     """The event that a round closes, with the devices whose replies count, in the order in which they replied.  A reply
     to an earlier round is named with that round, as [device, round]."""
@@ -216,11 +224,11 @@ class Refused(_OfDevice):
 OfTransfer = TransferStarted | TransferEnded | TransferCut
 OfWork = ComputeStarted | ComputeEnded | ComputeCut
 OfDevice = OfTransfer | OfWork | Presence | Refused
-Event = Opened | Closed | OfDevice | ServerStarted | ServerEnded
+Event = Opened | Asked | Closed | OfDevice | ServerStarted | ServerEnded
 
 _TRANSFERS: tuple[type[OfTransfer], ...] = (TransferStarted, TransferEnded, TransferCut)
 _OTHERS: tuple[type[Event], ...] = (
-    *(Opened, Closed, Refused, WentOff, CameBack),
+    *(Opened, Asked, Closed, Refused, WentOff, CameBack),
     *(ComputeStarted, ComputeEnded, ComputeCut, ServerStarted, ServerEnded),
 )
 CLASSES: dict[str, type[Event]] = {kind.name: kind for kind in _OTHERS} | {

@@ -38,6 +38,7 @@ import orjson
 from algorithms.cohort import CohortRule
 from emulator.record.call import Call
 from emulator.record.events import (
+    Asked,
     CameBack,
     Closed,
     ComputeCut,
@@ -176,6 +177,11 @@ class Record:
         self.trips.update({Call(device, round): Trip() for device in asked})
         among = digest_of(idle) if self.cohort == "own" else None
         return self._write(Opened, self.now(), round, list(asked), model, among)
+
+    def ask(self, round: int, asked: Sequence[str]) -> None:
+        """Records that a version asks further devices."""
+        self.trips.update({Call(device, round): Trip() for device in asked})
+        self._write(Asked, self.now(), round, list(asked))
 
     def close(self, round: int, reason: str, counted: Sequence[str | Call]) -> float:
         plain = [list(each) if isinstance(each, Call) else each for each in counted]

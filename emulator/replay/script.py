@@ -10,6 +10,7 @@ from pathlib import Path
 
 from emulator.record.call import Call
 from emulator.record.events import (
+    Asked,
     Closed,
     ComputeEnded,
     ComputeStarted,
@@ -139,6 +140,8 @@ def read_script(folder: Path) -> Script:
         if not (folder / name).is_file():
             raise ValueError(f"{folder} has no {name}; a run without it cannot be replayed")
     rows = list(read_lines(folder / "rounds.jsonl"))
+    if any("stale" in row for row in rows):
+        raise ValueError(f"{folder} has asynchronous rounds, which cannot be replayed yet")
     path = folder / "work.jsonl"
     rounds = _Reader(folder, Works(path, read_lines(path))).read(read_lines(folder / "events.jsonl"))
     for written, row in zip(rounds, rows, strict=False):
@@ -193,6 +196,8 @@ class _Reader:
             return
         written = self.rounds[event.round]
         match event:
+            case Asked():
+                raise ValueError("no replay of asynchronous rounds")
             case Closed():
                 written.counted, written.closed = tuple(event.calls), True
             case ServerStarted():

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from algorithms.algorithm import Message, Party, Reply
 from algorithms.fedavg import FedAvg
+from emulator.audit.audit import audit
 from emulator.conversation.rounds import Round, RoundRules
 from emulator.record.call import Call
+from emulator.record.record import encode
 from tests.all_of import all_of
 
 RULES = RoundRules(max=10, needed=2, ask=2, max_staleness=3)
@@ -75,3 +79,33 @@ def test_a_late_reply_counts_once_in_the_round_in_which_it_arrives(play: Any) ->
         if row["round"]
         not in {line["round"] for line in closes if any(isinstance(each, list) for each in line["counted"])}
     )
+
+
+def faults(folder: Path, lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    (folder / "events.jsonl").write_bytes(b"".join(map(encode, lines)))
+    return audit(folder).faults
+
+
+@pytest.mark.slow
+def test_the_audit_finds_a_late_reply_that_counts_twice_or_was_never_asked_for(play: Any, tmp_path: Path) -> None:
+    fast = {"profile": "pi-4", "count": 2, "link": LINK, "name": "fast"}
+    slow = {"profile": "pi-4", "count": 1, "link": {**LINK, "up_mbit_s": 0.5}, "name": "slow"}
+    run = play(fleet=[fast, slow], rounds={"max": 8, "fraction": 0.67, "ask": 3, "stragglers": "count"})
+    folder = tmp_path / "all" / run.folder.name
+    shutil.copytree(run.folder, folder)
+    (folder / "seal.json").unlink()
+    closes = [number for number, line in enumerate(run.events) if line["event"] == "close"]
+    late = next(number for number in closes if ["slow-0", 0] in run.events[number]["counted"])
+
+    def changed(number: int, counted: list[Any]) -> list[Any]:
+        return [{**line, "counted": counted} if n == number else line for n, line in enumerate(run.events)]
+
+    assert faults(folder, run.events) == []
+    said, after = run.events[late]["counted"], closes[closes.index(late) + 1]
+    twice = faults(folder, changed(after, [*run.events[after]["counted"], ["slow-0", 0]]))
+    assert any("I1" in fault and "counted before" in fault for fault in twice)
+    assert any("staleness is" in fault for fault in twice)
+    unasked = faults(folder, changed(late, [["fast-0", 99] if each == ["slow-0", 0] else each for each in said]))
+    assert any("I1" in fault and "which no earlier round did" in fault for fault in unasked)
+    early = faults(folder, changed(closes[0], [*run.events[closes[0]]["counted"], ["slow-0", 0]]))
+    assert any("I1" in fault for fault in early)

@@ -1,0 +1,101 @@
+"""Asynchronous rounds: who is combined and who is asked at one instant, and the laws of docs/design/async.md."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from emulator.compute.executors import Inline
+from emulator.lab.build import lab_of
+from emulator.play.conduct import Conduct
+from emulator.play.run import run_virtual
+from emulator.record.run import Run
+from scenarios.load import build
+from scenarios.text.faults import BadScenario
+from tests.all_of import all_of
+from tests.conftest import SMALL, Played, merged
+
+INSTANT = {"up_mbit_s": 1e6, "down_mbit_s": 1e6, "latency_ms": 0}  # a transfer takes some 2 us
+ALIKE = {"name": "d", "profile": "pi-4", "link": INSTANT}
+
+
+def played(folder: Any, algorithm: Any = "fedavg", **changes: Any) -> Played:
+    """A run whose record is not audited: the audit knows no laws of asynchronous rounds yet."""
+    changed = merged(SMALL, {"evaluate": {"every": 0}, **changes, "algorithms": [algorithm], "seeds": [1]})
+    scenario = build({**changed, "rounds": changes["rounds"]})
+    lab, run = lab_of(scenario), Run(scenario.algorithms[0].name, 1)
+    return Played(folder, asyncio.run(run_virtual(lab, run, Conduct.of(scenario), Inline(lab), folder)))
+
+
+@pytest.mark.slow
+def test_rounds_of_one_cohort_are_synchronous_fedavg_bit_for_bit(tmp_path: Any) -> None:
+    """K = M = cohort, equal devices that are always on (law 1)."""
+    fleet = [{**ALIKE, "count": 6}]
+    sync = played(tmp_path / "sync", fleet=fleet, rounds={"max": 3, "fraction": 0.5})
+    rounds = {"max": 3, "mode": "async", "buffer": 3, "in_flight": 3}
+    made = played(tmp_path / "async", fleet=fleet, rounds=rounds)
+    assert made.model == sync.model
+    assert [line["asked"] for line in made.of("ask")] == [line["asked"] for line in sync.of("open")]
+    assert [line["counted"] for line in made.of("close")] == [sorted(line["counted"]) for line in sync.of("close")]
+    assert [row["time_s"] for row in made.rounds] == [row["time_s"] for row in sync.rounds]
+    assert all_of(row["staleness"] == {"0": 3} for row in made.rounds)
+
+
+@pytest.mark.slow
+def test_equal_devices_in_step_have_a_mean_staleness_of_m_minus_k_over_k(tmp_path: Any) -> None:
+    """M = 80, K = 10: once each device has replied to a version of its own, (80 - 10) / 10 = 7 (law 2)."""
+    server = {"profile": "workstation", "link": INSTANT}
+    rounds = {"max": 24, "mode": "async", "buffer": 10, "in_flight": 80}
+    run = played(tmp_path / "run", fleet=[{**ALIKE, "count": 80}], server=server, rounds=rounds)
+    assert [row["staleness"] for row in run.rounds[:8]] == [{str(version): 10} for version in range(8)]
+    assert all_of(row["staleness"] == {"7": 10} for row in run.rounds[8:])
+    assert {len(line["asked"]) for line in run.of("ask")} == {80, 10}
+
+
+@pytest.mark.slow
+def test_eight_replies_of_three_devices_are_as_on_paper(tmp_path: Any) -> None:
+    """Three devices of 1, 2 and 5 s, K = 2, M = 3 (law 5).  A device waits for a version that it has not had.
+
+    s 1: a on 0.  s 2: b on 0, so 1 is made.  s 3: a on 1.  s 4: b on 1, so 2 is made.  s 5: c on 0, two versions old,
+    and a on 2, so 3 is made.  s 6: b on 2, one old, and a on 3, so 4 is made.
+    """
+    board = {"memory_bandwidth_gb_s": 1e6, "overhead_ms": 0, "memory_mb": 4000}
+    profiles = {f"for-{s}": {**board, "speed_gflop_s": 0.01 / s} for s in (1, 2, 5)}
+    fleet = [
+        {"name": name, "profile": f"for-{s}", "count": 1, "link": INSTANT}
+        for name, s in zip("abc", (1, 2, 5), strict=True)
+    ]
+    server = {"profile": "workstation", "link": INSTANT}
+    rounds = {"max": 4, "mode": "async", "buffer": 2, "in_flight": 3}
+    run = played(tmp_path / "run", fleet=fleet, profiles=profiles, server=server, rounds=rounds)
+    second = sum(run.of("compute.start", device="a-0")[0]["seconds"].values())
+    replies = [
+        (round(line["t"] / second, 2), line["device"], line["round"]) for line in run.of("up.end") if line["round"] < 4
+    ]
+    assert replies[:4] == [(1, "a-0", 0), (2, "b-0", 0), (3, "a-0", 1), (4, "b-0", 1)]
+    assert sorted(replies[4:6]) == [(5, "a-0", 2), (5, "c-0", 0)]
+    assert sorted(replies[6:8]) == [(6, "a-0", 3), (6, "b-0", 2)]
+    assert [round(line["t"] / second, 2) for line in run.of("close")] == [2, 4, 5, 6]
+    counted = [sorted(map(str, line["counted"])) for line in run.of("close")]
+    assert counted == [["a-0", "b-0"], ["a-0", "b-0"], ["['c-0', 0]", "a-0"], ["['b-0', 2]", "a-0"]]
+    assert [row["staleness"] for row in run.rounds] == [{"0": 2}, {"0": 2}, {"0": 1, "2": 1}, {"0": 1, "1": 1}]
+    assert [row["stale"] for row in run.rounds] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ({"buffer": 2}, "buffer needs asynchronous rounds"),
+        ({"timeout_s": 2.0}, "timeout_s needs asynchronous rounds"),
+        ({"max_staleness": 2}, "max_staleness needs replies that count late"),
+        ({"mode": "async", "buffer": 2}, "mode: async needs buffer and in_flight"),
+        ({"mode": "async", "buffer": 2, "in_flight": 2, "deadline_s": 3.0}, "deadline_s is of synchronous rounds"),
+        ({"mode": "async", "buffer": 2, "in_flight": 2, "fraction": 0.5}, "fraction is of synchronous rounds"),
+        ({"mode": "async", "buffer": 2, "in_flight": 9}, "9 devices at work, but the fleet has 4"),
+    ],
+)
+def test_keys_of_the_other_mode_are_named(rounds: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadScenario, match=said):
+        build({**SMALL, "rounds": {"max": 2, **rounds}})
