@@ -122,7 +122,7 @@ class Reply:
     model: Tensors = field(default_factory=dict)  # after local training; never sent; {}: it is upload["weights"]
     leverage: Mapping[str, float] = field(default_factory=dict)  # leverage of the penalty (local.leverage); never sent
     numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
-    version: int | None = None  # in `combine`: the round whose model the device started from; older ones are stale
+    staleness: int = 0  # in `combine`: versions of the model since the one from which the device started
 
 
 Pass = Literal["forward", "batch", "each", "each_label"]  # computation for each example: see Phase

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, maximum
 
@@ -22,6 +23,8 @@ class FedAsync(Stale, FedProx):
     the paper's regulariser, ρ = μ.  Bytes as FedAvg.  Raises ValueError if a field is out of its range.
     """
 
+    penalty_options: ClassVar[Collection[str]] = ("mu",)
+
     mu: float = 0.0
     """Weight of the penalty, μ (the paper's ρ): how strongly a device is held to the model it started from."""
     alpha: float = 0.6
@@ -32,11 +35,11 @@ class FedAsync(Stale, FedProx):
         FedProx.__post_init__(self)
         option_checks.check(self, alpha=(0, 1))
 
-    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
+    def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:  # noqa: ARG002
         """Returns the model after all replies are mixed in."""
         model = dict(state["weights"])
-        for _, reply in sorted(replies.items(), key=lambda item: (item[1].version or 0, item[0])):
-            share = self.alpha * self.weight(reply, server)
+        for _, reply in sorted(replies.items(), key=lambda item: (-item[1].staleness, item[0])):
+            share = self.alpha * self.weight(reply)
             model = {name: _mixed(value, reply.upload["weights"][name], share) for name, value in model.items()}
         return {"weights": model}
 

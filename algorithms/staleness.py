@@ -7,7 +7,7 @@ from math import inf
 from typing import Literal
 
 from algorithms import option_checks
-from algorithms.algorithm import Party, Reply
+from algorithms.algorithm import Reply
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Stale:
     def __post_init__(self) -> None:
         option_checks.check(self, a=(0, inf), b=(0, inf))
 
-    def weight(self, reply: Reply, server: Party) -> float:
+    def weight(self, reply: Reply) -> float:
         """Returns w(s) of a reply; s = 0 for a fresh one, counted before the version rises."""
-        s = 0 if reply.version is None else server.round - reply.version
+        s = reply.staleness
         if self.staleness == "constant" or (self.staleness == "hinge" and s <= self.b):
             return 1.0
         if self.staleness == "polynomial":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from emulator.record.call import Call
+from emulator.record.call import Call, turn, version
 from scenarios.schema.training import Rounds
 
 Reason = Literal["all", "first", "deadline", "too_few"]
@@ -37,6 +37,10 @@ class RoundRules:
         """Returns true if a reply to a request of round `asked` may count in the open round `round`."""
         return round - asked <= self.max_staleness
 
+    def turn(self, round: int) -> int:
+        """Returns the number of this round as schedules count rounds."""
+        return turn(round, self.needed if self.asynchronous else 0, self.ask)
+
 
 @dataclass
 class Round:
@@ -58,7 +62,7 @@ class Round:
         Returns False and changes nothing after the close, and if the rules do not admit the reply.
         """
         asked = self.number if asked is None else asked
-        if self.reason is not None or not self.rules.admit(self.number, asked):
+        if self.reason is not None or not self.rules.admit(self.number, version(asked)):
             return False
         self.counted.append(name if asked == self.number else Call(name, asked))
         self._look()

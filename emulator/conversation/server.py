@@ -104,9 +104,8 @@ class Server:
 
     async def _next_cycle(self, number: int) -> None:
         """Waits until the data of a new time slice are there, if this round is the first to train on that slice."""
-        training = self.algorithm.training
-        cycle, seconds = training.cycle(number), self.rules.cycle_seconds
-        if seconds is None or not number or training.cycle(number - 1) == cycle:
+        cycle, seconds = self.lab.cycle(self.run.label, number), self.rules.cycle_seconds
+        if seconds is None or not number or self.lab.cycle(self.run.label, number - 1) == cycle:
             return
         await self.world.sleep(max(0.0, cycle * seconds - self.world.now()))
 
@@ -286,9 +285,9 @@ class Server:
         named_replies = named(play.replies)
         replies = {name: (reply.upload, reply.examples) for name, reply in named_replies.items()}
         stale = {
-            name: (reply.asked.round.number, reply.asked.download)
+            name: (number - reply.call.version, reply.asked.download)
             for name, reply in named_replies.items()
-            if reply.asked is not play
+            if number != reply.call.version
         }
         args = self.run, number, self.state.message, replies, play.download
         ticket = self.world.submit(combine, *args, *([stale] if stale else []))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from emulator.conversation.rounds import Round
 from emulator.lab.jobs import State
 from emulator.messages.store import NOTHING, Ref
-from emulator.record.call import Call
+from emulator.record.call import Call, place
 from emulator.record.tally import Bill
 from emulator.worlds.interface import Signal, Task
 
@@ -41,7 +42,7 @@ class Arrival(NamedTuple):
 def named(replies: Sequence[Arrival]) -> dict[str, Arrival]:
     """Returns replies by device, in the order of names.  Where a device has several, its newest has the device's name,
     and the others have `name@round` with the round that asked."""
-    newest = {reply.device: reply for reply in sorted(replies, key=lambda reply: reply.call.round)}
+    newest = {reply.device: reply for reply in sorted(replies, key=lambda reply: place(reply.call.round))}
     found = {
         reply.device if newest[reply.device] is reply else f"{reply.device}@{reply.call.round}": reply
         for reply in replies
@@ -72,6 +73,7 @@ class Play:
     asks: dict[str, Task] = field(default_factory=dict)  # by device: the task that asks it
     watches: dict[str, Task] = field(default_factory=dict)  # by device: the task that watches its presence
     away: set[str] = field(default_factory=set)  # asked devices that are offline now
+    again: list[Play] = field(default_factory=list)  # of an asynchronous version: its second request to a device, ...
 
     @property
     def running(self) -> list[str]:
@@ -80,4 +82,6 @@ class Play:
 
     @property
     def settled(self) -> bool:
-        return not self.waiting and all(task.ended for task in self.asks.values())
+        return not self.waiting and all(
+            chain((task.ended for task in self.asks.values()), (play.settled for play in self.again))
+        )

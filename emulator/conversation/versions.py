@@ -8,12 +8,14 @@ replies of that instant are taken in (docs/design/async.md).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from emulator.conversation.server import Server
 from emulator.conversation.underway import Play
 from emulator.lab.seeds import seed
 from emulator.messages.store import NOTHING
+from emulator.record.call import AGAIN, version
 from emulator.worlds.interface import Late, Parcel
 from scenarios.builders.roster import EACH
 
@@ -21,18 +23,20 @@ from scenarios.builders.roster import EACH
 class AsyncServer(Server):
     """A server whose rounds overlap: `stragglers` are the devices at work, whichever version asked them.
 
-    A device's place is free when its reply was taken in, refused, lost, or not there in time.  No device is asked twice
-    with one version: it would compute from the same model and the same examples again.
+    A device's place is free when its reply was taken in, refused, lost, or not there in time.  A version may ask a
+    device again once its reply was taken in (record/call.py, Call): the device then draws other batches.
     """
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.exchange.at_once = False
+        self.silent: set[str] = set()  # devices that have not replied to the open version, which asks them no more
 
     async def _play(self, number: int) -> Play:
         play = self._play_of(number, ())
         play.opened = self.record.open(number, (), self.state.weights.short)
         self.exchange.open = play
+        self.silent.clear()
         fills = 0
         while play.round.reason is None:
             if await self._fill(play, fills):
@@ -53,19 +57,33 @@ class AsyncServer(Server):
             return False
         root = seed(self.run.seed, "cohort", number, *([fills] if fills else []))
         few = free if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
-        present = self._present(root, few, self.stragglers.keys() | play.asks.keys())
+        present = self._present(root, few, self.stragglers.keys() | self.silent)
         names = self.algorithm.cohort(number, present, free, root) if present else ()
-        if not names:
-            return False
-        play.round.asked = [*play.round.asked, *names]
-        self.record.ask(number, names)
-        self.stragglers.update(dict.fromkeys(names, play))
-        if not self.always_on:
-            self.presences.follow(play, names)
-        opening = await self._request(play, names)
-        play.download = opening.download.ref if self.lab.up.get(self.run.label) else NOTHING
-        self._send(play, opening, names)
-        return True
+        for request, asked in self._requests(play, names):
+            request.round.asked = [*request.round.asked, *asked]
+            self.record.ask(request.round.number, asked)
+            self.stragglers.update(dict.fromkeys(asked, request))
+            if not self.always_on:
+                self.presences.follow(request, asked)
+            opening = await self._request(request, asked)
+            request.download = opening.download.ref if self.lab.up.get(self.run.label) else NOTHING
+            self._send(request, opening, asked)
+        return bool(names)
+
+    def _requests(self, play: Play, names: Sequence[str]) -> list[tuple[Play, list[str]]]:
+        """Divides these devices by how often the version has asked them before; returns each part with its request."""
+        parts: list[tuple[Play, list[str]]] = []
+        requests = [play, *play.again]
+        while names:
+            if len(parts) == len(requests):
+                again = self._play_of(play.round.number + len(parts) * AGAIN, ())
+                again.bills, again.written, again.opened = play.bills, play.written, self.record.now()
+                play.again.append(again)
+                requests.append(again)
+            before = requests[len(parts)]
+            parts.append((before, [name for name in names if name not in before.asks]))
+            names = [name for name in names if name in before.asks]
+        return [part for part in parts if part[1]]
 
     async def _ask(self, play: Play, name: str, parcel: Parcel) -> None:
         asking = self.exchange.ask(play, name, parcel)
@@ -74,6 +92,8 @@ class AsyncServer(Server):
         except Late:
             pass
         if name not in play.waiting:
+            if self.exchange.open and version(play.round.number) == self.exchange.open.round.number:
+                self.silent.add(name)
             await self._free(name)
         self.freed.set()
 
@@ -88,7 +108,7 @@ class AsyncServer(Server):
             await self.world.sleep(0.0)
         taken = self.exchange.take_in()
         for arrival in play.replies:  # acknowledged now, as the buffer will be combined
-            self.counted[arrival.device] = arrival.asked.round.number
+            self.counted[arrival.device] = arrival.call.round
         for arrival in taken:
             await self._free(arrival.device)
 
@@ -96,8 +116,14 @@ class AsyncServer(Server):
         """Waits until a reply arrives, a device is lost, or one comes back that could be asked.  Closes the version if
         nothing of this will happen."""
         places = self.rules.ask > len(self.stragglers)
-        back = self._next_back(self.stragglers.keys() | play.asks.keys()) if places else math.inf
+        back = self._next_back(self.stragglers.keys() | self.silent) if places else math.inf
         if back == math.inf and not self.stragglers:
             play.round.exhaust()
         else:
             await self._someone(back)
+
+    async def _close(self, play: Play) -> float:
+        for request in play.again:
+            request.round.reason = play.round.reason
+            request.round.vanished({name for name in request.running if self.presences.gone(request, name)})
+        return await super()._close(play)

@@ -312,8 +312,8 @@ def combine(
     stale: Mapping[str, tuple[int, Ref]] = NONE_STALE,
 ) -> State:
     """Closes a round, and returns the server's new state.  `replies`: (upload, examples) by device name; `download`:
-    the message that the round sent; `stale`: (round, the message that it sent) by name, for replies to earlier
-    rounds."""
+    the message that the round sent; `stale`: (staleness, the message that the device got) by name, for replies to
+    earlier rounds."""
     algorithm, relative = lab.algorithms[run.label], "weights" in lab.up.get(run.label, {})
     sent = cache(lambda message: decode(store.get(message)).get("weights", {}) if relative else {})
     kept, stacks = flat.keeping(store), cache(lambda stack: unstacked(read(store, stack)))
@@ -326,8 +326,8 @@ def combine(
 
     uploads = {}
     for name, (upload, examples) in sorted(replies.items()):
-        version, message = stale.get(name, (round, download))
-        uploads[name] = Reply(received(upload, message), examples, version=version)
+        staleness, message = stale.get(name, (0, download))
+        uploads[name] = Reply(received(upload, message), examples, staleness=staleness)
     server = _drawing(_server(lab, run, round))
     return _state(lab, store, algorithm.combine(decode(store.get(state)), uploads, server))
 
@@ -403,7 +403,7 @@ def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., P
         devices=len(lab.fleet),
         model=model,
         loss=models.cross_entropy,
-        round=round,
+        round=lab.turn(round),
         cycle=lab.cycle(run.label, round),
         lossy=lab.lossy(run.label),
     )

@@ -8,6 +8,7 @@ from math import inf
 
 from emulator.conversation.rounds import RoundRules
 from emulator.play.metrics import Schedule
+from emulator.record.call import version
 from emulator.record.targets import Target
 from scenarios.schema.scenario import Scenario
 from scenarios.schema.training import Rounds
@@ -29,9 +30,9 @@ class Conduct:
         often = evaluate.personalise_every
         return cls(
             RoundRules(
-                max=rounds.max,
+                max=rounds.max if rounds.mode == "sync" else -(-rounds.max * scenario.asked // scenario.needed),
                 needed=scenario.needed,
-                ask=rounds.in_flight or rounds.ask or scenario.needed,
+                ask=scenario.asked,
                 deadline=rounds.deadline_s,
                 min_replies=rounds.min_replies,
                 cycle_seconds=rounds.cycle_s,
@@ -52,13 +53,18 @@ class Conduct:
         """Returns true if the model after this round is evaluated: by the schedule, after the last round, or because
         the metric `personalised` is due."""
         every, final = self.schedule.every, round + 1 == self.rules.max
-        return every > 0 and (final or (round + 1) % every == 0 or self.personalised(round))
+        return every > 0 and (final or self._due(round, every) or self.personalised(round))
 
     def personalised(self, round: int) -> bool:
         """Returns true if every device trains once after this round for the metric `personalised`."""
         often, final = self.schedule.personalise_every, round + 1 == self.rules.max
-        due = final or bool(often and (round + 1) % often == 0)
+        due = final or bool(often and self._due(round, often))
         return due and self.schedule.personalises
+
+    def _due(self, round: int, every: int) -> bool:
+        """Returns true if this round completes a multiple of `every` rounds, as schedules count them."""
+        before, after = self.rules.turn(round), self.rules.turn(version(round) + 1)
+        return after // every > before // every
 
 
 def _staleness(rounds: Rounds) -> float:

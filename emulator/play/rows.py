@@ -14,7 +14,7 @@ from emulator.play.metrics import NAMES, Metrics
 from emulator.play.stage import Outcome, Row, Stage
 from emulator.record.call import Call
 from emulator.record.run import Run
-from emulator.record.tally import bytes_by_kind, critical, seconds
+from emulator.record.tally import bytes_by_kind, critical, seconds, together
 from emulator.record.targets import pending, reached
 
 Progress = Callable[[Run, Row], None]
@@ -109,18 +109,24 @@ class Diary:
 
     def _row(self, play: Play, values: Mapping[str, Any], trained: Sequence[Learnt]) -> dict[str, Any]:
         round, length = play.round, play.stamp - play.began
-        calls = {name: Call(name, round.number) for name in round.asked}
+        requests = [play, *play.again]
+        # A failed round leaves the model, so all its work is wasted.
+        useful = {Call(name, each.round.number) for each in requests for name in each.useful}
+        calls = [Call(name, each.round.number) for each in requests for name in each.round.asked]
         leverages = [done.leverage for done in trained]
         numbers = self._numbers(play, trained)
-        trips = {name: self.stage.record.trips.pop(call) for name, call in calls.items()}
-        for call in calls.values():
+        trips = {call: self.stage.record.trips.pop(call) for call in calls}
+        for call in calls:
             self.stage.notes.pop(call, None)
-        useful = play.useful  # a failed round leaves the model, so all its work is wasted
-        used = {name: trip.usage(name in useful, play.opened, play.closed) for name, trip in trips.items()}
-        closer = round.own[-1] if round.own else None
-        powers = {name: self.stage.lab.fleet[name].profile.power for name in trips}
+        opened = None if round.rules.asynchronous else play.opened
+        used = together((call.device, trip.usage(call in useful, opened, play.closed)) for call, trip in trips.items())
+        fresh = [call for call in round.calls if call.version == round.number]
+        closer = fresh[-1] if fresh else None
+        powers = {name: self.stage.lab.fleet[name].profile.power for name in used}
         known = {name: None if power == UNKNOWN else power for name, power in powers.items()}
-        ages = Counter(round.number - call.round for call in round.calls)
+        ages = Counter(round.number - call.version for call in round.calls)
+        lost = sum(len(each.round.lost) for each in requests)
+        refused = sum(len(each.round.refused) for each in requests)
         said = round.rules.asynchronous or ages.keys() - {0}
         staleness = {str(age): ages[age] for age in sorted(ages)} if said else {}
         return {
@@ -130,15 +136,15 @@ class Diary:
             "numbers": {**numbers, **values["numbers"]},
             "bytes": bytes_by_kind(trips.values()),
             "flops": sum(trip.flops for trip in trips.values()) + sum(bill.total_flops for bill in play.bills),
-            "asked": len(round.asked),
-            "counted": len(round.own),
-            "late": len(round.late()),
-            "lost": len(round.lost),
-            "refused": len(round.refused),
+            "asked": len(calls),
+            "counted": len(fresh),
+            "late": len(calls) - len(fresh) - lost - refused,
+            "lost": lost,
+            "refused": refused,
             "failed": round.failed,
             **({"staleness": staleness} if staleness else {}),
             **({"stale": play.dropped} if round.rules.asynchronous else {}),
-            "wasted_bytes": sum(trip.vain_bytes if name in useful else trip.nbytes for name, trip in trips.items()),
+            "wasted_bytes": sum(trip.vain_bytes if call in useful else trip.nbytes for call, trip in trips.items()),
             "seconds": seconds(used),
             "joules": {
                 name: power and power.joules(used[name].idle, used[name].computing, used[name].sending)
@@ -146,5 +152,5 @@ class Diary:
             },
             "watts": {name: power and [power.idle, power.compute, power.radio] for name, power in known.items()},
             "leverage": {key: max(of[key] for of in leverages if key in of) for of in leverages for key in of},
-            "critical": critical(closer, trips.get(closer or ""), play.bills, length),
+            "critical": critical(closer and closer.device, closer and trips[closer], play.bills, length),
         }

@@ -325,3 +325,8 @@ class Scenario(Part):
         """The number of replies that close a round: max(C·K, 1), with C = `fraction` and K devices, as in McMahan et
         al. 2017, rounded half up; in asynchronous rounds `buffer`."""
         return self.rounds.buffer or max(1, int(self.rounds.fraction * self.devices + 0.5))
+
+    @property
+    def asked(self) -> int:
+        """The number of devices that a round asks, if so many are online; in asynchronous rounds those at work."""
+        return self.rounds.in_flight or self.rounds.ask or self.needed

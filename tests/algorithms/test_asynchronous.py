@@ -49,15 +49,15 @@ def tensors(w: float, mean: float = 0.0, seen: int = 0) -> dict[str, torch.Tenso
 )
 def test_weights_of_stale_replies(kind: Any, a: float, b: float, weights: list[float]) -> None:
     stale = Stale(kind, a, b)
-    assert [stale.weight(Reply({}, 1, version=v), server(8)) for v in (8, 5, 0)] == pytest.approx(weights, rel=1e-15)
+    assert [stale.weight(Reply({}, 1, staleness=s)) for s in (0, 3, 8)] == pytest.approx(weights, rel=1e-15)
 
 
 def test_fedasync_mixes_each_reply_with_its_own_weight() -> None:
     """x = 1; alpha = 0.5.  First the reply of version 0 (s = 3, weight 1/2): 1 + 0.25 (5 - 1) = 2.  Then the fresh one:
     2 + 0.5 (4 - 2) = 3.  The buffer goes the same way: 0 + 0.25 * 8 = 2, then 2 + 0.5 * (4 - 2) = 3."""
     replies = {
-        "a": Reply({"weights": tensors(4.0, 4.0, 2)}, 9, version=3),
-        "b": Reply({"weights": tensors(5.0, 8.0, 7)}, 1, version=0),
+        "a": Reply({"weights": tensors(4.0, 4.0, 2)}, 9),
+        "b": Reply({"weights": tensors(5.0, 8.0, 7)}, 1, staleness=3),
     }
     state = {"weights": tensors(1.0)}
     for order in (replies, dict(reversed(replies.items()))):
@@ -69,9 +69,7 @@ def test_fedasync_mixes_each_reply_with_its_own_weight() -> None:
 def test_fedasync_with_alpha_1_and_one_fresh_reply_is_the_device_s_model() -> None:
     """K = 1, alpha = 1, one device: sequential SGD."""
     sent = tensors(0.1, 0.3, 4)
-    model = FedAsync(T, alpha=1.0).combine(
-        {"weights": tensors(7.0)}, {"a": Reply({"weights": sent}, 2, version=5)}, server(5)
-    )
+    model = FedAsync(T, alpha=1.0).combine({"weights": tensors(7.0)}, {"a": Reply({"weights": sent}, 2)}, server(5))
     assert {name: value.item() for name, value in model["weights"].items()} == {k: v.item() for k, v in sent.items()}
 
 
@@ -81,8 +79,8 @@ def test_fedasync_with_alpha_1_and_one_fresh_reply_is_the_device_s_model() -> No
 def test_fedbuff_sums_changes_by_staleness_and_not_by_examples(divisor: Any, expected: float) -> None:
     """x = 1, eta_g = 2, changes 4 (s = 0) and 6 (s = 3, weight 1/2)."""
     replies = {
-        "a": Reply({"update": tensors(4.0, 4.0, 2)}, 9, version=3),
-        "b": Reply({"update": tensors(6.0, 8.0, 7)}, 1, version=0),
+        "a": Reply({"update": tensors(4.0, 4.0, 2)}, 9),
+        "b": Reply({"update": tensors(6.0, 8.0, 7)}, 1, staleness=3),
     }
     model = FedBuff(T, server_lr=2.0, divisor=divisor).combine({"weights": tensors(1.0)}, replies, server(3))["weights"]
     assert float(model["w"]) == pytest.approx(expected, rel=1e-7)
@@ -97,7 +95,7 @@ def test_fedbuff_of_fresh_replies_with_equal_examples_is_fedavg() -> None:
     start = {name: value.clone() for name, value in tensors_of(device.model).items()}
     parties = {name: replace(device, name=name, seed=seed) for seed, name in enumerate("abc")}
     algorithm = FedBuff(T, staleness="constant")
-    replies = {name: replace(algorithm.train({"weights": start}, party), version=0) for name, party in parties.items()}
+    replies = {name: algorithm.train({"weights": start}, party) for name, party in parties.items()}
     models = {name: Reply({"weights": dict(reply.model)}, reply.examples) for name, reply in replies.items()}
     mine = algorithm.combine({"weights": start}, replies, replace(device, name="server"))["weights"]
     for name, value in weighted_mean(models).items():

@@ -20,15 +20,15 @@ from tests.all_of import all_of
 
 RULES = RoundRules(max=10, needed=2, ask=2, max_staleness=3)
 LINK = {"up_mbit_s": 8, "down_mbit_s": 8, "latency_ms": 0}
-SEEN: list[dict[str, tuple[int, int | None]]] = []  # by combine: device -> (round, version)
+SEEN: list[dict[str, tuple[int, int]]] = []  # by combine: device -> (round, staleness)
 
 
 @dataclass(frozen=True)
 class Noting(FedAvg):
-    """FedAvg that notes the versions from which the devices started."""
+    """FedAvg that notes the staleness of replies."""
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
-        SEEN.append({name: (server.round, reply.version) for name, reply in replies.items()})
+        SEEN.append({name: (server.round, reply.staleness) for name, reply in replies.items()})
         return super().combine(state, replies, server)
 
 
@@ -68,7 +68,7 @@ def test_a_late_reply_counts_once_in_the_round_in_which_it_arrives(play: Any) ->
         arrived = next(line["round"] for line in closes if line["t"] >= t)
         assert arrived > asked
         assert [line["round"] for line in closes if ["slow-0", asked] in line["counted"]] == [arrived]
-        assert SEEN[arrived]["slow-0"] == (arrived, asked)
+        assert SEEN[arrived]["slow-0"] == (arrived, arrived - asked)
         assert run.rounds[arrived]["staleness"] == {"0": 2, str(arrived - asked): 1}
         assert run.rounds[asked]["seconds"]["devices"]["slow-0"][1] == 0  # none of its work is wasted
         later = [line["reply_to"] for line in run.of("down.start", device="slow-0") if line["round"] > arrived]

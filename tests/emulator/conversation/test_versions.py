@@ -11,6 +11,7 @@ from emulator.compute.executors import Inline
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
+from emulator.record.call import AGAIN
 from emulator.record.run import Run
 from scenarios.load import build
 from scenarios.text.faults import BadScenario
@@ -47,41 +48,64 @@ def test_rounds_of_one_cohort_are_synchronous_fedavg_bit_for_bit(tmp_path: Any) 
 def test_equal_devices_in_step_have_a_mean_staleness_of_m_minus_k_over_k(tmp_path: Any) -> None:
     """M = 80, K = 10: once each device has replied to a version of its own, (80 - 10) / 10 = 7 (law 2)."""
     server = {"profile": "workstation", "link": INSTANT}
-    rounds = {"max": 24, "mode": "async", "buffer": 10, "in_flight": 80}
+    rounds = {"max": 3, "mode": "async", "buffer": 10, "in_flight": 80}
     run = played(tmp_path / "run", fleet=[{**ALIKE, "count": 80}], server=server, rounds=rounds)
     assert [row["staleness"] for row in run.rounds[:8]] == [{str(version): 10} for version in range(8)]
     assert all_of(row["staleness"] == {"7": 10} for row in run.rounds[8:])
     assert {len(line["asked"]) for line in run.of("ask")} == {80, 10}
 
 
-@pytest.mark.slow
-def test_eight_replies_of_three_devices_are_as_on_paper(tmp_path: Any) -> None:
-    """Three devices of 1, 2 and 5 s, K = 2, M = 3 (law 5).  A device waits for a version that it has not had.
-
-    s 1: a on 0.  s 2: b on 0, so 1 is made.  s 3: a on 1.  s 4: b on 1, so 2 is made.  s 5: c on 0, two versions old,
-    and a on 2, so 3 is made.  s 6: b on 2, one old, and a on 3, so 4 is made.
-    """
+def of_three(folder: Any, rounds: Any) -> tuple[Played, float]:
+    """A run of a, b and c, whose trainings take 1, 2 and 5 units of time, and that unit in s."""
     board = {"memory_bandwidth_gb_s": 1e6, "overhead_ms": 0, "memory_mb": 4000}
     profiles = {f"for-{s}": {**board, "speed_gflop_s": 0.01 / s} for s in (1, 2, 5)}
     fleet = [
         {"name": name, "profile": f"for-{s}", "count": 1, "link": INSTANT}
         for name, s in zip("abc", (1, 2, 5), strict=True)
     ]
-    server = {"profile": "workstation", "link": INSTANT}
-    rounds = {"max": 4, "mode": "async", "buffer": 2, "in_flight": 3}
-    run = played(tmp_path / "run", fleet=fleet, profiles=profiles, server=server, rounds=rounds)
-    second = sum(run.of("compute.start", device="a-0")[0]["seconds"].values())
-    replies = [
-        (round(line["t"] / second, 2), line["device"], line["round"]) for line in run.of("up.end") if line["round"] < 4
-    ]
-    assert replies[:4] == [(1, "a-0", 0), (2, "b-0", 0), (3, "a-0", 1), (4, "b-0", 1)]
-    assert sorted(replies[4:6]) == [(5, "a-0", 2), (5, "c-0", 0)]
-    assert sorted(replies[6:8]) == [(6, "a-0", 3), (6, "b-0", 2)]
-    assert [round(line["t"] / second, 2) for line in run.of("close")] == [2, 4, 5, 6]
-    counted = [sorted(map(str, line["counted"])) for line in run.of("close")]
-    assert counted == [["a-0", "b-0"], ["a-0", "b-0"], ["['c-0', 0]", "a-0"], ["['b-0', 2]", "a-0"]]
-    assert [row["staleness"] for row in run.rounds] == [{"0": 2}, {"0": 2}, {"0": 1, "2": 1}, {"0": 1, "1": 1}]
-    assert [row["stale"] for row in run.rounds] == [0, 0, 0, 0]
+    run = played(
+        folder, fleet=fleet, profiles=profiles, server={"profile": "workstation", "link": INSTANT}, rounds=rounds
+    )
+    return run, sum(run.of("compute.start", device="a-0")[0]["seconds"].values())
+
+
+@pytest.mark.slow
+def test_eight_replies_of_three_devices_are_as_on_paper(tmp_path: Any) -> None:
+    """Three devices of 1, 2 and 5 s, K = 2, M = 3 (law 5).
+
+    s 1: a on 0; it starts again on 0.  s 2: b on 0 fills the buffer, so 1 is made, and b starts on it; a on 0 once
+    more, one version old, and a starts on 1.  s 3: a on 1 fills the buffer with two replies of a, so 2 is made.  s 4: b
+    on 1, one old, and a on 2: 3 is made.  s 5: c on 0, three old, and a on 3: 4 is made.
+    """
+    rounds = {"max": 3, "mode": "async", "buffer": 2, "in_flight": 3}  # three times three replies: five versions
+    run, second = of_three(tmp_path / "run", rounds)
+    replies = [(round(line["t"] / second, 2), line["device"], line["round"]) for line in run.of("up.end")]
+    assert replies[:1] == [(1, "a-0", 0)]
+    assert sorted(replies[1:3]) == [(2, "a-0", AGAIN), (2, "b-0", 0)]
+    assert replies[3] == (3, "a-0", 1)
+    assert sorted(replies[4:6]) == [(4, "a-0", 2), (4, "b-0", 1)]
+    assert sorted(replies[6:8]) == [(5, "a-0", 3), (5, "c-0", 0)]
+    closes = run.of("close")[:4]
+    assert [round(line["t"] / second, 2) for line in closes] == [2, 3, 4, 5]
+    counted = [sorted(map(str, line["counted"])) for line in closes]
+    assert counted == [["a-0", "b-0"], [f"['a-0', {AGAIN}]", "a-0"], ["['b-0', 1]", "a-0"], ["['c-0', 0]", "a-0"]]
+    ages = [{"0": 2}, {"0": 1, "1": 1}, {"0": 1, "1": 1}, {"0": 1, "3": 1}]
+    assert [row["staleness"] for row in run.rounds[:4]] == ages
+    assert [row["stale"] for row in run.rounds[:4]] == [0, 0, 0, 0]
+    busy = [name for line in run.of("ask") for name in line["asked"]]
+    assert busy[:10] == ["a-0", "b-0", "c-0", "a-0", "b-0", "a-0", "a-0", "b-0", "a-0", "c-0"]
+
+
+@pytest.mark.slow
+def test_with_all_at_work_a_device_s_share_is_one_over_its_time(tmp_path: Any) -> None:
+    """M = N = K = 3 (law 2): in 10 units of time 10, 5 and 2 replies, and all three are at work all the time."""
+    run, second = of_three(tmp_path / "run", {"max": 6, "mode": "async", "buffer": 3, "in_flight": 3})
+    ends = {name: [line["t"] for line in run.of("up.end", device=name)] for name in ("a-0", "b-0", "c-0")}
+    assert [sum(t < 10.5 * second for t in times) for times in ends.values()] == [10, 5, 2]
+    for name, times in ends.items():
+        starts = [line["t"] for line in run.of("down.start", device=name)][1:]
+        assert all_of(abs(start - end) < 1e-3 * second for start, end in zip(starts, times, strict=False))
+    assert sum(map(len, ends.values())) == sum(sum(row["staleness"].values()) for row in run.rounds) == 18
 
 
 @pytest.mark.parametrize(
