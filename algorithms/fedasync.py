@@ -39,7 +39,7 @@ class FedAsync(Stale, FedProx):
         """Returns the model after all replies are mixed in."""
         model = dict(state["weights"])
         for _, reply in sorted(replies.items(), key=lambda item: (-item[1].staleness, item[0])):
-            share = self.alpha * self.weight(reply)
+            share = self.alpha * self.weight(reply.staleness)
             model = {name: _mixed(value, reply.upload["weights"][name], share) for name, value in model.items()}
         return {"weights": model}
 

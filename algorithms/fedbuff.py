@@ -53,7 +53,7 @@ class FedBuff(Stale, FedAvg):
 
     def combine(self, state: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """Returns the model after a step along the changes, summed in float64 and in the order of names."""
-        weights = {name: self.weight(reply) for name, reply in sorted(replies.items())}
+        weights = {name: self.weight(reply.staleness) for name, reply in sorted(replies.items())}
         over = len(weights) if self.divisor == "replies" else fsum(weights.values())
         model = plain_mean(replies, "update")  # of which only the buffers stay
         for name in _trainable(server.model):

@@ -7,7 +7,6 @@ from math import inf
 from typing import Literal
 
 from algorithms import option_checks
-from algorithms.algorithm import Reply
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,8 @@ class Stale:
     def __post_init__(self) -> None:
         option_checks.check(self, a=(0, inf), b=(0, inf))
 
-    def weight(self, reply: Reply) -> float:
-        """Returns w(s) of a reply; s = 0 for a fresh one, counted before the version rises."""
-        s = reply.staleness
+    def weight(self, s: int) -> float:
+        """Returns w(s) of a reply of staleness s, which is counted before the version rises: a fresh one has 0."""
         if self.staleness == "constant" or (self.staleness == "hinge" and s <= self.b):
             return 1.0
         if self.staleness == "polynomial":

@@ -90,6 +90,7 @@ STOP: Keys = {"device": TEXT, "bytes": COUNT, "why": WHY}
 CHARGE: Keys = {"phases": BILL, "seconds": BILL, "rate": RATE}
 EVENTS: dict[str, Keys] = {
     "open": {"asked": NAMES, "model": TEXT},
+    "ask": {"asked": NAMES},
     "close": {"reason": _one_of("all", "first", "deadline", "too_few"), "counted": REPLIES},
     **{f"{way}.start": START for way in ("down", "up")},
     **{f"{way}.end": END for way in ("down", "up")},
@@ -130,6 +131,7 @@ LEARNT: Keys = {  # metrics of models, which the audit cannot recompute
     "leverage": _each(NUMBER),
     "numbers": _each(NUMBER | NULL),
 }
+STALE: Keys = {"staleness": _each(COUNT), "weights": _each(AMOUNT), "stale": COUNT}  # of asynchronous rounds, or late
 PARTS = ("down_s", "compute_s", "up_s", "server_s")
 CRITICAL: Keys = {
     "device": TEXT | NULL,
@@ -160,7 +162,7 @@ def _misfits(body: Row, keys: Keys, what: str) -> Iterator[str]:
 
 def misformed(row: Row) -> Iterator[str]:
     """Yields a sentence for each fault in the form of a row of rounds.jsonl."""
-    known = ROW | LEARNT | {"critical": _each(ANYTHING)} | ({"staleness": _each(COUNT)} if "staleness" in row else {})
+    known = ROW | LEARNT | {"critical": _each(ANYTHING)} | {key: kind for key, kind in STALE.items() if key in row}
     yield from _misfits(row, known, "a row")
     yield from (f"a row has the unknown key {key!r}" for key in sorted(row.keys() - known.keys()))
     if isinstance(critical := row.get("critical"), dict):

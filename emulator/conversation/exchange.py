@@ -132,9 +132,9 @@ class Exchange:
         return taken
 
     def _refuse(self, play: Play, name: str, refusal: Refusal) -> None:
-        """Records that a reply is refused.  Does nothing after the close of the round, when the device counts as
-        late."""
-        if play.round.reason is None:
+        """Records that a reply is refused.  Does nothing after the close of a synchronous round, when the device counts
+        as late."""
+        if play.round.reason is None or play.round.rules.asynchronous:
             self.last = self.record.refused(Call(name, play.round.number), refusal.kind, refusal.text)
             play.round.refuse(name)
             play.not_finite += refusal.kind == "values"

@@ -79,15 +79,16 @@ class Round:
         return [name for name in self.counted if isinstance(name, str)]
 
     def lose(self, name: str) -> None:
-        """Notes that the device went offline and its part is lost.  Does nothing after the close, when the device
-        counts as late."""
-        if self.reason is None:
+        """Notes that the device went offline and its part is lost.  Does nothing after the close of a synchronous
+        round, when the device counts as late."""
+        if self.reason is None or self.rules.asynchronous:
             self.lost.add(name)
             self._look()
 
     def refuse(self, name: str) -> None:
-        """Notes that the device's reply has arrived but is not sound.  Does nothing after the close."""
-        if self.reason is None:
+        """Notes that the device's reply has arrived but is not sound.  Does nothing after the close of a synchronous
+        round."""
+        if self.reason is None or self.rules.asynchronous:
             self.refused.add(name)
             self._look()
 
@@ -120,6 +121,8 @@ class Round:
 
     def _look(self) -> None:
         asynchronous = self.rules.asynchronous
+        if self.reason is not None:
+            return
         if self._all_heard and not asynchronous:
             self._close("all")
         elif len(self.counted if asynchronous else self.own) >= self.rules.needed:

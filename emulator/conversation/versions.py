@@ -125,5 +125,4 @@ class AsyncServer(Server):
     async def _close(self, play: Play) -> float:
         for request in play.again:
             request.round.reason = play.round.reason
-            request.round.vanished({name for name in request.running if self.presences.gone(request, name)})
         return await super()._close(play)

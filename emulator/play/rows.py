@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from algorithms.staleness import Stale
 from devices.device import UNKNOWN
 from emulator.conversation.underway import Play
 from emulator.lab.jobs import Learnt, State
@@ -129,6 +130,8 @@ class Diary:
         refused = sum(len(each.round.refused) for each in requests)
         said = round.rules.asynchronous or ages.keys() - {0}
         staleness = {str(age): ages[age] for age in sorted(ages)} if said else {}
+        stale = self.stage.record.stale
+        weights = {age: Stale(*stale).weight(int(age)) for age in staleness} if stale else {}
         return {
             "round": round.number,
             "time_s": play.stamp,
@@ -143,6 +146,7 @@ class Diary:
             "refused": refused,
             "failed": round.failed,
             **({"staleness": staleness} if staleness else {}),
+            **({"weights": weights} if weights else {}),
             **({"stale": play.dropped} if round.rules.asynchronous else {}),
             "wasted_bytes": sum(trip.vain_bytes if call in useful else trip.nbytes for call, trip in trips.items()),
             "seconds": seconds(used),

@@ -121,10 +121,11 @@ class Record:
         self.trips: dict[Call, Trip] = {}
         self.unwritten: OSError | None = None
         self.cohort: CohortRule = "drawn"
+        self.stale: Sequence[Any] | None = None  # see AlgorithmFacts
 
     def about(self, run: Run, facts: AlgorithmFacts) -> None:
         """Writes run.json: the run's algorithm and seed, and the facts about the algorithm that a replay needs."""
-        self.cohort = facts.cohort
+        self.cohort, self.stale = facts.cohort, facts.stale
         if self.folder is None:
             return
         path, text = self.folder / RUN, text_of(run, facts)

@@ -91,8 +91,9 @@ class Rounds(Part):
     """Course of rounds, and the end of a run."""
 
     mode: Literal["sync", "async"] = says(
-        "sync: a round asks devices and waits for them. async: `in_flight` devices are always at work, and each "
-        "`buffer` replies make a new version of the model, which is a round of the record.",
+        "Synchronous or asynchronous rounds. sync: a round asks devices and waits for them. async: `in_flight` devices "
+        "are always at work, and each `buffer` replies make a new version of the model, which is a row of the record; "
+        "where keys count rounds, such as `max`, `in_flight` replies are one.",
         "async",
         default="sync",
     )
@@ -172,7 +173,7 @@ class Rounds(Part):
 
     @model_validator(mode="after")
     def _keys_fit_the_mode(self) -> Rounds:
-        said = self.model_fields_set - {key for key in self.model_fields_set if getattr(self, key) is None}
+        said = {key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default}
         if self.mode == "sync" and (strange := sorted(said & {"buffer", "in_flight", "timeout_s"})):
             raise ValueError(f"{strange[0]} needs asynchronous rounds, as {{mode: async, buffer: 10, in_flight: 80}}")
         if self.mode == "async" and (self.buffer is None or self.in_flight is None):

@@ -49,7 +49,7 @@ def tensors(w: float, mean: float = 0.0, seen: int = 0) -> dict[str, torch.Tenso
 )
 def test_weights_of_stale_replies(kind: Any, a: float, b: float, weights: list[float]) -> None:
     stale = Stale(kind, a, b)
-    assert [stale.weight(Reply({}, 1, staleness=s)) for s in (0, 3, 8)] == pytest.approx(weights, rel=1e-15)
+    assert [stale.weight(s) for s in (0, 3, 8)] == pytest.approx(weights, rel=1e-15)
 
 
 def test_fedasync_mixes_each_reply_with_its_own_weight() -> None:

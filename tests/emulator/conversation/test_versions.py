@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from emulator.audit.audit import audit
 from emulator.compute.executors import Inline
 from emulator.lab.build import lab_of
 from emulator.play.conduct import Conduct
 from emulator.play.run import run_virtual
 from emulator.record.call import AGAIN
 from emulator.record.run import Run
-from scenarios.load import build
+from scenarios.load import build, dump
 from scenarios.text.faults import BadScenario
 from tests.all_of import all_of
 from tests.conftest import SMALL, Played, merged
@@ -23,11 +24,17 @@ ALIKE = {"name": "d", "profile": "pi-4", "link": INSTANT}
 
 
 def played(folder: Any, algorithm: Any = "fedavg", **changes: Any) -> Played:
-    """A run whose record is not audited: the audit knows no laws of asynchronous rounds yet."""
+    """A run of SMALL with other rounds, audited also against its scenario."""
     changed = merged(SMALL, {"evaluate": {"every": 0}, **changes, "algorithms": [algorithm], "seeds": [1]})
     scenario = build({**changed, "rounds": changes["rounds"]})
     lab, run = lab_of(scenario), Run(scenario.algorithms[0].name, 1)
-    return Played(folder, asyncio.run(run_virtual(lab, run, Conduct.of(scenario), Inline(lab), folder)))
+    folder = folder / run.name
+    outcome = asyncio.run(run_virtual(lab, run, Conduct.of(scenario), Inline(lab), folder))
+    (folder.parent / "scenario.yaml").write_text(dump(scenario))
+    (folder.parent / "host.json").write_text('{"world": "virtual"}')
+    found = audit(folder)
+    assert (found.faults, found.unjudged) == ([], None)
+    return Played(folder, outcome)
 
 
 @pytest.mark.slow
