@@ -72,6 +72,12 @@ class Target(Part):
     )
     value: Share = says("Value to reach, between 0 and 1.", 0.9)
     hold: Count = says("Consecutive evaluated rounds in which the value must be reached.", 3, default=1)
+    hold_s: Seconds | None = says(
+        "Seconds for which each evaluation must reach the value, as `hold` spans other times where rounds are "
+        "asynchronous. By default `hold` alone counts.",
+        600,
+        default=None,
+    )
 
 
 class Stop(Target):

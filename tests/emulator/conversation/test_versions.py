@@ -115,6 +115,37 @@ def test_with_all_at_work_a_device_s_share_is_one_over_its_time(tmp_path: Any) -
     assert sum(map(len, ends.values())) == sum(sum(row["staleness"].values()) for row in run.rounds) == 18
 
 
+@pytest.mark.parametrize(("every", "due"), [(1, [2, 5, 7]), (2, [5, 7]), (3, [7]), (9, [7])])
+def test_rounds_are_counted_in_replies_of_all_devices_at_work(every: int, due: list[int]) -> None:
+    """K = 3, M = 8: version v comes after 3 (v + 1) replies.  3 rounds are 24 replies, so 8 versions.  8, 16
+    and 24 replies are there with the versions of 9, 18 and 24."""
+    rounds = {"max": 3, "mode": "async", "buffer": 3, "in_flight": 8}
+    fleet = [{**ALIKE, "count": 8}]
+    scenario = build({**SMALL, "fleet": fleet, "rounds": rounds, "evaluate": {"every": every}})
+    conduct = Conduct.of(scenario)
+    assert conduct.rules.max == 8
+    assert [version for version in range(8) if conduct.evaluated(version)] == due
+    lab = lab_of(scenario)
+    assert [lab.turn(version) for version in range(9)] == [0, 0, 0, 1, 1, 1, 2, 2, 3]
+    assert lab.turn(3 + 2 * AGAIN) == 1
+
+
+@pytest.mark.slow
+def test_check_says_how_fast_versions_are_and_how_stale_replies(fedlapse: Any, tmp_path: Any) -> None:
+    """Equal devices in step: staleness (12 - 3) / 3 = 3, and 12 / 3 versions in the time of one training (law 2)."""
+    rounds = {"max": 2, "mode": "async", "buffer": 3, "in_flight": 12}
+    server = {"profile": "workstation", "link": INSTANT}
+    changes = {"fleet": [{**ALIKE, "count": 12}], "server": server, "evaluate": {"every": 0}}
+    scenario = build({**SMALL, **changes, "rounds": rounds})
+    (tmp_path / "small.yaml").write_text(dump(scenario))
+    done = fedlapse("check", tmp_path / "small.yaml")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "12 are at work, and 3 replies make a version" in said
+    assert "at most 8 versions, counted as 2 rounds of 12 replies" in said
+    assert "replies are 3.0 versions old in the mean" in said
+
+
 @pytest.mark.parametrize(
     ("rounds", "said"),
     [
