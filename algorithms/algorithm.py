@@ -198,6 +198,9 @@ class Algorithm(Protocol):
         """True if a device may keep state (`Reply.memory`) even if its reply is not counted."""
 
     cohort_rule: ClassVar[CohortRule]  # the rule by which `cohort` chooses
+    # Reason why all replies of a round must have started from one model, so that rounds cannot be asynchronous and late
+    # replies cannot count; "" if stale replies may be combined.
+    synchronous: ClassVar[str]
 
     @property
     def any_cohort_will_do(self) -> bool:
@@ -276,6 +279,7 @@ INTERFACE: Mapping[str, Answer] = {
     "sums_only": "fact",
     "keeps_uncounted": "fact",
     "cohort_rule": "fact",
+    "synchronous": "fact",
     "any_cohort_will_do": "fact",
     "encodings": "fact",
     "training": "fact",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
+from algorithms.fedavg import FedAvg
 from emulator.audit.audit import audit
 from emulator.compute.executors import Inline
 from emulator.lab.build import lab_of
@@ -144,6 +146,41 @@ def test_check_says_how_fast_versions_are_and_how_stale_replies(fedlapse: Any, t
     assert "12 are at work, and 3 replies make a version" in said
     assert "at most 8 versions, counted as 2 rounds of 12 replies" in said
     assert "replies are 3.0 versions old in the mean" in said
+
+
+@dataclass(frozen=True)
+class Fresh(FedAvg):
+    """A user's algorithm that says that its replies must be fresh."""
+
+    synchronous: ClassVar[str] = "it is mine"
+
+
+@pytest.mark.parametrize("rounds", [{"mode": "async", "buffer": 2, "in_flight": 2}, {"stragglers": "count"}])
+@pytest.mark.parametrize(
+    ("algorithm", "why"),
+    [
+        ("scaffold", "its control variates belong to the model of their round"),
+        ("fedmeta", "its gradients belong to the model of their round"),
+        ("uga", "its gradients belong to the model of their round"),
+        ("fedyogi", "its step is the difference of the replies from the current model"),
+        ("fedavgm", "its step is the difference of the replies from the current model"),
+        ({f"{__name__}:Fresh": {}, "name": "mine"}, "it is mine"),
+    ],
+)
+def test_what_cannot_combine_stale_replies_is_refused(algorithm: Any, why: str, rounds: dict[str, Any]) -> None:
+    right = "mode: sync" if "mode" in rounds else "stragglers: stop or finish"
+    with pytest.raises(BadScenario) as error:
+        build({**SMALL, "algorithms": [algorithm], "rounds": {"max": 2, **rounds}})
+    assert f"combines no stale replies: {why}; with it, rounds need {right}" in str(error.value)
+    build({**SMALL, "algorithms": [algorithm], "rounds": {"max": 2, "stragglers": "finish"}})
+
+
+def test_an_algorithm_with_a_cohort_of_its_own_cannot_be_asynchronous(monkeypatch: Any) -> None:
+    rounds = {"max": 2, "mode": "async", "buffer": 2, "in_flight": 2}
+    build({**SMALL, "rounds": rounds})
+    monkeypatch.setattr(FedAvg, "cohort_rule", "own")
+    with pytest.raises(BadScenario, match="it chooses whom it asks by a rule of its own"):
+        build({**SMALL, "rounds": rounds})
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ PAIRS = {
 IN_OTHER_WORDS = {"window_mb": lambda mb: mb * 1e6, "stragglers": lambda word: word == "finish"} | {
     "model": lambda word: "tcp" if word == "auto" else word,  # which it is when a scenario is built
     "mode": lambda word: word == "async",
+    "hold_s": lambda seconds: seconds or 0.0,
     "max_staleness": lambda most: most or 0,  # stragglers stop, so no reply is stale
 }
 
