@@ -104,8 +104,7 @@ class AsyncServer(Server):
 
     async def _take_in(self, play: Play) -> None:
         """Takes in the replies that have arrived, once all replies of this instant are there."""
-        while not self.world.still():
-            await self.world.sleep(0.0)
+        await self.world.settled()
         taken = self.exchange.take_in()
         for arrival in play.replies:  # acknowledged now, as the buffer will be combined
             self.counted[arrival.device] = arrival.call.round

@@ -69,8 +69,6 @@ def play_scenario(
     Raises BadScenario, mostly before anything is written, and Unfinished if the user stopped the runs within a round or
     an error ended all of them.
     """
-    if speedup is not None and scenario.rounds.mode == "async":
-        raise BadScenario("rounds.mode: async is for --world virtual; over sockets rounds are synchronous")
     if speedup is not None:  # every device trains for real, in its own time
         if playing.ledger:
             raise BadScenario(

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from algorithms.fedavg import FedAvg
 from emulator.audit.audit import audit
 from emulator.compute.executors import Inline
+from emulator.conversation.exchange import Exchange
+from emulator.conversation.rounds import Round, RoundRules
+from emulator.conversation.underway import Arrival, Play
 from emulator.lab.build import lab_of
+from emulator.lab.jobs import State
+from emulator.messages.store import NOTHING
 from emulator.play.conduct import Conduct
+from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.call import AGAIN
 from emulator.record.run import Run
@@ -20,6 +29,7 @@ from scenarios.load import build, dump
 from scenarios.text.faults import BadScenario
 from tests.all_of import all_of
 from tests.conftest import SMALL, Played, merged
+from tests.runs.lateness import with_lateness
 
 INSTANT = {"up_mbit_s": 1e6, "down_mbit_s": 1e6, "latency_ms": 0}  # a transfer takes some 2 us
 ALIKE = {"name": "d", "profile": "pi-4", "link": INSTANT}
@@ -64,18 +74,52 @@ def test_equal_devices_in_step_have_a_mean_staleness_of_m_minus_k_over_k(tmp_pat
     assert {len(line["asked"]) for line in run.of("ask")} == {80, 10}
 
 
-def of_three(folder: Any, rounds: Any) -> tuple[Played, float]:
-    """A run of a, b and c, whose trainings take 1, 2 and 5 units of time, and that unit in s."""
+def three(*times: float) -> dict[str, Any]:
+    """A fleet of a, b and c, whose trainings take these units of time."""
     board = {"memory_bandwidth_gb_s": 1e6, "overhead_ms": 0, "memory_mb": 4000}
-    profiles = {f"for-{s}": {**board, "speed_gflop_s": 0.01 / s} for s in (1, 2, 5)}
-    fleet = [
-        {"name": name, "profile": f"for-{s}", "count": 1, "link": INSTANT}
-        for name, s in zip("abc", (1, 2, 5), strict=True)
-    ]
-    run = played(
-        folder, fleet=fleet, profiles=profiles, server={"profile": "workstation", "link": INSTANT}, rounds=rounds
-    )
+    profiles = {f"for-{name}": {**board, "speed_gflop_s": 0.01 / s} for name, s in zip("abc", times, strict=True)}
+    fleet = [{"name": name, "profile": f"for-{name}", "count": 1, "link": INSTANT} for name in "abc"]
+    return {"fleet": fleet, "profiles": profiles, "server": {"profile": "workstation", "link": INSTANT}}
+
+
+def of_three(folder: Any, rounds: Any, *times: float) -> tuple[Played, float]:
+    """A run of three devices, and their unit of time in s."""
+    run = played(folder, rounds=rounds, **three(*times))
     return run, sum(run.of("compute.start", device="a-0")[0]["seconds"].values())
+
+
+@pytest.mark.slow
+def test_an_open_queue_has_the_staleness_that_others_measured() -> None:
+    """Starts 0.01 s apart, durations |N(0, 1)| s, K = 10, fed to the inbox (law 3).  Logs of QAFeL, a fork of FLSim,
+    have a mean of 7.911, 7.938 and 7.911, and a deviation of 6.05, 6.04 and 6.02."""
+    rng, starts = np.random.default_rng(1), 20_000
+    rules = RoundRules(max=starts, needed=10, ask=1, max_staleness=math.inf, asynchronous=True)
+    exchange = Exchange(None, None, None)  # type: ignore[arg-type]  it sends and judges nothing here
+    exchange.at_once, number, ages = False, 0, list[int]()
+    exchange.open = a_play(number, rules)
+    started = [(0.01 * at, 0.01 * at + abs(length)) for at, length in enumerate(rng.standard_normal(starts))]
+    todo = sorted(
+        [(t, -1, at) for at, (t, _) in enumerate(started)] + [(t, at, at) for at, (_, t) in enumerate(started)]
+    )
+    asked: dict[int, Any] = {}
+    for t, arrives, at in sorted(todo):
+        if arrives < 0:
+            asked[at] = exchange.open
+            continue
+        exchange.inbox.append(Arrival(t, f"d{at}", asked.pop(at), 1, NOTHING))
+        exchange.take_in()
+        if exchange.open.round.reason:
+            ages += [number - call.version for call in exchange.open.round.calls]
+            number += 1
+            exchange.open = a_play(number, rules)
+    assert np.mean(ages) == pytest.approx(7.92, abs=0.1)
+    assert np.std(ages) == pytest.approx(6.04, abs=0.1)
+    assert 35 <= max(ages) <= 60  # 41 to 46 in the logs, which are shorter
+
+
+def a_play(number: int, rules: RoundRules) -> Play:
+    signal = SimpleNamespace(set=lambda: None)
+    return Play(Round(number, (), rules, 0.0), 0.0, signal, signal, State(NOTHING, NOTHING), {})  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -87,7 +131,7 @@ def test_eight_replies_of_three_devices_are_as_on_paper(tmp_path: Any) -> None:
     on 1, one old, and a on 2: 3 is made.  s 5: c on 0, three old, and a on 3: 4 is made.
     """
     rounds = {"max": 3, "mode": "async", "buffer": 2, "in_flight": 3}  # three times three replies: five versions
-    run, second = of_three(tmp_path / "run", rounds)
+    run, second = of_three(tmp_path / "run", rounds, 1, 2, 5)
     replies = [(round(line["t"] / second, 2), line["device"], line["round"]) for line in run.of("up.end")]
     assert replies[:1] == [(1, "a-0", 0)]
     assert sorted(replies[1:3]) == [(2, "a-0", AGAIN), (2, "b-0", 0)]
@@ -108,7 +152,7 @@ def test_eight_replies_of_three_devices_are_as_on_paper(tmp_path: Any) -> None:
 @pytest.mark.slow
 def test_with_all_at_work_a_device_s_share_is_one_over_its_time(tmp_path: Any) -> None:
     """M = N = K = 3 (law 2): in 10 units of time 10, 5 and 2 replies, and all three are at work all the time."""
-    run, second = of_three(tmp_path / "run", {"max": 6, "mode": "async", "buffer": 3, "in_flight": 3})
+    run, second = of_three(tmp_path / "run", {"max": 6, "mode": "async", "buffer": 3, "in_flight": 3}, 1, 2, 5)
     ends = {name: [line["t"] for line in run.of("up.end", device=name)] for name in ("a-0", "b-0", "c-0")}
     assert [sum(t < 10.5 * second for t in times) for times in ends.values()] == [10, 5, 2]
     for name, times in ends.items():
@@ -130,6 +174,30 @@ def test_rounds_are_counted_in_replies_of_all_devices_at_work(every: int, due: l
     lab = lab_of(scenario)
     assert [lab.turn(version) for version in range(9)] == [0, 0, 0, 1, 1, 1, 2, 2, 3]
     assert lab.turn(3 + 2 * AGAIN) == 1
+
+
+@pytest.mark.slow
+def test_over_sockets_versions_are_the_same_where_replies_arrive_apart(tmp_path: Any) -> None:
+    """Devices of 2, 4.6 and 11.4 s of real time: replies are 0.6 s apart at least.  So the same replies count in the
+    same versions, and models are the same to the bit, unless this machine is too busy to train in time."""
+    rounds = {"max": 2, "mode": "async", "buffer": 2, "in_flight": 3}
+    run, unit = of_three(tmp_path / "virtual", rounds, 1, 2.3, 5.7)
+    scenario = build({**SMALL, "evaluate": {"every": 0}, **three(1, 2.3, 5.7), "rounds": rounds, "seeds": [1]})
+    lab, folder = lab_of(scenario), tmp_path / "sockets" / run.folder.name
+    going = run_sockets(lab, Run("fedavg", 1), Conduct.of(scenario), Inline(lab), folder, speedup=unit / 2)
+    real, late = asyncio.run(with_lateness(going))
+    made = Played(folder, real)
+    (folder.parent / "scenario.yaml").write_text(dump(scenario))
+    (folder.parent / "host.json").write_text('{"world": "sockets"}')
+    found = audit(folder)
+    assert (found.faults, found.unjudged) == ([], None)
+    assert [len(line["counted"]) for line in made.of("close")] == [2, 2, 2]
+    if not real.overruns and late < 0.3:
+        assert [line["counted"] for line in made.of("close")] == [line["counted"] for line in run.of("close")]
+        assert [line["asked"] for line in made.of("ask")] == [line["asked"] for line in run.of("ask")]
+        assert made.model == run.model
+        assert made.rounds[0]["bytes"] == run.rounds[0]["bytes"]
+        assert all_of(mine["time_s"] >= own["time_s"] for mine, own in zip(made.rounds, run.rounds, strict=True))
 
 
 @pytest.mark.slow
