@@ -50,6 +50,7 @@ class AgentImportance(FedAvg):
     uploads: ClassVar[Collection[str]] = ("weights", "fisher")
     squares: ClassVar[Collection[str]] = ("fisher",)
     penalty_options: ClassVar[Collection[str]] = ("strength",)
+    synchronous: ClassVar[str] = "it weighs the importances of one round against one another"
 
     strength: float = 10.0
     """Weight of the penalty, λ, with ½ before it; 0 means no penalty. The paper takes 10 for the CNN and 1e5 for the

@@ -122,6 +122,7 @@ class Reply:
     model: Tensors = field(default_factory=dict)  # after local training; never sent; {}: it is upload["weights"]
     leverage: Mapping[str, float] = field(default_factory=dict)  # leverage of the penalty (local.leverage); never sent
     numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
+    staleness: int = 0  # in `combine`: versions of the model since the one from which the device started
 
 
 Pass = Literal["forward", "batch", "each", "each_label"]  # computation for each example: see Phase
@@ -197,6 +198,9 @@ class Algorithm(Protocol):
         """True if a device may keep state (`Reply.memory`) even if its reply is not counted."""
 
     cohort_rule: ClassVar[CohortRule]  # the rule by which `cohort` chooses
+    # Reason why all replies of a round must have started from one model, so that rounds cannot be asynchronous and late
+    # replies cannot count; "" if stale replies may be combined.
+    synchronous: ClassVar[str]
 
     @property
     def any_cohort_will_do(self) -> bool:
@@ -275,6 +279,7 @@ INTERFACE: Mapping[str, Answer] = {
     "sums_only": "fact",
     "keeps_uncounted": "fact",
     "cohort_rule": "fact",
+    "synchronous": "fact",
     "any_cohort_will_do": "fact",
     "encodings": "fact",
     "training": "fact",

@@ -31,6 +31,7 @@ class FedAvg:
     squares: ClassVar[Collection[str]] = ()
     penalty_options: ClassVar[Collection[str]] = ()
     cohort_rule: ClassVar[CohortRule] = "drawn"
+    synchronous: ClassVar[str] = ""
 
     training: Training
 

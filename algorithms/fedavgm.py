@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import ClassVar
 
 from algorithms import option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply
 from algorithms.fedavg import FedAvg
-from algorithms.pseudogradient import change, stepped
+from algorithms.pseudogradient import FROM_THE_CURRENT, change, stepped
 
 MOVED = 7.0  # floats per parameter: θ and mean read, θ written (3); the momentum, in float64, read and written (4)
 
@@ -23,6 +24,8 @@ class FedAvgM(FedAvg):
     v is float64 and never leaves the server: bytes as FedAvg.  Buffers come from the mean.  Raises ValueError if a
     field is out of its range.
     """
+
+    synchronous: ClassVar[str] = FROM_THE_CURRENT
 
     beta: float = 0.9
     """Momentum β: how much of the server's last move is kept. With 0 and server_lr 1 the algorithm is FedAvg."""

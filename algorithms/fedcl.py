@@ -57,6 +57,7 @@ class FedCL(FedAvg):
 
     downloads: ClassVar[Collection[str]] = ("weights", "importance")
     penalty_options: ClassVar[Collection[str]] = ("strength",)
+    synchronous: ClassVar[str] = "its Ω goes with the model of a round to all who train on it"
     trainings: ClassVar[Mapping[str, Mapping[str, float | str]]] = TRAININGS
 
     importance: fedcl_omega.Importance = "abs"

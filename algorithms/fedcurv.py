@@ -60,6 +60,7 @@ class FedCurv(FedAvg):
     uploads: ClassVar[Collection[str]] = ("weights", *SUMS)
     squares: ClassVar[Collection[str]] = SUMS
     penalty_options: ClassVar[Collection[str]] = ("strength",)
+    synchronous: ClassVar[str] = "its sums take one term of each device for each round"
 
     strength: float = 1.0
     """Weight of the penalty, λ; 0 makes it FedAvg."""

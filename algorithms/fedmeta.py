@@ -32,6 +32,7 @@ class FedMeta(FedAvg):
     """
 
     uploads: ClassVar[Collection[str]] = ("weights", "gradient", "buffers")
+    synchronous: ClassVar[str] = "its gradients belong to the model of their round"
 
     clients: Literal["fedavg", "uga"] = "fedavg"
     """Local training on the devices: FedAvg's (fedavg), or UGA's keep-trace gradient (uga)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -35,6 +36,10 @@ def stepped(mean: Tensors, change: Tensors, step: Tensors) -> Tensors:
     return {**mean, **moved}
 
 
+# Why rounds must be synchronous: the difference of a stale model should be that from the model its device started from.
+FROM_THE_CURRENT = "its step is the difference of the replies from the current model"
+
+
 @dataclass(frozen=True)
 class Adaptive:
     """An adaptive optimiser on the server: m ← β₁ m + (1 - β₁) Δ, θ ← θ + η m / (√v + τ), and v by each subclass's own
@@ -44,6 +49,8 @@ class Adaptive:
     weighted by examples.  At first m = 0 and v = τ²; there is no bias correction. m and v are float64 and never leave
     the server: bytes as FedAvg.  Buffers come from the mean.
     """
+
+    synchronous: ClassVar[str] = FROM_THE_CURRENT
 
     server_lr: float = 0.01
     """Learning rate of the server, η: roughly how far a weight moves in a round."""

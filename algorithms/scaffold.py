@@ -52,6 +52,7 @@ class SCAFFOLD(FedAvg):
 
     downloads: ClassVar[Collection[str]] = ("weights", "control")
     uploads: ClassVar[Collection[str]] = ("weights", "control")
+    synchronous: ClassVar[str] = "its control variates belong to the model of their round"
 
     server_lr: float = 1.0
     """Learning rate of the server, η_g: how much of the way to the mean of the models it goes."""

@@ -36,6 +36,7 @@ class UGA(FedAvg):
     """
 
     uploads: ClassVar[Collection[str]] = ("gradient", "buffers")
+    synchronous: ClassVar[str] = "its gradients belong to the model of their round"
 
     eta_g: Literal["matched"] | float = 1.0
     """Step size of the server, η_g: a number, constant over all rounds, or what FedAvg's local steps add up to

@@ -229,9 +229,9 @@ def _of_algorithms(scenario: Scenario) -> list[Fault]:
     all other checks."""
     from scenarios.builders import plugins
 
-    shared, per_cycle = scenario.training, scenario.rounds.per_cycle
     entries = enumerate(scenario.algorithms)
-    return [fault for n, entry in entries for fault in plugins.faults(entry, shared, ("algorithms", n), per_cycle)]
+    shared, rounds = scenario.training, scenario.rounds
+    return [fault for n, entry in entries for fault in plugins.faults(entry, shared, ("algorithms", n), rounds)]
 
 
 def _write_out_profiles(source: YamlSource) -> None:

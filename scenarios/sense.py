@@ -33,6 +33,8 @@ def _rounds(scenario: Scenario) -> Iterator[Fault]:
     elif rounds.ask is not None and rounds.ask < needed:
         message = f"{rounds.ask} devices are asked, but {needed} replies (fraction x {devices} devices) close a round"
         yield Fault(("rounds", "ask"), message)
+    if rounds.in_flight is not None and rounds.in_flight > devices:
+        yield Fault(("rounds", "in_flight"), f"{rounds.in_flight} devices at work, but the fleet has {devices}")
     if rounds.min_replies > needed:
         message = f"it is {rounds.min_replies}, but {needed} replies (fraction x {devices} devices) close a round"
         yield Fault(("rounds", "min_replies"), message)

@@ -25,8 +25,9 @@ from typing import Any
 from emulator.audit.event_laws import Timeline, near
 from emulator.audit.format import PARTS, USES, Row, malformed, misformed
 from emulator.audit.seal_laws import ends, of_run
-from emulator.audit.timeline import AuditedRound, Event, Stretch, Visit
+from emulator.audit.timeline import AuditedRound, Event, Stretch, Visit, losses
 from emulator.audit.whole_record import slack
+from emulator.record.call import version
 from emulator.record.record import FILES, read_lines
 from emulator.record.seal import read_seal
 
@@ -129,7 +130,7 @@ def _row(row: Row, before: float | None, rounds: Mapping[int, AuditedRound]) -> 
     if round is None or round.stamp is None:
         yield "rows", f"there is a row of round {row['round']}, but the events do not end that round"
         return
-    for device, visit in round.visits.items():
+    for device, visit in chain.from_iterable(each.visits.items() for each in round.all):
         if visit.pending:
             start = visit.pending.start
             yield (
@@ -145,18 +146,21 @@ def _row(row: Row, before: float | None, rounds: Mapping[int, AuditedRound]) -> 
 
 
 def _numbers(row: Row, round: AuditedRound) -> Iterator[str]:
-    refused = sum(visit.refused for visit in round.visits.values())
-    told = {"asked": len(round.visits), "counted": len(round.counted), "refused": refused, "failed": round.failed}
+    visits = [(visit, name in each.useful) for each in round.all for name, visit in each.visits.items()]
+    refused, ages = sum(visit.refused for visit, _ in visits), Counter(_ages(round))
+    told = {"asked": len(visits), "counted": ages[0], "refused": refused, "failed": round.failed}
     told["wasted_bytes"] = sum(
-        sum(stretch.moved for stretch in visit.vain if stretch.phase != "compute")
-        if name in round.useful
-        else visit.moved
-        for name, visit in round.visits.items()
+        sum(stretch.moved for stretch in visit.vain if stretch.phase != "compute") if useful else visit.moved
+        for visit, useful in visits
     )
     for key, value in told.items():
         if row[key] != value:
             yield f"{key} is {row[key]}, but the events say {value}"
-    least, most = round.lost
+    said = round.stale or round.asynchronous
+    staleness = {str(age): ages[age] for age in sorted({*_ages(round)})} if said else {}
+    if row.get("staleness", {}) != staleness:
+        yield f"staleness is {row.get('staleness', {})}, but the events say {staleness}"
+    least, most = map(sum, zip(*(losses(each) for each in round.all), strict=True)) if said else round.lost
     if not least <= row["lost"] <= most:
         yield f"lost is {row['lost']}, but the events say {least}" + (f" to {most}" if most > least else "")
     if row["asked"] != row["counted"] + row["late"] + row["lost"] + row["refused"]:
@@ -166,10 +170,15 @@ def _numbers(row: Row, round: AuditedRound) -> Iterator[str]:
         )
     if (sums := _bytes(round)) != _without_zeros(row["bytes"]):
         yield f"bytes is {row['bytes']}, but the events say {sums}"
-    stretches = chain(*(visit.all("compute") for visit in round.visits.values()), round.server.values())
+    stretches = chain(*(visit.all("compute") for visit, _ in visits), round.server.values())
     if not near(row["flops"], flops := sum(stretch.flops for stretch in stretches), 1e-9):
         yield f"flops is {row['flops']}, but the events say {flops}"
     yield from _seconds(row, round)
+
+
+def _ages(round: AuditedRound) -> list[int]:
+    """Returns the staleness of each reply that counts in the round."""
+    return [round.open.round - version(asked) for _, asked in round.calls]
 
 
 def _seconds(row: Row, round: AuditedRound) -> Iterator[str]:
@@ -203,7 +212,7 @@ def _joules(name: str, row: Row, seconds: list[float]) -> Iterator[str]:
 
 def _bytes(round: AuditedRound) -> dict[str, dict[str, int]]:
     sums: dict[str, Counter[str]] = {"down": Counter(), "up": Counter()}
-    for visit in round.visits.values():
+    for visit in chain.from_iterable(each.visits.values() for each in round.all):
         for way in sums:
             pieces = visit.all(way)
             arrived = bool(pieces) and pieces[-1].whole
@@ -221,11 +230,13 @@ def _critical(row: Row, before: float | None, round: AuditedRound) -> Iterator[s
     that differs from the events, and one if the parts do not add up to the round.  `before`: the end of the last round,
     s; None if unknown."""
     path = row["critical"]
-    closer = round.counted[-1] if round.counted else None
+    fresh = {each.open.round: each for each in round.all}
+    last = [(name, fresh[asked].visits.get(name)) for name, asked in round.calls if asked in fresh][-1:]
+    closer, visit = last[0] if last else (None, None)
     if path["device"] != closer:
         yield f"critical is the path of {path['device']!r}, but {closer!r} was counted last"
         return
-    visit = round.visits.get(closer or "", Visit())
+    visit = visit or Visit(round.open)
     for part, told in _parts(visit, round).items():
         said = path[part]
         if not (said.keys() == told.keys() and all(near(said[key], told[key], 1e-9) for key in told)):

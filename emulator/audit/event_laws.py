@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from itertools import chain
 
-from emulator.audit import whole_record
+from emulator.audit import version_laws, whole_record
 from emulator.audit.stragglers import faults as after_the_close
 from emulator.audit.timeline import AuditedRound, Event, Stretch, Visit, losses
 from emulator.audit.whole_record import slack
+from emulator.record.call import AGAIN, version
 
 AFTER: dict[str, str | None] = {  # event -> the event before it in a device-round
     "down.start": None,
@@ -38,6 +39,8 @@ class Timeline:
         self.back: list[tuple[Event, AuditedRound, Visit, Event | None]] = []  # returns at this instant; what each cut
         self.acknowledged: dict[str, int] = {}  # by device: its last counted round
         self.model: str | None = None  # digest; None if a broken record leaves it open
+        self.working: dict[str, Visit] = {}  # devices at work for asynchronous versions, as far as the record shows
+        self.crowd: tuple[int, Event | None] = 0, None  # most devices at work, and the line that asks the last of them
 
     def fault(self, law: str, line: Event, what: str) -> None:
         self.faults.append(f"{law}: {line.where}: {what}")
@@ -51,6 +54,8 @@ class Timeline:
         round = self.rounds.get(line.round)
         if line.event == "open":
             self._open(line)
+        elif line.event == "ask":
+            self._ask(line)
         elif round is None:
             self.fault("rounds", line, f"{line.event} in a round that has not opened")
         elif line.event == "close":
@@ -65,7 +70,7 @@ class Timeline:
             self._work(line, round, round.visits[line.device])
 
     def _open(self, line: Event) -> None:
-        asked, due = line.body["asked"], max(self.rounds, default=-1) + 1
+        asked, due = line.body["asked"], max(map(version, self.rounds), default=-1) + 1
         if line.round != due:
             self.fault("rounds", line, f"opens where round {due} is due")
         before = self.rounds.get(due - 1)
@@ -76,8 +81,29 @@ class Timeline:
         if len(set(asked)) < len(asked):
             self.fault("I1", line, f"asks a device twice: {asked}")
         if line.round not in self.rounds:
-            self.rounds[line.round] = AuditedRound(line, {name: Visit() for name in asked})
+            self.rounds[line.round] = AuditedRound(line, {name: Visit(line) for name in asked})
             self.model = line.body["model"]
+
+    def _ask(self, line: Event) -> None:
+        """Checks that an asynchronous version asks devices while it is open, and none that is at work."""
+        made = self.rounds.get(version(line.round))
+        if made is None or made.close:
+            self.fault("rounds", line, "asks on a version that is not open")
+            return
+        made.asynchronous = True
+        round = self.rounds.get(line.round)
+        if round is None:
+            round = self.rounds[line.round] = AuditedRound(line, {}, asynchronous=True)
+            made.again.append(round)
+        before = self.rounds.get(line.round - AGAIN)
+        for name in line.body["asked"]:
+            if name in self.working:
+                self.fault("I7", line, f"asks {name!r}, which is at work for line {self.working[name].asked.number}")
+            if name in round.visits or (line.round >= AGAIN and (before is None or name not in before.visits)):
+                self.fault("I1", line, f"asks {name!r} twice, or again without a first time")
+            self.working[name] = round.visits.setdefault(name, Visit(line))
+        if len(self.working) > self.crowd[0]:
+            self.crowd = len(self.working), line
 
     def _close(self, line: Event, round: AuditedRound) -> None:
         if round.close:
@@ -97,18 +123,43 @@ class Timeline:
                 self.fault("I2", line, f"counts {name!r} before its upload has ended; its last event is {last}")
             elif "compute" not in visit.did:
                 self.fault("I2", line, f"counts {name!r}, which has computed nothing")
+        for each in round.again:
+            each.close = line
+        self._stale(line, round)
         round.lost = losses(round)
         self._reason(line, round)
 
+    def _stale(self, line: Event, round: AuditedRound) -> None:
+        """Checks the replies to earlier rounds that count in this one: each was asked for, is whole, came after the
+        close of its own round, and counts once."""
+        if len(set(round.stale)) < len(round.stale):
+            self.fault("I1", line, f"counts an update twice: {round.stale}")
+        for name, number in dict.fromkeys(round.stale):
+            asked = self.rounds.get(number)
+            visit = asked.visits.get(name) if asked and asked is not round else None
+            said = f"{name!r}, asked in round {number}"
+            if asked is None or visit is None:
+                self.fault("I1", line, f"counts {said}, which no earlier round did")
+            elif name in asked.counted or name in asked.later:
+                self.fault("I1", line, f"counts {said}, whose reply counted before")
+            elif visit.refused or visit.last is None or visit.last.event != "up.end" or "compute" not in visit.did:
+                self.fault("I2", line, f"counts {said}, which has not sent a whole reply")
+            elif asked.close and visit.last.number < asked.close.number and not round.asynchronous:
+                self.fault("I3", line, f"counts {said}, whose reply came before the close of that round")
+            elif not round.failed:
+                asked.later.add(name)
+
     def _reason(self, line: Event, round: AuditedRound) -> None:
         reason, asked = line.body["reason"], len(round.visits)
+        if round.asynchronous:
+            return
         heard = len(round.counted) + sum(visit.refused for visit in round.visits.values())
         least, most = (heard + lost for lost in round.lost)
         if reason == "all" and most < asked:
             self.fault("rounds", line, f"closed for 'all', but only {most} of {asked} were heard or lost")
         if reason in ("first", "deadline") and least >= asked:
             self.fault("rounds", line, f"closed for {reason!r}, but all of {asked} were heard or lost")
-        if reason != "too_few" and not round.counted:
+        if reason != "too_few" and not (round.counted or round.stale):
             self.fault("rounds", line, f"closed for {reason!r}, but counts nobody")
         counted = [round.visits[name].last for name in round.counted if name in round.visits]
         arrived = max((last.number for last in counted if last), default=0)
@@ -151,7 +202,7 @@ class Timeline:
         self._duration(stretch)
         if what == "combine":
             self.model = model
-            self.acknowledged.update(dict.fromkeys(round.counted, line.round))
+            self.acknowledged.update({**dict(round.stale), **dict.fromkeys(round.counted, line.round)})
         elif model != self.model:
             self.fault("I8", line, f"the request leaves model {model}, but the round opened with {self.model}")
 
@@ -162,6 +213,8 @@ class Timeline:
             self.fault("I6", line, f"goes {line.event}, but it was {line.event} already")
         elif line.event == "off":
             visit.away.append(Stretch(line))
+            if visit.last is None or visit.last.event == "down.end":  # its request may be lost
+                self.working.pop(line.device, None)
         else:
             visit.away[-1].stop = line
             if visit.suspended:
@@ -189,12 +242,14 @@ class Timeline:
         if before != AFTER[line.event] and not again and not declines:
             self.fault("I7", line, f"{line.event} follows {before or 'nothing'}, not {AFTER[line.event] or 'nothing'}")
         visit.last = line
+        if visit.over and self.working.get(line.device) is visit:
+            del self.working[line.device]
         if phase == "refused":
             visit.refused = True
             if (line.body["kind"] == "device") == ("compute" in visit.did):
                 done = "it has computed" if "compute" in visit.did else "it has computed nothing"
                 self.fault("I2", line, f"refused for {line.body['kind']!r}, but {done}")
-            if round.close:
+            if round.close and not round.asynchronous:
                 self.fault("I2", line, f"refused after the close in line {round.close.number}")
         elif step == "start":
             if again:
@@ -247,7 +302,7 @@ class Timeline:
                 self.fault("I3", line, f"an upload that answers round {reply}")
         else:
             known = self.acknowledged.get(line.device)
-            if reply != known:
+            if reply != known and not round.asynchronous:
                 self.fault("I4", line, f"acknowledges round {reply}, but the device was last counted in {known}")
             if round.close:
                 self.fault("I7", line, f"a download that starts after the close in line {round.close.number}")
@@ -319,8 +374,9 @@ class Timeline:
     def finish(self, stragglers: bool | None = None) -> None:
         """Applies the laws that need the whole record.  `stragglers`: true if devices may finish after the close of a
         round, false if they are stopped, None if unknown."""
-        after, absences = after_the_close(self.rounds, stragglers), whole_record.absences(self.rounds.values())
-        for law, line, what in chain(after, absences):
+        asynchronous = any(round.asynchronous for round in self.rounds.values())
+        after = version_laws.faults(self.rounds) if asynchronous else after_the_close(self.rounds, stragglers)
+        for law, line, what in chain(after, whole_record.absences(self.rounds.values())):
             self.fault(law, line, what)
         self.faults += whole_record.overlaps(self.rounds, self.latest.t if self.latest else 0.0)
 

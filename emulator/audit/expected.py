@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from devices.device import Device
+from emulator.record.call import turn
 from emulator.record.folders import REPLAY
 from emulator.record.record import read_lines
 from emulator.record.run import AlgorithmFacts, read_run
@@ -46,12 +47,28 @@ class Declared:
     @property
     def asked(self) -> int:
         """The number of devices that a round asks, if so many are online and idle."""
-        return self.rounds.ask or self.needed
+        return self.rounds.in_flight or self.rounds.ask or self.needed
+
+    @property
+    def asynchronous(self) -> bool:
+        return self.rounds.mode == "async"
+
+    @property
+    def last(self) -> int:
+        """The number of rounds, or versions, that a run has at most."""
+        return -(-self.rounds.max * self.asked // self.needed) if self.asynchronous else self.rounds.max
+
+    def falls(self, every: int, round: int) -> bool:
+        """Returns true if something that happens every `every` rounds happens after this one; `every` = 0 means never.
+        As many replies as devices are at work make an asynchronous round."""
+        buffer = self.needed if self.asynchronous else 0
+        before, after = (turn(each, buffer, self.asked) for each in (round, round + 1))
+        return every > 0 and after // every > before // every
 
     @property
     def finish(self) -> bool:
         """True if devices may finish their work after the close of the round."""
-        return self.rounds.stragglers == "finish"
+        return self.rounds.stragglers != "stop" or self.asynchronous
 
 
 def declared(folder: Path) -> Declared:

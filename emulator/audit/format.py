@@ -69,6 +69,19 @@ def _is_used(value: object) -> bool:
 USED = ValueKind(_is_used, "an object of useful, wasted and idle seconds, and of the same for each of the devices")
 FRAMED = ValueKind(lambda value: SIZES.fits(value) and "frame" in value, f"{SIZES.words}, one of them `frame`")  # type: ignore[operator]
 
+
+def _is_reply(value: object) -> bool:
+    """Returns true for a device's name, and for [name, round]: a reply to an earlier round."""
+    if isinstance(value, list):
+        return len(value) == 2 and TEXT.fits(value[0]) and COUNT.fits(value[1])
+    return TEXT.fits(value)
+
+
+REPLIES = ValueKind(
+    lambda value: isinstance(value, list) and all(map(_is_reply, value)),
+    f"{NAMES.words}, or of [name, round] for replies to earlier rounds",
+)
+
 Keys = dict[str, ValueKind]
 COMMON: Keys = {"t": AMOUNT, "event": TEXT, "round": COUNT}
 START: Keys = {"device": TEXT, "bytes": FRAMED, "reply_to": COUNT | NULL}
@@ -77,7 +90,8 @@ STOP: Keys = {"device": TEXT, "bytes": COUNT, "why": WHY}
 CHARGE: Keys = {"phases": BILL, "seconds": BILL, "rate": RATE}
 EVENTS: dict[str, Keys] = {
     "open": {"asked": NAMES, "model": TEXT},
-    "close": {"reason": _one_of("all", "first", "deadline", "too_few"), "counted": NAMES},
+    "ask": {"asked": NAMES},
+    "close": {"reason": _one_of("all", "first", "deadline", "too_few"), "counted": REPLIES},
     **{f"{way}.start": START for way in ("down", "up")},
     **{f"{way}.end": END for way in ("down", "up")},
     **{f"{way}.cut": STOP for way in ("down", "up")},
@@ -117,6 +131,7 @@ LEARNT: Keys = {  # metrics of models, which the audit cannot recompute
     "leverage": _each(NUMBER),
     "numbers": _each(NUMBER | NULL),
 }
+STALE: Keys = {"staleness": _each(COUNT), "weights": _each(AMOUNT), "stale": COUNT}  # of asynchronous rounds, or late
 PARTS = ("down_s", "compute_s", "up_s", "server_s")
 CRITICAL: Keys = {
     "device": TEXT | NULL,
@@ -147,7 +162,7 @@ def _misfits(body: Row, keys: Keys, what: str) -> Iterator[str]:
 
 def misformed(row: Row) -> Iterator[str]:
     """Yields a sentence for each fault in the form of a row of rounds.jsonl."""
-    known = ROW | LEARNT | {"critical": _each(ANYTHING)}
+    known = ROW | LEARNT | {"critical": _each(ANYTHING)} | {key: kind for key, kind in STALE.items() if key in row}
     yield from _misfits(row, known, "a row")
     yield from (f"a row has the unknown key {key!r}" for key in sorted(row.keys() - known.keys()))
     if isinstance(critical := row.get("critical"), dict):

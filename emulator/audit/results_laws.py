@@ -15,6 +15,7 @@ from emulator.audit import expected
 from emulator.audit.audit import Audit
 from emulator.audit.format import COUNT, NAMES
 from emulator.lab.links import LinksAtOffsets, places
+from emulator.record.call import turn
 from emulator.record.difference import ABSENT, Change, unlike
 from emulator.record.folders import REPLAY
 from emulator.record.host import FOLDERS
@@ -186,7 +187,8 @@ def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]
         devices = said["seeds"].get(str(read_run(run)[0].seed), {}).get("devices", {})
         for name, duties in expected.works_of(run).asked.items():
             for round, duty in duties if name in devices else ():
-                held = _held(devices[name], said["classes"], round, scenario.rounds.per_cycle)
+                at = turn(round, scenario.rounds.buffer or 0, scenario.asked)
+                held = _held(devices[name], said["classes"], at, scenario.rounds.per_cycle)
                 if duty.examples not in held:
                     due = f"{max(held)} examples in round {round}"
                     yield f"split: {name} holds {due}; in {run.name} it was asked to train on {duty.examples}"

@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from devices.device import UNKNOWN
 from devices.presence import Availability
-from emulator.audit import cohort_laws, transfer_laws, work_laws
+from emulator.audit import cohort_laws, transfer_laws, version_laws, work_laws
 from emulator.audit.event_laws import Timeline
 from emulator.audit.expected import Declared
 from emulator.audit.format import Row
 from emulator.audit.stragglers import over
 from emulator.audit.timeline import PHASES, AuditedRound, Visit
 from emulator.audit.whole_record import Fault, slack
+from emulator.record.call import version
 from emulator.record.targets import Target, pending, reached
-from scenarios.schema.training import Rounds
 
 
 def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Iterator[str]:
@@ -42,7 +43,8 @@ def faults(declared: Declared, timeline: Timeline, rows: Sequence[Row]) -> Itera
             if draw != due:
                 said = f"{name!r} draws {draw} W idle, computing and with its radio; its profile says {due}"
                 yield f"scenario: row {place}: {said}"
-    yield from (f"scenario: row {place}: {what}" for place, what in evaluations(declared, rows))
+    laws = chain(evaluations(declared, rows), version_laws.of_rows(declared, timeline.rounds, rows))
+    yield from (f"scenario: row {place}: {what}" for place, what in laws)
     for law, line, what in _of_events(declared, timeline, len(rows)):
         yield f"{law}: {line.where}: {what}"
 
@@ -51,8 +53,8 @@ def length(declared: Declared, rows: Sequence[Row]) -> Iterator[str]:
     """Yields a sentence if the number of rounds is wrong: a run plays all, or stops with the first round that reaches
     `stop_at` or ends after `until_s`."""
     rules = declared.rounds
-    if rows and not (is_enough(rules, rows) and not is_enough(rules, rows[:-1])):
-        due = f"{rules.max} at most" if rules.stop_at or rules.until_s else rules.max
+    if rows and not (is_enough(declared, rows) and not is_enough(declared, rows[:-1])):
+        due = f"{declared.last} at most" if rules.stop_at or rules.until_s else declared.last
         yield f"scenario: {len(rows)} rounds were played; the scenario says {due}"
 
 
@@ -68,7 +70,11 @@ def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator
         for name, visit in round.visits.items():
             yield from _policies(declared, name, visit)
             yield from _presence(declared, name, visit, round, now)
-    yield from cohort_laws.faults(declared, rounds)
+    yield from (
+        version_laws.of_scenario(declared, rounds, timeline.crowd)
+        if declared.asynchronous
+        else cohort_laws.faults(declared, rounds)
+    )
     yield from work_laws.faults(declared, rounds, written)
     yield from transfer_laws.faults(declared, rounds)
 
@@ -77,12 +83,19 @@ def _rules(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
     close, rules, counted = round.close, declared.rounds, len(round.counted)
     if close is None:
         return
-    if round.failed != (counted < rules.min_replies):
+    if close.round != round.open.round:  # a further request of an asynchronous version
+        return
+    oldest = max((round.open.round - version(asked) for _, asked in round.stale), default=0)
+    may = rules.stragglers == "count" or declared.asynchronous
+    if oldest and not (may and (rules.max_staleness is None or oldest <= rules.max_staleness)):
+        yield "I3", close, f"counts a reply to the round {oldest} before, which the scenario does not let count"
+    if round.failed != (counted + len(round.stale) < rules.min_replies):
         yield (
             "scenario",
             close,
             f"closed for {close.body['reason']!r} with {counted}; min_replies is {rules.min_replies}",
         )
+    counted += len(round.stale) if declared.asynchronous else 0
     if close.body["reason"] == "first" and counted != declared.needed:
         yield "scenario", close, f"closed for 'first' with {counted} replies; it takes {declared.needed}"
     expired = close.body["reason"] == "deadline"
@@ -116,7 +129,7 @@ def _policies(declared: Declared, name: str, visit: Visit) -> Iterator[Fault]:
 def _presence(declared: Declared, name: str, visit: Visit, round: AuditedRound, now: float) -> Iterator[Fault]:
     """Yields a fault if a device goes offline or comes back at another time than the scenario says.  `now`: the
     record's end."""
-    presence, t = declared.devices[name].presence, round.open.t
+    presence, t = declared.devices[name].presence, visit.asked.t
     for away in visit.away:
         for line in away.lines:
             t = _next(presence, line.event, t)
@@ -143,6 +156,8 @@ def _timely(declared: Declared, at: float, due: float) -> bool:
 def _watched(declared: Declared, visit: Visit, round: AuditedRound, now: float) -> float:
     """Returns the time until which the record shows whether a device is online: the close of the round, or the device's
     last event if that is later because it may finish after the close.  `now`: the record's end."""
+    if declared.asynchronous and visit.last:
+        return visit.last.t if visit.over else now
     if round.close is None:
         return now
     if not declared.finish or over(visit, round.close):
@@ -162,34 +177,29 @@ def evaluations(declared: Declared, rows: Sequence[Row]) -> Iterator[tuple[int, 
     evaluate, last = declared.evaluate, len(rows) - 1
     often = evaluate.personalise_every if evaluate.test and evaluate.every else "never"
     for place, row in enumerate(rows):
-        final = place + 1 == declared.rounds.max
-        trained = often != "never" and (final or _falls(often, place))
-        evaluated = bool(evaluate.every) and (final or _falls(evaluate.every, place) or trained)
+        final = place + 1 == declared.last
+        trained = often != "never" and (final or declared.falls(often, place))
+        evaluated = bool(evaluate.every) and (final or declared.falls(evaluate.every, place) or trained)
         for metric in METRICS:
             due = evaluated and (evaluate.test or metric == VALIDATION)
             if row[metric] is not None and not due:
                 yield place, f"{metric} is {row[metric]}, but by `evaluate` it is not known after this round"
         if place == last and often != "never":  # the run knows that it ends here before the devices train for it
-            trained = trained or is_enough(declared.rounds, [*rows[:-1], row | {TRAINED: None}])
+            trained = trained or is_enough(declared, [*rows[:-1], row | {TRAINED: None}])
         if row[TRAINED] is not None and not trained:
             yield place, f"{TRAINED} is {row[TRAINED]}, but {_said(evaluate.personalise_every)}"
         if row[TRAINED] is None and trained and None not in (row["initial"], row["personalised_participants"]):
             yield place, f"{TRAINED} is null, but {_said(evaluate.personalise_every)}"
 
 
-def is_enough(rules: Rounds, rows: Sequence[Row]) -> bool:
+def is_enough(declared: Declared, rows: Sequence[Row]) -> bool:
     """Returns true if a run ends with the last of these rows: it has all rounds, has reached `stop_at`, or has lasted
     `until_s`."""
+    rules = declared.rounds
     stop, until = rules.stop_at, rules.until_s
     held = any(pending(rows, Target.of(target)) for target in rules.targets)
     late = bool(until and rows and rows[-1]["time_s"] >= until) and not held
-    return len(rows) == rules.max or late or bool(stop and reached(rows, Target.of(stop)))
-
-
-def _falls(every: int, place: int) -> bool:
-    """Returns true if something that happens every `every` rounds happens after the round with index `place`; `every` =
-    0 means never."""
-    return every > 0 and (place + 1) % every == 0
+    return len(rows) == declared.last or late or bool(stop and reached(rows, Target.of(stop)))
 
 
 def _said(often: int | str) -> str:

@@ -14,6 +14,7 @@ from safetensors.numpy import load
 from emulator.audit.event_laws import Timeline
 from emulator.audit.format import Row
 from emulator.messages.store import Ref
+from emulator.record.call import version
 from emulator.record.folders import REPLAY, untrained
 from emulator.record.host import host_of
 from emulator.record.record import FILES, MODEL, SECOND_NAMES
@@ -44,12 +45,13 @@ def ends(folder: Path, sealed: Seal | None, timeline: Timeline, rows: Sequence[R
         if sealed.failure is None and not cut and len(there) == len(FILES):
             if not (folder / WORK).stat().st_size:
                 yield f"form: {WORK} is empty"
-            if not timeline.rounds:
+            rounds = {number: round for number, round in timeline.rounds.items() if number == version(number)}
+            if not rounds:
                 yield "rounds: the run has come to its end, but the record holds no round"
-            for number, round in timeline.rounds.items():
+            for number, round in rounds.items():
                 if round.stamp is None:
                     yield f"rounds: the run has come to its end, but round {number} was not closed and combined"
-            if len(rows) != (due := len(timeline.rounds)):
+            if len(rows) != (due := len(rounds)):
                 yield f"rows: rounds.jsonl has {len(rows)} rows, but the events are those of {due} rounds"
     try:  # a run that was killed at once has no run.json
         if (sealed is not None and sealed.failure is None) or (folder / RUN).is_file():

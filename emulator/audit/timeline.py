@@ -7,7 +7,8 @@ It does not use emulator/record/events.py, which wrote the lines, so that the au
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from operator import add
 from typing import Any
 
 PHASES = ("down", "compute", "up")
@@ -125,6 +126,7 @@ class Spent:
 class Visit:
     """One device in one round: its transfers, its work and its absences."""
 
+    asked: Event  # the line that asks the device
     did: dict[str, Stretch] = field(default_factory=dict)  # down, compute, up
     away: list[Stretch] = field(default_factory=list)
     last: Event | None = None  # the last event except off and on
@@ -146,11 +148,14 @@ class Visit:
         """Stretches that were wasted, because an absence cut them and the device started again from the beginning."""
         return [stretch for stretch in self.earlier if stretch.then == "restart"]
 
-    def spent(self, opened: float, closed: float, counts: bool) -> Spent:
-        """Returns the device's seconds from `opened` to `closed`, or to its own last end if that is later.  `counts`:
-        its reply counts in the round, so that its seconds are useful."""
+    def spent(self, counts: bool, opened: float | None, closed: float) -> Spent:
+        """Returns the device's seconds from `opened` to `closed`, or to its own last end if that is later.  `opened`:
+        None in asynchronous rounds, where they begin and end with what it does.  `counts`: its reply counts in a round,
+        so that its seconds are useful."""
         ended = [stretch for stretch in self.all(*PHASES) if stretch.stop]
         ended.sort(key=lambda stretch: stretch.start.number)
+        if opened is None:
+            opened = closed = ended[0].start.t if ended else 0.0
         idle, t = 0.0, opened
         for stretch in ended:
             idle, t = idle + (stretch.start.t - t), stretch.end
@@ -212,10 +217,34 @@ class AuditedRound:
     close: Event | None = None
     server: dict[str, Stretch] = field(default_factory=dict)  # request, combine
     lost: tuple[int, int] = (0, 0)  # at least, at most; two numbers, see `losses`
+    later: set[str] = field(default_factory=set)  # devices whose replies count in a later round, or as [device, round]
+    again: list[AuditedRound] = field(default_factory=list)  # of a version: its second request to a device, the third
+    asynchronous: bool = False
+
+    @property
+    def all(self) -> list[AuditedRound]:
+        """The round, or all requests of a version."""
+        return [self, *self.again]
 
     @property
     def counted(self) -> list[str]:
-        return list(self.close.body["counted"]) if self.close else []
+        """The devices of this round whose replies count in it, in order of arrival."""
+        return [each for each in self._closed if isinstance(each, str)]
+
+    @property
+    def stale(self) -> list[tuple[str, int]]:
+        """Replies to other requests that count in this round: (device, round that asked), in order of arrival."""
+        return [(each[0], each[1]) for each in self._closed if isinstance(each, list)]
+
+    @property
+    def calls(self) -> list[tuple[str, int]]:
+        """All replies that count in this round: (device, round that asked), in order of arrival."""
+        return [(each[0], each[1]) if isinstance(each, list) else (each, self.open.round) for each in self._closed]
+
+    @property
+    def _closed(self) -> list[Any]:
+        mine = self.close is not None and self.close.round == self.open.round
+        return list(self.close.body["counted"]) if self.close and mine else []
 
     @property
     def failed(self) -> bool:
@@ -223,13 +252,17 @@ class AuditedRound:
 
     @property
     def useful(self) -> set[str]:
-        """The devices whose work is in the new model; none if the round failed."""
-        return set() if self.failed else set(self.counted)
+        """The devices whose work is in the new model, or in a later one; none of this round if it failed."""
+        return self.later if self.failed else {*self.counted, *self.later}
 
     def spent(self) -> dict[str, Spent]:
-        """Returns the seconds of each device that was asked, by its name."""
-        closed = self.close.t if self.close else self.open.t
-        return {name: visit.spent(self.open.t, closed, name in self.useful) for name, visit in self.visits.items()}
+        """Returns the seconds of each device that was asked, by its name; their sums if it was asked several times."""
+        closed, sums = self.close.t if self.close else self.open.t, dict[str, Spent]()
+        for round in self.all:
+            for name, visit in round.visits.items():
+                own = visit.spent(name in round.useful, None if self.asynchronous else self.open.t, closed)
+                sums[name] = own if name not in sums else Spent(*map(add, astuple(sums[name]), astuple(own)))
+        return sums
 
     @property
     def stamp(self) -> Event | None:
@@ -245,6 +278,6 @@ def losses(round: AuditedRound) -> tuple[int, int]:
     They differ by the devices that may be lost, which the record leaves open.
     """
     known, counted = round.visits.items(), round.counted
-    others = [visit for name, visit in known if name not in counted and not visit.refused]
+    others = [visit for name, visit in known if name not in counted and not (visit.refused or name in round.later)]
     surely = sum(visit.lost for visit in others)
     return surely, surely + sum(visit.perhaps_lost for visit in others)

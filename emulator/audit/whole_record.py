@@ -63,7 +63,7 @@ def _spans(rounds: Mapping[int, AuditedRound], now: float) -> Iterator[tuple[str
                 what = WORK[start.event.partition(".")[0]]
                 end = asked.get(device, now) if start.event == "off" else now
                 yield device, (start.t, start.number, stretch.end if stretch.stop else end, what)
-            asked[device] = round.open.t
+            asked[device] = visit.asked.t
 
 
 def _overlaps(spans: Iterable[Span]) -> Iterator[str]:

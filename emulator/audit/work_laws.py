@@ -12,6 +12,7 @@ from emulator.audit.expected import Declared
 from emulator.audit.timeline import AuditedRound, Stretch
 from emulator.audit.whole_record import Fault
 from emulator.pricing.bills import jitter, priced
+from emulator.record.call import version
 from emulator.record.work import Pieces, steps_of
 
 EXACT = 1e-9  # relative error of values that are computed from the same numbers
@@ -22,7 +23,7 @@ def faults(declared: Declared, rounds: Mapping[int, AuditedRound], written: int)
     """Yields a fault for each piece of work that contradicts the declaration.  `written`: the number of rounds for
     which work.jsonl is complete."""
     for round in rounds.values():
-        if round.open.round < written:
+        if version(round.open.round) < written:
             yield from _work(declared, round)
     yield from _heat(declared, rounds)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from emulator.conversation.underway import Play
+from emulator.conversation.underway import Arrival, Play
 from emulator.lab.lab import Lab
 from emulator.record.call import Call
 from emulator.record.events import Refused, Unsound
@@ -59,15 +59,18 @@ class ReplyJudge:
 
 
 class Exchange:
-    """The server's side of requests and replies: asks devices, and counts the sound replies that arrive in time."""
+    """The server's side of requests and replies: asks devices, and puts their sound replies into one inbox."""
 
     def __init__(self, line: Callable[[str], ServerEnd], record: Record, judge: Judge) -> None:
         self.line, self.record, self.judge = line, record, judge
         self.last: Refused | None = None  # of the run so far
+        self.inbox: list[Arrival] = []  # in order of arrival, until a round takes them in
+        self.open: Play | None = None  # the round that takes in replies
+        self.at_once = True  # a reply is taken in when it arrives, if a round is open
 
     async def ask(self, play: Play, name: str, parcel: Parcel) -> None:
-        """Sends one device its request and waits for its reply.  The round then notes that the reply counts, is refused
-        or is lost."""
+        """Sends one device its request and waits for its reply.  The reply then waits in the inbox, or the round notes
+        that it is refused or lost."""
         round, line = play.round, self.line(name)
         try:
             if name in play.away:
@@ -97,21 +100,41 @@ class Exchange:
             raise
 
     def _weigh(self, play: Play, name: str, reply: Parcel) -> None:
-        """Counts a reply that has arrived, if it is sound and in time.  If it is not sound, refuses it; if it is
-        late, does nothing."""
+        """Puts a reply that has arrived into the inbox if it is sound and may count; refuses it if it is not sound."""
         why = reply.header.get("refusal")
         refusal = Refusal("device", str(why)) if why else self.judge.refusal(play, name, reply)
         if refusal:
             self._refuse(play, name, refusal)
-        elif play.round.count(name):
+        elif play.round.reason is None or play.round.rules.asynchronous or play.round.rules.admit(1, 0):
             examples = reply.header["examples"]
             assert isinstance(examples, int)
-            play.replies[name], play.uploads[name] = examples, reply.message.ref
+            play.waiting.add(name)
+            self.inbox.append(Arrival(self.record.now(), name, play, examples, reply.message.ref))
+            if self.at_once:
+                self.take_in()
+
+    def take_in(self) -> list[Arrival]:
+        """Counts the replies in the inbox while a round is open that may count them; drops those that it may not.
+        Returns the replies that it has taken."""
+        taken: list[Arrival] = []
+        if len(self.inbox) > 1:
+            self.inbox.sort(key=lambda arrival: arrival.place)
+        while self.inbox and self.open and self.open.round.reason is None:
+            arrival = self.inbox.pop(0)
+            taken.append(arrival)
+            if self.open.round.count(*arrival.call):
+                self.open.replies.append(arrival)
+            else:
+                self.open.dropped += 1
+                arrival.asked.waiting.discard(arrival.device)
+            if self.open.round.reason is not None:
+                self.open.closing.set()
+        return taken
 
     def _refuse(self, play: Play, name: str, refusal: Refusal) -> None:
-        """Records that a reply is refused.  Does nothing after the close of the round, when the device counts as
-        late."""
-        if play.round.reason is None:
+        """Records that a reply is refused.  Does nothing after the close of a synchronous round, when the device counts
+        as late."""
+        if play.round.reason is None or play.round.rules.asynchronous:
             self.last = self.record.refused(Call(name, play.round.number), refusal.kind, refusal.text)
             play.round.refuse(name)
             play.not_finite += refusal.kind == "values"

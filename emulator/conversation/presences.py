@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from devices.device import Device
 from emulator.conversation.underway import Play, RunFailed
@@ -34,10 +34,10 @@ class Presences:
         self.world, self.fleet, self.record, self.line = world, fleet, record, line
         self.stragglers, self.patient = stragglers, patient
 
-    def follow(self, play: Play) -> None:
-        """Starts a task for each device that this round asks; the task watches when the device is offline.  Devices
-        that are always online need none."""
-        for name in play.round.asked:
+    def follow(self, play: Play, names: Sequence[str]) -> None:
+        """Starts a task for each of these devices, which this round asks; the task watches when the device is offline.
+        Devices that are always online need none."""
+        for name in names:
             if not self.fleet[name].presence.always:
                 play.watches[name] = self.world.start(self._watch(play, name))
 

@@ -7,7 +7,7 @@ is evaluated, which takes no virtual time. rounds.py decides which replies count
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -18,7 +18,7 @@ import numpy as np
 from emulator.conversation.exchange import Exchange, Judge, ReplyJudge
 from emulator.conversation.presences import Presences
 from emulator.conversation.rounds import Round, RoundRules
-from emulator.conversation.underway import Play, RunFailed
+from emulator.conversation.underway import Play, RunFailed, named
 from emulator.lab.jobs import Opening, State, combine, request, start
 from emulator.lab.lab import Lab
 from emulator.lab.seeds import seed
@@ -83,6 +83,8 @@ class Server:
         try:
             await self._rounds(after, going_on)
         finally:
+            for arrival in self.exchange.inbox:  # no model will have them
+                arrival.asked.waiting.discard(arrival.device)
             late = list(self.stragglers.items())
             # Presences end first: the record must not bring a device back that is about to be stopped.
             await self._end_all([play.watches[name] for name, play in late if name in play.watches])
@@ -95,16 +97,15 @@ class Server:
             play = await self._play(number)
             failures = failures + 1 if play.round.failed else 0
             going_on = await after(play, self.state)
-            self.counted.update(dict.fromkeys(play.replies, number) if not play.round.failed else {})
+            self.counted.update({call.device: call.round for call in play.round.calls if not play.round.failed})
             if failures == GIVE_UP:
                 raise RunFailed(self._too_few(play.round))
             number += 1
 
     async def _next_cycle(self, number: int) -> None:
         """Waits until the data of a new time slice are there, if this round is the first to train on that slice."""
-        training = self.algorithm.training
-        cycle, seconds = training.cycle(number), self.rules.cycle_seconds
-        if seconds is None or not number or training.cycle(number - 1) == cycle:
+        cycle, seconds = self.lab.cycle(self.run.label, number), self.rules.cycle_seconds
+        if seconds is None or not number or self.lab.cycle(self.run.label, number - 1) == cycle:
             return
         await self.world.sleep(max(0.0, cycle * seconds - self.world.now()))
 
@@ -132,21 +133,27 @@ class Server:
         `few`: returns this many devices of a large fleet, the first in an order that `root` draws.  So every online
         device is equally likely, and almost only the devices that are asked are built.
         """
-        fleet = self.lab.fleet
         while True:
             if self.always_on and not self.stragglers:
                 return self.names  # unchanged: the cost of a round must not grow with the fleet
-            now, names = self.world.now(), iter(self.names)
-            if few:
-                order = np.random.default_rng(root).permutation(len(self.names))
-                names = (self.names[number] for number in order)
-            idle = (name for name in names if name not in self.stragglers)
-            online = (name for name in idle if self.always_on or fleet[name].presence.on(now))
-            if cohort := sorted(islice(online, few)):
+            if cohort := self._present(root, few, self.stragglers):
                 return cohort
-            idle = (name for name in self.names if name not in self.stragglers)
-            back = min((fleet[name].presence.next_on(now) for name in idle), default=math.inf)
-            await self._someone(back - now)
+            await self._someone(self._next_back(self.stragglers))
+
+    def _present(self, root: int, few: int | None, busy: Collection[str]) -> list[str]:
+        """Returns the names of the devices that are online and not `busy`, sorted; `few` as in `_roll_call`."""
+        now, names = self.world.now(), iter(self.names)
+        if few:
+            order = np.random.default_rng(root).permutation(len(self.names))
+            names = (self.names[number] for number in order)
+        idle = (name for name in names if name not in busy)
+        online = (name for name in idle if self.always_on or self.lab.fleet[name].presence.on(now))
+        return sorted(islice(online, few))
+
+    def _next_back(self, busy: Collection[str]) -> float:
+        """Returns the seconds until the next device that is not `busy` comes back online; inf if none does."""
+        now, idle = self.world.now(), (name for name in self.names if name not in busy)
+        return min((self.lab.fleet[name].presence.next_on(now) for name in idle), default=math.inf) - now
 
     async def _someone(self, seconds: float) -> None:
         """Waits until a straggler ends, or until the next device comes back online, which is in `seconds` (inf: none
@@ -179,27 +186,35 @@ class Server:
         play = self._play_of(number, cohort)
         play.opened = self.record.open(number, cohort, self.state.weights.short, idle)
         if not self.always_on:
-            self.presences.follow(play)
-        opening = await self._request(play)
+            self.presences.follow(play, cohort)
+        opening = await self._request(play, cohort)
         play.download = opening.download.ref if self.lab.up.get(self.run.label) else NOTHING
+        self.exchange.open = play
+        self.exchange.take_in()
         await self._hear(play, opening)
+        return await self._finish(play)
+
+    async def _finish(self, play: Play) -> Play:
+        """Closes a round and combines its replies."""
         self.time = play.closed = await self._close(play)
         if not play.round.failed:
             self.time = await self._combine(play)
-        play.uploads.clear()
+        for reply in play.replies:
+            reply.asked.waiting.discard(reply.device)
+        play.replies.clear()
         play.stamp = self.time
         return play
 
-    async def _request(self, play: Play) -> Opening:
-        """Does the server's work that opens a round, and returns the messages to send.
+    async def _request(self, play: Play, names: Sequence[str]) -> Opening:
+        """Does the server's work that opens a round, and returns the messages to send to these devices.
 
         If the algorithm computes something here, such as the importance of each weight, the round is charged its time.
         """
         round = play.round
-        ticket = self.world.submit(request, self.run, round.number, self.state.message, tuple(round.asked))
+        ticket = self.world.submit(request, self.run, round.number, self.state.message, tuple(names))
         bill = self.costs.request(round.number)
         opening: Opening
-        if bill.seconds:
+        if bill.seconds and not play.bills:  # charged once, however often an asynchronous round asks
             opening = await self._serve_work(play, "request", bill, ticket)
             self.record.server_end(round.number, "request", self.state.weights.short)
         else:
@@ -208,10 +223,7 @@ class Server:
 
     async def _hear(self, play: Play, opening: Opening) -> None:
         """Sends the requests of a round to its devices, and waits until the round has closed."""
-        parcels = self._parcels(play, opening)
-        self.plan(play, parcels)
-        for name, parcel in parcels.items():
-            play.asks[name] = self.world.start(self._ask(play, name, parcel))
+        self._send(play, opening, play.round.asked)
         if self.rules.deadline is None:
             await play.closing.wait()
             return
@@ -221,8 +233,15 @@ class Server:
         except Late:
             play.round.expire()
 
-    def _parcels(self, play: Play, opening: Opening) -> dict[str, Parcel]:
-        """Returns the request of each asked device, by name.
+    def _send(self, play: Play, opening: Opening, names: Sequence[str]) -> None:
+        """Starts to ask these devices."""
+        parcels = self._parcels(play, opening, names)
+        self.plan(play, parcels)
+        for name, parcel in parcels.items():
+            play.asks[name] = self.world.start(self._ask(play, name, parcel))
+
+    def _parcels(self, play: Play, opening: Opening, names: Sequence[str]) -> dict[str, Parcel]:
+        """Returns the request of each of these devices, by name.
 
         Devices with the same last counted round share one, unless the algorithm has a message of its own for a device.
         """
@@ -232,8 +251,7 @@ class Server:
             message = opening.extra[own] if own else opening.download
             return Parcel.of({"round": play.round.number, "counted": counted}, message)
 
-        asked = play.round.asked
-        return {name: parcel(self.counted.get(name), name if name in opening.extra else None) for name in asked}
+        return {name: parcel(self.counted.get(name), name if name in opening.extra else None) for name in names}
 
     async def _ask(self, play: Play, name: str, parcel: Parcel) -> None:
         await self.exchange.ask(play, name, parcel)
@@ -264,9 +282,18 @@ class Server:
     async def _combine(self, play: Play) -> float:
         """Combines the replies into a new model; returns the time in s at which the model was ready."""
         number = play.round.number
-        replies = {name: (play.uploads[name], play.replies[name]) for name in sorted(play.replies)}
-        ticket = self.world.submit(combine, self.run, number, self.state.message, replies, play.download)
+        named_replies = named(play.replies)
+        replies = {name: (reply.upload, reply.examples) for name, reply in named_replies.items()}
+        stale = {
+            name: (number - reply.call.version, reply.asked.download)
+            for name, reply in named_replies.items()
+            if number != reply.call.version
+        }
+        args = self.run, number, self.state.message, replies, play.download
+        ticket = self.world.submit(combine, *args, *([stale] if stale else []))
         self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
+        for reply in play.replies:
+            reply.asked.useful.add(reply.device)
         return self.record.server_end(number, "combine", self.state.weights.short)
 
     async def _serve_work(self, play: Play, what: str, bill: Bill, ticket: Ticket) -> Any:

@@ -47,6 +47,7 @@ class MeanRound:
     failed: int  # failed rounds among these
     wasted: float  # share of the bytes, both ways, that contributed to no counted reply
     played_s: float  # seconds of the played rounds
+    staleness: float | None  # of replies in the last half of the rounds that were played; None: synchronous
     span_s: float  # of the whole run, if no target stops it: those, and the others as long as the mean of their kind
 
 
@@ -132,8 +133,15 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> MeanRound:
         failed=sum(bool(rows[number]["failed"]) for number in numbers),
         wasted=mean(lambda row: row["wasted_bytes"]) / sent if sent else 0.0,
         played_s=rows[-1]["time_s"],
+        staleness=_staleness(rows[len(rows) // 2 :]),
         span_s=rows[-1]["time_s"] + _unplayed(lasted, numbers, rounds, kind, seconds),
     )
+
+
+def _staleness(rows: Sequence[Row]) -> float | None:
+    """Returns the mean staleness of the replies that count in these rounds; None if no row has any."""
+    ages = [(int(age), count) for row in rows for age, count in row.get("staleness", {}).items()]
+    return sum(age * count for age, count in ages) / sum(count for _, count in ages) if ages else None
 
 
 def _mean(rows: Sequence[Row], kinds: Strata, value: Callable[[Row], float]) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from algorithms.algorithm import Algorithm
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast.breakeven import Ratio, fewer, longest, no_match, ratio, sentence, shortage, too_late
 from emulator.forecast.deadline import check_deadline
@@ -48,6 +49,7 @@ class Forecast:
     devices: int
     asked: int  # devices asked per round
     needed: int  # replies that close a round
+    turns: int | None  # asynchronous: the rounds that the versions count as, each of as many replies as `asked`
     groups: Sequence[FleetGroup]
     shared: Sequence[FilledLink]  # empty if devices share only the server's link
     prices: Mapping[str, MeanRound]
@@ -77,7 +79,7 @@ def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)
     check_deadline(lab, scenario)
     lab, broken = sound(lab, seed)
     host, conduct = measured(lab, seed, workers), Conduct.of(scenario)
-    kinds: dict[str, Kind] = {label: algorithm.round_kind for label, algorithm in lab.algorithms.items()}
+    kinds = {label: _kind(algorithm, conduct.rules) for label, algorithm in lab.algorithms.items()}
     rounds, unseen = enough(kinds, conduct.rules)
     rehearsals, failing = _rehearsed(lab, seed, conduct, rounds)
     failing = broken | failing
@@ -87,6 +89,10 @@ def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)
     kinds = comparable({label: kinds[label] for label in rehearsals}, rounds)
     cut_short = _cut_short(rounds, conduct.rules, unseen)
     return _figures(scenario, lab, host, kinds, rehearsals, failing, cut_short)
+
+
+def _kind(algorithm: Algorithm, rules: RoundRules) -> Kind:
+    return lambda number: algorithm.round_kind(rules.turn(number))
 
 
 def _figures(
@@ -117,6 +123,7 @@ def _figures(
         devices=len(lab.fleet),
         asked=rules.ask,
         needed=rules.needed,
+        turns=scenario.rounds.max if rules.asynchronous else None,
         groups=groups,
         shared=shared_links(lab, seed, rehearsals, shares),
         prices=prices,

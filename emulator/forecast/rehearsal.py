@@ -23,7 +23,7 @@ from emulator.conversation.rounds import RoundRules
 from emulator.forecast.host import timed
 from emulator.forecast.mean_round import Kind, first_of_each
 from emulator.lab.guarded import Faulty, Guarded
-from emulator.lab.jobs import Trained, combine, message_sizes, request, train
+from emulator.lab.jobs import NONE_STALE, Trained, combine, message_sizes, request, train
 from emulator.lab.lab import Division, Held, Lab
 from emulator.messages.scratch import Scratch
 from emulator.messages.store import EMPTY, Ref, Store
@@ -69,8 +69,9 @@ def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str,
     The rounds cover all kinds if that is affordable.
     """
     firsts = {label: first_of_each(rules.max, kind) for label, kind in kinds.items()}
-    wanted = max(ROUNDS, 1 + max(number for first in firsts.values() for number in first.values()))
-    rounds = min(wanted, rules.max, max(2, REQUESTS // rules.ask))
+    each = max(1, rules.ask // rules.needed) if rules.asynchronous else 1  # versions in which each device replies once
+    wanted = max(ROUNDS * each, 1 + max(number for first in firsts.values() for number in first.values()))
+    rounds = min(wanted, rules.max, max(2, REQUESTS * each // rules.ask))
     unseen = {
         label: {kind: number for kind, number in first.items() if number >= rounds and kind != kinds[label](0)}
         for label, first in firsts.items()
@@ -163,19 +164,27 @@ class Understudy(Inline):
 
     def _request(self, lab: Lab, store: Store, run: Run, round: int, *args: Any) -> Any:
         """Returns the server's request, computed with only a few examples of the server's proxy set."""
-        work = lab.algorithms[run.label].request_work(Load(round, len(self.proxy), 0))
+        work = lab.algorithms[run.label].request_work(Load(lab.turn(round), len(self.proxy), 0))
         return request(self._served(lab, run, work), store, run, round, *args)
 
     def _combine(
-        self, lab: Lab, store: Store, run: Run, round: int, state: Ref, replies: Replies, download: Ref
+        self,
+        lab: Lab,
+        store: Store,
+        run: Run,
+        round: int,
+        state: Ref,
+        replies: Replies,
+        download: Ref,
+        stale: Mapping[str, tuple[int, Ref]] = NONE_STALE,
     ) -> Any:
         work = lab.algorithms[run.label].combine_work(
-            Load(round, len(self.proxy), 0, replies=len(replies), proxy=len(self.proxy))
+            Load(lab.turn(round), len(self.proxy), 0, replies=len(replies), proxy=len(self.proxy))
         )
         most = max(1, MOST // max(upload.nbytes for upload, _ in replies.values()))
         some = dict(list(replies.items())[:most])
         served = self._served(lab, run, work)
-        done, seconds = timed(lambda: combine(served, store, run, round, state, some, download))
+        done, seconds = timed(lambda: combine(served, store, run, round, state, some, download, stale))
         self.combining = max(self.combining, seconds * len(replies) / len(some))
         return done
 

@@ -32,6 +32,7 @@ from algorithms.algorithm import (
 )
 from algorithms.cohort import draw
 from algorithms.course import Course
+from algorithms.staleness import Stale
 from algorithms.training.torch_lock import TURN
 from emulator.messages.codec import finite
 from emulator.record.run import AlgorithmFacts
@@ -119,7 +120,9 @@ def unguarded(algorithm: Algorithm) -> Any:
 def facts_of(algorithm: Algorithm) -> AlgorithmFacts:
     """Returns the properties of an algorithm that go into a record, so that a replay need not import it.  Raises
     Faulty."""
-    return AlgorithmFacts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, algorithm.cohort_rule)
+    own = unguarded(algorithm)
+    stale = [own.staleness, float(own.a), float(own.b)] if isinstance(own, Stale) else None
+    return AlgorithmFacts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, algorithm.cohort_rule, stale)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # rounds among which the largest upload is searched
+NONE_STALE: Mapping[str, tuple[int, Ref]] = {}
 BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
 
 
@@ -308,21 +309,25 @@ def combine(
     state: Ref,
     replies: Mapping[str, tuple[Ref, int]],
     download: Ref,
+    stale: Mapping[str, tuple[int, Ref]] = NONE_STALE,
 ) -> State:
     """Closes a round, and returns the server's new state.  `replies`: (upload, examples) by device name; `download`:
-    the message that the round sent."""
-    algorithm, sent = lab.algorithms[run.label], {}
-    if "weights" in lab.up.get(run.label, {}):
-        sent = decode(store.get(download)).get("weights", {})
+    the message that the round sent; `stale`: (staleness, the message that the device got) by name, for replies to
+    earlier rounds."""
+    algorithm, relative = lab.algorithms[run.label], "weights" in lab.up.get(run.label, {})
+    sent = cache(lambda message: decode(store.get(message)).get("weights", {}) if relative else {})
     kept, stacks = flat.keeping(store), cache(lambda stack: unstacked(read(store, stack)))
 
-    def received(upload: Ref) -> Message:
+    def received(upload: Ref, download: Ref) -> Message:
         if upload.stack:
             return {kind: cast(Tensors, Row(rows, upload.row)) for kind, rows in stacks(upload.stack).items()}
         found = kept.tensors(upload) if kept else None
-        return unread(read(store, upload), sent) if found is None else cast(Message, found)
+        return unread(read(store, upload), sent(download)) if found is None else cast(Message, found)
 
-    uploads = {name: Reply(received(upload), examples) for name, (upload, examples) in sorted(replies.items())}
+    uploads = {}
+    for name, (upload, examples) in sorted(replies.items()):
+        staleness, message = stale.get(name, (0, download))
+        uploads[name] = Reply(received(upload, message), examples, staleness=staleness)
     server = _drawing(_server(lab, run, round))
     return _state(lab, store, algorithm.combine(decode(store.get(state)), uploads, server))
 
@@ -398,7 +403,7 @@ def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., P
         devices=len(lab.fleet),
         model=model,
         loss=models.cross_entropy,
-        round=round,
+        round=lab.turn(round),
         cycle=lab.cycle(run.label, round),
         lossy=lab.lossy(run.label),
     )

@@ -18,6 +18,7 @@ from emulator.lab.links import LinksAtOffsets, places
 from emulator.lab.seeds import seed as derive
 from emulator.messages.codec import arrays_of
 from emulator.messages.forms import UploadForm
+from emulator.record.call import turn
 from network.links.link import Link
 from network.sharing.flow import Topology
 from network.wire import payload
@@ -61,7 +62,8 @@ class Lab:
     server: Device
     server_link: Link
     topology: Topology = field(default_factory=dict)  # access points and cells, by direction
-    asked: int = 1  # devices asked per round
+    asked: int = 1  # devices asked per round; asynchronous: at work
+    buffer: int = 0  # asynchronous: replies that make a version; 0: rounds are synchronous
     up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: encodings of uploads
     down: Mapping[str, Encodings] = field(default_factory=dict)  # by label: encodings of downloads
     always_on: bool = False  # no device ever goes offline
@@ -110,6 +112,7 @@ class Lab:
 
     def upload_form(self, label: str, round: int, seed: int = 0) -> UploadForm:
         """Returns the form of this round's uploads.  The last one of each label and seed is cached."""
+        round = self.turn(round)
         known, form = self._forms.get((label, seed), (None, None))
         if form is None or known != round:
             form = UploadForm(partial(self._shapes, label, round), partial(self.constants, seed))
@@ -199,7 +202,11 @@ class Lab:
         """Returns the number of the data's time slice in this round, for the algorithm `label`."""
         if label not in self._trainings:
             self._trainings[label] = self.algorithms[label].training  # cached, because a guarded algorithm takes 5 us
-        return self._trainings[label].cycle(round)
+        return self._trainings[label].cycle(self.turn(round))
+
+    def turn(self, round: int) -> int:
+        """Returns the number of this round as algorithms and schedules count rounds."""
+        return turn(round, self.buffer, self.asked)
 
     def held(self, seed: int, name: str, cycle: int = 0) -> ndarray:
         """Returns the device's training examples in this time slice."""

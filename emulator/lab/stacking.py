@@ -51,7 +51,7 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
     """
 
     def number(training: schema.Training) -> int:
-        asked = scenario.rounds.ask or scenario.needed
+        asked = scenario.asked
         return size(scenario.model, data, training.batch, asked, training.stack, place)
 
     def own(entry: Entry) -> Entry:

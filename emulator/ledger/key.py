@@ -125,12 +125,21 @@ class Keys:
         return self._train_stack(run, round, devices, downloads, memories, measure=True)
 
     def _combine(
-        self, run: Run, round: int, state: Ref, replies: Mapping[str, tuple[Ref, int]], download: Ref
+        self,
+        run: Run,
+        round: int,
+        state: Ref,
+        replies: Mapping[str, tuple[Ref, int]],
+        download: Ref,
+        stale: Mapping[str, tuple[int, Ref]] = jobs.NONE_STALE,
     ) -> Parts:
         uploads = [[name, upload.digest, examples] for name, (upload, examples) in sorted(replies.items())]
         # Only differences of weights are added to the download.
-        base = download.digest if "weights" in self.lab.up.get(run.label, {}) else None
-        return {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
+        relative = "weights" in self.lab.up.get(run.label, {})
+        base = download.digest if relative else None
+        older = [[name, age, sent.digest if relative else None] for name, (age, sent) in sorted(stale.items())]
+        parts = {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
+        return {**parts, "stale": older} if older else parts
 
     def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
         return {
@@ -177,7 +186,7 @@ class Keys:
         received, kept = (self.kinds.get(ref.digest) for ref in (download, memory))
         if received is None or kept is None:
             return True
-        return self.lab.algorithms[run.label].penalised(round, received, kept)
+        return self.lab.algorithms[run.label].penalised(self.lab.turn(round), received, kept)
 
     def _of_party(self, run: Run, round: int, penalised: bool) -> Parts:
         """Returns the parts of a key that the server and the devices of a round share.  `penalised`: includes the
@@ -187,7 +196,7 @@ class Keys:
             "algorithm": self._once(lambda: _options(self.lab.algorithms[run.label], penalised), run.label, penalised),
             "sources": self._sources(run.label),
             "data": self._data("train"),
-            "round": round,
+            "round": self.lab.turn(round),
             "up": plain(self.lab.up.get(run.label, {})),
             "down": plain(self.lab.down.get(run.label, {})),
         }

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from emulator.conversation.rounds import RoundRules
 from emulator.play.metrics import Schedule
+from emulator.record.call import version
 from emulator.record.targets import Target
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.training import Rounds
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,16 @@ class Conduct:
         often = evaluate.personalise_every
         return cls(
             RoundRules(
-                max=rounds.max,
+                max=rounds.max if rounds.mode == "sync" else -(-rounds.max * scenario.asked // scenario.needed),
                 needed=scenario.needed,
-                ask=rounds.ask or scenario.needed,
+                ask=scenario.asked,
                 deadline=rounds.deadline_s,
                 min_replies=rounds.min_replies,
                 cycle_seconds=rounds.cycle_s,
-                finish_stragglers=rounds.stragglers == "finish",
+                finish_stragglers=rounds.stragglers != "stop" or rounds.mode == "async",
+                max_staleness=_staleness(rounds),
+                asynchronous=rounds.mode == "async",
+                timeout=rounds.timeout_s,
                 computing=rounds.when_off,
                 transfers=rounds.transfers,
             ),
@@ -47,10 +53,22 @@ class Conduct:
         """Returns true if the model after this round is evaluated: by the schedule, after the last round, or because
         the metric `personalised` is due."""
         every, final = self.schedule.every, round + 1 == self.rules.max
-        return every > 0 and (final or (round + 1) % every == 0 or self.personalised(round))
+        return every > 0 and (final or self._due(round, every) or self.personalised(round))
 
     def personalised(self, round: int) -> bool:
         """Returns true if every device trains once after this round for the metric `personalised`."""
         often, final = self.schedule.personalise_every, round + 1 == self.rules.max
-        due = final or bool(often and (round + 1) % often == 0)
+        due = final or bool(often and self._due(round, often))
         return due and self.schedule.personalises
+
+    def _due(self, round: int, every: int) -> bool:
+        """Returns true if this round completes a multiple of `every` rounds, as schedules count them."""
+        before, after = self.rules.turn(round), self.rules.turn(version(round) + 1)
+        return after // every > before // every
+
+
+def _staleness(rounds: Rounds) -> float:
+    """Returns the largest staleness of a reply that counts, in rounds; inf for no limit."""
+    if rounds.stragglers != "count" and rounds.mode == "sync":
+        return 0
+    return inf if rounds.max_staleness is None else rounds.max_staleness

@@ -13,6 +13,7 @@ import aiohttp
 
 from emulator.compute.executor import Executor
 from emulator.conversation.server import After, Server
+from emulator.conversation.versions import AsyncServer
 from emulator.conversation.websocket import CLOSES, STRANGERS, Reception, WebEnd, WebLine
 from emulator.lab.guarded import Faulty
 from emulator.lab.jobs import message_limits, personalise_stack, request, start
@@ -80,7 +81,8 @@ async def run_sockets(
         return outcome
     reception = Reception(lines, up, executor.store)
     line = lines.__getitem__
-    server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
+    kind = AsyncServer if conduct.rules.asynchronous else Server
+    server = kind(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
 
     async def serve(after: After) -> None:
         await warm(stage, executor)

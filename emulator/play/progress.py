@@ -86,6 +86,7 @@ class RunProgress:
     targets: list[Target]  # not reached yet, easiest first
     seen: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # metric -> its last values
     best: float = 0.0  # best value so far of the shown metric
+    streaks: dict[Target, tuple[int, float]] = field(default_factory=dict)  # last values that reach it, since when (s)
 
     @property
     def shown(self) -> str:
@@ -98,18 +99,22 @@ class RunProgress:
         Replaces containers instead of changing them, because the display reads them in another thread.
         """
         self.row, self.real = row, real
-        room = max([POINTS, *(target.hold for target in self.targets)])
         for metric in {"accuracy", "validation", *(target.metric for target in self.targets)}:
             if row.get(metric) is not None:
-                self.seen = {**self.seen, metric: (*self.seen.get(metric, ()), (real, row[metric]))[-room:]}
+                self.seen = {**self.seen, metric: (*self.seen.get(metric, ()), (real, row[metric]))[-POINTS:]}
         self.best = max(self.best, row.get(self.shown) or 0.0)
-        self.targets = [target for target in self.targets if not self._holds(target)]
+        self.targets = [target for target in self.targets if not self._holds(target, row)]
 
-    def _holds(self, target: Target) -> bool:
-        """Returns true if the last `hold` values reach the target.  Reading all rows again for this would take too
-        long."""
-        values = [value for _, value in self.seen.get(target.metric, ())][-target.hold :]
-        return len(values) == target.hold and min(values) >= target.value
+    def _holds(self, target: Target, row: Row) -> bool:
+        """Returns true if the target is reached with this row.  Reading all rows again for this would take too long."""
+        if (value := row.get(target.metric)) is None:
+            return False
+        times, since = self.streaks.get(target, (0, row["time_s"]))
+        if value < target.value:
+            self.streaks.pop(target, None)
+            return False
+        self.streaks[target] = times + 1, since
+        return times + 1 >= target.hold and row["time_s"] - since >= target.hold_s
 
     def ahead(self, real: float) -> str:
         """Returns the next target and the estimated real time until it is reached: `0.85 in ~4 min real`.  `real`:

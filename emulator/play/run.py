@@ -12,6 +12,7 @@ from emulator.compute.executor import Executor
 from emulator.conversation.channel import MemoryLine
 from emulator.conversation.server import After, Server
 from emulator.conversation.underway import RunFailed
+from emulator.conversation.versions import AsyncServer
 from emulator.lab.guarded import Faulty, facts_of
 from emulator.lab.jobs import State, export
 from emulator.lab.lab import Lab
@@ -92,7 +93,8 @@ async def run_virtual(
     world, outcome = VirtualWorld(executor), Outcome(run)
     stage = Stage(world, lab, run, conduct, Record(folder, world.now, earlier), Costs(lab, run.label, run.seed))
     line = cache(lambda name: MemoryLine(world, stage.traffic, stage.attendant(name)))
-    server = Server(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
+    kind = AsyncServer if conduct.rules.asynchronous else Server
+    server = kind(world, lab, run, conduct.rules, stage.record, stage.costs, line, plan=stage.plan)
     try:
         await play(stage, outcome, going_on, progress, lambda after: world.run(server.serve(after)))
     finally:

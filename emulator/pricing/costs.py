@@ -23,7 +23,7 @@ from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.roster import MANY, sample
 
 Numbered = tuple[int, Work]  # equal work has one number, because comparing work is slow
-Depends = tuple[int, frozenset[str], frozenset[str]]  # examples, kinds received, and kinds kept
+Depends = tuple[int, int, frozenset[str], frozenset[str]]  # turn (Lab), examples, kinds received, and kinds kept
 
 # Floats moved for each encoded value: read for the scale, read and written for encoding, and read by the receiver.
 CODING = 4
@@ -37,7 +37,7 @@ class Costs:
         self.algorithm = lab.algorithms[label]
         self.split = lab.splits[root]
         self.up, self.down, self.lossy = lab.up.get(label, {}), lab.down.get(label, {}), lab.lossy(label)
-        self.round = self.cycle = -1  # round and cycle of the caches below: earlier rounds are seldom needed again
+        self.turn = -1  # the latest turn in the caches below: earlier ones are seldom needed again
         self.uploaded: int | None = None  # bytes besides the weights
         self.loads: dict[Depends, Load] = {}
         self.works: dict[Depends, Numbered] = {}
@@ -66,20 +66,20 @@ class Costs:
         depends = self._depends(name, round, kinds, memory)
         work = self.works.get(depends)
         if work is None:
-            load = self._load_of(round, depends)
+            load = self._load_of(depends)
             decode = self._coding("decode", self.down.keys() & load.kinds)
-            encode = self._coding("encode", self.up.keys() & self._sent(load.round))
+            encode = self._coding("encode", self.up.keys() & self._sent(round))
             work = self.works[depends] = self._numbered((*decode, *self.algorithm.device_work(load), *encode))
         return self._bill(self.lab.fleet[name], work)
 
     def load(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Load:
         """Returns the sizes on which the work of a device's half of `round` depends."""
-        return self._load_of(round, self._depends(name, round, kinds, memory))
+        return self._load_of(self._depends(name, round, kinds, memory))
 
-    def _load_of(self, round: int, depends: Depends) -> Load:
+    def _load_of(self, depends: Depends) -> Load:
         if depends not in self.loads:
-            examples, kinds, memory = depends
-            self.loads[depends] = self._load(round, examples, kinds=kinds, memory=memory)
+            turn, examples, kinds, memory = depends
+            self.loads[depends] = self._load(turn, examples, kinds=kinds, memory=memory)
         return self.loads[depends]
 
     def heaviest(self) -> Load:
@@ -97,31 +97,32 @@ class Costs:
             pieces = self.price(name, round, downloaded, kept).pieces
             if self.uploaded is None:
                 self.uploaded = uploaded(self.lab, self.label, round)
-            load, (received, held) = self._load_of(round, depends), tensors
+            load, (received, held) = self._load_of(depends), tensors
             memory = footprint(self.lab, self.label, load, received, self.uploaded, held).total
-            duty = self.duties[depends, received, held] = Duty(pieces, depends[0], memory)
+            duty = self.duties[depends, received, held] = Duty(pieces, load.examples, memory)
         return duty
 
     def _depends(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Depends:
-        if self.round != round:
-            self.round, self.cycle = round, self.lab.cycle(self.label, round)
+        turn = self.lab.turn(round)
+        if turn > self.turn:
+            self.turn = turn
             self.loads, self.works, self.duties, self.uploaded = {}, {}, {}, None
             if len(self.numbers) > MANY:  # for example with drifting data; no number is in use at this point
                 self.numbers, self.bills = {}, {}
-        examples = len(in_cycle(self.split.train, name, self.cycle))
-        return examples, _tensors(tuple(kinds)), _tensors(tuple(memory))
+        examples = len(in_cycle(self.split.train, name, self.lab.cycle(self.label, round)))
+        return turn, examples, _tensors(tuple(kinds)), _tensors(tuple(memory))
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:  # noqa: ARG002
         """Returns the reason why the device cannot take part; None if its memory is large enough."""
         return duty.refusal(self.label, self.lab.fleet[name].profile.memory_bytes) if duty else None
 
     def request(self, round: int) -> Bill:
-        load = self._load(round, len(self.split.proxy))
+        load = self._load(self.lab.turn(round), len(self.split.proxy))
         work = (*self.algorithm.request_work(load), *self._coding("encode", self.down))
         return self._bill(self.lab.server, self._numbered(work))
 
     def combine(self, round: int, replies: int) -> Bill:
-        load = self._load(round, len(self.split.proxy), replies=replies)
+        load = self._load(self.lab.turn(round), len(self.split.proxy), replies=replies)
         decode = self._coding("decode", self.up.keys() & self._sent(round), replies)
         return self._bill(self.lab.server, self._numbered((*self.algorithm.combine_work(load), *decode)))
 
@@ -129,10 +130,10 @@ class Costs:
         """Returns the kinds of uploads in this round; () if the algorithm's uploads are not encoded."""
         return self.lab.upload_form(self.label, round).shapes.keys() if self.up else ()
 
-    def _load(self, round: int, examples: int, **more: Any) -> Load:
+    def _load(self, turn: int, examples: int, **more: Any) -> Load:
         proxy, fleet = len(self.split.proxy), len(self.lab.fleet)
         return Load(
-            round,
+            turn,
             examples,
             self.parameters,
             proxy=proxy,

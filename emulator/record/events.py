@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
+from emulator.record.call import Call
+
 Line = Mapping[str, Any]
 Way = Literal["down", "up"]
 Unsound = Literal["device", "examples", "form", "values"]  # why a reply does not count: conversation/exchange.py
@@ -67,12 +69,31 @@ class Opened(_Event):
 
 
 @dataclass(slots=True)
+class Asked(_Event):
+    """The event that an asynchronous server asks devices on the model of an open round."""
+
+    name = "ask"
+    asked: Sequence[str]
+
+
+@dataclass(slots=True)
 class Closed(_Event):
-    """The event that a round closes, with the devices whose replies count, in the order in which they replied."""
+    """The event that a round closes, with the devices whose replies count, in the order in which they replied.  A reply
+    to an earlier round is named with that round, as [device, round]."""
 
     name = "close"
     reason: str  # all | first | deadline | too_few
-    counted: Sequence[str]
+    counted: Sequence[str | Sequence[Any]]
+
+    @property
+    def calls(self) -> Sequence[Call]:
+        """The device-rounds whose replies count, in the order of `counted`."""
+        return [Call(each, self.round) if isinstance(each, str) else Call(*each) for each in self.counted]
+
+    @property
+    def own(self) -> Sequence[str]:
+        """The devices that this round asked and whose replies count in it, in the order in which they replied."""
+        return [each for each in self.counted if isinstance(each, str)]
 
     @property
     def failed(self) -> bool:
@@ -203,11 +224,11 @@ class Refused(_OfDevice):
 OfTransfer = TransferStarted | TransferEnded | TransferCut
 OfWork = ComputeStarted | ComputeEnded | ComputeCut
 OfDevice = OfTransfer | OfWork | Presence | Refused
-Event = Opened | Closed | OfDevice | ServerStarted | ServerEnded
+Event = Opened | Asked | Closed | OfDevice | ServerStarted | ServerEnded
 
 _TRANSFERS: tuple[type[OfTransfer], ...] = (TransferStarted, TransferEnded, TransferCut)
 _OTHERS: tuple[type[Event], ...] = (
-    *(Opened, Closed, Refused, WentOff, CameBack),
+    *(Opened, Asked, Closed, Refused, WentOff, CameBack),
     *(ComputeStarted, ComputeEnded, ComputeCut, ServerStarted, ServerEnded),
 )
 CLASSES: dict[str, type[Event]] = {kind.name: kind for kind in _OTHERS} | {

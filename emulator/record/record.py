@@ -38,6 +38,7 @@ import orjson
 from algorithms.cohort import CohortRule
 from emulator.record.call import Call
 from emulator.record.events import (
+    Asked,
     CameBack,
     Closed,
     ComputeCut,
@@ -120,10 +121,11 @@ class Record:
         self.trips: dict[Call, Trip] = {}
         self.unwritten: OSError | None = None
         self.cohort: CohortRule = "drawn"
+        self.stale: Sequence[Any] | None = None  # see AlgorithmFacts
 
     def about(self, run: Run, facts: AlgorithmFacts) -> None:
         """Writes run.json: the run's algorithm and seed, and the facts about the algorithm that a replay needs."""
-        self.cohort = facts.cohort
+        self.cohort, self.stale = facts.cohort, facts.stale
         if self.folder is None:
             return
         path, text = self.folder / RUN, text_of(run, facts)
@@ -177,8 +179,14 @@ class Record:
         among = digest_of(idle) if self.cohort == "own" else None
         return self._write(Opened, self.now(), round, list(asked), model, among)
 
-    def close(self, round: int, reason: str, counted: Sequence[str]) -> float:
-        return self._write(Closed, self.now(), round, reason, list(counted))
+    def ask(self, round: int, asked: Sequence[str]) -> None:
+        """Records that a version asks further devices."""
+        self.trips.update({Call(device, round): Trip() for device in asked})
+        self._write(Asked, self.now(), round, list(asked))
+
+    def close(self, round: int, reason: str, counted: Sequence[str | Call]) -> float:
+        plain = [list(each) if isinstance(each, Call) else each for each in counted]
+        return self._write(Closed, self.now(), round, reason, plain)
 
     def start(
         self,

@@ -4,6 +4,7 @@ replay needs."""
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
@@ -33,11 +34,13 @@ class AlgorithmFacts:
     keeps_uncounted: bool  # see algorithms.algorithm.Algorithm
     any_cohort_will_do: bool
     cohort: CohortRule
+    stale: Sequence[str | float] | None = None  # its weights of stale replies: kind, a, b (algorithms/staleness.py)
 
 
 def text_of(run: Run, facts: AlgorithmFacts) -> str:
     """Returns the text of run.json."""
-    content = {"label": run.label, "seed": run.seed, "algorithm": asdict(facts)}
+    told = {name: value for name, value in asdict(facts).items() if value is not None}
+    content = {"label": run.label, "seed": run.seed, "algorithm": told}
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
@@ -64,4 +67,5 @@ def read_run(folder: Path) -> tuple[Run, AlgorithmFacts]:
 def _typed(run: Run, facts: AlgorithmFacts) -> bool:
     flags = facts.keeps_uncounted, facts.any_cohort_will_do
     names = isinstance(run.label, str) and type(run.seed) is int
-    return names and all(isinstance(flag, bool) for flag in flags) and facts.cohort in get_args(CohortRule)
+    stale = facts.stale is None or [type(each) for each in facts.stale] == [str, float, float]
+    return names and all(isinstance(flag, bool) for flag in flags) and facts.cohort in get_args(CohortRule) and stale

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any, NamedTuple
 
 from emulator.record.work import Pieces, steps_of
@@ -196,11 +196,14 @@ class Trip:
         """Returns the seconds of computing, by phase."""
         return _sum_of(stint.seconds_by_phase() for stint in self.work)
 
-    def usage(self, counts: bool, opened: float, closed: float) -> Usage:
+    def usage(self, counts: bool, opened: float | None, closed: float) -> Usage:
         """Returns the device's seconds from the round's opening to its close, or to its own last end if that is later.
-        `counts`: its reply counts in the round."""
+        `counts`: its reply counts in a round; `opened`: None in asynchronous rounds, where these seconds begin and end
+        with what the device does."""
         transfers = self.transfers
         stretches: list[Stint | Transfer] = sorted([*self.work, *transfers], key=attrgetter("start", "stop"))
+        if opened is None:
+            opened = closed = stretches[0].start if stretches else 0.0
         idle, t = 0.0, opened
         for stretch in stretches:
             idle += stretch.start - t
@@ -240,6 +243,14 @@ def critical(device: str | None, trip: Trip | None, server: Iterable[Bill], leng
     known = math.fsum([path["setup_s"], *chain(*parts)])  # exact, because a replay adds them in another order
     path["wait_s"] = length - known
     return path
+
+
+def together(usages: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
+    """Returns the sums of the seconds of each device, which an asynchronous version may have asked several times."""
+    sums: dict[str, Usage] = {}
+    for name, usage in usages:
+        sums[name] = Usage(*map(add, sums[name], usage)) if name in sums else usage
+    return sums
 
 
 def seconds(usages: Mapping[str, Usage]) -> dict[str, Any]:

@@ -19,12 +19,12 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from algorithms.counting.step_counts import StepCounts
 from devices.device import Device
+from emulator.record.call import place
 
 Entry = TypeVar("Entry")
 
@@ -167,7 +167,7 @@ class Works:
 
 
 def _append(to: list[tuple[int, Entry]], round: int, entry: Entry) -> None:
-    if to and round < to[-1][0]:
+    if to and place(round) < place(to[-1][0]):
         raise ValueError("rounds follow one another")
     if to and entry == to[-1][1]:
         raise ValueError("only what has changed is written")
@@ -177,7 +177,7 @@ def _append(to: list[tuple[int, Entry]], round: int, entry: Entry) -> None:
 def _from(entries: Sequence[tuple[int, Entry]], round: int) -> Entry | None:
     """Returns the last entry of this round or of an earlier one; None if there is none.  `entries`: (first round,
     entry), in the order of rounds."""
-    number = bisect(entries, round, key=itemgetter(0))
+    number = bisect(entries, place(round), key=lambda entry: place(entry[0]))
     return entries[number - 1][1] if number else None
 
 

@@ -80,6 +80,7 @@ def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
         dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles, cycle=time, cycle_test=time),
         splits={},
         algorithms={script.label: algorithm},
-        asked=scenario.rounds.ask or scenario.needed,
+        asked=scenario.asked,
+        buffer=scenario.rounds.buffer or 0,
         **setting.parts,
     )

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from emulator.lab.lab import Lab
 from emulator.pricing.bills import jittered, priced
+from emulator.record.call import version
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Pieces
 from emulator.replay.bare import Setting
@@ -43,7 +44,7 @@ class Prices:
         If it is not in the record: the device's work in the nearest round with the phases that are usual in this round,
         otherwise the work of another device in this round.  None if there is neither.
         """
-        written = self.script.rounds[round]
+        written = self.script.at(round)
         said = written.parts.get(name, NO_PART).duty
         if said is not None:
             return said
@@ -66,7 +67,7 @@ class Prices:
 
     def _nearest(self, name: str, round: int) -> Iterator[DeviceScript]:
         """Yields the device's parts in other rounds, the nearest round first."""
-        rounds = self.script.rounds
+        rounds, round = self.script.rounds, version(round)
         for far in range(1, len(rounds)):
             for number in (round - far, round + far):
                 if 0 <= number < len(rounds) and name in rounds[number].parts:
@@ -76,7 +77,7 @@ class Prices:
         """Returns the reason why the device cannot take part in the round; None if it can."""
         if duty is not None:
             return duty.refusal(self.script.label, self.lab.fleet[name].profile.memory_bytes)
-        said = self.script.rounds[round].parts.get(name, NO_PART)
+        said = self.script.at(round).parts.get(name, NO_PART)
         refuses = said.up is not None and said.bill is None
         if not refuses:
             return None
@@ -84,7 +85,7 @@ class Prices:
 
     def device(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Bill:  # noqa: ARG002
         """Returns the bill of the device's work in this round.  Raises Unsaid if the record has no such work."""
-        said = self.script.rounds[round].parts.get(name, NO_PART).bill
+        said = self.script.at(round).parts.get(name, NO_PART).bill
         if said is not None and self._same(name):
             return said
         duty = self.duty(name, round)
@@ -103,7 +104,7 @@ class Prices:
 
     def request(self, round: int) -> Bill:
         """Returns the server's bill for opening this round."""
-        said = self.script.rounds[round].server.get("request")
+        said = self.script.at(round).server.get("request")
         return self._served(said.bill) if said else Bill()  # no work recorded: it computes nothing
 
     def combine(self, round: int, replies: int) -> Bill:
@@ -112,7 +113,7 @@ class Prices:
         If the record of the round has another number of replies, takes the bill of the most similar round.  Raises
         Unsaid if the server combined in no round.
         """
-        written = self.script.rounds[round]
+        written = self.script.at(round)
         if len(written.counted) != replies or "combine" not in written.server:
             written = self._closed(written, replies)
             self.assumed.add(("combine", "", round))
@@ -150,7 +151,7 @@ class Prices:
         If the message is not in the record: the most frequent sizes in this round, whose devices usually get equal
         messages; otherwise those of the device in the nearest round.  Raises Unsaid if there are none.
         """
-        written = self.script.rounds[round]
+        written = self.script.at(round)
         said = _sent(written.parts.get(name, NO_PART), way)
         if said is not None:
             return said

@@ -28,6 +28,7 @@ from emulator.conversation.rounds import Round
 from emulator.conversation.server import Server
 from emulator.conversation.traffic import Flight, Traffic
 from emulator.conversation.underway import Play, RunFailed
+from emulator.conversation.versions import AsyncServer
 from emulator.lab.jobs import Opening, State, Trained, combine, request, start, train
 from emulator.messages.files import Memory
 from emulator.messages.store import EMPTY, NOTHING, Ref, Stored
@@ -35,7 +36,7 @@ from emulator.play.conduct import Conduct
 from emulator.play.metrics import NAMES, Schedule
 from emulator.play.rows import Diary
 from emulator.play.stage import Outcome, Row, Stage
-from emulator.record.call import Call
+from emulator.record.call import Call, version
 from emulator.record.record import Record, digest_of
 from emulator.record.seal import seal_run
 from emulator.replay.bare import Setting, bare
@@ -111,7 +112,8 @@ class Replayer:
         record.about(script.run, script.facts)
         stage = Stage(world, lab, outcome.run, conduct, record, prices)
         line = cache(lambda name: ReplayLine(world, stage.traffic, stage.attendant(name), prices))
-        server = Server(world, lab, outcome.run, rules, record, prices, line, RecordedJudge(script))
+        kind = AsyncServer if rules.asynchronous else Server
+        server = kind(world, lab, outcome.run, rules, record, prices, line, RecordedJudge(script))
         diary = Diary(stage, outcome, finish=check.row)
 
         async def after(play: Play, state: State) -> bool:
@@ -152,7 +154,8 @@ class Check:
         self.number = 0  # number of the current round
         self.steps: list[int] = []  # by round: the number of rounds with enough replies so far; each changed the model
         self.unknown: int | None = None  # the first round whose model is not in the record
-        self.trained: defaultdict[int, set[str]] = defaultdict(set)  # by round: devices that completed it
+        self.trained: defaultdict[int, set[Call]] = defaultdict(set)  # by round: what devices completed of it
+        self.asks = 0  # how often the current version has asked
 
     def part(self, round: int, why: str) -> None:
         """Notes the decision that differs from the record, if it is the first.  Raises ReplayDiverged, unless the
@@ -167,12 +170,20 @@ class Check:
         Raises ReplayDiverged if they differ and the replay does not go on anyway.  Raises Unsaid if it does, but the
         algorithm chooses devices by a rule of its own and other devices are idle than in the record.
         """
-        self.number, written = number, self.script.rounds[number]
+        self.number, written, self.asks = number, self.script.rounds[number], 0
         if self.script.facts.cohort == "own" and digest_of(idle) != written.idle:
             self.part(number, OTHERS)
             raise Unsaid("whom it asks of other devices than those that were online and idle")
-        if tuple(names) != written.asked:
+        if not written.asks and tuple(names) != written.asked:
             self.part(number, f"{_moved(names, written.asked, ASKED)}, because other devices are online and idle")
+
+    def ask(self, round: int, names: Sequence[str]) -> None:
+        """Compares the devices that an asynchronous version asks with those that it asked in its turn in the record."""
+        asks = self.script.rounds[version(round)].asks
+        said = asks[self.asks] if self.asks < len(asks) else (round, ())
+        self.asks += 1
+        if (round, tuple(names)) != said:
+            self.part(version(round), f"{_moved(names, said[1], ASKED)}, because replies arrive in another order")
 
     @property
     def model(self) -> int:
@@ -183,17 +194,20 @@ class Check:
         """Compares the replies that count in a round that has just closed with the recorded ones."""
         written = self.script.rounds[round.number]
         self.steps.append(self.model + (not round.failed))
-        if set(round.counted) != set(written.counted):
-            self.part(written.number, _moved(round.counted, written.counted, COUNTED))
+        if set(round.calls) != set(written.counted):
+            now, before = ([call.device for call in calls] for calls in (round.calls, written.counted))
+            self.part(written.number, _moved(now, before, COUNTED))
 
     def row(self, made: Row) -> Row:
         """Compares the trainings of a round whose last straggler has ended, and returns its row with the accuracies
         of the record."""
         number = made["round"]
-        parts = self.script.rounds[number].parts
-        said = {name for name, part in parts.items() if part.update is not None}
-        if self.script.facts.keeps_uncounted and self.trained[number] != said:
-            self.part(number, f"{_moved(self.trained[number], said, TRAINED)}, and devices keep what they trained")
+        requests = {number, *(asked for asked, _ in self.script.rounds[number].asks)}
+        parts = [(Call(name, at), part) for at in requests for name, part in self.script.at(at).parts.items()]
+        said, done = {call for call, part in parts if part.update is not None}, self.trained[number]
+        if self.script.facts.keeps_uncounted and done != said:
+            now, before = ([call.device for call in calls] for calls in (done, said))
+            self.part(number, f"{_moved(now, before, TRAINED)}, and devices keep what they trained")
         like = self._like(number)
         if like is None:
             return made
@@ -242,7 +256,7 @@ class RecordedJobs(Executor):
     def _done(self, job: Job, args: Sequence[Any]) -> Any:
         if job is train:
             _, device, round = args[:3]
-            part = self.script.rounds[round].parts.get(device)
+            part = self.script.at(round).parts.get(device)
             update = part.update if part and part.update is not None else ""
             return Trained(Stored(Ref(update, 0), EMPTY.sizes), 1, EMPTY, None)
         return KNOWN[job]
@@ -259,6 +273,10 @@ class ReplayRecord(Record):
         self.check.asked(round, asked, idle)
         return super().open(round, asked, self._digest(self.check.model) or model, idle)
 
+    def ask(self, round: int, asked: Sequence[str]) -> None:
+        self.check.ask(round, asked)
+        super().ask(round, asked)
+
     def server_end(self, round: int, what: str, model: str) -> float:
         return super().server_end(round, what, self._digest(self.check.model + (what == "combine")) or model)
 
@@ -266,7 +284,7 @@ class ReplayRecord(Record):
         return self.script.models[steps] if steps < len(self.script.models) else ""
 
     def compute_end(self, call: Call, update: str) -> None:
-        self.check.trained[call.round].add(call.device)
+        self.check.trained[call.version].add(call)
         super().compute_end(call, update)
 
 
@@ -293,6 +311,6 @@ class RecordedJudge:
         self.script = script
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:  # noqa: ARG002
-        part = self.script.rounds[play.round.number].parts.get(name)
+        part = self.script.at(play.round.number).parts.get(name)
         said = part.refused if part else None
         return Refusal(said.kind, said.why) if said and said.kind != "device" else None

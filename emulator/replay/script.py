@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from emulator.record.call import Call, version
 from emulator.record.events import (
+    Asked,
     Closed,
     ComputeEnded,
     ComputeStarted,
@@ -57,12 +59,13 @@ class RoundScript:
     number: int
     asked: tuple[str, ...]
     model: str  # digest of the model that was sent
-    counted: tuple[str, ...] = ()
+    counted: tuple[Call, ...] = ()
     closed: bool = False
     server: dict[str, Served] = field(default_factory=dict)  # request | combine
     parts: dict[str, DeviceScript] = field(default_factory=dict)  # by device
     row: Line = field(default_factory=dict)  # line of rounds.jsonl
     idle: str | None = None  # see emulator.record.events.Opened
+    asks: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)  # asynchronous: (Call.round, devices) in turn
 
     @property
     def failed(self) -> bool:
@@ -84,6 +87,12 @@ class Script:
     facts: AlgorithmFacts  # properties of the algorithm, as recorded
     rounds: Sequence[RoundScript]
     examples: Mapping[str, int] = field(default_factory=dict)  # number of each device's examples, as far as recorded
+    again: Mapping[int, RoundScript] = field(default_factory=dict)  # a version's further requests, by Call.round
+
+    def at(self, round: int) -> RoundScript:
+        """Returns the round, or the requests of a version, with this Call.round; if it did not ask as often, its
+        first requests."""
+        return self.again.get(round) or self.rounds[version(round)]
 
     @property
     def label(self) -> str:
@@ -139,7 +148,8 @@ def read_script(folder: Path) -> Script:
             raise ValueError(f"{folder} has no {name}; a run without it cannot be replayed")
     rows = list(read_lines(folder / "rounds.jsonl"))
     path = folder / "work.jsonl"
-    rounds = _Reader(folder, Works(path, read_lines(path))).read(read_lines(folder / "events.jsonl"))
+    reader = _Reader(folder, Works(path, read_lines(path)))
+    rounds = reader.read(read_lines(folder / "events.jsonl"))
     for written, row in zip(rounds, rows, strict=False):
         if row.get("round") != written.number or not written.closed:
             raise ValueError(f"{folder}: rounds.jsonl and events.jsonl are not of the same run; play it again")
@@ -149,7 +159,7 @@ def read_script(folder: Path) -> Script:
     if facts.cohort == "own" and any(written.idle is None for written in rounds):
         raise ValueError(f"{folder} does not say which devices were idle as each round opened; play it again")
     examples = _examples(folder.resolve().parent, run.seed)
-    return Script(run, facts, rounds[: len(rows)], examples)
+    return Script(run, facts, rounds[: len(rows)], examples, reader.again)
 
 
 def _examples(out: Path, seed: int) -> dict[str, int]:
@@ -171,6 +181,7 @@ class _Reader:
     def __init__(self, folder: Path, works: Works) -> None:
         self.folder, self.works = folder, works
         self.rounds: list[RoundScript] = []
+        self.again: dict[int, RoundScript] = {}
 
     def read(self, lines: Iterable[Line]) -> list[RoundScript]:
         for number, line in enumerate(lines, 1):
@@ -190,15 +201,23 @@ class _Reader:
             parts = {name: DeviceScript() for name in asked}
             self.rounds.append(RoundScript(event.round, asked, event.model, parts=parts, idle=event.idle))
             return
-        written = self.rounds[event.round]
+        written = self.rounds[version(event.round)]
         match event:
+            case Asked():
+                names = tuple(event.asked)
+                written.asked += names
+                written.asks.append((event.round, names))
+                if event.round != written.number:
+                    written = self.again.setdefault(event.round, RoundScript(event.round, (), written.model))
+                written.parts.update({name: DeviceScript() for name in names})
             case Closed():
-                written.counted, written.closed = tuple(event.counted), True
+                written.counted, written.closed = tuple(event.calls), True
             case ServerStarted():
                 written.server[event.what] = Served(_bill(event, self.works.server(event.what, written.number)))
             case ServerEnded():
                 written.server[event.what].model = event.model
             case _:
+                written = self.again.get(event.round, written)
                 self._device(written, written.parts[event.device], event)
 
     def _device(self, written: RoundScript, part: DeviceScript, event: OfDevice) -> None:

@@ -81,7 +81,7 @@ def _read(found: dict[int, Scene], event: Event) -> None:
         return
     match event:
         case Closed():
-            scene.close, scene.closer = event.t, event.counted[-1] if event.counted else None
+            scene.close, scene.closer = event.t, event.own[-1] if event.own else None
         case WentOff():
             scene.begin(event.device, "off", event.t)
         case CameBack():

@@ -346,8 +346,8 @@ def activities(rows: Sequence[Mapping[str, Any]], timeline: Iterable[Event]) -> 
                 for name in event.asked:
                     found[name].ask(name, over[event.round])
             case Closed():
-                for name in event.counted:
-                    found[name].counted += 1
+                for call in event.calls:
+                    found[call.device].counted += 1
             case TransferStarted():
                 started[event.device, event.way] = event
             case ComputeStarted():

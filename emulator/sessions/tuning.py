@@ -158,7 +158,7 @@ class Tuning:
     @property
     def _each(self) -> int:
         """The device-rounds (trainings) of one configuration in one round: seeds x asked devices."""
-        return len(self.tune.seeds) * (self.scenario.rounds.ask or self.scenario.needed)
+        return len(self.tune.seeds) * self.scenario.asked
 
     def _base(self) -> Scenario:
         """Returns the scenario with its untuned settings, but with the seeds and the evaluations of the search, and

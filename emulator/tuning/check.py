@@ -53,4 +53,4 @@ def _refusal(scenario: Scenario, label: str) -> str:
     """Returns the algorithm's error message for the first configuration of its grid."""
     (entry,) = (each for each in scenario.algorithms if each.name == label)
     first = replace(spaces(scenario)[label], valid=lambda _: True).grid[0]
-    return plugins.faults(applied(entry, first), scenario.training, (), scenario.rounds.per_cycle)[0].message
+    return plugins.faults(applied(entry, first), scenario.training, (), scenario.rounds)[0].message

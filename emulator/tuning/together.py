@@ -102,7 +102,7 @@ def _valid(entry: Entry, scenario: Scenario) -> Valid:
 
     def valid(configuration: Configuration) -> bool:
         made = applied(entry, configuration)
-        return not plugins.faults(made, scenario.training, ("algorithms",), scenario.rounds.per_cycle)
+        return not plugins.faults(made, scenario.training, ("algorithms",), scenario.rounds)
 
     return valid
 

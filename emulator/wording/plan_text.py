@@ -37,6 +37,7 @@ def text(plan: Forecast) -> str:
     parts: list[RenderableType] = [
         *_deadline(plan, width),
         filled(_opening(plan), width),
+        *(filled(line, width) for line in _versions(plan)),
         *_devices(plan, width),
         *([_shared(plan)] if plan.shared else []),
         _rounds(plan),
@@ -103,11 +104,25 @@ def _opening(plan: Forecast) -> str:
     mean = f"those of round {first}"
     if last > first:
         mean = f"means of rounds {first} to {last}, each kind of round weighed by how often it occurs in the run"
+    course = f"{asked} asked in a round, {closing} it; at most {counted(plan.rounds, 'round')}"
+    if plan.turns:
+        course = (
+            f"{asked} at work, and {plan.needed} replies make a version of the model, which the tables call a round; "
+            f"at most {counted(plan.rounds, 'version')}, counted as {counted(plan.turns, 'round')} of {plan.asked} "
+            f"replies"
+        )
     return (
-        f"{plan.name}: {counted(plan.devices, 'device')}; {asked} asked in a round, {closing} it; "
-        f"at most {counted(plan.rounds, 'round')}, {counted(plan.seeds, 'seed')}. Nothing was trained: rounds were "
-        f"rehearsed under seed {plan.seed}, and figures are {mean}. {under(plan.network)}."
+        f"{plan.name}: {counted(plan.devices, 'device')}; {course}, {counted(plan.seeds, 'seed')}. Nothing was "
+        f"trained: rounds were rehearsed under seed {plan.seed}, and figures are {mean}. {under(plan.network)}."
     )
+
+
+def _versions(plan: Forecast) -> Iterator[str]:
+    """Yields for each algorithm with asynchronous rounds how fast versions follow one another, and how stale replies
+    are."""
+    for label, cost in plan.prices.items() if plan.turns else ():
+        replies = f"replies are {cost.staleness or 0:.1f} versions old in the mean"
+        yield f"{label}: {3600 / cost.seconds:.4g} versions an hour; {replies}."
 
 
 def _devices(plan: Forecast, width: int) -> list[Table]:

@@ -133,6 +133,9 @@ class World(Protocol):
     def still(self) -> bool:
         """Returns true if no other event is known to be due at this instant."""
 
+    async def settled(self) -> None:
+        """Waits until everything that is due at this instant has happened; on a real clock, a moment."""
+
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
         """Submits a real computation, which starts now, and returns its ticket."""
 

@@ -127,6 +127,9 @@ class SocketWorld:
     def still(self) -> bool:
         return False
 
+    async def settled(self) -> None:
+        await asyncio.sleep(GRACE)  # what is less apart is of one instant, as nothing tells it from noise
+
     def _at(self, time: float) -> asyncio.Future[None]:
         """Returns a future that is done at this modelled time."""
         future: asyncio.Future[None] = self.loop.create_future()

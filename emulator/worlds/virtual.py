@@ -224,6 +224,10 @@ class VirtualWorld:
     def still(self) -> bool:
         return self.env.peek() > self.env.now
 
+    async def settled(self) -> None:
+        while not self.still():
+            await self.sleep(0.0)
+
     def submit(self, job: Callable[..., Any], *args: Any) -> Ticket:
         return Ticket(self.executor.submit(job, *args))
 

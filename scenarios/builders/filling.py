@@ -41,7 +41,7 @@ def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
     if scenario.network.congestion == "bbr" or any(group.link.loss for group in scenario.fleet):
         return True
     rounds = scenario.rounds
-    at_once = scenario.devices if rounds.stragglers == "finish" else rounds.ask or scenario.needed
+    at_once = rounds.in_flight or (scenario.devices if rounds.stragglers != "stop" else rounds.ask or scenario.needed)
     return any(
         _sum(_wanted(scenario, name, way, peaks), at_once) > _least(scenario, name, way, peaks) * (1 - ROUNDING)
         for name in (None, *scenario.topology)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import is_dataclass, replace
 from functools import cache
 from importlib import import_module, resources
@@ -34,6 +34,7 @@ from scenarios.text.faults import Fault, did_you_mean, faults_of, short
 from scenarios.text.yaml_source import Loc
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
+ANY_ROUNDS = schema.Rounds()
 ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made on demand
 
 
@@ -181,16 +182,18 @@ def _way(way: str, said: Mapping[str, str], kinds: Collection[str], entry: Entry
     return found
 
 
-def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) -> list[Fault]:
+def faults(entry: Entry, shared: schema.Training, loc: Loc, rounds: schema.Rounds = ANY_ROUNDS) -> list[Fault]:
     """Returns the faults of an entry; `loc` is its place in the scenario."""
     inside = (*loc, entry.key)
     own = entry.options.get("training") or {}
     if not isinstance(own, dict):
         return [Fault((*inside, "training"), f"it must be a mapping, as {{lr: 0.1}}, not {own!r}")]
-    found = []
+    found: list[Fault] = []
     try:
         training_of(entry, shared)
-        encoding(entry, algorithm(entry, shared, per_cycle))
+        made = algorithm(entry, shared, rounds.per_cycle)
+        encoding(entry, made)
+        found += [Fault(inside, reason) for reason in _stale(entry.key, made, rounds)]
     except UnknownName as error:
         found.append(Fault(inside, str(error), of_key=True))
     except ValidationError as error:
@@ -203,6 +206,15 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, per_cycle: int = 0) 
     except (Exception, SystemExit):  # a failure of its own code is no fault of the scenario: its runs tell it
         return found
     return found
+
+
+def _stale(key: str, made: Algorithm, rounds: schema.Rounds) -> Iterator[str]:
+    """Yields the reason why the algorithm cannot combine stale replies, if the rounds have some."""
+    asynchronous = rounds.mode == "async"
+    own = "it chooses whom it asks by a rule of its own" if made.cohort_rule == "own" and asynchronous else ""
+    if (asynchronous or rounds.stragglers == "count") and (why := made.synchronous or own):
+        right = "mode: sync" if asynchronous else "stragglers: stop or finish"
+        yield f"{key} combines no stale replies: {why}; with it, rounds need {right}"
 
 
 def _hinted(fault: Fault, kind: type[Any]) -> Fault:

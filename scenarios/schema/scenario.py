@@ -308,7 +308,13 @@ class Scenario(Part):
         sends more bytes learns from other devices, even if its penalty has no effect."""
         rounds = self.rounds
         away = any(group.presence != Presence() for group in self.fleet)
-        return away or rounds.deadline_s is not None or rounds.ask is not None or rounds.cycle_s is not None
+        return (
+            away
+            or rounds.mode == "async"
+            or rounds.deadline_s is not None
+            or rounds.ask is not None
+            or rounds.cycle_s is not None
+        )
 
     @property
     def devices(self) -> int:
@@ -317,5 +323,10 @@ class Scenario(Part):
     @property
     def needed(self) -> int:
         """The number of replies that close a round: max(C·K, 1), with C = `fraction` and K devices, as in McMahan et
-        al. 2017, rounded half up."""
-        return max(1, int(self.rounds.fraction * self.devices + 0.5))
+        al. 2017, rounded half up; in asynchronous rounds `buffer`."""
+        return self.rounds.buffer or max(1, int(self.rounds.fraction * self.devices + 0.5))
+
+    @property
+    def asked(self) -> int:
+        """The number of devices that a round asks, if so many are online; in asynchronous rounds those at work."""
+        return self.rounds.in_flight or self.rounds.ask or self.needed

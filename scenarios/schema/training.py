@@ -72,6 +72,12 @@ class Target(Part):
     )
     value: Share = says("Value to reach, between 0 and 1.", 0.9)
     hold: Count = says("Consecutive evaluated rounds in which the value must be reached.", 3, default=1)
+    hold_s: Seconds | None = says(
+        "Seconds for which each evaluation must reach the value, as `hold` spans other times where rounds are "
+        "asynchronous. By default `hold` alone counts.",
+        600,
+        default=None,
+    )
 
 
 class Stop(Target):
@@ -84,9 +90,27 @@ class Stop(Target):
     )
 
 
+SYNC_ONLY = {"fraction", "ask", "deadline_s", "min_replies", "stragglers", "cycle_s"}
+
+
 class Rounds(Part):
     """Course of rounds, and the end of a run."""
 
+    mode: Literal["sync", "async"] = says(
+        "Synchronous or asynchronous rounds. sync: a round asks devices and waits for them. async: `in_flight` devices "
+        "are always at work, and each `buffer` replies make a new version of the model, which is a row of the record; "
+        "where keys count rounds, such as `max`, `in_flight` replies are one.",
+        "async",
+        default="sync",
+    )
+    buffer: Count | None = says("Replies that make a version (K), with `mode: async`.", 10, default=None)
+    in_flight: Count | None = says("Devices at work at the same time (M), with `mode: async`.", 80, default=None)
+    timeout_s: Seconds | None = says(
+        "Seconds after its request when a device is told to stop, so that its place is free, with `mode: async`. By "
+        "default never.",
+        600,
+        default=None,
+    )
     max: Count = says("Number of rounds after which a run ends.", 60, default=60)
     per_cycle: Annotated[int, Field(ge=0, le=1_000_000)] = says(
         "Rounds on each time slice of data that drift, such as a month; with 0 all slices are used at once.",
@@ -112,10 +136,17 @@ class Rounds(Part):
         default=None,
     )
     min_replies: Count = says("Replies below which a round fails and the model stays as it was.", 2, default=1)
-    stragglers: Literal["stop", "finish"] = says(
-        "Behaviour of devices that are still working when a round closes: they stop, or they finish.",
+    stragglers: Literal["stop", "finish", "count"] = says(
+        "Behaviour of devices that are still working when a round closes: they stop, they finish in vain, or they "
+        "finish and their replies count in the round in which they arrive.",
         "finish",
         default="stop",
+    )
+    max_staleness: Annotated[int, Field(ge=0, le=1_000_000)] | None = says(
+        "Rounds since the one that asked, above which a reply does not count, with `stragglers: count` or `mode: "
+        "async`. By default every reply counts.",
+        20,
+        default=None,
     )
     when_off: Literal["lose", "pause", "restart"] = says(
         "Fate of computing whose device goes offline: it is lost, it pauses until the device is back, or it restarts "
@@ -139,6 +170,23 @@ class Rounds(Part):
         600,
         default=None,
     )
+
+    @model_validator(mode="after")
+    def _only_late_replies_are_stale(self) -> Rounds:
+        if self.max_staleness is not None and self.stragglers != "count" and self.mode == "sync":
+            raise ValueError("max_staleness needs replies that count late, as {stragglers: count, max_staleness: 20}")
+        return self
+
+    @model_validator(mode="after")
+    def _keys_fit_the_mode(self) -> Rounds:
+        said = {key for key, field in type(self).model_fields.items() if getattr(self, key) != field.default}
+        if self.mode == "sync" and (strange := sorted(said & {"buffer", "in_flight", "timeout_s"})):
+            raise ValueError(f"{strange[0]} needs asynchronous rounds, as {{mode: async, buffer: 10, in_flight: 80}}")
+        if self.mode == "async" and (self.buffer is None or self.in_flight is None):
+            raise ValueError("mode: async needs buffer and in_flight, as {mode: async, buffer: 10, in_flight: 80}")
+        if self.mode == "async" and (strange := sorted(said & SYNC_ONLY)):
+            raise ValueError(f"{strange[0]} is of synchronous rounds; mode: async has buffer, in_flight and timeout_s")
+        return self
 
 
 class Evaluate(Part):

@@ -40,6 +40,8 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "fedavgm": [{}],
     "fedadam": [{}],
     "fedyogi": [{}],
+    "fedasync": [{}, {"mu": 0.1}],
+    "fedbuff": [{}],
     "continual": [
         *(CYCLES | {"variant": variant} for variant in ("baseline", "alg0", "alg1", "alg2")),
         CYCLES | {"variant": "alg1", "pretrain": 2},

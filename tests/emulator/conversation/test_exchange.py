@@ -30,6 +30,7 @@ def opened(names: Sequence[str] = ("a", "b")) -> Play:
 
 def asked(play: Play, line: Any, judge: Any = None) -> None:
     exchange = Exchange(lambda name: line, Mock(), judge or Mock(**{"refusal.return_value": None}))
+    exchange.open = play
     asyncio.run(exchange.ask(play, "a", Parcel.of({"round": 0, "counted": None}, EMPTY)))
 
 
@@ -60,12 +61,12 @@ def test_a_reply_after_the_close_is_not_kept_for_the_new_model() -> None:
     play = opened()
     play.round.expire()
     asked(play, line_that(reply()))
-    assert play.replies == {}
+    assert play.replies == []
+    assert not play.waiting  # so that nothing holds its message
     assert play.round.late() == {"a", "b"}
 
 
 def test_a_reply_to_an_older_request_is_passed_over() -> None:
     play = opened()
     asked(play, line_that(reply(round=-1, examples=2), reply(examples=3)))
-    assert play.replies == {"a": 3}
-    assert play.uploads == {"a": EMPTY.ref}
+    assert [(each.device, each.examples, each.upload) for each in play.replies] == [("a", 3, EMPTY.ref)]

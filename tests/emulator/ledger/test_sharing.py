@@ -13,6 +13,7 @@ import pytest
 
 from algorithms.agentimportance import AgentImportance
 from algorithms.algorithm import Message, Party, Reply
+from algorithms.fedasync import FedAsync
 from algorithms.fedavg import FedAvg
 from algorithms.fedcl import FedCL
 from algorithms.fedcurv import FedCurv
@@ -53,6 +54,7 @@ def shared(one: Done, other: Done) -> list[str]:
 # shared by all strengths but 0.
 PENALISED: dict[str, tuple[Any, bool]] = {
     "fedprox": (FedProx(TRAINING), False),
+    "fedasync": (FedAsync(TRAINING, mu=0.1), False),
     "fedcurv": (FedCurv(TRAINING), True),
     "fedcurv, lean": (FedCurv(TRAINING, upload="lean"), True),
     "fedcurv, shuffled": (FedCurv(TRAINING, placebo="shuffled"), True),

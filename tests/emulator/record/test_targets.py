@@ -36,6 +36,15 @@ def test_the_first_of_the_rounds_that_held(values: list[float | None], hold: int
     assert (row["round"] if row else None) == round
 
 
+@pytest.mark.parametrize(("hold_s", "round"), [(0.0, 1), (2.0, 1), (2.1, 5), (6.0, 5), (6.1, None)])
+def test_a_value_is_held_for_seconds_whatever_the_number_of_rounds(hold_s: float, round: int | None) -> None:
+    """It is reached from second 2 to 4, and from 10 to 16."""
+    seen = {1.0: 0.1, 2.0: 0.8, 3.0: 0.9, 4.0: 0.8, 5.0: 0.7, 10.0: 0.8, 11.0: 0.9, 16.0: 0.9}
+    table = [{**row, "time_s": t} for row, t in zip(rows([*seen.values()]), seen, strict=True)]
+    row = reached(table, Target("accuracy", 0.8, 1, hold_s))
+    assert (row["round"] if row else None) == round
+
+
 def test_another_metric_does_not_count() -> None:
     table = [{"round": 0, "accuracy": 0.9, "personalised": 0.1}]
     assert reached(table, Target("personalised", 0.5)) is None

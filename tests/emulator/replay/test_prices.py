@@ -10,6 +10,7 @@ import pytest
 from devices.device import Device, Profile
 from devices.jitter import factor
 from emulator.lab.seeds import seed
+from emulator.record.call import Call
 from emulator.record.events import Refused
 from emulator.record.run import AlgorithmFacts, Run
 from emulator.record.tally import Bill
@@ -39,7 +40,7 @@ def combined(number: int, replies: int, phase: str = "combine", **parts: DeviceS
     """A round; combining takes 100 FLOPs for each reply."""
     work = (Piece.of(phase, 100.0 * replies, 1),)
     bill = Bill({phase: 100.0 * replies}, {phase: float(replies)}, work)
-    counted = tuple("abcdef"[:replies])
+    counted = tuple(Call(name, number) for name in "abcdef"[:replies])
     return RoundScript(number, tuple(parts), "", counted, True, {"combine": Served(bill)}, parts)
 
 

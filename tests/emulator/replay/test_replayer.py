@@ -8,6 +8,7 @@ from algorithms.counting.step_counts import StepCounts
 from devices.device import Device, profiles
 from emulator.commands.replay.text import _assumed, _guessed, _turned
 from emulator.conversation.rounds import Round, RoundRules
+from emulator.record.call import Call
 from emulator.record.events import ServerEnded
 from emulator.record.record import read_events
 from emulator.record.run import RUN, AlgorithmFacts, Run, text_of
@@ -444,7 +445,9 @@ def test_a_condition_that_says_nothing_changes_no_link():
 
 def test_a_round_without_enough_replies_moves_no_model():
     """All three rounds succeeded in the record; in the replay the second one fails."""
-    written = [RoundScript(number, ("a",), "", counted=("a",), row={"numbers": {}}) for number in range(3)]
+    written = [
+        RoundScript(number, ("a",), "", counted=(Call("a", number),), row={"numbers": {}}) for number in range(3)
+    ]
     check, rules = Check(Script(Run("fedavg", 1), FACTS, written), anyway=True), RoundRules(3, needed=1, ask=1)
     for number in range(3):
         round = Round(number, ["a"], rules, 0.0)

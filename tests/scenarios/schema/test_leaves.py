@@ -35,13 +35,18 @@ PAIRS = {
             "cycle_s": "cycle_seconds",
             "stragglers": "finish_stragglers",
             "when_off": "computing",
+            "mode": "asynchronous",
+            "timeout_s": "timeout",
         },
-        {"per_cycle", "fraction", "targets", "stop_at", "until_s"},
+        {"per_cycle", "fraction", "targets", "stop_at", "until_s", "buffer", "in_flight"},
         {"needed"},
     ),
 }
 IN_OTHER_WORDS = {"window_mb": lambda mb: mb * 1e6, "stragglers": lambda word: word == "finish"} | {
-    "model": lambda word: "tcp" if word == "auto" else word  # which it is when a scenario is built
+    "model": lambda word: "tcp" if word == "auto" else word,  # which it is when a scenario is built
+    "mode": lambda word: word == "async",
+    "hold_s": lambda seconds: seconds or 0.0,
+    "max_staleness": lambda most: most or 0,  # stragglers stop, so no reply is stale
 }
 
 

@@ -1,0 +1,127 @@
+"""The server of an asynchronous run: a round is a version of the model, made of the first K replies to any version.
+
+M devices are at work whenever enough are online.  At one instant replies are taken in, in their total order, until the
+buffer is full; a full buffer is combined at once, then the free places are filled with the newest version, and the next
+replies of that instant are taken in (docs/design/async.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from emulator.conversation.server import Server
+from emulator.conversation.underway import Play
+from emulator.lab.seeds import seed
+from emulator.messages.store import NOTHING
+from emulator.record.call import AGAIN, version
+from emulator.worlds.interface import Late, Parcel
+from scenarios.builders.roster import EACH
+
+
+class AsyncServer(Server):
+    """A server whose rounds overlap: `stragglers` are the devices at work, whichever version asked them.
+
+    A device's place is free when its reply was taken in, refused, lost, or not there in time.  A version may ask a
+    device again once its reply was taken in (record/call.py, Call): the device then draws other batches.
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.exchange.at_once = False
+        self.silent: set[str] = set()  # devices that have not replied to the open version, which asks them no more
+
+    async def _play(self, number: int) -> Play:
+        play = self._play_of(number, ())
+        play.opened = self.record.open(number, (), self.state.weights.short)
+        self.exchange.open = play
+        self.silent.clear()
+        fills = 0
+        while play.round.reason is None:
+            if await self._fill(play, fills):
+                fills += 1
+            elif self.exchange.inbox:
+                await self._take_in(play)
+            else:
+                await self._something(play)
+        return await self._finish(play)
+
+    async def _fill(self, play: Play, fills: int) -> bool:
+        """Fills the free places with this version.  Returns false if there are none, or nobody who could be asked.
+
+        `fills`: how often this version has asked before.
+        """
+        number, free = play.round.number, self.rules.ask - len(self.stragglers)
+        if free <= 0:
+            return False
+        root = seed(self.run.seed, "cohort", number, *([fills] if fills else []))
+        few = free if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
+        present = self._present(root, few, self.stragglers.keys() | self.silent)
+        names = self.algorithm.cohort(number, present, free, root) if present else ()
+        for request, asked in self._requests(play, names):
+            request.round.asked = [*request.round.asked, *asked]
+            self.record.ask(request.round.number, asked)
+            self.stragglers.update(dict.fromkeys(asked, request))
+            if not self.always_on:
+                self.presences.follow(request, asked)
+            opening = await self._request(request, asked)
+            request.download = opening.download.ref if self.lab.up.get(self.run.label) else NOTHING
+            self._send(request, opening, asked)
+        return bool(names)
+
+    def _requests(self, play: Play, names: Sequence[str]) -> list[tuple[Play, list[str]]]:
+        """Divides these devices by how often the version has asked them before; returns each part with its request."""
+        parts: list[tuple[Play, list[str]]] = []
+        requests = [play, *play.again]
+        while names:
+            if len(parts) == len(requests):
+                again = self._play_of(play.round.number + len(parts) * AGAIN, ())
+                again.bills, again.written, again.opened = play.bills, play.written, self.record.now()
+                play.again.append(again)
+                requests.append(again)
+            before = requests[len(parts)]
+            parts.append((before, [name for name in names if name not in before.asks]))
+            names = [name for name in names if name in before.asks]
+        return [part for part in parts if part[1]]
+
+    async def _ask(self, play: Play, name: str, parcel: Parcel) -> None:
+        asking = self.exchange.ask(play, name, parcel)
+        try:
+            await (asking if self.rules.timeout is None else self.world.within(self.rules.timeout, asking))
+        except Late:
+            pass
+        if name not in play.waiting:
+            if self.exchange.open and version(play.round.number) == self.exchange.open.round.number:
+                self.silent.add(name)
+            await self._free(name)
+        self.freed.set()
+
+    async def _free(self, name: str) -> None:
+        play = self.stragglers.pop(name, None)
+        if play and name in play.watches:
+            await self._end_all([play.watches[name]])
+
+    async def _take_in(self, play: Play) -> None:
+        """Takes in the replies that have arrived, once all replies of this instant are there."""
+        await self.world.settled()
+        taken = self.exchange.take_in()
+        for arrival in play.replies:  # acknowledged now, as the buffer will be combined
+            self.counted[arrival.device] = arrival.call.round
+        for arrival in taken:
+            await self._free(arrival.device)
+
+    async def _something(self, play: Play) -> None:
+        """Waits until a reply arrives, a device is lost, or one comes back that could be asked.  Closes the version if
+        nothing of this will happen."""
+        places = self.rules.ask > len(self.stragglers)
+        back = self._next_back(self.stragglers.keys() | self.silent) if places else math.inf
+        if back == math.inf and not self.stragglers:
+            play.round.exhaust()
+        else:
+            await self._someone(back)
+
+    async def _close(self, play: Play) -> float:
+        for request in play.again:
+            request.round.reason = play.round.reason
+        return await super()._close(play)

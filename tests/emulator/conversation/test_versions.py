@@ -1,0 +1,268 @@
+"""Asynchronous rounds: who is combined and who is asked at one instant, and the laws of docs/design/async.md."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from algorithms.fedavg import FedAvg
+from emulator.audit.audit import audit
+from emulator.compute.executors import Inline
+from emulator.conversation.exchange import Exchange
+from emulator.conversation.rounds import Round, RoundRules
+from emulator.conversation.underway import Arrival, Play
+from emulator.lab.build import lab_of
+from emulator.lab.jobs import State
+from emulator.messages.store import NOTHING
+from emulator.play.conduct import Conduct
+from emulator.play.over_sockets import run_sockets
+from emulator.play.run import run_virtual
+from emulator.record.call import AGAIN
+from emulator.record.run import Run
+from scenarios.load import build, dump
+from scenarios.text.faults import BadScenario
+from tests.all_of import all_of
+from tests.conftest import SMALL, Played, merged
+from tests.runs.lateness import with_lateness
+
+INSTANT = {"up_mbit_s": 1e6, "down_mbit_s": 1e6, "latency_ms": 0}  # a transfer takes some 2 us
+ALIKE = {"name": "d", "profile": "pi-4", "link": INSTANT}
+
+
+def played(folder: Any, algorithm: Any = "fedavg", **changes: Any) -> Played:
+    """A run of SMALL with other rounds, audited also against its scenario."""
+    changed = merged(SMALL, {"evaluate": {"every": 0}, **changes, "algorithms": [algorithm], "seeds": [1]})
+    scenario = build({**changed, "rounds": changes["rounds"]})
+    lab, run = lab_of(scenario), Run(scenario.algorithms[0].name, 1)
+    folder = folder / run.name
+    outcome = asyncio.run(run_virtual(lab, run, Conduct.of(scenario), Inline(lab), folder))
+    (folder.parent / "scenario.yaml").write_text(dump(scenario))
+    (folder.parent / "host.json").write_text('{"world": "virtual"}')
+    found = audit(folder)
+    assert (found.faults, found.unjudged) == ([], None)
+    return Played(folder, outcome)
+
+
+@pytest.mark.slow
+def test_rounds_of_one_cohort_are_synchronous_fedavg_bit_for_bit(tmp_path: Any) -> None:
+    """K = M = cohort, equal devices that are always on (law 1)."""
+    fleet = [{**ALIKE, "count": 6}]
+    sync = played(tmp_path / "sync", fleet=fleet, rounds={"max": 3, "fraction": 0.5})
+    rounds = {"max": 3, "mode": "async", "buffer": 3, "in_flight": 3}
+    made = played(tmp_path / "async", fleet=fleet, rounds=rounds)
+    assert made.model == sync.model
+    assert [line["asked"] for line in made.of("ask")] == [line["asked"] for line in sync.of("open")]
+    assert [line["counted"] for line in made.of("close")] == [sorted(line["counted"]) for line in sync.of("close")]
+    assert [row["time_s"] for row in made.rounds] == [row["time_s"] for row in sync.rounds]
+    assert all_of(row["staleness"] == {"0": 3} for row in made.rounds)
+
+
+@pytest.mark.slow
+def test_equal_devices_in_step_have_a_mean_staleness_of_m_minus_k_over_k(tmp_path: Any) -> None:
+    """M = 80, K = 10: once each device has replied to a version of its own, (80 - 10) / 10 = 7 (law 2)."""
+    server = {"profile": "workstation", "link": INSTANT}
+    rounds = {"max": 3, "mode": "async", "buffer": 10, "in_flight": 80}
+    run = played(tmp_path / "run", fleet=[{**ALIKE, "count": 80}], server=server, rounds=rounds)
+    assert [row["staleness"] for row in run.rounds[:8]] == [{str(version): 10} for version in range(8)]
+    assert all_of(row["staleness"] == {"7": 10} for row in run.rounds[8:])
+    assert {len(line["asked"]) for line in run.of("ask")} == {80, 10}
+
+
+def three(*times: float) -> dict[str, Any]:
+    """A fleet of a, b and c, whose trainings take these units of time."""
+    board = {"memory_bandwidth_gb_s": 1e6, "overhead_ms": 0, "memory_mb": 4000}
+    profiles = {f"for-{name}": {**board, "speed_gflop_s": 0.01 / s} for name, s in zip("abc", times, strict=True)}
+    fleet = [{"name": name, "profile": f"for-{name}", "count": 1, "link": INSTANT} for name in "abc"]
+    return {"fleet": fleet, "profiles": profiles, "server": {"profile": "workstation", "link": INSTANT}}
+
+
+def of_three(folder: Any, rounds: Any, *times: float) -> tuple[Played, float]:
+    """A run of three devices, and their unit of time in s."""
+    run = played(folder, rounds=rounds, **three(*times))
+    return run, sum(run.of("compute.start", device="a-0")[0]["seconds"].values())
+
+
+@pytest.mark.slow
+def test_an_open_queue_has_the_staleness_that_others_measured() -> None:
+    """Starts 0.01 s apart, durations |N(0, 1)| s, K = 10, fed to the inbox (law 3).  Logs of QAFeL, a fork of FLSim,
+    have a mean of 7.911, 7.938 and 7.911, and a deviation of 6.05, 6.04 and 6.02."""
+    rng, starts = np.random.default_rng(1), 20_000
+    rules = RoundRules(max=starts, needed=10, ask=1, max_staleness=math.inf, asynchronous=True)
+    exchange = Exchange(None, None, None)  # type: ignore[arg-type]  it sends and judges nothing here
+    exchange.at_once, number, ages = False, 0, list[int]()
+    exchange.open = a_play(number, rules)
+    started = [(0.01 * at, 0.01 * at + abs(length)) for at, length in enumerate(rng.standard_normal(starts))]
+    todo = sorted(
+        [(t, -1, at) for at, (t, _) in enumerate(started)] + [(t, at, at) for at, (_, t) in enumerate(started)]
+    )
+    asked: dict[int, Any] = {}
+    for t, arrives, at in sorted(todo):
+        if arrives < 0:
+            asked[at] = exchange.open
+            continue
+        exchange.inbox.append(Arrival(t, f"d{at}", asked.pop(at), 1, NOTHING))
+        exchange.take_in()
+        if exchange.open.round.reason:
+            ages += [number - call.version for call in exchange.open.round.calls]
+            number += 1
+            exchange.open = a_play(number, rules)
+    assert np.mean(ages) == pytest.approx(7.92, abs=0.1)
+    assert np.std(ages) == pytest.approx(6.04, abs=0.1)
+    assert 35 <= max(ages) <= 60  # 41 to 46 in the logs, which are shorter
+
+
+def a_play(number: int, rules: RoundRules) -> Play:
+    signal = SimpleNamespace(set=lambda: None)
+    return Play(Round(number, (), rules, 0.0), 0.0, signal, signal, State(NOTHING, NOTHING), {})  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_eight_replies_of_three_devices_are_as_on_paper(tmp_path: Any) -> None:
+    """Three devices of 1, 2 and 5 s, K = 2, M = 3 (law 5).
+
+    s 1: a on 0; it starts again on 0.  s 2: b on 0 fills the buffer, so 1 is made, and b starts on it; a on 0 once
+    more, one version old, and a starts on 1.  s 3: a on 1 fills the buffer with two replies of a, so 2 is made.  s 4: b
+    on 1, one old, and a on 2: 3 is made.  s 5: c on 0, three old, and a on 3: 4 is made.
+    """
+    rounds = {"max": 3, "mode": "async", "buffer": 2, "in_flight": 3}  # three times three replies: five versions
+    run, second = of_three(tmp_path / "run", rounds, 1, 2, 5)
+    replies = [(round(line["t"] / second, 2), line["device"], line["round"]) for line in run.of("up.end")]
+    assert replies[:1] == [(1, "a-0", 0)]
+    assert sorted(replies[1:3]) == [(2, "a-0", AGAIN), (2, "b-0", 0)]
+    assert replies[3] == (3, "a-0", 1)
+    assert sorted(replies[4:6]) == [(4, "a-0", 2), (4, "b-0", 1)]
+    assert sorted(replies[6:8]) == [(5, "a-0", 3), (5, "c-0", 0)]
+    closes = run.of("close")[:4]
+    assert [round(line["t"] / second, 2) for line in closes] == [2, 3, 4, 5]
+    counted = [sorted(map(str, line["counted"])) for line in closes]
+    assert counted == [["a-0", "b-0"], [f"['a-0', {AGAIN}]", "a-0"], ["['b-0', 1]", "a-0"], ["['c-0', 0]", "a-0"]]
+    ages = [{"0": 2}, {"0": 1, "1": 1}, {"0": 1, "1": 1}, {"0": 1, "3": 1}]
+    assert [row["staleness"] for row in run.rounds[:4]] == ages
+    assert [row["stale"] for row in run.rounds[:4]] == [0, 0, 0, 0]
+    busy = [name for line in run.of("ask") for name in line["asked"]]
+    assert busy[:10] == ["a-0", "b-0", "c-0", "a-0", "b-0", "a-0", "a-0", "b-0", "a-0", "c-0"]
+
+
+@pytest.mark.slow
+def test_with_all_at_work_a_device_s_share_is_one_over_its_time(tmp_path: Any) -> None:
+    """M = N = K = 3 (law 2): in 10 units of time 10, 5 and 2 replies, and all three are at work all the time."""
+    run, second = of_three(tmp_path / "run", {"max": 6, "mode": "async", "buffer": 3, "in_flight": 3}, 1, 2, 5)
+    ends = {name: [line["t"] for line in run.of("up.end", device=name)] for name in ("a-0", "b-0", "c-0")}
+    assert [sum(t < 10.5 * second for t in times) for times in ends.values()] == [10, 5, 2]
+    for name, times in ends.items():
+        starts = [line["t"] for line in run.of("down.start", device=name)][1:]
+        assert all_of(abs(start - end) < 1e-3 * second for start, end in zip(starts, times, strict=False))
+    assert sum(map(len, ends.values())) == sum(sum(row["staleness"].values()) for row in run.rounds) == 18
+
+
+@pytest.mark.parametrize(("every", "due"), [(1, [2, 5, 7]), (2, [5, 7]), (3, [7]), (9, [7])])
+def test_rounds_are_counted_in_replies_of_all_devices_at_work(every: int, due: list[int]) -> None:
+    """K = 3, M = 8: version v comes after 3 (v + 1) replies.  3 rounds are 24 replies, so 8 versions.  8, 16
+    and 24 replies are there with the versions of 9, 18 and 24."""
+    rounds = {"max": 3, "mode": "async", "buffer": 3, "in_flight": 8}
+    fleet = [{**ALIKE, "count": 8}]
+    scenario = build({**SMALL, "fleet": fleet, "rounds": rounds, "evaluate": {"every": every}})
+    conduct = Conduct.of(scenario)
+    assert conduct.rules.max == 8
+    assert [version for version in range(8) if conduct.evaluated(version)] == due
+    lab = lab_of(scenario)
+    assert [lab.turn(version) for version in range(9)] == [0, 0, 0, 1, 1, 1, 2, 2, 3]
+    assert lab.turn(3 + 2 * AGAIN) == 1
+
+
+@pytest.mark.slow
+def test_over_sockets_versions_are_the_same_where_replies_arrive_apart(tmp_path: Any) -> None:
+    """Devices of 2, 4.6 and 11.4 s of real time: replies are 0.6 s apart at least.  So the same replies count in the
+    same versions, and models are the same to the bit, unless this machine is too busy to train in time."""
+    rounds = {"max": 2, "mode": "async", "buffer": 2, "in_flight": 3}
+    run, unit = of_three(tmp_path / "virtual", rounds, 1, 2.3, 5.7)
+    scenario = build({**SMALL, "evaluate": {"every": 0}, **three(1, 2.3, 5.7), "rounds": rounds, "seeds": [1]})
+    lab, folder = lab_of(scenario), tmp_path / "sockets" / run.folder.name
+    going = run_sockets(lab, Run("fedavg", 1), Conduct.of(scenario), Inline(lab), folder, speedup=unit / 2)
+    real, late = asyncio.run(with_lateness(going))
+    made = Played(folder, real)
+    (folder.parent / "scenario.yaml").write_text(dump(scenario))
+    (folder.parent / "host.json").write_text('{"world": "sockets"}')
+    found = audit(folder)
+    assert (found.faults, found.unjudged) == ([], None)
+    assert [len(line["counted"]) for line in made.of("close")] == [2, 2, 2]
+    if not real.overruns and late < 0.3:
+        assert [line["counted"] for line in made.of("close")] == [line["counted"] for line in run.of("close")]
+        assert [line["asked"] for line in made.of("ask")] == [line["asked"] for line in run.of("ask")]
+        assert made.model == run.model
+        assert made.rounds[0]["bytes"] == run.rounds[0]["bytes"]
+        assert all_of(mine["time_s"] >= own["time_s"] for mine, own in zip(made.rounds, run.rounds, strict=True))
+
+
+@pytest.mark.slow
+def test_check_says_how_fast_versions_are_and_how_stale_replies(fedlapse: Any, tmp_path: Any) -> None:
+    """Equal devices in step: staleness (12 - 3) / 3 = 3, and 12 / 3 versions in the time of one training (law 2)."""
+    rounds = {"max": 2, "mode": "async", "buffer": 3, "in_flight": 12}
+    server = {"profile": "workstation", "link": INSTANT}
+    changes = {"fleet": [{**ALIKE, "count": 12}], "server": server, "evaluate": {"every": 0}}
+    scenario = build({**SMALL, **changes, "rounds": rounds})
+    (tmp_path / "small.yaml").write_text(dump(scenario))
+    done = fedlapse("check", tmp_path / "small.yaml")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "12 are at work, and 3 replies make a version" in said
+    assert "at most 8 versions, counted as 2 rounds of 12 replies" in said
+    assert "replies are 3.0 versions old in the mean" in said
+
+
+@dataclass(frozen=True)
+class Fresh(FedAvg):
+    """A user's algorithm that says that its replies must be fresh."""
+
+    synchronous: ClassVar[str] = "it is mine"
+
+
+@pytest.mark.parametrize("rounds", [{"mode": "async", "buffer": 2, "in_flight": 2}, {"stragglers": "count"}])
+@pytest.mark.parametrize(
+    ("algorithm", "why"),
+    [
+        ("scaffold", "its control variates belong to the model of their round"),
+        ("fedmeta", "its gradients belong to the model of their round"),
+        ("uga", "its gradients belong to the model of their round"),
+        ("fedyogi", "its step is the difference of the replies from the current model"),
+        ("fedavgm", "its step is the difference of the replies from the current model"),
+        ({f"{__name__}:Fresh": {}, "name": "mine"}, "it is mine"),
+    ],
+)
+def test_what_cannot_combine_stale_replies_is_refused(algorithm: Any, why: str, rounds: dict[str, Any]) -> None:
+    right = "mode: sync" if "mode" in rounds else "stragglers: stop or finish"
+    with pytest.raises(BadScenario) as error:
+        build({**SMALL, "algorithms": [algorithm], "rounds": {"max": 2, **rounds}})
+    assert f"combines no stale replies: {why}; with it, rounds need {right}" in str(error.value)
+    build({**SMALL, "algorithms": [algorithm], "rounds": {"max": 2, "stragglers": "finish"}})
+
+
+def test_an_algorithm_with_a_cohort_of_its_own_cannot_be_asynchronous(monkeypatch: Any) -> None:
+    rounds = {"max": 2, "mode": "async", "buffer": 2, "in_flight": 2}
+    build({**SMALL, "rounds": rounds})
+    monkeypatch.setattr(FedAvg, "cohort_rule", "own")
+    with pytest.raises(BadScenario, match="it chooses whom it asks by a rule of its own"):
+        build({**SMALL, "rounds": rounds})
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ({"buffer": 2}, "buffer needs asynchronous rounds"),
+        ({"timeout_s": 2.0}, "timeout_s needs asynchronous rounds"),
+        ({"max_staleness": 2}, "max_staleness needs replies that count late"),
+        ({"mode": "async", "buffer": 2}, "mode: async needs buffer and in_flight"),
+        ({"mode": "async", "buffer": 2, "in_flight": 2, "deadline_s": 3.0}, "deadline_s is of synchronous rounds"),
+        ({"mode": "async", "buffer": 2, "in_flight": 2, "fraction": 0.5}, "fraction is of synchronous rounds"),
+        ({"mode": "async", "buffer": 2, "in_flight": 9}, "9 devices at work, but the fleet has 4"),
+    ],
+)
+def test_keys_of_the_other_mode_are_named(rounds: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadScenario, match=said):
+        build({**SMALL, "rounds": {"max": 2, **rounds}})
