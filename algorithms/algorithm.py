@@ -198,9 +198,11 @@ class Algorithm(Protocol):
         """True if a device may keep state (`Reply.memory`) even if its reply is not counted."""
 
     cohort_rule: ClassVar[CohortRule]  # the rule by which `cohort` chooses
-    # Reason why all replies of a round must have started from one model, so that rounds cannot be asynchronous and late
-    # replies cannot count; "" if stale replies may be combined.
-    synchronous: ClassVar[str]
+
+    @property
+    def synchronous(self) -> str:
+        """Reason why all replies of a round must have started from one model, so that rounds cannot be asynchronous and
+        late replies cannot count; "" if stale replies may be combined."""
 
     @property
     def any_cohort_will_do(self) -> bool:

@@ -31,7 +31,6 @@ class FedAvg:
     squares: ClassVar[Collection[str]] = ()
     penalty_options: ClassVar[Collection[str]] = ()
     cohort_rule: ClassVar[CohortRule] = "drawn"
-    synchronous: ClassVar[str] = ""
 
     training: Training
 
@@ -44,6 +43,11 @@ class FedAvg:
     def keeps_uncounted(self) -> bool:
         """False: devices keep nothing."""
         return False
+
+    @property
+    def synchronous(self) -> str:
+        """Reason why all replies of a round must have started from one model; "" if stale replies may be combined."""
+        return ""
 
     @property
     def any_cohort_will_do(self) -> bool:

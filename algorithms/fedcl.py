@@ -57,7 +57,6 @@ class FedCL(FedAvg):
 
     downloads: ClassVar[Collection[str]] = ("weights", "importance")
     penalty_options: ClassVar[Collection[str]] = ("strength",)
-    synchronous: ClassVar[str] = "its Ω goes with the model of a round to all who train on it"
     trainings: ClassVar[Mapping[str, Mapping[str, float | str]]] = TRAININGS
 
     importance: fedcl_omega.Importance = "abs"
@@ -107,6 +106,11 @@ class FedCL(FedAvg):
         """The device's rules for the importance Ω: which one it uses in a round, and whether it keeps it."""
         used = self.strength > 0
         return fedcl_omega.OmegaHolder(self.importance, self.interval, self.fallback, self.first, used, self.placebo)
+
+    @property
+    def synchronous(self) -> str:
+        """Reason why all replies of a round must have started from one model; "" if stale replies may be combined."""
+        return "its server infers from the round of a reply which Ω the device has" if self.holder.sent else ""
 
     @property
     def keeps_uncounted(self) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from emulator.record.call import version
 from emulator.record.events import (
+    Asked,
     CameBack,
     Closed,
     ComputeCut,
@@ -65,21 +67,20 @@ def scenes(events: Iterable[Event], wanted: Container[int]) -> dict[int, Scene]:
     t = 0.0
     for event in events:
         t = event.t
-        if event.round in wanted:
-            _read(found, event)
+        if isinstance(event, Opened) and event.round in wanted:
+            found[event.round] = Scene(event.t, event.asked)
+        if scene := found.get(version(event.round)):
+            _read(scene, event)
     for scene in found.values():
         for device, what in list(scene.under_way):
             scene.end(device, what, t, False)
     return found
 
 
-def _read(found: dict[int, Scene], event: Event) -> None:
-    if isinstance(event, Opened):
-        found[event.round] = Scene(event.t, event.asked)
-    scene = found.get(event.round)
-    if scene is None:
-        return
+def _read(scene: Scene, event: Event) -> None:
     match event:
+        case Asked():
+            scene.asked = [*dict.fromkeys([*scene.asked, *event.asked])]
         case Closed():
             scene.close, scene.closer = event.t, event.own[-1] if event.own else None
         case WentOff():

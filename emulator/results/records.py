@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import IO, Any
 
+from emulator.record.call import version
 from emulator.record.events import (
+    Asked,
     Closed,
     ComputeCut,
     ComputeEnded,
@@ -317,10 +319,13 @@ class Activity:
     wait_s: float | None = 0.0  # None: the record does not tell
     joules: float | None = 0.0  # None: not known
 
-    def ask(self, name: str, row: Mapping[str, Any]) -> None:
-        """Adds a round in which the device `name` was asked; `row` is the round's row in the record."""
-        *_, idle = row.get("seconds", {}).get("devices", {}).get(name, (None,))
+    def ask(self, name: str, row: Mapping[str, Any] | None) -> None:
+        """Adds a round in which the device `name` was asked; `row` is the round's row in the record, None if the device
+        is asked again for a version, whose row has the sums."""
         self.asked += 1
+        if row is None:
+            return
+        *_, idle = row.get("seconds", {}).get("devices", {}).get(name, (None,))
         self.wait_s = _plus(self.wait_s, idle)
         self.joules = _plus(self.joules, row.get("joules", {}).get(name))
 
@@ -339,12 +344,12 @@ def activities(rows: Sequence[Mapping[str, Any]], timeline: Iterable[Event]) -> 
     found: dict[str, Activity] = defaultdict(Activity)
     started: dict[tuple[str, str], Any] = {}  # by device, and down, up or compute
     for event in timeline:
-        if event.round not in over:
+        if version(event.round) not in over:
             continue
         match event:
-            case Opened():
+            case Opened() | Asked():
                 for name in event.asked:
-                    found[name].ask(name, over[event.round])
+                    found[name].ask(name, over.get(event.round))
             case Closed():
                 for call in event.calls:
                     found[call.device].counted += 1

@@ -13,8 +13,9 @@ import pytest
 from emulator.audit.audit import audit
 from emulator.record.call import AGAIN
 from emulator.record.record import encode
+from scenarios.load import build, dump
 from tests.all_of import all_of
-from tests.conftest import Played
+from tests.conftest import SMALL, Played
 from tests.emulator.conversation.test_versions import played
 
 Line = Mapping[str, Any]
@@ -131,6 +132,14 @@ def test_more_devices_at_work_than_places_are_found(sound: Played, tmp_path: Pat
     path.write_text(path.read_text().replace("in_flight: 4", "in_flight: 3"))
     said = audit(tmp_path / sound.folder.name).faults
     assert any("4 devices are at work; the scenario says 3 at most" in fault for fault in said)
+
+
+@pytest.mark.slow
+def test_a_device_that_is_asked_while_it_is_offline_is_found(sound: Played, tmp_path: Path) -> None:
+    assert faults(sound, tmp_path, sound.events, sound.rounds) == []
+    away = [{**group, "presence": {"off": [[0.0, 1000.0]]}} for group in FLEET]
+    (tmp_path / "scenario.yaml").write_text(dump(build({**SMALL, "fleet": away, "rounds": ROUNDS, "seeds": [1]})))
+    assert any("which is offline" in fault for fault in audit(tmp_path / sound.folder.name).faults)
 
 
 @pytest.mark.slow

@@ -176,6 +176,28 @@ def test_rounds_are_counted_in_replies_of_all_devices_at_work(every: int, due: l
     assert lab.turn(3 + 2 * AGAIN) == 1
 
 
+STEP = {"fleet": [{**ALIKE, "count": 4}], "server": {"profile": "workstation", "link": INSTANT}}
+IN_STEP = {"max": 3, "mode": "async", "buffer": 2, "in_flight": 4}  # six versions
+
+
+@pytest.mark.slow
+def test_without_a_penalty_an_algorithm_is_fedavg_bit_for_bit(tmp_path: Any) -> None:
+    plain = played(tmp_path / "plain", rounds=IN_STEP, **STEP)
+    for algorithm in ({"fedprox": {"mu": 0.0}}, {"fedcl": {"strength": 0.0}}):
+        run = played(tmp_path / next(iter(algorithm)), algorithm, rounds=IN_STEP, **STEP)
+        assert [line["counted"] for line in run.of("close")] == [line["counted"] for line in plain.of("close")]
+        assert run.model == plain.model
+
+
+@pytest.mark.slow
+def test_fedcl_s_interval_counts_replies_of_all_devices_at_work(tmp_path: Any) -> None:
+    """Every second round carries Ω, and 4 replies are a round: versions 0, 1, 4 and 5, each with an Ω of its own."""
+    run = played(tmp_path, {"fedcl": {"interval": 2}}, rounds=IN_STEP, **STEP)
+    asked = {line["round"]: "importance" in line["bytes"] for line in run.of("down.start")}
+    assert asked == {0: True, 1: True, 2: False, 3: False, 4: True, 5: True}
+    assert [line["round"] for line in run.of("server.start", what="request")] == [0, 1, 4, 5]
+
+
 @pytest.mark.slow
 def test_over_sockets_versions_are_the_same_where_replies_arrive_apart(tmp_path: Any) -> None:
     """Devices of 2, 4.6 and 11.4 s of real time: replies are 0.6 s apart at least.  So the same replies count in the
@@ -232,6 +254,8 @@ class Fresh(FedAvg):
         ("uga", "its gradients belong to the model of their round"),
         ("fedyogi", "its step is the difference of the replies from the current model"),
         ("fedavgm", "its step is the difference of the replies from the current model"),
+        ("fedcurv", "its sums take one term of each device for each round"),
+        ({"fedcl": {"fallback": "catch_up"}}, "its server infers from the round of a reply which Ω the device has"),
         ({f"{__name__}:Fresh": {}, "name": "mine"}, "it is mine"),
     ],
 )
