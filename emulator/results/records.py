@@ -28,7 +28,6 @@ from emulator.record.events import (
 from emulator.record.targets import Target, reached
 from emulator.results.results import Results, Row
 from emulator.results.summary import FATES, joules
-from scenarios.builders.plugins import training_of
 from scenarios.builders.roster import Roster
 
 
@@ -251,12 +250,14 @@ def _target(label: str, seed: int, rows: Sequence[Row], target: Target) -> Targe
 
 
 def settings(results: Results) -> Iterator[SettingsRow]:
+    """Yields a row for each run.  Whoever reads results runs no code of algorithms, so an algorithm's preset is shown
+    by its name."""
     scenario = results.scenario
     said = scenario.model_dump(mode="json", exclude_defaults=True, exclude=NO_SETTINGS | APART)
     named = [(group.name or group.profile, group) for group in scenario.fleet]
     fleet = {name: group.model_dump(mode="json", exclude_defaults=True, exclude={"name"}) for name, group in named}
     for entry in scenario.algorithms:
-        training = training_of(entry, scenario.training).model_dump(include={*ALWAYS, *said.get("training", {})})
+        training = scenario.training.model_dump(include={*ALWAYS, *said.get("training", {})})
         own = {key: value for key, value in entry.options.items() if key != "training"}
         training |= entry.options.get("training") or {}
         values = dict(_flat({**said, "training": training, "fleet": fleet, "algorithm": entry.key, "options": own}))

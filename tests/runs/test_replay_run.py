@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from emulator.record.call import Call
 from emulator.record.record import FILES, read_lines
 from emulator.record.run import AlgorithmFacts, Run
 from emulator.record.seal import seal_results
@@ -417,7 +418,11 @@ def test_a_hundred_rounds_of_ten_devices_are_replayed_in_about_a_second(tmp_path
         RoundScript(number, (), "", server={"combine": Served(bill)}, parts=parts, row=row) for number in range(100)
     ]
     facts = AlgorithmFacts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
-    script = Script(Run("fedavg", 1), facts, [replace(each, counted=tuple(sorted(parts)[:10])) for each in rounds])
+
+    def first(number):
+        return tuple(Call(name, number) for name in sorted(parts)[:10])
+
+    script = Script(Run("fedavg", 1), facts, [replace(each, counted=first(each.number)) for each in rounds])
     began = process_time()
     replayed = replayer.replay(script, replayer.own, anyway=True)
     assert [row["counted"] for row in replayed.rows] == [10] * 100

@@ -63,6 +63,6 @@ def test_the_first_round_of_a_time_slice_waits_until_its_data_are_there(
     world = Mock(sleep=AsyncMock())
     world.now.return_value = now
     rules = RoundRules(max=4, needed=1, ask=1, cycle_seconds=50.0)
-    server = Mock(world=world, rules=rules, algorithm=Mock(training=Training(per_cycle=2)))
+    server = Mock(world=world, rules=rules, lab=Mock(cycle=lambda _, number: Training(per_cycle=2).cycle(number)))
     asyncio.run(Server._next_cycle(server, number))
     assert [call.args[0] for call in world.sleep.await_args_list] == waited

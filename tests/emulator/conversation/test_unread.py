@@ -50,7 +50,7 @@ def test_a_round_refuses_what_was_not_read_unless_it_is_over(reason: str | None,
         pass
 
     line, record = Mock(send=done, receive=gone, rest=done), Mock()
-    play = Mock(away={}, not_finite=0, round=Mock(number=3, reason=reason))
+    play = Mock(away={}, not_finite=0, round=Mock(number=3, reason=reason, rules=Mock(asynchronous=False)))
     asyncio.run(Exchange(lambda _: line, record, Mock()).ask(play, "a", Mock()))
     assert record.refused.call_count == play.round.refuse.call_count == refused
     if refused:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from network.links.ramp import Ramp, Scaled
 from network.links.rate import Constant, Rate
 from network.links.trace import Floats, Trace
+from tests.all_of import all_of
 
 few = settings(max_examples=40, deadline=None)
 SEGMENT = 1500  # bytes
@@ -272,7 +273,7 @@ def comes(rate: Rate, t: float, count: int) -> None:
     edges = [t, *times.tolist(), *([times[-1] + 10 if len(times) else t + 10] if len(times) < count else [])]
     for since, until in pairwise(edges):
         between = [since + part / 8 * (until - since) for part in range(8)]
-        assert all(rate.at(time) == rate.at(since) for time in between if time < until)  # neighbours: rounds to `until`
+        assert all_of(rate.at(time) == rate.at(since) for time in between if time < until)  # neighbours round to it
 
 
 @few
