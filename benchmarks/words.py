@@ -18,12 +18,12 @@ SENTENCE = 12  # words; a shorter constant is a label
 
 
 def prose(text: str) -> int:
-    """Words of a page's prose."""
+    """Returns the number of words in a page's prose."""
     return len(WORD.findall(LEFT_OUT.sub(" ", text)))
 
 
 def sentences(source: str) -> int:
-    """Words of a script's constants that hold sentences; its docstrings are none of these."""
+    """Returns the number of words in a script's constants that hold sentences, without its docstrings."""
     tree = ast.parse(source)
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
@@ -32,7 +32,7 @@ def sentences(source: str) -> int:
 
 
 def counted() -> dict[str, int]:
-    """Words by hand of each page and script."""
+    """Returns the number of words written by hand, by page and script."""
     pages = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md"))}
     written = {name: page for name, page in pages.items() if name not in GENERATED and not name.startswith("studies/")}
     found = {f"docs/{name}": prose(page.read_text(encoding="utf-8")) for name, page in written.items()}

@@ -105,6 +105,7 @@ class Exchange:
         refusal = Refusal("device", str(why)) if why else self.judge.refusal(play, name, reply)
         if refusal:
             self._refuse(play, name, refusal)
+        # After the close it may still count: in an asynchronous version, or one round late if the rules admit that.
         elif play.round.reason is None or play.round.rules.asynchronous or play.round.rules.admit(1, 0):
             examples = reply.header["examples"]
             assert isinstance(examples, int)

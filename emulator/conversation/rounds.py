@@ -26,9 +26,7 @@ class RoundRules:
     cycle_seconds: float | None = DEFAULT.cycle_s  # s from one cycle's data to the next; None: available on demand
     finish_stragglers: bool = DEFAULT.stragglers == "finish"  # False: they stop at the close
     max_staleness: float = 0  # rounds since the model was asked for; an older reply does not count
-    asynchronous: bool = (
-        DEFAULT.mode == "async"
-    )  # a round is a version, and closes with `needed` replies to any version
+    asynchronous: bool = DEFAULT.mode == "async"  # a round is a version; `needed` replies to any version close it
     timeout: float | None = DEFAULT.timeout_s  # asynchronous: s after its request, when a device is told to stop
     computing: str = DEFAULT.when_off  # lose | pause | restart, after the device was offline
     transfers: str = DEFAULT.transfers  # lose | restart | resume, after the device was offline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-AGAIN = 10**9
+AGAIN = 10**9  # added to a version for each further request to a device; more than any run has rounds
 
 
 class Call(NamedTuple):

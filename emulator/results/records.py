@@ -27,6 +27,7 @@ from emulator.record.events import (
 )
 from emulator.record.targets import Target, reached
 from emulator.results.results import Results, Row
+from emulator.results.results import targets as targets_of
 from emulator.results.summary import FATES, joules
 from scenarios.builders.roster import Roster
 
@@ -234,7 +235,7 @@ def devices(results: Results) -> Iterator[DeviceRow]:
 
 
 def targets(results: Results) -> Iterator[TargetRow]:
-    aims = [Target.of(said) for said in results.scenario.rounds.targets]
+    aims = targets_of(results.scenario)
     for label, seeds in results.runs.items():
         for seed, rows in seeds.items():
             yield from (_target(label, seed, rows, each) for each in aims)
