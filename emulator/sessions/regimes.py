@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def study(
         kinds = {f"regimes/{name}": "study" for name in studies} | {"tables": "tables", "figures": "figures"}
         changed = claim(out, scenario, kinds, force, exploratory) is not None
         note(out, kinds)
-        found = {}
+        found: dict[str, Studied] = {}
         for number, (name, each) in enumerate(studies.items(), 1):
             if not playing.quiet:
                 say(f"fedlapse: regime {number} of {len(studies)}, {name}", err=True)
@@ -52,9 +52,10 @@ def study(
             except Unfinished as end:
                 again = f"the regimes before {name} are done; the same command with --out {out} goes on"
                 raise Unfinished(end.code, *end.lines[:-1], again) from None
-        whole = {name: of.answers[""] for name, of in found.items()}
-        answers = {name: replace(of, exploratory=changed or of.exploratory) for name, of in whole.items()}
-        plain = _write(out, answers)
+            # The files are those of the regimes so far, so that a study of hours shows what it has found.
+            whole = {name: of.answers[""] for name, of in found.items()}
+            answers = {name: replace(of, exploratory=changed or of.exploratory) for name, of in whole.items()}
+            plain = _write(out, answers, list(studies)[number:])
     return Studied(out, answers, plain, _added(found))
 
 
@@ -73,8 +74,9 @@ def _added(found: Mapping[str, Studied]) -> Tally | None:
     return total if tallies else None
 
 
-def _write(out: Path, answers: Mapping[str, Answer]) -> Mapping[str, Any]:
-    """Writes tables, the figure, study.md and study.json; returns the content of study.json."""
+def _write(out: Path, answers: Mapping[str, Answer], left: Sequence[str]) -> Mapping[str, Any]:
+    """Writes tables, the figure, study.md and study.json; returns the content of study.json.  `left`: the names of the
+    regimes that are not played yet."""
     from emulator.report.regimes import picture  # altair takes a second to import
 
     places = regimes.places(answers)
@@ -87,8 +89,8 @@ def _write(out: Path, answers: Mapping[str, Answer]) -> Mapping[str, Any]:
             replace_file(out / "tables" / name, each.csv)
         for name, content in picture(answers, places).items():
             replace_file(out / "figures" / name, content)
-        replace_file(out / "study.md", markdown(answers, places))
+        replace_file(out / "study.md", markdown(answers, places, left))
         said = {"exploratory": any(each.exploratory for each in answers.values()), "verdict": verdict(answers, places)}
-        said |= {"regimes": {name: each.digest for name, each in answers.items()}}
+        said |= {"regimes": {name: each.digest for name, each in answers.items()}, "left": list(left)}
         replace_file(out / "study.json", json.dumps({**said, "tables": sorted(named)}, indent=1) + "\n")
     return said

@@ -43,10 +43,12 @@ def _counted(question: Question, cells: Sequence[Place]) -> str:
     return f"{one} beside {other}, on {len(cells)} places of the map: {joined(said)}; {left} are undecided."
 
 
-def markdown(answers: Answers, places: Sequence[Place]) -> str:
-    """Returns the text of study.md: the map of when it pays and one table for each regime come first."""
+def markdown(answers: Answers, places: Sequence[Place], left: Sequence[str] = ()) -> str:
+    """Returns the text of study.md: the map of when it pays and one table for each regime come first.  `left`: the
+    names of the regimes that are not played yet."""
     parts = [
         "# When does it pay?",
+        f"**Not finished**: still to be played: {joined(list(left))}." if left else "",
         listed(verdict(answers, places)),
         "![Who is faster, by regime and uplink](figures/pays.png)" if places else "",
         f"<sub>{WHEN}</sub>" if places else "",
