@@ -98,10 +98,10 @@ def keep(name: str, folder: Path) -> None:
         shutil.copytree(source / "tables", there / "tables")
         for each in ("protocol.yaml", "study.json"):
             shutil.copy(source / each, there)
-        (there / "short.md").write_text(sections[regime], encoding="utf-8")
+        (there / "short.txt").write_text(sections[regime], encoding="utf-8")
         said = re.sub(r"^(!\[|<sub>).*\n", "", (source / "study.md").read_text(encoding="utf-8"), flags=re.M)
         said = re.sub(r"^## (How to read this|Files)\n.*?(?=^## |\Z)", "", said, flags=re.M | re.S)
-        (there / "whole.md").write_text(said, encoding="utf-8")
+        (there / "whole.txt").write_text(said, encoding="utf-8")
         for table in ("pays", "regimes"):
             path = folder / "tables" / f"{table}.csv"
             written(there / "tables" / path.name, [row for row in rows(path) if row["regime"] == regime])
@@ -162,7 +162,7 @@ def section(name: str) -> Iterator[str]:
     yield listed(verdict({}, places(name))) + "\n"
     yield f"![Who is faster, by regime and uplink](studies/{name}/pays.png)\n\n<sub>{WHEN}</sub>\n"
     for regime in regimes(name):
-        text = (KEPT / name / regime / "short.md").read_text(encoding="utf-8").strip()
+        text = (KEPT / name / regime / "short.txt").read_text(encoding="utf-8").strip()
         link = f"](study-regimes.md#{name}-{regime})"
         yield f"### {escaped(regime)}\n\n{text}\n".replace(f"](regimes/{regime}/study.md)", link)
 
@@ -171,7 +171,7 @@ def second_page() -> str:
     """Returns the text of docs/study-regimes.md: what each regime's own page says, without figures."""
     parts = ["# The regimes, one by one\n\nMade by `python -m benchmarks.study`; [the study](study.md) has the map.\n"]
     for name, regime in [(study, each) for study in STUDIES for each in regimes(study)]:
-        _, _, body = (KEPT / name / regime / "whole.md").read_text(encoding="utf-8").partition("\n")
+        _, _, body = (KEPT / name / regime / "whole.txt").read_text(encoding="utf-8").partition("\n")
         parts.append(f"## {name}-{regime}\n{re.sub('^#', '##', body, flags=re.M)}")
     return "\n".join(parts).rstrip() + "\n"
 

@@ -13,7 +13,7 @@ project = "fedlapse"
 author = "the authors of fedlapse"
 release = version = metadata.version("fedlapse")
 extensions = ["myst_nb", "sphinx_copybutton"]
-exclude_patterns = ["example", "studies"]
+exclude_patterns = ["example"]
 highlight_language = "text"
 nitpicky = True
 smartquotes = False  # --train is an option
