@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
 from algorithms import option_checks
+from algorithms.algorithm import Reply
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,9 @@ class Stale:
         if self.staleness == "polynomial":
             return float((1 + s) ** -self.a)
         return 1 / (self.a * (s - self.b) + 1)
+
+
+def newest(replies: Mapping[str, Reply]) -> dict[str, Reply]:
+    """Returns the newest reply of each device, by its name and in the order of names.  An asynchronous version may have
+    several of a device; the older ones are named `device@round`."""
+    return {name: replies[name] for name in sorted(replies) if name.rpartition("@")[0] not in replies}
