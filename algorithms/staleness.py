@@ -39,7 +39,13 @@ class Stale:
         return 1 / (self.a * (s - self.b) + 1)
 
 
+def device_of(name: str, replies: Mapping[str, Reply]) -> str:
+    """Returns the device that sent the reply of this name.  An asynchronous version may have several replies of a
+    device: then the newest has the device's name, and the older ones are named `device@round`."""
+    device = name.rpartition("@")[0]
+    return device if device in replies else name
+
+
 def newest(replies: Mapping[str, Reply]) -> dict[str, Reply]:
-    """Returns the newest reply of each device, by its name and in the order of names.  An asynchronous version may have
-    several of a device; the older ones are named `device@round`."""
-    return {name: replies[name] for name in sorted(replies) if name.rpartition("@")[0] not in replies}
+    """Returns the newest reply of each device, in the order of the devices' names."""
+    return {name: replies[name] for name in sorted(replies) if device_of(name, replies) == name}

@@ -18,7 +18,7 @@ from algorithms.fedcurv_penalty import SUMS, rounded, summed, term
 from algorithms.importance.importance import importance
 from algorithms.staleness import newest
 from tests.conftest import Played
-from tests.emulator.conversation.test_versions import ALIKE, played
+from tests.emulator.conversation.test_versions import played
 
 pytestmark = pytest.mark.slow
 
@@ -89,11 +89,11 @@ def stale(run: Played) -> int:
     return sum(count for row in run.rounds for age, count in row.get("staleness", {}).items() if age != "0")
 
 
-@pytest.mark.parametrize("upload", ["paper", "lean"])
-def test_fedcurv_s_running_sums_are_those_from_scratch(tmp_path: Path, upload: str) -> None:
+@pytest.mark.parametrize(("upload", "stack"), [("paper", 1), ("lean", 1), ("paper", 3)])
+def test_fedcurv_s_running_sums_are_those_from_scratch(tmp_path: Path, upload: str, stack: int) -> None:
     """Also after replies that were lost or too stale, and for devices asked again before their last one is combined."""
     AHEAD.clear()
-    run = played(tmp_path, curved(upload=upload), fleet=FLEET, rounds=ROUNDS)
+    run = played(tmp_path, curved(upload=upload), fleet=FLEET, rounds=ROUNDS, training={"stack": stack})
     assert run.outcome.failure is None
     assert sum(row["lost"] for row in run.rounds)
     assert sum(row["stale"] for row in run.rounds)
@@ -110,16 +110,6 @@ def test_they_are_in_synchronous_rounds_in_which_late_replies_count(tmp_path: Pa
     assert run.outcome.failure is None
     assert stale(run)
     assert AHEAD  # its late reply came with the round that asked it again
-
-
-@pytest.mark.parametrize("algorithm", ["fedcurv", "fedcl"])
-def test_at_strength_0_it_is_fedavg_of_its_mode_bit_for_bit(tmp_path: Path, algorithm: str) -> None:
-    """Devices in step; their replies have s = 0 and 1."""
-    fleet, rounds = [{**ALIKE, "count": 4}], {"max": 2, "mode": "async", "buffer": 2, "in_flight": 4}
-    fedavg = played(tmp_path / "fedavg", fleet=fleet, rounds=rounds)
-    entry = {algorithm: {"strength": 0.0}, "name": algorithm}
-    assert played(tmp_path / "other", entry, fleet=fleet, rounds=rounds).model == fedavg.model
-    assert stale(fedavg)
 
 
 @dataclass(frozen=True)
@@ -146,3 +136,10 @@ def test_with_catch_up_each_device_has_an_importance_of_the_newest_round(tmp_pat
     assert run.outcome.failure is None
     assert stale(run)
     assert set(HELD) == {(True, True), (False, True), (False, False)}
+
+
+@pytest.mark.parametrize("algorithm", ["fadas", "ca2fl"])
+def test_runs_of_changes_are_sound(tmp_path: Path, algorithm: str) -> None:
+    run = played(tmp_path, algorithm, fleet=FLEET, rounds=ROUNDS)
+    assert run.outcome.failure is None
+    assert stale(run)
