@@ -33,11 +33,9 @@ class Arrival(NamedTuple):
 def faults(rounds: Rounds) -> Iterator[Fault]:
     """Yields a fault for each request that does not acknowledge the device's last reply that counts.
 
-    A reply is acknowledged as soon as it is in the buffer; the record may end before that buffer is combined.  If the
-    version fails, only its own requests acknowledge it.
+    A reply is acknowledged as soon as it is in the buffer; the record may end before that buffer is combined.
     """
     counted = {call for round in rounds.values() if not round.failed for call in round.calls}
-    failed = {call: number for number, round in rounds.items() if round.failed for call in round.calls}
     closed = max((round.close.number for round in rounds.values() if round.close), default=0)
     visits: dict[str, list[tuple[int, Visit]]] = {}
     for number, round in rounds.items():
@@ -45,14 +43,11 @@ def faults(rounds: Rounds) -> Iterator[Fault]:
             visits.setdefault(name, []).append((number, visit))
     for name, of_device in visits.items():
         known: set[int | None] = {None}
-        undone: tuple[int | None, int] | None = None  # the last reply, and the version that counted it and failed
         for number, visit in sorted(of_device, key=lambda pair: pair[1].asked.number):
             down = next(iter(visit.all("down")), None)
-            brief = undone and (down and down.start.body["reply_to"], version(number)) == undone
-            if down and not brief and down.start.body["reply_to"] not in known:
+            if down and down.start.body["reply_to"] not in known:
                 said = f"acknowledges round {down.start.body['reply_to']}, but the device was last counted in {known}"
                 yield "I4", down.start, said
-            undone = (number, failed[name, number]) if (name, number) in failed else None
             if (name, number) in counted:
                 known = {number}
             elif visit.last and visit.last.event == "up.end" and visit.last.number > closed:

@@ -102,11 +102,10 @@ def test_fedcurv_s_running_sums_are_those_from_scratch(tmp_path: Path, upload: s
     assert any("@" in str(line) or line["round"] >= 10**9 for line in run.of("ask"))
 
 
-@pytest.mark.parametrize("upload", ["paper", "lean"])
-def test_they_are_in_synchronous_rounds_in_which_late_replies_count(tmp_path: Path, upload: str) -> None:
+def test_they_are_in_synchronous_rounds_in_which_late_replies_count(tmp_path: Path) -> None:
     rounds = {"max": 8, "fraction": 0.4, "ask": 4, "stragglers": "count"}
     AHEAD.clear()
-    run = played(tmp_path, curved(upload=upload), fleet=FLEET, rounds=rounds)
+    run = played(tmp_path, curved(), fleet=FLEET, rounds=rounds)
     assert run.outcome.failure is None
     assert stale(run)
     assert AHEAD  # its late reply came with the round that asked it again
