@@ -144,7 +144,7 @@ class Timeline:
                 self.fault("I1", line, f"counts {said}, whose reply counted before")
             elif visit.refused or visit.last is None or visit.last.event != "up.end" or "compute" not in visit.did:
                 self.fault("I2", line, f"counts {said}, which has not sent a whole reply")
-            elif asked.close and visit.last.number < asked.close.number and not round.asynchronous:
+            elif asked.close and visit.last.t < asked.close.t and not round.asynchronous:
                 self.fault("I3", line, f"counts {said}, whose reply came before the close of that round")
             elif not round.failed:
                 asked.later.add(name)
