@@ -403,7 +403,7 @@ def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., P
         devices=len(lab.fleet),
         model=model,
         loss=models.cross_entropy,
-        round=lab.turn(round),
+        round=lab.turn(run.label, round),
         cycle=lab.cycle(run.label, round),
         lossy=lab.lossy(run.label),
     )

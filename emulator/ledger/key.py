@@ -186,7 +186,7 @@ class Keys:
         received, kept = (self.kinds.get(ref.digest) for ref in (download, memory))
         if received is None or kept is None:
             return True
-        return self.lab.algorithms[run.label].penalised(self.lab.turn(round), received, kept)
+        return self.lab.algorithms[run.label].penalised(self.lab.turn(run.label, round), received, kept)
 
     def _of_party(self, run: Run, round: int, penalised: bool) -> Parts:
         """Returns the parts of a key that the server and the devices of a round share.  `penalised`: includes the
@@ -196,7 +196,7 @@ class Keys:
             "algorithm": self._once(lambda: _options(self.lab.algorithms[run.label], penalised), run.label, penalised),
             "sources": self._sources(run.label),
             "data": self._data("train"),
-            "round": self.lab.turn(round),
+            "round": self.lab.turn(run.label, round),
             "up": plain(self.lab.up.get(run.label, {})),
             "down": plain(self.lab.down.get(run.label, {})),
         }

@@ -103,7 +103,7 @@ class Costs:
         return duty
 
     def _depends(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Depends:
-        turn = self.lab.turn(round)
+        turn = self.lab.turn(self.label, round)
         if turn > self.turn:
             self.turn = turn
             self.loads, self.works, self.duties, self.uploaded = {}, {}, {}, None
@@ -117,12 +117,12 @@ class Costs:
         return duty.refusal(self.label, self.lab.fleet[name].profile.memory_bytes) if duty else None
 
     def request(self, round: int) -> Bill:
-        load = self._load(self.lab.turn(round), len(self.split.proxy))
+        load = self._load(self.lab.turn(self.label, round), len(self.split.proxy))
         work = (*self.algorithm.request_work(load), *self._coding("encode", self.down))
         return self._bill(self.lab.server, self._numbered(work))
 
     def combine(self, round: int, replies: int) -> Bill:
-        load = self._load(self.lab.turn(round), len(self.split.proxy), replies=replies)
+        load = self._load(self.lab.turn(self.label, round), len(self.split.proxy), replies=replies)
         decode = self._coding("decode", self.up.keys() & self._sent(round), replies)
         return self._bill(self.lab.server, self._numbered((*self.algorithm.combine_work(load), *decode)))
 
@@ -138,7 +138,7 @@ class Costs:
             self.parameters,
             proxy=proxy,
             devices=fleet,
-            asked=self.lab.asked,
+            asked=self.lab.asked.get(self.label, 1),
             lossy=self.lossy,
             **more,
         )
