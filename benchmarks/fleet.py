@@ -2,8 +2,9 @@
 
 The scenario has this many devices, each with a drawn speed, rate and 50 drawn examples; 100 of them are asked in a
 round.  There is no evaluation, and devices reply with the model that they received, so that only the engine is
-measured.  The devices of the last fleets come and go: sessions of half an hour, absences of an hour, and nights.  Each
-fleet is measured in its own process, without workers.  Seconds are processor seconds.  Start: from the beginning of the
+measured.  The devices of some fleets come and go: sessions of half an hour, absences of an hour, and nights.  Last, the
+same fleet is played with 1,000 devices in synchronous rounds, and with 1,000 at work in asynchronous ones.  Each fleet
+is measured in its own process, without workers.  Seconds are processor seconds.  Start: from the beginning of the
 process to the first job; first: to the end of the first round; a device-round: the time after the start outside of
 jobs, as in benchmarks/engine.py.
 """
@@ -41,6 +42,9 @@ from scenarios.schema.scenario import Scenario
 # Devices; whether they come and go.
 FLEETS = ((100, False), (10_000, False), (100_000, False), (10_000, True), (100_000, True))
 COHORT = 100
+MANY = 1000  # devices in a synchronous round, or at work, where both modes are compared
+MODES = ((100_000, "sync"), (100_000, "async"))
+ASYNC = 1.3  # times what a device-round costs in synchronous rounds
 ROUNDS = 20  # in one measurement, at full scale
 START = 5.0  # s, to the end of the first round
 MEMORY = 1e9  # bytes
@@ -58,6 +62,7 @@ class Cost:
     first: float  # s
     memory: int  # bytes, the most that the process ever held
     own: float  # s per device-round
+    mode: str = ""  # sync or async: MANY devices; otherwise COHORT
 
 
 class Stopwatch(Inline):
@@ -79,8 +84,11 @@ def tiny() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
 
 
-def scenario_of(fleet: int, comes: bool, rounds: int) -> Scenario:
-    """So many devices with links that differ, of whom COHORT are asked."""
+def scenario_of(fleet: int, comes: bool, rounds: int, mode: str = "") -> Scenario:
+    """So many devices with links that differ, of whom COHORT are asked, or MANY in rounds of this mode."""
+    course = {"fraction": min(1.0, (MANY if mode else COHORT) / fleet), "deadline_s": 1000}
+    if mode == "async":
+        course = {"mode": mode, "in_flight": MANY, "buffer": MANY // 10}
     presence = {"renewal": {"mean_on_s": 1800, "mean_off_s": 3600}, "night": True} if comes else {}
     rate = {"lognormal": {"median": 10, "sigma": 0.5}}
     link = {"up_mbit_s": 2, "down_mbit_s": rate, "latency_ms": 40}
@@ -89,7 +97,7 @@ def scenario_of(fleet: int, comes: bool, rounds: int) -> Scenario:
             "name": "fleet",
             "data": {"set": "digits", "split": {"kind": "draw", "each": 50}},
             "model": "benchmarks.fleet:tiny",
-            "rounds": {"max": rounds, "fraction": min(1.0, COHORT / fleet), "deadline_s": 1000},
+            "rounds": {"max": rounds, **course},
             "evaluate": {"every": 0},
             "fleet": [{"profile": "pi-4", "count": fleet, "speed_gflop_s": rate, "link": link, "presence": presence}],
             "algorithms": [{"algorithm": "benchmarks.engine:Nothing", "name": "nothing"}],
@@ -97,9 +105,9 @@ def scenario_of(fleet: int, comes: bool, rounds: int) -> Scenario:
     )
 
 
-def measure(fleet: int, comes: bool, rounds: int, folder: Path) -> Cost:
-    """Plays `rounds` rounds in this process; the record goes to `folder`."""
-    scenario, closed = scenario_of(fleet, comes, rounds), list[float]()
+def measure(fleet: int, comes: bool, rounds: int, folder: Path, mode: str = "") -> Cost:
+    """Plays `rounds` rounds in this process, or as many replies in asynchronous ones; the record goes to `folder`."""
+    scenario, closed = scenario_of(fleet, comes, rounds, mode), list[float]()
     lab = lab_of(scenario)
     check_deadline(lab, scenario)
     let_stay()  # as the commands do
@@ -108,7 +116,7 @@ def measure(fleet: int, comes: bool, rounds: int, folder: Path) -> Cost:
     assert executor.began is not None
     own = time.process_time() - executor.began - executor.seconds
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return Cost(fleet, comes, executor.began, closed[0], memory, own / (COHORT * rounds))
+    return Cost(fleet, comes, executor.began, closed[0], memory, own / ((MANY if mode else COHORT) * rounds), mode)
 
 
 def _noting(closed: list[float]) -> Callable[[Run, Row], None]:
@@ -116,11 +124,11 @@ def _noting(closed: list[float]) -> Callable[[Run, Row], None]:
     return lambda _run, _row: closed.append(time.process_time())
 
 
-def measure_apart(fleet: int, comes: bool, rounds: int) -> Cost:
+def measure_apart(fleet: int, comes: bool, rounds: int, mode: str = "") -> Cost:
     """Measures in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="fedlapse-bench-") as folder:
         command = [sys.executable, "-m", "benchmarks.fleet", "--only", str(fleet), "--rounds", str(rounds)]
-        command += ["--folder", folder, *(["--comes"] if comes else [])]
+        command += ["--folder", folder, "--mode", mode, *(["--comes"] if comes else [])]
         said = subprocess.run(command, check=True, capture_output=True, text=True)
     return Cost(**json.loads(said.stdout))
 
@@ -128,7 +136,13 @@ def measure_apart(fleet: int, comes: bool, rounds: int) -> Cost:
 def measure_all(scale: float, repetitions: int = REPETITIONS) -> list[Cost]:
     """The best of the repetitions for each fleet."""
     rounds = max(1, round(scale * ROUNDS))
-    costs = [[measure_apart(*fleet, rounds) for fleet in FLEETS] for _ in range(repetitions)]
+    costs = [
+        [
+            *(measure_apart(*fleet, rounds) for fleet in FLEETS),
+            *(measure_apart(fleet, False, max(1, rounds // 2), mode) for fleet, mode in MODES),
+        ]
+        for _ in range(repetitions)
+    ]
     return [_best(one) for one in zip(*costs, strict=True)]
 
 
@@ -143,26 +157,32 @@ def missed(costs: Sequence[Cost]) -> list[str]:
     faults = []
     for cost in costs:
         where = f"a fleet of {cost.fleet:,}{' that comes and goes' if cost.comes else ''}"
+        where += f" in {cost.mode} rounds" if cost.mode else ""
         if cost.first > START:
             faults.append(f"{where} ends its first round after {cost.first:.1f} s; at most {START:g} are allowed")
         if cost.memory > MEMORY:
             faults.append(f"{where} takes {cost.memory / 1e6:.0f} MB; at most {MEMORY / 1e6:.0f} are allowed")
-        if (times := _times(cost, costs)) > FLAT:
+        if cost.mode == "async" and (times := _times(cost, costs)) > ASYNC:
+            faults.append(f"{where} costs {times:.2f} times as much as in sync ones; at most {ASYNC} are allowed")
+        if not cost.mode and (times := _times(cost, costs)) > FLAT:
             faults.append(f"{where} costs {times:.2f} times the smallest in a round; at most {FLAT} are allowed")
     return faults
 
 
 def _times(cost: Cost, costs: Sequence[Cost]) -> float:
-    """A device-round's cost over that of the first fleet with the same presence, always online or not."""
-    return cost.own / next(other.own for other in costs if other.comes == cost.comes)
+    """A device-round's cost over that of the first fleet with the same presence, always online or not, and likewise
+    with or without a mode."""
+    return cost.own / next(
+        other.own for other in costs if other.comes == cost.comes and bool(other.mode) == bool(cost.mode)
+    )
 
 
 def table(costs: Sequence[Cost]) -> str:
     """A line for each fleet."""
-    lines = ["  fleet  comes and goes  start s  first s  memory MB  us per device-round  x smallest fleet"]
+    lines = ["  fleet   mode  comes and goes  start s  first s  memory MB  us per device-round  x the first alike"]
     lines += [
-        f"{cost.fleet:7,} {'yes' if cost.comes else '':>15} {cost.start:8.1f} {cost.first:8.1f} "
-        f"{cost.memory / 1e6:10.0f} {cost.own * 1e6:20.0f} {_times(cost, costs):17.2f}"
+        f"{cost.fleet:7,} {cost.mode:>6} {'yes' if cost.comes else '':>15} {cost.start:8.1f} {cost.first:8.1f} "
+        f"{cost.memory / 1e6:10.0f} {cost.own * 1e6:20.0f} {_times(cost, costs):18.2f}"
         for cost in costs
     ]
     return "\n".join(lines)
@@ -173,14 +193,17 @@ def main(
     only: Annotated[int, typer.Option(hidden=True)] = 0,
     comes: Annotated[bool, typer.Option(hidden=True)] = False,
     rounds: Annotated[int, typer.Option(hidden=True)] = ROUNDS,
+    mode: Annotated[str, typer.Option(hidden=True)] = "",
     folder: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Measures the cost of fleets of 100 to 100,000 devices: to start, in memory, and in each round."""
     if only and folder is not None:
-        typer.echo(json.dumps(asdict(measure(only, comes, rounds, folder))))
+        typer.echo(json.dumps(asdict(measure(only, comes, rounds, folder, mode))))
         return
     costs = measure_all(scale)
-    typer.echo(f"fleet: {COHORT} devices in a round, best of {REPETITIONS}\n{table(costs)}")
+    typer.echo(
+        f"fleet: {COHORT} devices in a round, {MANY} where there is a mode, best of {REPETITIONS}\n{table(costs)}"
+    )
     judge(missed(costs) if scale >= 1 else [])
 
 

@@ -16,7 +16,7 @@ from scenarios.builders import plugins
 from scenarios.builders.sets import SETS
 from scenarios.schema.entries import Encoding
 from scenarios.schema.scenario import Scenario
-from scenarios.schema.training import Training
+from scenarios.schema.training import OWN_ROUNDS, Rounds, Training
 
 URL = "http://json-schema.org/draft-07/schema#"
 OWN = {"type": "string", "pattern": ":"}  # package.module:name
@@ -49,9 +49,8 @@ def json_schema(own: bool = True) -> dict[str, Any]:
     definitions["Entry"] = _entry(known)
     definitions["Label"] = {**TEXT, "description": "Name of the algorithm in results.", "examples": ["mine"]}
     definitions["Encoding"] = _definition(Encoding)
-    part = _definition(Training)
-    bare = {key: {k: v for k, v in spec.items() if k != "default"} for key, spec in part["properties"].items()}
-    definitions["OwnTraining"] = {**part, "properties": bare}
+    definitions["OwnTraining"] = _own(Training, Training.model_fields)
+    definitions["OwnRounds"] = _own(Rounds, OWN_ROUNDS)
     definitions |= {name: _options(kind) for name, kind in known.items()}
     _offer_names(schema["properties"], definitions)
     schema["properties"] = {"name": schema["properties"].pop("name"), **schema["properties"]}
@@ -100,11 +99,20 @@ def _entry(known: Collection[str]) -> dict[str, Any]:
 def _options(kind: type[Any]) -> dict[str, Any]:
     """Returns the schema of an algorithm's options, as in `{strength: 0.5}`."""
     options = _draft7(plugins.options(kind))
-    properties = {key: _with_example(key, value) for key, value in options["properties"].items() if key != "training"}
+    properties = {
+        key: _with_example(key, value)
+        for key, value in options["properties"].items()
+        if key not in ("training", "rounds")
+    }
     properties["training"] = {
         "allOf": [_reference("OwnTraining")],
         "description": "Values in which this algorithm's training differs from the scenario's `training:`.",
         "examples": [{"lr": 0.1}],
+    }
+    properties["rounds"] = {
+        "allOf": [_reference("OwnRounds")],
+        "description": "Rules in which this algorithm's rounds differ from the scenario's `rounds:`.",
+        "examples": [{"mode": "async", "buffer": 10, "in_flight": 80}],
     }
     properties["encoding"] = {
         "allOf": [_reference("Encoding")],
@@ -122,6 +130,13 @@ def _object(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def _reference(name: str) -> dict[str, Any]:
     return {"$ref": f"#/definitions/{name}"}
+
+
+def _own(part: type[BaseModel], keys: Collection[str]) -> dict[str, Any]:
+    """Returns the schema of those values of a part that an algorithm may override."""
+    whole = _definition(part)
+    kept = {key: spec for key, spec in whole["properties"].items() if key in keys}
+    return {**whole, "properties": {key: {k: v for k, v in kept[key].items() if k != "default"} for key in kept}}
 
 
 def _definition(part: type[BaseModel]) -> dict[str, Any]:

@@ -21,7 +21,8 @@ that nothing is set, or what the key's own table says. Limits of a million and m
 OPTIONS = """\
 An item is a name, `fedavg`; a name with options, `{fedcl: {interval: 10}}`, to which `name: LABEL` adds the name that
 results show; or your own `package.module:Class`. Each algorithm below also takes `training:`, values in which its
-training differs from the scenario's [training](#training), and `encoding:`, how its tensors travel:"""
+training differs from the scenario's [training](#training), `rounds:`, likewise for the keys of [rounds](#rounds) from
+`mode` to `max_staleness` except `max`, `per_cycle` and `cycle_s`, and `encoding:`, how its tensors travel:"""
 
 # Endings of keys, in the order in which they are tried.
 UNITS = {
@@ -52,7 +53,7 @@ def markdown(schema: Schema) -> str:
 
 
 def _algorithm(name: str, kind: Schema, paths: dict[str, str]) -> str:
-    own = {key: spec for key, spec in kind["properties"].items() if key not in ("training", "encoding")}
+    own = {key: spec for key, spec in kind["properties"].items() if key not in ("training", "rounds", "encoding")}
     return _section(f"algorithms.{name}", {**kind, "properties": own}, paths)
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from pydantic import ValidationError
+
 from scenarios.builders import absence
 from scenarios.builders.roster import EACH
 from scenarios.schema.link_keys import Links, listed
 from scenarios.schema.scenario import DEEPEST, Expect, Scenario
-from scenarios.schema.training import Stop, Target
-from scenarios.text.faults import Fault, did_you_mean
+from scenarios.schema.training import Rounds, Stop, Target
+from scenarios.text.faults import Fault, did_you_mean, faults_of
 from scenarios.text.yaml_source import Loc
 
 
 def faults(scenario: Scenario) -> list[Fault]:
     """Returns all faults in the combination of a scenario's parts that can be found without reading data."""
+    if wrong := [*_own_rounds(scenario)]:
+        return wrong  # otherwise nobody knows the rounds of all algorithms
     return [
-        *_rounds(scenario),
+        *_rounds(scenario, ("rounds",)),
+        *(fault for where, of in _others(scenario) for fault in _rounds(of, where)),
         *_targets(scenario),
         *_topology(scenario),
         *_windows(scenario),
@@ -26,18 +31,38 @@ def faults(scenario: Scenario) -> list[Fault]:
     ]
 
 
-def _rounds(scenario: Scenario) -> Iterator[Fault]:
+def _own_rounds(scenario: Scenario) -> Iterator[Fault]:
+    """Yields the faults of algorithms' own rules of rounds."""
+    for n, entry in enumerate(scenario.algorithms):
+        where = ("algorithms", n, entry.key, "rounds")
+        try:
+            scenario.under(entry.name)
+        except ValidationError as error:
+            yield from faults_of(error, Rounds, where)
+        except ValueError as error:
+            yield Fault(where, str(error))
+
+
+def _others(scenario: Scenario) -> Iterator[tuple[Loc, Scenario]]:
+    """Yields for each algorithm with rounds of its own their place, and the scenario with these rounds."""
+    for n, entry in enumerate(scenario.algorithms):
+        if entry.options.get("rounds"):
+            yield ("algorithms", n, entry.key, "rounds"), scenario.under(entry.name)
+
+
+def _rounds(scenario: Scenario, where: Loc) -> Iterator[Fault]:
+    """Yields the faults of a scenario's rounds, whose keys are at `where`."""
     devices, rounds, needed = scenario.devices, scenario.rounds, scenario.needed
     if rounds.ask is not None and rounds.ask > devices:
-        yield Fault(("rounds", "ask"), f"{rounds.ask} devices are asked, but the fleet has {devices}")
+        yield Fault((*where, "ask"), f"{rounds.ask} devices are asked, but the fleet has {devices}")
     elif rounds.ask is not None and rounds.ask < needed:
         message = f"{rounds.ask} devices are asked, but {needed} replies (fraction x {devices} devices) close a round"
-        yield Fault(("rounds", "ask"), message)
+        yield Fault((*where, "ask"), message)
     if rounds.in_flight is not None and rounds.in_flight > devices:
-        yield Fault(("rounds", "in_flight"), f"{rounds.in_flight} devices at work, but the fleet has {devices}")
+        yield Fault((*where, "in_flight"), f"{rounds.in_flight} devices at work, but the fleet has {devices}")
     if rounds.min_replies > needed:
         message = f"it is {rounds.min_replies}, but {needed} replies (fraction x {devices} devices) close a round"
-        yield Fault(("rounds", "min_replies"), message)
+        yield Fault((*where, "min_replies"), message)
 
 
 def _targets(scenario: Scenario) -> Iterator[Fault]:

@@ -36,6 +36,20 @@ def test_each_bar_of_a_fleet_is_missed_by_name(change: dict[str, float], said: s
     assert len(fleet.table([SMALL, LARGE]).splitlines()) == 3
 
 
+def test_asynchronous_rounds_are_held_against_synchronous_ones() -> None:
+    sync, both = replace(LARGE, mode="sync"), replace(LARGE, mode="async", own=1.29 * LARGE.own)
+    assert fleet.missed([SMALL, LARGE, sync, both]) == []
+    [fault] = fleet.missed([SMALL, LARGE, sync, replace(both, own=1.32 * LARGE.own)])
+    said = "in async rounds costs 1.32 times as much as in sync ones; at most 1.3 are allowed"
+    assert fault == f"a fleet of 100,000 {said}"
+
+
+def test_both_modes_ask_equally_many_devices() -> None:
+    made = [fleet.scenario_of(100_000, False, 5, mode) for mode in ("sync", "async")]
+    assert [each.asked for each in made] == [fleet.MANY] * 2
+    assert [each.under("nothing").rounds.mode for each in made] == ["sync", "async"]
+
+
 def test_replays_are_judged_by_the_processors_seconds() -> None:
     assert replays.missed(PACE) == []
     assert PACE.each == pytest.approx(150e-6)

@@ -78,8 +78,8 @@ def declared(folder: Path) -> Declared:
     if (out / REPLAY).is_file():
         raise ValueError("it is a replay, whose devices and links may be others than the scenario's")
     host = host_of(out)
-    scenario = recorded(out)
     run, facts = read_run(folder)
+    scenario = recorded(out).under(run.label)
     return Declared(
         scenario.rounds,
         scenario.evaluate,

@@ -184,10 +184,11 @@ def _split(out: Path, scenario: Scenario, runs: Iterable[Path]) -> Iterator[str]
         yield f"split: split.json has the seeds {', '.join(said['seeds'])}; the scenario has {[*scenario.seeds]}"
         return
     for run in runs:
-        devices = said["seeds"].get(str(read_run(run)[0].seed), {}).get("devices", {})
+        of, _ = read_run(run)
+        devices, own = said["seeds"].get(str(of.seed), {}).get("devices", {}), scenario.under(of.label)
         for name, duties in expected.works_of(run).asked.items():
             for round, duty in duties if name in devices else ():
-                at = turn(round, scenario.rounds.buffer or 0, scenario.asked)
+                at = turn(round, own.rounds.buffer or 0, own.asked)
                 held = _held(devices[name], said["classes"], at, scenario.rounds.per_cycle)
                 if duty.examples not in held:
                     due = f"{max(held)} examples in round {round}"

@@ -121,7 +121,7 @@ class Round:
         asynchronous = self.rules.asynchronous
         if self.reason is not None:
             return
-        if self._all_heard and not asynchronous:
+        if not asynchronous and self._all_heard:
             self._close("all")
         elif len(self.counted if asynchronous else self.own) >= self.rules.needed:
             self._close("first")

@@ -35,7 +35,7 @@ class Trainings:
         A device that never receives its download has then been trained for nothing.
         """
         # A request of an earlier round may still be in transfer over sockets and to an asynchronous version.
-        late = self.lab.over_sockets or self.lab.buffer
+        late = self.lab.over_sockets or self.lab.buffer.get(self.run.label)
         for device in list(inputs if late else self.planned):
             self.forget(device)
         for devices in self.lab.stacks(self.run.label, list(inputs)):

@@ -8,8 +8,10 @@ replies of that instant are taken in (docs/design/async.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
+
+import numpy as np
 
 from emulator.conversation.server import Server
 from emulator.conversation.underway import Play
@@ -18,6 +20,8 @@ from emulator.messages.store import NOTHING
 from emulator.record.call import AGAIN, version
 from emulator.worlds.interface import Late, Parcel
 from scenarios.builders.roster import EACH
+
+DRAWS = 20  # for each free place
 
 
 class AsyncServer(Server):
@@ -57,7 +61,7 @@ class AsyncServer(Server):
             return False
         root = seed(self.run.seed, "cohort", number, *([fills] if fills else []))
         few = free if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
-        present = self._present(root, few, self.stragglers.keys() | self.silent)
+        present = self._present(root, few, self._unasked)
         names = self.algorithm.cohort(number, present, free, root) if present else ()
         for request, asked in self._requests(play, names):
             request.round.asked = [*request.round.asked, *asked]
@@ -69,6 +73,23 @@ class AsyncServer(Server):
             request.download = opening.download.ref if self.lab.up.get(self.run.label) else NOTHING
             self._send(request, opening, asked)
         return bool(names)
+
+    @property
+    def _unasked(self) -> Collection[str]:
+        """The devices that this version cannot ask now."""
+        return self.stragglers.keys() | self.silent if self.silent else self.stragglers
+
+    def _present(self, root: int, few: int | None, busy: Collection[str]) -> list[str]:
+        """Returns the names as `Server` does, but draws the `few` one by one, as most versions fill a single place and
+        an order of all names takes as long as some replies."""
+        rng, now, total, found = np.random.default_rng(root), self.world.now(), len(self.names), dict[str, None]()
+        for number in rng.integers(total, size=DRAWS * few).tolist() if few else ():
+            name = self.names[number]
+            if name not in busy and (self.always_on or self.lab.fleet[name].presence.on(now)):
+                found[name] = None
+                if len(found) == few:
+                    return sorted(found)
+        return super()._present(root, few, busy)  # few are online and idle, or nearly all are asked
 
     def _requests(self, play: Play, names: Sequence[str]) -> list[tuple[Play, list[str]]]:
         """Divides these devices by how often the version has asked them before; returns each part with its request."""
@@ -112,7 +133,7 @@ class AsyncServer(Server):
         """Waits until a reply arrives, a device is lost, or one comes back that could be asked.  Closes the version if
         nothing of this will happen."""
         places = self.rules.ask > len(self.stragglers)
-        back = self._next_back(self.stragglers.keys() | self.silent) if places else math.inf
+        back = self._next_back(self._unasked) if places else math.inf
         if back == math.inf and not self.stragglers:
             play.round.exhaust()
         else:

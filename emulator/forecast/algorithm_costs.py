@@ -122,18 +122,22 @@ def chosen(scenario: Scenario) -> list[NamedAlgorithm]:
 def _costs(entries: tuple[Entry, ...], baseline: str, scenario: Scenario) -> tuple[dict[str, Cost], dict[str, str]]:
     """Returns {label: Cost of rounds in which all devices answer}, and {label: why the algorithm's own code fails}."""
     seed = scenario.seeds[0]
-    lab = lab_of(scenario.model_copy(update={"algorithms": entries, "seeds": (seed,)}))
+    alike = tuple(
+        entry.model_copy(update={"options": {key: value for key, value in entry.options.items() if key != "rounds"}})
+        for entry in entries  # rounds of their own would make costs of rounds incomparable
+    )
+    lab = lab_of(scenario.model_copy(update={"algorithms": alike, "seeds": (seed,)}))
     lab, failing = sound(lab, seed)
     lab = replace(lab, fleet=Made(lab.fleet, partial(_online, lab.fleet)), always_on=True)
     conduct = Conduct.of(scenario)
     ask = conduct.rules.ask
     conduct = replace(conduct, rules=replace(conduct.rules, needed=ask, deadline=None, finish_stragglers=False))
     kinds: dict[str, Kind] = {label: algorithm.round_kind for label, algorithm in lab.algorithms.items()}
-    rounds, _ = enough(kinds, conduct.rules)
+    rounds, _ = enough(kinds, dict.fromkeys(kinds, conduct.rules))
     found = {}
     for label in lab.algorithms:
         try:
-            found[label] = rehearse(lab, Run(label, seed), conduct, rounds)
+            found[label] = rehearse(lab, Run(label, seed), conduct, rounds[label])
         except Faulty as fault:
             failing[label] = str(fault)
     kinds = comparable({label: kinds[label] for label in found}, rounds)

@@ -136,6 +136,13 @@ def shortage(label: str, of: MeanRound, needed: int, deadline: float | None, eno
     return f"{said}; allow {enough:g} s" if enough is not None else said
 
 
+def by_the_hour(label: str, of: MeanRound) -> str:
+    """Returns the sentence for an algorithm whose rounds have other rules than the baseline's, and for that baseline:
+    a round of one is not a round of the other."""
+    replies = f"{of.replies * 3600 / of.seconds:.0f} replies an hour count, of {of.asked * 3600 / of.seconds:.0f} asked"
+    return f"{label}: {replies}; its rounds have rules of their own, so compare times until a target"
+
+
 def no_match(label: str, of: MeanRound, baseline: str, theirs: MeanRound) -> str:
     """Returns the sentence for an algorithm that has no break-even because its baseline gets too few replies."""
     return (

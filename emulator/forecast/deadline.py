@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from devices.jitter import least
 from emulator.lab.guarded import Faulty
@@ -23,6 +24,7 @@ from network.sharing.route import onwards
 from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
+from scenarios.text.yaml_source import Loc
 
 OPEN = Connection(-math.inf, Sender(math.inf, 0.0), Sender(math.inf, 0.0))  # long asked for, and past slow start
 REQUESTS = 100  # rounds that are looked at for one in which the server has nothing to compute first
@@ -88,21 +90,25 @@ def check_deadline(lab: Lab, scenario: Scenario) -> None:
     The bound is the model's download, the least work, and the upload of all kinds, on links that nobody shares.  A
     round may still miss a longer deadline; a rehearsal shows that.
     """
-    deadline, needed, seed = scenario.rounds.deadline_s, scenario.rounds.min_replies, scenario.seeds[0]
-    if deadline is None:
-        return
-    least = {}  # by label: what it takes until `needed` devices could have answered
-    for label in lab.algorithms:
+    seed, short = scenario.seeds[0], list[tuple[float, str, Loc]]()
+    for n, entry in enumerate(scenario.algorithms):
+        label, rounds = entry.name, scenario.under(entry.name).rounds
+        deadline, needed = rounds.deadline_s, rounds.min_replies
+        if deadline is None or label not in lab.algorithms:
+            continue
         try:
             last = _last_of(lab, label, seed, needed)
-            least[label] = (_least_request(lab, label, seed, scenario.rounds.max), last)
+            server = _least_request(lab, label, seed, rounds.max)
         except Faulty:  # its runs will tell
             continue
-    if not least:
-        return
-    label, (server, last) = max(least.items(), key=lambda one: one[1][0] + one[1][1].seconds)
-    if server + last.seconds > deadline:
-        raise BadScenario(_too_short(deadline, label, needed, last, server), ("rounds", "deadline_s"))
+        if server + last.seconds > deadline:
+            own = "deadline_s" in (entry.options.get("rounds") or {})
+            place: Loc = ("algorithms", n, entry.key, "rounds") if own else ("rounds",)
+            why = _too_short(deadline, label, needed, last, server)
+            short.append((server + last.seconds, why, (*place, "deadline_s")))
+    if short:
+        _, why, place = max(short, key=itemgetter(0))
+        raise BadScenario(why, place)
 
 
 def _last_of(lab: Lab, label: str, seed: int, needed: int) -> Alone:

@@ -38,19 +38,19 @@ def effort_of(
 ) -> Effort:
     """Returns the effort of all runs of the scenario.  `lab` has the data of its first seed; rehearsals and prices
     are by label."""
-    conduct, runs = Conduct.of(scenario), len(scenario.seeds)
-    trained = sum(cost.flops for cost in prices.values()) * conduct.rules.max
+    runs, rules = len(scenario.seeds), {label: Conduct.of(scenario.under(label)).rules for label in prices}
+    trained = sum(cost.flops * rules[label].max for label, cost in prices.items())
     evaluated = sum(_evaluation(scenario, lab, label) for label in prices)
-    asked, rounds = conduct.rules.ask, conduct.rules.max
-    ever_asked = min(len(lab.fleet), asked * rounds)
     held = sum(
-        asked * sum(found.uploaded.values()) + ever_asked * sum(found.kept.values()) for found in rehearsals.values()
+        rules[label].ask * sum(found.uploaded.values())
+        + min(len(lab.fleet), rules[label].ask * rules[label].max) * sum(found.kept.values())
+        for label, found in rehearsals.items()
     )
     return Effort(
         host=host,
         seconds=runs * (trained + evaluated) / (host.flops_per_s * host.workers),
         memory_bytes=host.process_bytes * (1 + host.workers) + runs * held,
-        speedup=largest_speedup(host, asked, rehearsals.values()),
+        speedup=min(largest_speedup(host, rules[label].ask, [found]) for label, found in rehearsals.items()),
         server_speedup=server_speedup(host, rehearsals.values()),
     )
 

@@ -47,6 +47,7 @@ class MeanRound:
     failed: int  # failed rounds among these
     wasted: float  # share of the bytes, both ways, that contributed to no counted reply
     played_s: float  # seconds of the played rounds
+    replies: float  # that are in a model, also those that earlier rounds asked
     staleness: float | None  # of replies in the last half of the rounds that were played; None: synchronous
     span_s: float  # of the whole run, if no target stops it: those, and the others as long as the mean of their kind
 
@@ -70,13 +71,13 @@ def strata(played: int, rounds: int, kind: Kind = alike) -> Strata:
     return [(often[each] / whole, numbers) for each, numbers in known.items()]
 
 
-def comparable(kinds: Mapping[str, Kind], played: int) -> dict[str, Kind]:
+def comparable(kinds: Mapping[str, Kind], played: Mapping[str, int]) -> dict[str, Kind]:
     """Returns the kinds of rounds of each label, changed so that round 0 counts for all labels or for none.
 
     Otherwise its special cost, such as setting up connections, would appear as a difference between two labels.
     """
-    again = {label: kind(0) in map(kind, range(1, played)) for label, kind in kinds.items()}
-    if played < 2 or all(again.values()):
+    again = {label: kind(0) in map(kind, range(1, played[label])) for label, kind in kinds.items()}
+    if min(played.values()) < 2 or all(again.values()):
         return dict(kinds)
     return {label: _first_apart(kind) if again[label] else kind for label, kind in kinds.items()}
 
@@ -133,6 +134,7 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> MeanRound:
         failed=sum(bool(rows[number]["failed"]) for number in numbers),
         wasted=mean(lambda row: row["wasted_bytes"]) / sent if sent else 0.0,
         played_s=rows[-1]["time_s"],
+        replies=mean(lambda row: sum(row["staleness"].values()) if row.get("staleness") else row["counted"]),
         staleness=_staleness(rows[len(rows) // 2 :]),
         span_s=rows[-1]["time_s"] + _unplayed(lasted, numbers, rounds, kind, seconds),
     )

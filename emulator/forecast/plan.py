@@ -8,7 +8,17 @@ from typing import Any
 
 from algorithms.algorithm import Algorithm
 from emulator.conversation.rounds import RoundRules
-from emulator.forecast.breakeven import Ratio, fewer, longest, no_match, ratio, sentence, shortage, too_late
+from emulator.forecast.breakeven import (
+    Ratio,
+    by_the_hour,
+    fewer,
+    longest,
+    no_match,
+    ratio,
+    sentence,
+    shortage,
+    too_late,
+)
 from emulator.forecast.deadline import check_deadline
 from emulator.forecast.effort import Effort, effort_of
 from emulator.forecast.groups import FleetGroup, absent, groups_of, too_large, too_short, without_power
@@ -31,25 +41,40 @@ from scenarios.builders.assumed import assumptions
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
+Conducts = Mapping[str, Conduct]  # by label
+
+
+@dataclass(frozen=True)
+class Course:
+    """The course of a run of one algorithm."""
+
+    mode: str  # sync or async
+    rounds: int  # rows of the record: rounds, or versions
+    asked: int  # devices asked per round; asynchronous: at work
+    needed: int  # replies that close a round, or make a version
+    turns: int  # rounds as schedules count them; asynchronous: each of as many replies as `asked`
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Course:
+        rules = Conduct.of(scenario).rules
+        return cls(scenario.rounds.mode, rules.max, rules.ask, rules.needed, scenario.rounds.max)
+
 
 @dataclass(frozen=True)
 class Forecast:
     """The figures that `fedlapse check` shows.
 
-    The first label is the baseline.  `ratios` has an entry for each other label whose rounds count about as many
-    replies as the baseline's.  `sentences` has an entry for each label but the baseline, which has one only if it gets
-    too few replies.
+    The first label is the baseline.  `ratios` has an entry for each other label whose rounds have the same rules and
+    count about as many replies as the baseline's.  `sentences` has an entry for each label but the baseline, which has
+    one only if it gets too few replies, or if the rounds of another label have other rules.
     """
 
     name: str
     network: str  # the network model, which determines the seconds of transfers: tcp, ideal, ...
     seed: int  # the rehearsed seed
     seeds: int
-    rounds: int
     devices: int
-    asked: int  # devices asked per round
-    needed: int  # replies that close a round
-    turns: int | None  # asynchronous: the rounds that the versions count as, each of as many replies as `asked`
+    courses: Mapping[str, Course]
     groups: Sequence[FleetGroup]
     shared: Sequence[FilledLink]  # empty if devices share only the server's link
     prices: Mapping[str, MeanRound]
@@ -78,17 +103,22 @@ def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)
     lab = lab_of(scenario.model_copy(update={"seeds": (seed,)}), places)
     check_deadline(lab, scenario)
     lab, broken = sound(lab, seed)
-    host, conduct = measured(lab, seed, workers), Conduct.of(scenario)
-    kinds = {label: _kind(algorithm, conduct.rules) for label, algorithm in lab.algorithms.items()}
-    rounds, unseen = enough(kinds, conduct.rules)
-    rehearsals, failing = _rehearsed(lab, seed, conduct, rounds)
+    host, conducts = measured(lab, seed, workers), conducts_of(scenario, lab.algorithms)
+    kinds = {label: _kind(algorithm, conducts[label].rules) for label, algorithm in lab.algorithms.items()}
+    rounds, unseen = enough(kinds, {label: conduct.rules for label, conduct in conducts.items()})
+    rehearsals, failing = _rehearsed(lab, seed, conducts, rounds)
     failing = broken | failing
     if not rehearsals:
         raise BadScenario(next(iter(failing.values())))
     lab = replace(lab, algorithms={label: lab.algorithms[label] for label in rehearsals})
     kinds = comparable({label: kinds[label] for label in rehearsals}, rounds)
-    cut_short = _cut_short(rounds, conduct.rules, unseen)
+    cut_short = _cut_short(rounds, conducts, unseen)
     return _figures(scenario, lab, host, kinds, rehearsals, failing, cut_short)
+
+
+def conducts_of(scenario: Scenario, labels: Iterable[str]) -> dict[str, Conduct]:
+    """Returns the settings of each algorithm's runs, by label."""
+    return {label: Conduct.of(scenario.under(label)) for label in labels}
 
 
 def _kind(algorithm: Algorithm, rules: RoundRules) -> Kind:
@@ -105,13 +135,13 @@ def _figures(
     cut_short: Iterable[str],
 ) -> Forecast:
     """Returns the forecast for the algorithms of `lab`, all of which were rehearsed.  `cut_short`: warnings."""
-    seed, conduct = scenario.seeds[0], Conduct.of(scenario)
-    rules, played = conduct.rules, rehearsals.items()
-    prices = {label: price(found.rows, rules.max, kinds[label]) for label, found in played}
-    shares = {label: weights(len(found.rows), rules.max, kinds[label]) for label, found in played}
+    seed, conducts, played = scenario.seeds[0], conducts_of(scenario, rehearsals), rehearsals.items()
+    most = {label: conduct.rules.max for label, conduct in conducts.items()}
+    prices = {label: price(found.rows, most[label], kinds[label]) for label, found in played}
+    shares = {label: weights(len(found.rows), most[label], kinds[label]) for label, found in played}
     memory = {label: largest(Costs(lab, label, seed), found) for label, found in played}
-    late = _late(lab, seed, conduct, rehearsals, prices)
-    ratios, sentences = _compared(conduct, kinds, rehearsals, prices, late)
+    late = _late(lab, seed, conducts, rehearsals, prices)
+    ratios, sentences = _compared(conducts, kinds, rehearsals, prices, late)
     span = max(cost.span_s for cost in prices.values())
     groups = groups_of(lab, seed, span)
     return Forecast(
@@ -119,15 +149,12 @@ def _figures(
         network=scenario.network_model,
         seed=seed,
         seeds=len(scenario.seeds),
-        rounds=rules.max,
         devices=len(lab.fleet),
-        asked=rules.ask,
-        needed=rules.needed,
-        turns=scenario.rounds.max if rules.asynchronous else None,
+        courses={label: Course.of(scenario.under(label)) for label in prices},
         groups=groups,
         shared=shared_links(lab, seed, rehearsals, shares),
         prices=prices,
-        bands=_bands(lab, seed, conduct, kinds, rehearsals, prices),
+        bands=_bands(lab, seed, conducts, kinds, rehearsals, prices),
         ratios=ratios,
         sentences=sentences,
         too_short=late,
@@ -143,7 +170,7 @@ def _figures(
 def _bands(
     lab: Lab,
     seed: int,
-    conduct: Conduct,
+    conducts: Conducts,
     kinds: Mapping[str, Kind],
     rehearsals: Mapping[str, Rehearsal],
     prices: Mapping[str, MeanRound],
@@ -154,8 +181,8 @@ def _bands(
     for label, cost in prices.items() if lab.server_link.tcp.windows else ():
         rounds, seconds = len(rehearsals[label].rows), [cost.seconds]
         for draw in range(1, DRAWS):
-            rows = rehearse(replace(lab, draw=draw), Run(label, seed), conduct, rounds).rows
-            seconds.append(price(rows, conduct.rules.max, kinds[label]).seconds if rows else cost.seconds)
+            rows = rehearse(replace(lab, draw=draw), Run(label, seed), conducts[label], rounds).rows
+            seconds.append(price(rows, conducts[label].rules.max, kinds[label]).seconds if rows else cost.seconds)
             if draw == FEW and len(set(seconds)) == 1:
                 break  # no link is full, so nothing is chance
         if max(seconds) > min(seconds):
@@ -183,12 +210,14 @@ def _doubts(
     yield from too_short(groups, lab.placed(scenario.seeds[0]).loops.most(span))
 
 
-def _rehearsed(lab: Lab, seed: int, conduct: Conduct, rounds: int) -> tuple[dict[str, Rehearsal], dict[str, str]]:
+def _rehearsed(
+    lab: Lab, seed: int, conducts: Conducts, rounds: Mapping[str, int]
+) -> tuple[dict[str, Rehearsal], dict[str, str]]:
     """Returns the rehearsals in which some round succeeds, by label, and {label: why none does} for the others."""
     rehearsals, failing = {}, {}
     for label in lab.algorithms:
         try:
-            found = rehearse(lab, Run(label, seed), conduct, rounds)
+            found = rehearse(lab, Run(label, seed), conducts[label], rounds[label])
             why = _no_round(label, found)
         except Faulty as fault:
             why = str(fault)
@@ -208,20 +237,19 @@ def _no_round(label: str, found: Rehearsal) -> str | None:
 
 
 def _late(
-    lab: Lab, seed: int, conduct: Conduct, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, MeanRound]
+    lab: Lab, seed: int, conducts: Conducts, rehearsals: Mapping[str, Rehearsal], prices: Mapping[str, MeanRound]
 ) -> dict[str, float | None]:
     """Returns {label: a sufficient deadline} for the labels whose replies the deadline keeps out; in s, None if not
     known."""
-    rules = conduct.rules
     return {
-        label: _enough(lab, Run(label, seed), conduct, len(rehearsals[label].rows))
+        label: _enough(lab, Run(label, seed), conducts[label], len(rehearsals[label].rows))
         for label, cost in prices.items()
-        if too_late(cost, rules.needed, rules.deadline)
+        if too_late(cost, conducts[label].rules.needed, conducts[label].rules.deadline)
     }
 
 
 def _compared(
-    conduct: Conduct,
+    conducts: Conducts,
     kinds: Mapping[str, Kind],
     rehearsals: Mapping[str, Rehearsal],
     prices: Mapping[str, MeanRound],
@@ -230,15 +258,18 @@ def _compared(
     """Returns the ratios to the baseline of the labels with about as many replies as it has, and a sentence for each
     label.
 
-    The baseline itself has a sentence only if it gets too few replies.
+    The baseline itself has a sentence only if it gets too few replies, or if the rounds of another have other rules.
     """
-    rules, baseline = conduct.rules, next(iter(prices))
-    theirs = prices[baseline]
-    short = [label for label, cost in prices.items() if fewer(cost, theirs, rules.needed)]
+    baseline = next(iter(prices))
+    theirs, rules = prices[baseline], conducts[baseline].rules
+    apart = [label for label in prices if conducts[label].rules != rules]
+    short = [label for label, cost in prices.items() if label not in apart and fewer(cost, theirs, rules.needed)]
     few = {*late, *short}
     ratios, said = {}, {}
     for label, cost in prices.items():
-        if label in few:
+        if label in apart or (apart and label == baseline):
+            said[label] = by_the_hour(label, cost)
+        elif label in few:
             said[label] = shortage(label, cost, rules.needed, rules.deadline, late.get(label))
         elif label == baseline:
             continue
@@ -272,14 +303,18 @@ def _enough(lab: Lab, run: Run, conduct: Conduct, rounds: int) -> float | None:
     return longest(rehearse(lab, run, patient, max(2, rounds)).events)
 
 
-def _cut_short(rounds: int, rules: RoundRules, unseen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    if rounds < min(ROUNDS, rules.max):
-        yield f"only {rounds} rounds were rehearsed, as {rules.ask} devices are asked in each"
+def _cut_short(rounds: Mapping[str, int], conducts: Conducts, unseen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    few = {
+        f"only {rounds[label]} rounds were rehearsed, as {conduct.rules.ask} devices are asked in each"
+        for label, conduct in conducts.items()
+        if rounds[label] < min(ROUNDS, conduct.rules.max)
+    }
+    yield from sorted(few)
     for label, kinds in unseen.items():
         for kind, number in kinds.items():
             yield (
-                f"{label}: rounds like round {number} ({kind}) are not in its figures: only {rounds} rounds were "
-                f"rehearsed, as {rules.ask} devices are asked in each"
+                f"{label}: rounds like round {number} ({kind}) are not in its figures: only {rounds[label]} rounds "
+                f"were rehearsed, as {conducts[label].rules.ask} devices are asked in each"
             )
 
 

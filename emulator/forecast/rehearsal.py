@@ -63,19 +63,23 @@ class Rehearsal:
     combining: float = 0.0  # s of the longest combine on this computer; it varies
 
 
-def enough(kinds: Mapping[str, Kind], rules: RoundRules) -> tuple[int, dict[str, dict[str, int]]]:
-    """Returns the number of rounds to rehearse, and {label: {kind of rounds not among them: its first round}}.
+def enough(
+    kinds: Mapping[str, Kind], rules: Mapping[str, RoundRules]
+) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
+    """Returns the number of rounds to rehearse by label, and {label: {kind of rounds not among them: its first
+    round}}.
 
-    The rounds cover all kinds if that is affordable.
+    The rounds cover all kinds if that is affordable; algorithms whose rounds have equal rules rehearse equally many.
     """
-    firsts = {label: first_of_each(rules.max, kind) for label, kind in kinds.items()}
-    each = max(1, rules.ask // rules.needed) if rules.asynchronous else 1  # versions in which each device replies once
-    wanted = max(ROUNDS * each, 1 + max(number for first in firsts.values() for number in first.values()))
-    rounds = min(wanted, rules.max, max(2, REQUESTS * each // rules.ask))
-    unseen = {
-        label: {kind: number for kind, number in first.items() if number >= rounds and kind != kinds[label](0)}
-        for label, first in firsts.items()
-    }
+    firsts = {label: first_of_each(rules[label].max, kind) for label, kind in kinds.items()}
+    rounds, unseen = {}, {}
+    for label, of in rules.items():
+        alike = [firsts[other] for other, their in rules.items() if their == of]
+        each = max(1, of.ask // of.needed) if of.asynchronous else 1  # versions in which each device replies once
+        wanted = max(ROUNDS * each, 1 + max(number for first in alike for number in first.values()))
+        rounds[label] = played = min(wanted, of.max, max(2, REQUESTS * each // of.ask))
+        kind = kinds[label]
+        unseen[label] = {name: at for name, at in firsts[label].items() if at >= played and name != kind(0)}
     return rounds, unseen
 
 
@@ -164,7 +168,7 @@ class Understudy(Inline):
 
     def _request(self, lab: Lab, store: Store, run: Run, round: int, *args: Any) -> Any:
         """Returns the server's request, computed with only a few examples of the server's proxy set."""
-        work = lab.algorithms[run.label].request_work(Load(lab.turn(round), len(self.proxy), 0))
+        work = lab.algorithms[run.label].request_work(Load(lab.turn(run.label, round), len(self.proxy), 0))
         return request(self._served(lab, run, work), store, run, round, *args)
 
     def _combine(
@@ -180,12 +184,12 @@ class Understudy(Inline):
     ) -> Any:
         work = lab.algorithms[run.label].combine_work(
             Load(
-                lab.turn(round),
+                lab.turn(run.label, round),
                 len(self.proxy),
                 0,
                 replies=len(replies),
                 proxy=len(self.proxy),
-                ahead=lab.ahead(round),
+                ahead=lab.ahead(run.label, round),
             )
         )
         most = max(1, MOST // max(upload.nbytes for upload, _ in replies.values()))

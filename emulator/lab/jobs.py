@@ -338,7 +338,7 @@ def combine(
     uploads = {}
     for name, (upload, examples) in sorted(replies.items()):
         staleness, message = stale.get(name, (0, download))
-        asked = lab.turn(round - staleness) if staleness else None
+        asked = lab.turn(run.label, round - staleness) if staleness else None
         uploads[name] = Reply(received(upload, message), examples, staleness=staleness, asked=asked)
     server = _drawing(_server(lab, run, round))
     return _state(lab, store, algorithm.combine(decode(store.get(state)), uploads, server))
@@ -415,7 +415,7 @@ def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., P
         devices=len(lab.fleet),
         model=model,
         loss=models.cross_entropy,
-        round=lab.turn(round),
+        round=lab.turn(run.label, round),
         cycle=lab.cycle(run.label, round),
         lossy=lab.lossy(run.label),
     )
@@ -445,6 +445,6 @@ def _drawing(party: Party) -> Party:
 
 def _server(lab: Lab, run: Run, round: int) -> Party:
     shared = partial(
-        _shared(lab, run, round), fleet=lab.names, constants=lab.constants(run.seed), ahead=lab.ahead(round)
+        _shared(lab, run, round), fleet=lab.names, constants=lab.constants(run.seed), ahead=lab.ahead(run.label, round)
     )
     return _party(shared, run, "server", round, "server", lab.proxy(run.seed), {})

@@ -62,8 +62,8 @@ class Lab:
     server: Device
     server_link: Link
     topology: Topology = field(default_factory=dict)  # access points and cells, by direction
-    asked: int = 1  # devices asked per round; asynchronous: at work
-    buffer: int = 0  # asynchronous: replies that make a version; 0: rounds are synchronous
+    asked: Mapping[str, int] = field(default_factory=dict)  # by label: devices asked per round; asynchronous: at work
+    buffer: Mapping[str, int] = field(default_factory=dict)  # by label: replies that make a version; 0: synchronous
     up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: encodings of uploads
     down: Mapping[str, Encodings] = field(default_factory=dict)  # by label: encodings of downloads
     always_on: bool = False  # no device ever goes offline
@@ -112,7 +112,7 @@ class Lab:
 
     def upload_form(self, label: str, round: int, seed: int = 0) -> UploadForm:
         """Returns the form of this round's uploads.  The last one of each label and seed is cached."""
-        round = self.turn(round)
+        round = self.turn(label, round)
         known, form = self._forms.get((label, seed), (None, None))
         if form is None or known != round:
             form = UploadForm(partial(self._shapes, label, round), partial(self.constants, seed))
@@ -202,16 +202,16 @@ class Lab:
         """Returns the number of the data's time slice in this round, for the algorithm `label`."""
         if label not in self._trainings:
             self._trainings[label] = self.algorithms[label].training  # cached, because a guarded algorithm takes 5 us
-        return self._trainings[label].cycle(self.turn(round))
+        return self._trainings[label].cycle(self.turn(label, round))
 
-    def turn(self, round: int) -> int:
-        """Returns the number of this round as algorithms and schedules count rounds."""
-        return turn(round, self.buffer, self.asked)
+    def turn(self, label: str, round: int) -> int:
+        """Returns the number of this round of the algorithm `label` as algorithms and schedules count rounds."""
+        return turn(round, self.buffer.get(label, 0), self.asked.get(label, 1))
 
-    def ahead(self, round: int) -> int:
-        """Returns how many rounds, as algorithms count them, are from this one to that of the next model: 1 in
+    def ahead(self, label: str, round: int) -> int:
+        """Returns how many rounds, as this algorithm counts them, are from this one to that of the next model: 1 in
         synchronous rounds."""
-        return self.turn(round + 1) - self.turn(round)
+        return self.turn(label, round + 1) - self.turn(label, round)
 
     def held(self, seed: int, name: str, cycle: int = 0) -> ndarray:
         """Returns the device's training examples in this time slice."""

@@ -43,7 +43,7 @@ def check(scenario: Scenario, lab: Lab) -> None:
 def _in_training(scenario: Scenario, lab: Lab) -> Iterator[str]:
     """Yields descriptions of the parties (devices, the server) whose declared work has a batch of one example.  Skips
     an algorithm that cannot declare its work, because it fails in its runs."""
-    for algorithm, split in product(lab.algorithms.values(), lab.splits.values()):
+    for (label, algorithm), split in product(lab.algorithms.items(), lab.splits.values()):
         with suppress(Faulty):
             rounds = {algorithm.round_kind(each): each for each in range(min(scenario.rounds.max, ROUNDS))}
             sizes = {examples: name for name, examples in _sizes(split.train)}
@@ -55,11 +55,11 @@ def _in_training(scenario: Scenario, lab: Lab) -> Iterator[str]:
                     kinds=algorithm.downloads,
                     proxy=len(split.proxy),
                     devices=len(lab.fleet),
-                    asked=lab.asked,
+                    asked=lab.asked[label],
                 )
                 for examples, name in sizes.items():
                     yield from _of_one(name, algorithm.device_work(load(examples=examples)))
-                server = load(examples=len(split.proxy), replies=lab.asked)
+                server = load(examples=len(split.proxy), replies=lab.asked[label])
                 yield from _of_one("the server", (*algorithm.request_work(server), *algorithm.combine_work(server)))
 
 

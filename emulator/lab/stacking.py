@@ -50,15 +50,17 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
     is used.
     """
 
-    def number(training: schema.Training) -> int:
-        asked = scenario.asked
+    def number(training: schema.Training, asked: int = scenario.asked) -> int:
         return size(scenario.model, data, training.batch, asked, training.stack, place)
 
     def own(entry: Entry) -> Entry:
         said = entry.options.get("training") or {}
         if "stack" not in said:
             return entry
-        training = {**said, "stack": number(plugins.training_of(entry, scenario.training))}
+        training = {
+            **said,
+            "stack": number(plugins.training_of(entry, scenario.training), scenario.under(entry.name).asked),
+        }
         return entry.model_copy(update={"options": {**entry.options, "training": training}})
 
     training = scenario.training.model_copy(update={"stack": number(scenario.training)})
@@ -99,7 +101,9 @@ def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
         elif obstacle := _obstacle(scenario.model, lab.data):
             found[entry.name] = obstacle
         else:
-            found[entry.name] = _that_pay(_built(scenario.model, lab.data), training.batch, lab.asked, lab.on)[1]
+            found[entry.name] = _that_pay(
+                _built(scenario.model, lab.data), training.batch, lab.asked[entry.name], lab.on
+            )[1]
     return found
 
 

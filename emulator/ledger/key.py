@@ -148,7 +148,7 @@ class Keys:
         relative = "weights" in self.lab.up.get(run.label, {})
         base = download.digest if relative else None
         older = [
-            [name, age, self.lab.turn(round - age), sent.digest if relative else None]
+            [name, age, self.lab.turn(run.label, round - age), sent.digest if relative else None]
             for name, (age, sent) in sorted(stale.items())
         ]
         parts = {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
@@ -172,7 +172,7 @@ class Keys:
         proxy = self._once(lambda: digest(self.lab.splits[run.seed].proxy), run.seed, "proxy")
         seed = derive(run.seed, "server", "server", round)
         parts = {**self._of_party(run, round, penalised=False), "fleet": names, "examples": proxy, "seed": seed}
-        ahead = self.lab.ahead(round)
+        ahead = self.lab.ahead(run.label, round)
         return parts if ahead == 1 else {**parts, "ahead": ahead}
 
     def _of_devices(self, run: Run, round: int, penalised: bool) -> Parts:
@@ -211,7 +211,7 @@ class Keys:
         received, kept = (self.kinds.get(ref.digest) for ref in (download, memory))
         if received is None or kept is None:
             return True
-        return self.lab.algorithms[run.label].penalised(self.lab.turn(round), received, kept)
+        return self.lab.algorithms[run.label].penalised(self.lab.turn(run.label, round), received, kept)
 
     def _of_party(self, run: Run, round: int, penalised: bool) -> Parts:
         """Returns the parts of a key that the server and the devices of a round share.  `penalised`: includes the
@@ -221,7 +221,7 @@ class Keys:
             "algorithm": self._once(lambda: _options(self.lab.algorithms[run.label], penalised), run.label, penalised),
             "sources": self._sources(run.label),
             "data": self._data("train"),
-            "round": self.lab.turn(round),
+            "round": self.lab.turn(run.label, round),
             "up": plain(self.lab.up.get(run.label, {})),
             "down": plain(self.lab.down.get(run.label, {})),
         }

@@ -26,6 +26,7 @@ class Conduct:
 
     @classmethod
     def of(cls, scenario: Scenario) -> Conduct:
+        """Returns the settings of the runs of a scenario, or with `scenario.under(label)` those of one algorithm."""
         rounds, evaluate, stop = scenario.rounds, scenario.evaluate, scenario.rounds.stop_at
         often = evaluate.personalise_every
         return cls(

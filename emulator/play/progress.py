@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
@@ -28,6 +28,7 @@ POINTS = 10  # points in a sparkline
 FEWEST = 3  # evaluated rounds that a slope needs
 RECENT = 5  # evaluated rounds that determine a slope
 LINES = 12
+NO_OTHERS: Mapping[str, int] = {}
 MEASURED = 40  # last rounds whose pace predicts the rest
 BAR = 20  # characters
 EVERY = 5.0  # s between two lines in a file
@@ -84,6 +85,7 @@ class RunProgress:
     row: Row
     real: float  # s, arrival of that row
     targets: list[Target]  # not reached yet, easiest first
+    max_rounds: int
     seen: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # metric -> its last values
     best: float = 0.0  # best value so far of the shown metric
     streaks: dict[Target, tuple[int, float]] = field(default_factory=dict)  # last values that reach it, since when (s)
@@ -139,6 +141,7 @@ class Progress:
     """The display of a command's runs: a line for each run on a terminal; elsewhere one dated line for all, every 5 s
     at most.
 
+    `labels`: the rounds of a run of each algorithm, which may differ from `max_rounds`.
     `early`: runs may end before their last round.  `until`: virtual seconds after which no round begins, if given.
     With `quiet`, no rounds are shown, only messages.  Colours follow NO_COLOR (rich does).
     """
@@ -148,7 +151,7 @@ class Progress:
         targets: Sequence[Target],
         max_rounds: int,
         *,
-        labels: Iterable[str] = (),
+        labels: Mapping[str, int] = NO_OTHERS,
         runs: int = 1,
         early: bool = False,
         until: float | None = None,
@@ -167,7 +170,7 @@ class Progress:
         self.title = ""  # title of these runs, if a command plays several groups
         self.paces: dict[Run, RunProgress] = {}
         self.ends: tuple[float, ...] = ()  # real seconds at which the last rounds of any run ended
-        self.labels: list[str] = list(labels)
+        self.labels = labels
         self.live: Live | None = None
 
     def __enter__(self) -> Progress:
@@ -195,7 +198,8 @@ class Progress:
         real = self.clock() - self.began
         # the latest run last; a new dict, because the display is reading the old one
         paces = {other: pace for other, pace in self.paces.items() if other != run}
-        paces[run] = self.paces.get(run) or RunProgress(row, real, self.targets)
+        most = self.labels.get(run.label, self.max_rounds)
+        paces[run] = self.paces.get(run) or RunProgress(row, real, self.targets, most)
         paces[run].take(row, real)
         self.paces, self.ends = paces, (*self.ends, real)[-MEASURED:]
         if not self.live and self.clock() - self.written >= EVERY:
@@ -219,7 +223,7 @@ class Progress:
         overall = [Text(self._overall(), no_wrap=True)] if self.runs > 1 else []
         room = max(1, min(LINES, self.console.height - 2 - len(self._title) - len(overall)))
         latest = list(paces)[-room:]
-        order = {label: place for place, label in enumerate(dict.fromkeys(self.labels))}
+        order = {label: place for place, label in enumerate(self.labels)}
         latest.sort(key=lambda run: (order.get(run.label, len(order)), run.seed))
         runs = {run: paces[run] for run in latest}
         for without in SHORTER:
@@ -261,7 +265,7 @@ class Progress:
         """Returns the real seconds until each run under way has completed one more round; None if no pace is known
         yet."""
         each = self._each()
-        playing = sum(pace.row["round"] + 1 < self.max_rounds for pace in self.paces.values())
+        playing = sum(pace.row["round"] + 1 < pace.max_rounds for pace in self.paces.values())
         return None if each is None else each * playing
 
     def _each(self) -> float | None:
@@ -278,11 +282,15 @@ class Progress:
         that have not begun count as the mean of the others.
         """
         if self.until is None or not self.paces:
-            return self.max_rounds * self.runs
+            return (
+                sum(self.labels.values()) * self.runs // len(self.labels)
+                if self.labels
+                else self.max_rounds * self.runs
+            )
         known = []
         for pace in self.paces.values():
             ended, length = int(pace.row["round"]) + 1, pace.row["time_s"]
-            most = min(self.max_rounds, math.ceil(ended * self.until / length)) if length else ended
+            most = min(pace.max_rounds, math.ceil(ended * self.until / length)) if length else ended
             known.append(max(ended, most))
         return sum(known) + math.ceil(sum(known) / len(known)) * (self.runs - len(known))
 
@@ -295,10 +303,10 @@ class Progress:
         return [Text(self.title, no_wrap=True, overflow="ellipsis")] if self.title else []
 
     def _parts(self, pace: RunProgress, without: Set[str]) -> list[str]:
-        ended = pace.row["round"] + 1 >= self.max_rounds
+        ended = pace.row["round"] + 1 >= pace.max_rounds
         real = pace.real if ended else self.clock() - self.began
         return [
-            f"{pace.row['round'] + 1:>{len(str(self.max_rounds))}}/{self.max_rounds} rounds",
+            f"{pace.row['round'] + 1:>{len(str(pace.max_rounds))}}/{pace.max_rounds} rounds",
             f"{clock_face(pace.row['time_s'])} simulated",
             "" if "real" in without else f"{clock_face(real)} real",
             "" if "speed" in without else _speed(pace.row["time_s"], pace.real),
@@ -315,7 +323,7 @@ class Progress:
             f"{self._ended()} of {'at most ' if self.early else ''}{self._most()} rounds",
             f"{clock_face(real)} real",
             "" if (left := self.left(real)) is None else f"{'at most ' if self.early else ''}{about(left)} left",
-            f"{run.label} seed {run.seed}: {row['round'] + 1}/{self.max_rounds} rounds",
+            f"{run.label} seed {run.seed}: {row['round'] + 1}/{self.paces[run].max_rounds} rounds",
             f"{clock_face(row['time_s'])} simulated",
             _speed(row["time_s"], real),
             "" if row.get(metric) is None else f"{metric} {row[metric]:.3f}",

@@ -104,7 +104,7 @@ class Costs:
         return duty
 
     def _depends(self, name: str, round: int, kinds: Iterable[str], memory: Iterable[str]) -> Depends:
-        turn = self.lab.turn(round)
+        turn = self.lab.turn(self.label, round)
         if turn > self.turn:
             self.turn = turn
             self.loads, self.works, self.duties, self.uploaded = {}, {}, {}, None
@@ -118,14 +118,14 @@ class Costs:
         return duty.refusal(self.label, self.lab.fleet[name].profile.memory_bytes) if duty else None
 
     def request(self, round: int) -> Bill:
-        first = not version(round) or self.lab.turn(round - 1) < self.lab.turn(round)
-        load = self._load(self.lab.turn(round), len(self.split.proxy), first=first)
+        first = not version(round) or self.lab.turn(self.label, round - 1) < self.lab.turn(self.label, round)
+        load = self._load(self.lab.turn(self.label, round), len(self.split.proxy), first=first)
         work = (*self.algorithm.request_work(load), *self._coding("encode", self.down))
         return self._bill(self.lab.server, self._numbered(work))
 
     def combine(self, round: int, replies: int) -> Bill:
-        ahead = self.lab.ahead(round)
-        load = self._load(self.lab.turn(round), len(self.split.proxy), replies=replies, ahead=ahead)
+        ahead = self.lab.ahead(self.label, round)
+        load = self._load(self.lab.turn(self.label, round), len(self.split.proxy), replies=replies, ahead=ahead)
         decode = self._coding("decode", self.up.keys() & self._sent(round), replies)
         return self._bill(self.lab.server, self._numbered((*self.algorithm.combine_work(load), *decode)))
 
@@ -141,7 +141,7 @@ class Costs:
             self.parameters,
             proxy=proxy,
             devices=fleet,
-            asked=self.lab.asked,
+            asked=self.lab.asked.get(self.label, 1),
             lossy=self.lossy,
             **more,
         )

@@ -70,7 +70,10 @@ class RecordedAlgorithm:
 
 
 def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
-    """Returns the Lab for the replay of a run in a setting.  Its data are a single example, as nothing is trained."""
+    """Returns the Lab for the replay of a run in a setting.  `scenario` has the rounds of the run's algorithm.
+
+    Its data are a single example, as nothing is trained.
+    """
     algorithm: Any = RecordedAlgorithm(script, Training(per_cycle=scenario.rounds.per_cycle))
     cycles = 2 if script.cycles else 1
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
@@ -80,7 +83,7 @@ def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
         dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles, cycle=time, cycle_test=time),
         splits={},
         algorithms={script.label: algorithm},
-        asked=scenario.asked,
-        buffer=scenario.rounds.buffer or 0,
+        asked={script.label: scenario.asked},
+        buffer={script.label: scenario.rounds.buffer or 0},
         **setting.parts,
     )

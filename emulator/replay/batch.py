@@ -81,8 +81,11 @@ class Batch:
         self.scripts = sorted(scripts, key=lambda script: (labels.index(script.label), script.seed))
         if not self.scripts:
             raise ValueError(f"{source.path} holds no run of {', '.join(source.only)}")
-        if source.until and self.scenario.rounds.stragglers != "finish":  # theirs end in a later round
-            self.scripts = [script.until(source.until) for script in self.scripts]
+        if until := source.until:
+            self.scripts = [
+                script if self.scenario.under(script.label).rounds.stragglers == "finish" else script.until(until)
+                for script in self.scripts  # those of stragglers that finish end in a later round
+            ]
         self.replayer = Replayer(self.scenario)
         self.targets = targets(self.scenario) if source.targets is None else list(source.targets)
         self.base, self.match = self.replayer.own, ""

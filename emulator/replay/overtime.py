@@ -21,9 +21,9 @@ def overtime(found: Results) -> dict[str, float]:
     a replay needs, as no device replied in time, no round may take longer than its deadline.
     """
     replayer, setting = Replayer(found.scenario), Setting.of(found.scenario)
-    deadline = found.scenario.rounds.deadline_s
     shares: dict[str, float] = {}
     for label, seeds in found.runs.items():
+        deadline = found.scenario.under(label).rounds.deadline_s
         for seed, rows in seeds.items():
             script = read_script(found.folder / Run(label, seed).name) if rows else None
             replayed = replayer.replay(script, setting, anyway=True).rows[: len(rows)] if script else ()

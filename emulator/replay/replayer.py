@@ -90,7 +90,6 @@ class Replayer:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.own = Setting.of(scenario)
-        self.conduct = Conduct.of(scenario)
 
     def replay(self, script: Script, setting: Setting, folder: Path | None = None, anyway: bool = False) -> Replayed:
         """Replays one run in one setting; writes its timeline and rounds to `folder`, if there is one.
@@ -102,9 +101,10 @@ class Replayer:
         return at_once(self._replay(script, setting, folder, anyway))
 
     async def _replay(self, script: Script, setting: Setting, folder: Path | None, anyway: bool) -> Replayed:
-        lab = bare(self.scenario, script, setting)
-        rules = replace(self.conduct.rules, max=len(script.rounds))
-        conduct = replace(self.conduct, rules=rules, schedule=Schedule(0, 0), stop_at=None, until=None)
+        scenario = self.scenario.under(script.label)
+        lab, played = bare(scenario, script, setting), Conduct.of(scenario)
+        rules = replace(played.rules, max=len(script.rounds))
+        conduct = replace(played, rules=rules, schedule=Schedule(0, 0), stop_at=None, until=None)
         prices = Prices(lab, script, self.own)
         world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(script.run)
         check = Check(script, anyway)
@@ -138,7 +138,7 @@ class Replayer:
         if folder:
             seal_run(folder, check.parting.why if check.parting else ended)
         looped, _ = stage.traffic.placed.loops.most(outcome.length)
-        if check.parting and check.unknown is None and len(script.rounds) < self.conduct.rules.max:
+        if check.parting and check.unknown is None and len(script.rounds) < played.rules.max:
             check.unknown = len(script.rounds)  # a run would have continued
         said = check.parting, len(prices.assumed), outcome.failure
         pieces = sum(3 * row["asked"] + 1 for row in outcome.rows)

@@ -89,7 +89,7 @@ def figure(
     last = {label: max((x, y) for name, _, x, y, *_ in lines if name == label)[1] for label in labels}
     ends = (f"{label} ends at {accuracy:.3f}." for label, accuracy in last.items())
     description = f"{title}; lines of {', '.join(labels)}. {' '.join(ends)}"
-    return Figure(axis.name, title, _caption(runs, marks, targets), dressed(chart, axis.name, description))
+    return Figure(axis.name, title, _caption(axis, runs, marks, targets), dressed(chart, axis.name, description))
 
 
 def _lines(axis: CurveAxis, runs: Runs, most: int) -> Iterator[Line]:
@@ -211,7 +211,7 @@ def _rules(targets: Sequence[Target]) -> Iterator[alt.Chart]:
         )
 
 
-def _caption(runs: Runs, marks: Sequence[Any], targets: Sequence[Target]) -> str:
+def _caption(axis: CurveAxis, runs: Runs, marks: Sequence[Any], targets: Sequence[Target]) -> str:
     counts = {len(seeds) for seeds in runs.values()}
     said = []
     if min(counts) < FEW:
@@ -219,6 +219,8 @@ def _caption(runs: Runs, marks: Sequence[Any], targets: Sequence[Target]) -> str
     if max(counts) >= FEW:
         said.append("Line: the median over seeds, as long as all were played; band: the quartiles.")
     said.append("A model counts until the next one is evaluated.")
+    if axis is ROUNDS and any("stale" in row for seeds in runs.values() for rows in seeds.values() for row in rows[:1]):
+        said.append("Rounds of asynchronous runs are versions of the model, of fewer replies each.")
     if any(target.metric == "accuracy" for target in targets):
         said.append("Dashed: the targets." + (" Diamonds: the means of the table." if marks else ""))
     return " ".join(said)

@@ -12,7 +12,7 @@ from emulator.report import palette
 from emulator.report.figure import Chart, Figure, dressed, table
 from emulator.results import units
 from emulator.results.results import Row, Runs
-from emulator.results.summary import device_seconds, round_bytes
+from emulator.results.summary import device_seconds, fates, round_bytes
 
 BYTES = {"counted": palette.FATES["counted"], "wasted": palette.FATES["lost"]}
 REASONS = {  # reasons of refusals, by kind
@@ -27,12 +27,13 @@ Events = Callable[[str, int], Iterable[Event]]
 def devices(runs: Runs, events: Events) -> Figure | None:
     """Returns the chart of device-rounds by fate, for each algorithm; a sentence if all counted; None if no device was
     asked."""
-    found = {label: {fate: float(_sum(seeds, fate)) for fate in palette.FATES} for label, seeds in runs.items()}
-    found = {label: fates for label, fates in found.items() if any(fates.values())}
+    told = {label: fates([row for rows in seeds.values() for row in rows]) for label, seeds in runs.items()}
+    found = {label: {fate: float(of[fate]) for fate in palette.FATES} for label, of in told.items()}
+    found = {label: of for label, of in found.items() if any(of.values())}
     if not found:
         return None
-    asked = sum(sum(fates.values()) for fates in found.values())
-    if all(fates["counted"] == sum(fates.values()) for fates in found.values()):
+    asked = sum(sum(of.values()) for of in found.values())
+    if all(of["counted"] == sum(of.values()) for of in found.values()):
         said = f"All {asked:,.0f} device-rounds of all algorithms and seeds counted: none was late, lost or refused."
         return Figure("devices", "Counted, late, lost, refused", said)
     chart = _bars(found, palette.FATES, "device-rounds, all seeds", 1.0)
@@ -47,7 +48,7 @@ def devices(runs: Runs, events: Events) -> Figure | None:
         caption,
         dressed(chart, "devices", description),
         ("algorithm", *palette.FATES),
-        [(label, *(f"{number:,.0f}" for number in fates.values())) for label, fates in found.items()],
+        [(label, *(f"{number:,.0f}" for number in of.values())) for label, of in found.items()],
     )
 
 

@@ -30,6 +30,7 @@ from emulator.report import (
     payloads,
     rounds,
     split,
+    staleness,
     timeline,
     times,
 )
@@ -51,9 +52,9 @@ UNITS = re.compile(r"(\d) (s|min|h|days|%|[kMG]B)(?!\w)")  # a number and its un
 MOST_SHOWN = 50_000  # bytes of a shown scenario file; usual ones have a few kB
 SECTIONS = {  # {heading: the charts below it}
     "Accuracy": ("accuracy-rounds", "accuracy-bytes"),
-    "Rounds": ("rounds", "timeline", "rates", "availability"),
+    "Rounds": ("rounds", "timeline", "staleness", "rates", "availability"),
     "Bytes": ("bytes", "wasted"),
-    "Devices": ("devices", "usage"),
+    "Devices": ("devices", "shares", "usage"),
     "Penalties": ("leverage",),
     "Split": ("split",),
     "Map": ("map",),
@@ -109,6 +110,8 @@ def figures(all_: SideBySide) -> list[Figure]:
         fates.wasted(runs),
         fates.devices(runs, all_.events),
         fates.usage(runs),
+        staleness.figure(all_.summary),
+        staleness.shares(runs, all_.summary, all_.events),
         leverage.figure(runs),
         *_splits(all_),
         *_maps(all_),

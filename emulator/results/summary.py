@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from math import inf
@@ -118,8 +119,40 @@ def _label(
         "joules": None if None in spent else spread(spent),
         "joules_of_devices": _of_devices(seeds),
         "device_seconds": device_seconds(seeds),
-        "device_rounds": {fate: sum(row[fate] for row in rounds) for fate in FATES},
+        "device_rounds": fates(rounds),
+        **({"staleness": found} if (found := staleness(seeds)) else {}),
         "warnings": [each._asdict() for each in warned],
+    }
+
+
+def fates(rows: Rows) -> dict[str, int]:
+    """Returns the number of asked devices by fate, over all rows.  A reply that was late for its own round counts if it
+    is in the model of a later one."""
+    found = {fate: sum(row[fate] for row in rows) for fate in FATES}
+    later = sum(sum(row["staleness"].values()) - row["counted"] for row in rows if row.get("staleness"))
+    return {**found, "counted": found["counted"] + later, "late": found["late"] - later}
+
+
+def staleness(seeds: Mapping[int, Rows]) -> dict[str, Any] | None:
+    """Returns the staleness of all replies that are in a model, in rounds or versions: its mean, the largest, the
+    number of replies by staleness, and the number that were too stale; and `at_work`, the mean number of devices at
+    work.  None if no reply may be stale."""
+    rounds, counts = list(chain.from_iterable(seeds.values())), Counter[int]()
+    if not any("staleness" in row for row in rounds):
+        return None
+    for row in rounds:
+        if not row["failed"]:
+            counts.update({int(age): number for age, number in row.get("staleness", {"0": row["counted"]}).items()})
+    if not counts.total():
+        return None
+    seconds = sum(rows[-1]["time_s"] for rows in seeds.values() if rows)
+    used, runs = device_seconds(seeds), sum(bool(rows) for rows in seeds.values())
+    return {
+        "mean": sum(value * replies for value, replies in counts.items()) / counts.total(),
+        "largest": max(counts),
+        "counts": {str(value): replies for value, replies in sorted(counts.items())},
+        "rejected": sum(row.get("stale", 0) for row in rounds),
+        "at_work": sum(used.values()) * runs / seconds if used and seconds else None,
     }
 
 

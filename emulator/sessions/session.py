@@ -104,11 +104,11 @@ class Session:
 
     def __init__(self, scenario: Scenario, lab: Lab, out: Path, pool: Executor, manner: Manner) -> None:
         self.scenario, self.lab, self.out, self.pool, self.manner = scenario, lab, out, pool, manner
-        self.conduct = Conduct.of(scenario)
+        self.conducts = {label: Conduct.of(scenario.under(label)) for label in lab.algorithms}
         self.progress = Progress(
             targets(scenario),
-            self.conduct.rules.max,
-            labels=lab.algorithms,
+            scenario.rounds.max,
+            labels={label: conduct.rules.max for label, conduct in self.conducts.items()},
             runs=len(lab.algorithms) * len(scenario.seeds),
             early=bool(scenario.rounds.stop_at or scenario.rounds.until_s),
             until=scenario.rounds.until_s,
@@ -155,13 +155,13 @@ class Session:
             each.tell(run, row)
 
     async def _played(self, run: Run) -> Outcome:
-        where, tell = self.out / run.name, self._tell
+        where, tell, conduct = self.out / run.name, self._tell, self.conducts[run.label]
         if (speedup := self.manner.speedup) is not None:
             from emulator.play.over_sockets import run_sockets
 
-            return await run_sockets(self.lab, run, self.conduct, self.pool, where, self._going_on, tell, speedup)
+            return await run_sockets(self.lab, run, conduct, self.pool, where, self._going_on, tell, speedup)
         earlier: Earlier = "cut" if self.manner.force else "compared"
-        return await run_virtual(self.lab, run, self.conduct, self.pool, where, self._going_on, tell, earlier)
+        return await run_virtual(self.lab, run, conduct, self.pool, where, self._going_on, tell, earlier)
 
     def stop(self, number: int) -> None:
         """Handles a signal, given by its number: at the first one every run completes its round; at a second one all

@@ -16,6 +16,7 @@ from emulator.analysis.comparisons import comparisons
 from emulator.analysis.protocol import METRIC, main_target, pairs, protocol_of, ranked, targets
 from emulator.analysis.stamps import KeptSettings
 from emulator.compute.executor import Tally
+from emulator.play.conduct import Conduct
 from emulator.record.host import Kinds, note
 from emulator.record.record import replace_file
 from emulator.record.removal import remove, written
@@ -123,8 +124,7 @@ class Studying:
 
     def cost(self) -> StudyCost:
         """Returns the cost of the search, and estimates of the training after it.  Nothing is trained."""
-        asked = self.tuning.forecast.asked
-        each = {label: asked * self._rounds(label) for label in self.tuning.forecast.prices}
+        each = {label: of.asked * self._rounds(label) for label, of in self.tuning.forecast.courses.items()}
         reported = len(self.scenario.seeds) * sum(each.values())
         places = len(cells.grid(self.protocol.map)) if self.protocol.map else 0
         seconds = self.tuning.seconds_each
@@ -157,7 +157,8 @@ class Studying:
             each = variants.get(entry.name)
             entries += [applied(entry, options, name) for name, options in each.items()] if each else [entry]
         rows = self._reporting(out / "reporting", entries, goals, variants)
-        runs = {name: self._observed(of, goals[-1]) for name, of in rows.items()}
+        origin = {name: label for label, named in variants.items() for name in named}
+        runs = {name: self._observed(of, goals[-1], origin.get(name, name)) for name, of in rows.items()}
         return self._answer(out, founds, best, goals, variants, runs)
 
     def _made(self, **changes: object) -> Scenario:
@@ -223,9 +224,9 @@ class Studying:
         changes = {"targets": (), "stop_at": stop, "until_s": self.protocol.horizon_s}
         return self.scenario.rounds.model_copy(update=changes)
 
-    def _observed(self, of: Mapping[int, Sequence[Mapping[str, Any]]], last: Target) -> dict[int, Observed]:
-        rounds = self._until(None)
-        return {seed: Observed.of(rows, rounds.max, last, rounds.until_s) for seed, rows in of.items()}
+    def _observed(self, of: Mapping[int, Sequence[Mapping[str, Any]]], last: Target, label: str) -> dict[int, Observed]:
+        due, until = Conduct.of(self.scenario.under(label)).rules.max, self._until(None).until_s
+        return {seed: Observed.of(rows, due, last, until) for seed, rows in of.items()}
 
     def _say(self, text: str) -> None:
         if not self.quiet:

@@ -51,9 +51,10 @@ class Trainer:
             self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
         with placed(self.scenario.source):
             self.lab = lab_of(self.scenario, self.pool.places)
-        self.conduct = Conduct.of(self.scenario)
-        rounds, runs = self.conduct.rules.max, len(batch.scripts)
-        self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=self.quiet)
+        self.conducts = {label: Conduct.of(self.scenario.under(label)) for label in batch.labels}
+        rounds = {label: conduct.rules.max for label, conduct in self.conducts.items()}
+        most, runs = self.scenario.rounds.max, len(batch.scripts)
+        self.progress = Progress(batch.targets, most, labels=rounds, runs=runs, quiet=self.quiet)
         self.tally: Tally | None = None  # None: no ledger
         self.fault: Faulty | None = None  # the first error of an algorithm
         self.signal = 0  # number of the signal that stopped the runs, or 0
@@ -118,7 +119,7 @@ class Trainer:
         """
         tell = self.progress.tell
         runs = [(self.batch.scripts[order.run].run, order.folder) for order in orders]
-        played = (run_virtual(lab, run, self.conduct, pool, folder, progress=tell) for run, folder in runs)
+        played = (run_virtual(lab, run, self.conducts[run.label], pool, folder, progress=tell) for run, folder in runs)
         self.everything = asyncio.gather(*played)
         if self.signal:
             self.everything.cancel()

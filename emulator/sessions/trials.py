@@ -91,7 +91,7 @@ class Trials:
         device-rounds that the ledger has.
         """
         scenario, lab = built(scenario, self.pool.places)
-        conduct, runs = Conduct.of(scenario), {}
+        runs = {}
         if self.pool.ledger is None:
             return None, 0
         with replace(self.pool, workers=0).open(scenario, lab) as pool:
@@ -99,6 +99,7 @@ class Trials:
                 return None, 0
             pool.broken_off = False
             for label in lab.algorithms:
+                conduct = Conduct.of(scenario.under(label))
                 runs[label] = {seed: _known(lab, Run(label, seed), conduct, pool) for seed in scenario.seeds}
         whole = {label: {seed: rows for seed, rows in of.items() if rows is not None} for label, of in runs.items()}
         complete = all(len(whole[label]) == len(scenario.seeds) for label in whole)

@@ -152,8 +152,9 @@ class Tuning:
     @property
     def seconds_each(self) -> float:
         """Seconds that this computer takes for one device-round, by forecast."""
-        base, forecast = self._base(), self.forecast
-        return forecast.effort.seconds / (len(base.algorithms) * len(base.seeds) * forecast.rounds * forecast.asked)
+        forecast = self.forecast
+        each = sum(course.turns * course.asked for course in forecast.courses.values())
+        return forecast.effort.seconds / (len(self.tune.seeds) * each)
 
     @property
     def _each(self) -> int:

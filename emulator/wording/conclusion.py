@@ -12,10 +12,11 @@ from emulator.results.resampling import figure
 from emulator.results.results import FOUND, Results, targets
 from emulator.results.settings import how_sure
 from emulator.results.summary_json import Failures, summary_json
-from emulator.results.units import counted, under
+from emulator.results.units import counted, joined, under
 from emulator.wording.hints import Plan
 from emulator.wording.holds import held
 from emulator.wording.verdict import verdict
+from scenarios.schema.scenario import Scenario
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -47,9 +48,16 @@ def summed_up(
         "reserved": reserved,
         **replayed,
         "verdict": [*said.lines, *held(replayed.get("holds"), found.scenario)],
-        "why": [*said.why, f"{under(found.scenario.network_model)}."],
+        "why": [*said.why, *_versions(found.scenario), f"{under(found.scenario.network_model)}."],
         "hints": list(said.hints),
     }
+
+
+def _versions(scenario: Scenario) -> Iterator[str]:
+    """Yields a sentence on the rounds of asynchronous runs, if there are any, as they are counted with the others."""
+    of = {entry.name: scenario.under(entry.name).rounds for entry in scenario.algorithms}
+    if names := [label for label, rounds in of.items() if rounds.mode == "async"]:
+        yield f"Rounds of {joined(names)} are versions of the model, of fewer replies than other rounds."
 
 
 def _overtime(label: str, share: float, failed: bool) -> str:

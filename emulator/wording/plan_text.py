@@ -24,7 +24,7 @@ from emulator.wording.names import CALLED
 if TYPE_CHECKING:
     from emulator.forecast.effort import Effort
     from emulator.forecast.groups import FleetGroup, Span
-    from emulator.forecast.plan import Forecast
+    from emulator.forecast.plan import Course, Forecast
     from emulator.forecast.shared import FilledLink
 
 SHADES = " ░▒▓█"
@@ -99,28 +99,39 @@ def _deadline(plan: Forecast, width: int) -> Iterator[str]:
 
 def _opening(plan: Forecast) -> str:
     first, last = next(iter(plan.prices.values())).rounds
-    asked = "1 is" if plan.asked == 1 else f"{plan.asked} are"
-    closing = "1 reply closes" if plan.needed == 1 else f"{plan.needed} replies close"
+    courses = dict[str, list[str]]()  # by course: the labels that have it
+    for label, of in plan.courses.items():
+        courses.setdefault(_course(of), []).append(label)
+    course = "; ".join(said if len(courses) == 1 else f"{joined(of)}: {said}" for said, of in courses.items())
     mean = f"those of round {first}"
     if last > first:
-        mean = f"means of rounds {first} to {last}, each kind of round weighed by how often it occurs in the run"
-    course = f"{asked} asked in a round, {closing} it; at most {counted(plan.rounds, 'round')}"
-    if plan.turns:
-        course = (
-            f"{asked} at work, and {plan.needed} replies make a version of the model, which the tables call a round; "
-            f"at most {counted(plan.rounds, 'version')}, counted as {counted(plan.turns, 'round')} of {plan.asked} "
-            f"replies"
-        )
+        rounds = f"{first} to {last}" if len(courses) == 1 else f"{first} on"
+        mean = f"means of rounds {rounds}, each kind of round weighed by how often it occurs in the run"
     return (
         f"{plan.name}: {counted(plan.devices, 'device')}; {course}, {counted(plan.seeds, 'seed')}. Nothing was "
         f"trained: rounds were rehearsed under seed {plan.seed}, and figures are {mean}. {under(plan.network)}."
     )
 
 
+def _course(of: Course) -> str:
+    """Returns a phrase on who is asked, which replies make a round or a version, and how many there are at most."""
+    asked = "1 is" if of.asked == 1 else f"{of.asked} are"
+    closing = "1 reply closes" if of.needed == 1 else f"{of.needed} replies close"
+    if of.mode == "sync":
+        return f"{asked} asked in a round, {closing} it; at most {counted(of.rounds, 'round')}"
+    make = "1 reply makes" if of.needed == 1 else f"{of.needed} replies make"
+    return (
+        f"{asked} at work, and {make} a version of the model, which the tables call a round; at most "
+        f"{counted(of.rounds, 'version')}, counted as {counted(of.turns, 'round')} of {of.asked} replies"
+    )
+
+
 def _versions(plan: Forecast) -> Iterator[str]:
     """Yields for each algorithm with asynchronous rounds how fast versions follow one another, and how stale replies
     are."""
-    for label, cost in plan.prices.items() if plan.turns else ():
+    for label, cost in plan.prices.items():
+        if plan.courses[label].mode == "sync":
+            continue
         replies = f"replies are {cost.staleness or 0:.1f} versions old in the mean"
         yield f"{label}: {3600 / cost.seconds:.4g} versions an hour; {replies}."
 
@@ -227,24 +238,26 @@ def _rounds(plan: Forecast) -> Table:
         if cost.joules is not None:
             unit = of_energy([cost.joules])
             table.add_row("", "energy", "", "", f"{short(cost.joules / unit.size)} {unit.name}, of all devices asked")
-        table.add_row("", "run", duration(cost.span_s), "", _of_run(cost, plan))
+        table.add_row("", "run", duration(cost.span_s), "", _of_run(cost, plan.courses[label].rounds))
         table.add_section()
     return table
 
 
-def _of_run(cost: MeanRound, plan: Forecast) -> str:
+def _of_run(cost: MeanRound, rounds: int) -> str:
     """Returns a phrase on a run's rounds: how many were rehearsed (played without training) and how long these take,
     and how many more there are."""
     played = cost.rounds[1] + 1
-    rest = plan.rounds - played
+    rest = rounds - played
     if rest <= 0:
-        return f"{counted(plan.rounds, 'round')}, all rehearsed, if no target stops it"
+        return f"{counted(rounds, 'round')}, all rehearsed, if no target stops it"
     return f"{played} rehearsed in {duration(cost.played_s)}, {rest} more like them, if no target stops it"
 
 
 def _fates(cost: MeanRound) -> str:
     """Returns a phrase on how many of the asked devices count in a round, and how many of the others are late, lost
     or refused."""
+    if cost.staleness is not None:
+        return f"{cost.replies:.3g} count, {cost.replies - cost.counted:.1f} of which earlier rounds asked"
     others = [f"{getattr(cost, fate):.1f} {fate}" for fate in FATES if getattr(cost, fate)]
     return f"{cost.counted:.3g} of {cost.asked:.3g} asked count: {', '.join(others)}"
 

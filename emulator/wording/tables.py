@@ -161,9 +161,17 @@ def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
     if fates:
         what = ", ".join(fates).capitalize()
         caption += f" {what}: of the devices asked, over all rounds and seeds."
+    if any("staleness" in said for said in entries):
+        rows = [(*row, _stale(said.get("staleness"))) for row, said in zip(rows, entries, strict=True)]
+        fates.append("staleness")
+        caption += " Staleness: mean and largest, in versions of the model; rounds of asynchronous runs are versions."
     headings = ("algorithm", "rounds", _heading("time", time), size or "bytes", *metrics, *fates)
     found = Table(caption, headings, rows, 1)
     return found if "joules" in without else _with_energy(found, entries)
+
+
+def _stale(said: Mapping[str, Any] | None) -> str:
+    return f"{said['mean']:.1f}, {said['largest']}" if said else units.NONE
 
 
 def _rounds(said: Mapping[str, Any]) -> str:

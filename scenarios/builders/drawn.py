@@ -17,7 +17,8 @@ from scenarios.builders.roster import Made, sample
 
 Slices = tuple[ndarray, ...]  # a device's examples of each time slice
 HELD = ("train", "validation", "tests")
-REMEMBERED = 1_000  # cached devices: each may hold 100 kB
+REMEMBERED = 1_000, 10_000  # cached devices, at least, and at most: of which many may be at work at once
+CACHE = 100_000_000  # bytes, above which fewer are cached
 
 
 def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
@@ -76,7 +77,9 @@ class Drawing:
         """Returns {"train" | "validation" | "tests": {device: indices by time slice}}, which are drawn when they are
         read.  Draws for a sample of the devices at once, and raises ValueError if one of them has no examples to train
         on."""
-        drawn = Made(fleet, self.of, REMEMBERED)
+        least, most = REMEMBERED
+        each = 1000 + 2 * self.pool.itemsize * self.each  # bytes: its training and test examples, some objects
+        drawn = Made(fleet, self.of, min(most, max(least, CACHE // each)))
         for name in sample(fleet) if self.known.cycles > 1 else sample(fleet)[:1]:
             drawn.get(name)
         return {part: Made(fleet, partial(_part, drawn, number), keep=0) for number, part in enumerate(HELD)}

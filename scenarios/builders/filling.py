@@ -15,7 +15,9 @@ from scenarios.builders.roster import EACH
 from scenarios.builders.wiring import WAYS
 from scenarios.schema import link_keys
 from scenarios.schema.draws import Draw
+from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.training import Rounds
 
 ROUNDING = 1e-9  # relative: rates whose sum exactly fits
 
@@ -40,8 +42,7 @@ def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
     """
     if scenario.network.congestion == "bbr" or any(group.link.loss for group in scenario.fleet):
         return True
-    rounds = scenario.rounds
-    at_once = rounds.in_flight or (scenario.devices if rounds.stragglers != "stop" else rounds.ask or scenario.needed)
+    at_once = max(_at_once(scenario.under(entry.name)) for entry in scenario.algorithms)
     return any(
         _sum(_wanted(scenario, name, way, peaks), at_once) > _least(scenario, name, way, peaks) * (1 - ROUNDING)
         for name in (None, *scenario.topology)
@@ -49,10 +50,17 @@ def may_fill(scenario: Scenario, peaks: Peaks = AS_IT_IS) -> bool:
     )
 
 
+def _at_once(scenario: Scenario) -> int:
+    """Returns how many devices may be at work at the same time."""
+    rounds = scenario.rounds
+    return rounds.in_flight or (scenario.devices if rounds.stragglers != "stop" else rounds.ask or scenario.needed)
+
+
 def by_all_at_once(scenario: Scenario) -> Scenario:
     """Returns a copy of the scenario in which all devices may transfer at the same time, whichever devices a round
     asks."""
-    return scenario.model_copy(update={"rounds": scenario.rounds.model_copy(update={"stragglers": "finish"})})
+    plain = tuple(Entry(key=entry.key, options={}, name=entry.name) for entry in scenario.algorithms)
+    return scenario.model_copy(update={"rounds": Rounds(stragglers="finish"), "algorithms": plain})
 
 
 def _sum(rates: Sequence[tuple[float, int]], at_once: int) -> float:

@@ -124,11 +124,12 @@ def _with_effects(profile: Profile, jitter: bool | float | None, throttling: boo
 
 
 def _check_size(scenario: Scenario) -> None:
-    devices, seeds, rounds = scenario.devices, len(scenario.seeds), scenario.rounds
-    asked, key = (rounds.ask, "ask") if rounds.ask else (scenario.needed, "fraction")
-    if asked > MOST_ASKED:
-        message = f"{asked} devices are asked in a round; it must be {MOST_ASKED} at most"
-        raise BadScenario(message, ("rounds", key))
+    devices, seeds = scenario.devices, len(scenario.seeds)
+    for each in (scenario, *(scenario.under(entry.name) for entry in scenario.algorithms)):
+        if each.asked > MOST_ASKED:
+            key = "in_flight" if each.rounds.in_flight else "ask" if each.rounds.ask else "fraction"
+            message = f"{each.asked} devices are asked in a round; it must be {MOST_ASKED} at most"
+            raise BadScenario(message, ("rounds", key))
     if devices > MANY and scenario.data.split.kind == "draw":
         seeds = 1  # each device draws its examples on demand
     if devices * seeds > MOST_SHARES:

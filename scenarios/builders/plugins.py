@@ -35,6 +35,7 @@ from scenarios.text.yaml_source import Loc
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
 ANY_ROUNDS = schema.Rounds()
+OF_ANY = ("training", "rounds", "encoding")  # options of any algorithm, which are not its own
 ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made on demand
 
 
@@ -131,7 +132,7 @@ def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algo
 
     Raises UnknownName for an unknown key, ValidationError for options that the algorithm does not accept.
     """
-    options = {name: value for name, value in entry.options.items() if name not in ("training", "encoding")}
+    options = {name: value for name, value in entry.options.items() if name not in OF_ANY}
     training = training_of(entry, shared).model_dump(exclude={"stack"}) | {"per_cycle": per_cycle}
     made: Algorithm = _adapter(kind(entry.key)).validate_json(json.dumps({**options, "training": training}))
     return made
@@ -191,13 +192,14 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, rounds: schema.Round
     found: list[Fault] = []
     try:
         training_of(entry, shared)
+        rounds = schema.own_rounds(rounds, entry.options.get("rounds") or {})
         made = algorithm(entry, shared, rounds.per_cycle)
         encoding(entry, made)
         found += [Fault(inside, reason) for reason in _stale(entry.key, made, rounds)]
     except UnknownName as error:
         found.append(Fault(inside, str(error), of_key=True))
     except ValidationError as error:
-        parts = {part.__name__: part for part in (schema.Training, Encoding)}
+        parts = {part.__name__: part for part in (schema.Training, schema.Rounds, Encoding)}
         part = parts.get(error.title)
         model, where = (part, (*inside, part.__name__.lower())) if part else (kind(entry.key), inside)
         found.extend(_hinted(fault, model) for fault in faults_of(error, model, where))

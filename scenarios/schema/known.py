@@ -15,7 +15,7 @@ from pydantic import create_model
 
 from scenarios.schema.entries import Encoding
 from scenarios.schema.keys import Part
-from scenarios.schema.training import Training
+from scenarios.schema.training import Rounds, Training
 
 GROUP = "fedlapse.algorithms"  # group of the entry points of installed algorithms
 TYPES = {"boolean": bool, "integer": int, "number": float, "string": str}
@@ -42,8 +42,9 @@ def options(algorithm: str) -> type[Part]:
     ranges."""
     properties = _schema()["definitions"][algorithm]["properties"]
     fields: dict[str, Any] = {name: (_type(said), None) for name, said in properties.items()}
-    training: dict[str, Any] = {name: (key.annotation, key) for name, key in Training.model_fields.items()}
-    fields["training"] = (create_model("Training", __base__=Part, **training) | None, None)
+    for part, whole in (("training", Training), ("rounds", Rounds)):
+        keys: dict[str, Any] = {name: (key.annotation, key) for name, key in whole.model_fields.items()}
+        fields[part] = (create_model(whole.__name__, __base__=Part, **keys) | None, None)
     fields["encoding"] = (Encoding | None, None)
     return create_model(algorithm, __base__=Part, **fields)
 

@@ -12,7 +12,7 @@ from scenarios.schema.hardware import Boards, Group, Presence, Server
 from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, says
 from scenarios.schema.link_keys import NetworkModel, Shared, Transport
 from scenarios.schema.study import Protocol
-from scenarios.schema.training import Evaluate, Metric, Rounds, Training
+from scenarios.schema.training import Evaluate, Metric, Rounds, Training, own_rounds
 from scenarios.schema.tuning import Tune
 from scenarios.text.yaml_source import YamlSource
 
@@ -306,15 +306,22 @@ class Scenario(Part):
     def time_decides(self) -> bool:
         """True if the times at which rounds end may decide which devices are asked or counted.  Then an algorithm that
         sends more bytes learns from other devices, even if its penalty has no effect."""
-        rounds = self.rounds
         away = any(group.presence != Presence() for group in self.fleet)
-        return (
-            away
-            or rounds.mode == "async"
+        return away or any(
+            rounds.mode == "async"
             or rounds.deadline_s is not None
             or rounds.ask is not None
             or rounds.cycle_s is not None
+            for rounds in (self.under(entry.name).rounds for entry in self.algorithms)
         )
+
+    def under(self, label: str) -> Scenario:
+        """Returns the scenario with the rounds of the algorithm `label`, which may have rules of its own.
+
+        Raises ValidationError or ValueError if these are wrong.
+        """
+        own = next((entry.options.get("rounds") for entry in self.algorithms if entry.name == label), None)
+        return self.model_copy(update={"rounds": own_rounds(self.rounds, own)}) if own else self
 
     @property
     def devices(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -187,6 +188,29 @@ class Rounds(Part):
         if self.mode == "async" and (strange := sorted(said & SYNC_ONLY)):
             raise ValueError(f"{strange[0]} is of synchronous rounds; mode: async has buffer, in_flight and timeout_s")
         return self
+
+
+# What an algorithm may have of its own; the rest of `rounds` is the same for all.
+OWN_ROUNDS = (
+    *("mode", "buffer", "in_flight", "timeout_s", "fraction", "ask", "deadline_s", "min_replies"),
+    *("stragglers", "max_staleness"),
+)
+
+
+def own_rounds(shared: Rounds, own: Mapping[str, Any]) -> Rounds:
+    """Returns the scenario's rounds (`shared`), overridden by an algorithm's own.  Rules of the other mode of rounds
+    are not taken over.
+
+    Raises ValidationError, and ValueError for a key that is the same for all algorithms.
+    """
+    if not isinstance(own, Mapping):
+        raise ValueError(f"rounds must be a mapping, as {{mode: async, buffer: 10, in_flight: 80}}, not {own!r}")
+    if common := sorted(own.keys() & (Rounds.model_fields.keys() - {*OWN_ROUNDS})):
+        raise ValueError(
+            f"{common[0]} is the same for all algorithms; rounds of their own take {', '.join(OWN_ROUNDS)}"
+        )
+    others = OWN_ROUNDS if own.get("mode", shared.mode) != shared.mode else ()
+    return Rounds.model_validate({**shared.model_dump(exclude={*others}), **own})
 
 
 class Evaluate(Part):

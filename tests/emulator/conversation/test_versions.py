@@ -174,8 +174,8 @@ def test_rounds_are_counted_in_replies_of_all_devices_at_work(every: int, due: l
     assert conduct.rules.max == 8
     assert [version for version in range(8) if conduct.evaluated(version)] == due
     lab = lab_of(scenario)
-    assert [lab.turn(version) for version in range(9)] == [0, 0, 0, 1, 1, 1, 2, 2, 3]
-    assert lab.turn(3 + 2 * AGAIN) == 1
+    assert [lab.turn("fedavg", version) for version in range(9)] == [0, 0, 0, 1, 1, 1, 2, 2, 3]
+    assert lab.turn("fedavg", 3 + 2 * AGAIN) == 1
 
 
 STEP = {"fleet": [{**ALIKE, "count": 4}], "server": {"profile": "workstation", "link": INSTANT}}

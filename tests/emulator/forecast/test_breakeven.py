@@ -147,11 +147,11 @@ def test_a_first_round_that_is_the_only_one_of_its_kind_is_one_round_of_the_run(
 
 def test_round_0_counts_for_all_algorithms_or_for_none():
     kinds = {"plain": alike, "often": every(5), "once": every(20)}
-    shares = {label: weights(20, 20, kind) for label, kind in comparable(kinds, 20).items()}
+    shares = {label: weights(20, 20, kind) for label, kind in comparable(kinds, dict.fromkeys(kinds, 20)).items()}
     assert {label: share[0] for label, share in shares.items()} == pytest.approx(dict.fromkeys(kinds, 0.05))
     assert shares["often"][5] == pytest.approx(0.05)
     without = {"plain": alike, "often": kinds["often"]}
-    assert comparable(without, 20) == without
+    assert comparable(without, dict.fromkeys(without, 20)) == without
 
 
 def test_what_happens_in_every_20th_round_costs_a_20th_of_itself():

@@ -288,7 +288,7 @@ def test_a_deadline_that_keeps_replies_out_is_told_instead_of_a_break_even(plann
     """At 0.5 MB/s the model takes 0.4 s each way, FedCurv's three 1.3 s: with those four of six are late after 2 s."""
     plan = planned(**TIGHT)
     curv = plan.prices["fedcurv"]
-    assert (plan.prices["fedavg"].counted, curv.counted, curv.late, plan.needed) == (6, 2, 4, 6)
+    assert (plan.prices["fedavg"].counted, curv.counted, curv.late, plan.courses["fedavg"].needed) == (6, 2, 4, 6)
     assert plan.ratios.keys() == {"fedprox"}
     said = plan.sentences["fedcurv"]
     assert said.startswith(f"fedcurv: {curv.counted:.1f} of the 6 replies that close a round come within the deadline")
@@ -435,9 +435,9 @@ def test_one_draw_that_equals_the_records_ends_no_range(monkeypatch, others, due
     monkeypatch.setattr(plan, "rehearse", rehearse)
     monkeypatch.setattr(plan, "price", lambda rows, *_: SimpleNamespace(seconds=rows[0]))
     lab = Drawing(SimpleNamespace(tcp=SimpleNamespace(windows=True)))
-    rules = SimpleNamespace(rules=SimpleNamespace(max=3))
+    conducts = {"a": SimpleNamespace(rules=SimpleNamespace(max=3))}
     rehearsed, prices = {"a": SimpleNamespace(rows=[1])}, {"a": SimpleNamespace(seconds=10)}
-    found = plan._bands(lab, 1, rules, {"a": "sync"}, rehearsed, prices)
+    found = plan._bands(lab, 1, conducts, {"a": "sync"}, rehearsed, prices)
     assert found.get("a") == (due and pytest.approx(due))
     assert drawn == [*range(1, made + 1)]
 

@@ -111,7 +111,7 @@ NOTHING_ELSE: dict[str, Callable[[], Lab]] = {
     "profiles and presence": lambda: lab(fleet=dict.fromkeys("abc", object())),
     "links": lambda: lab(links={"a": object()}, server_link=object(), topology={"cell": object()}),
     "the server's profile": lambda: lab(server=object()),
-    "how many are asked": lambda: lab(asked=7, always_on=True),
+    "how many are asked": lambda: lab(asked={"mine": 7}, always_on=True),
     "another algorithm's encoding": lambda: lab(up={"other": {"weights": "int8"}}, down={"other": {}}),
     "how many train as one stack": lambda: lab(stack={"mine": 7}),
     "algorithms beside it": lambda: lab(algorithms={"other": Guarded("other", Same(TRAINING)), **lab().algorithms}),
