@@ -52,7 +52,7 @@ def markdown(schema: Schema) -> str:
 
 
 def _algorithm(name: str, kind: Schema, paths: dict[str, str]) -> str:
-    own = {key: spec for key, spec in kind["properties"].items() if key not in ("training", "encoding")}
+    own = {key: spec for key, spec in kind["properties"].items() if key not in ("training", "encoding", "selection")}
     return _section(f"algorithms.{name}", {**kind, "properties": own}, paths)
 
 

@@ -127,7 +127,7 @@ class Attendant:
         """
         round, counted = parcel.header["round"], parcel.header["counted"]
         assert isinstance(round, int)
-        assert not isinstance(counted, str)
+        assert isinstance(counted, int | None)
         self.home.settle(counted)
         self.home.entered = (round, self.home.memory)
         duty = self.costs.duty(self.name, round, parcel.sizes, self.home.memory.sizes)
@@ -180,7 +180,8 @@ class Attendant:
         self.ticket = None
         self.home.keep(round, done)
         self.notes[call] = done.learnt
-        await self._send(channel, {"round": round, "examples": done.examples}, done.upload)
+        told = {} if done.loss is None else {"loss": done.loss}
+        await self._send(channel, {"round": round, "examples": done.examples, **told}, done.upload)
 
     @staticmethod
     async def _send(channel: DeviceEnd, header: envelope.Header, message: Stored) -> None:

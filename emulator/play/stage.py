@@ -96,6 +96,6 @@ class Stage:
         inputs = {}
         for name, parcel in parcels.items():
             counted = parcel.header["counted"]
-            assert not isinstance(counted, str)
+            assert isinstance(counted, int | None)
             inputs[name] = parcel.message.ref, self.attendant(name).home.after(counted).ref
         self.trainings.plan(round, inputs)

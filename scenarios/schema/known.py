@@ -45,6 +45,7 @@ def options(algorithm: str) -> type[Part]:
     training: dict[str, Any] = {name: (key.annotation, key) for name, key in Training.model_fields.items()}
     fields["training"] = (create_model("Training", __base__=Part, **training) | None, None)
     fields["encoding"] = (Encoding | None, None)
+    fields["selection"] = (Any, None)
     return create_model(algorithm, __base__=Part, **fields)
 
 

@@ -230,7 +230,8 @@ def _fields(model: type[Any]) -> dict[str, Any]:
         return {name: info.annotation for name, info in model.model_fields.items()}
     if not is_dataclass(model):
         return {}
-    return {field.name: field.type for field in fields(model) if field.init} | {"encoding": dict}  # of any algorithm
+    of_any = {"encoding": dict, "selection": dict}  # options of any algorithm
+    return {field.name: field.type for field in fields(model) if field.init} | of_any
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
