@@ -169,12 +169,17 @@ def _ended(visit: Visit) -> float:
     return visit.last.number if visit.last else visit.away[0].start.number if visit.away else inf
 
 
+def _among(line: Event) -> tuple[float, str | None]:
+    """Returns what the lines of one choice have in common: the instant, and the devices from which it chose."""
+    return line.t, line.body.get("idle")
+
+
 def _fills(rounds: Rounds) -> Iterator[Fill]:
     lines = {visit.asked.number: visit.asked for round in rounds.values() for visit in round.visits.values()}
     for _, of_version in groupby((lines[n] for n in sorted(lines)), key=lambda line: version(line.round)):
         place, last = 0, list[Event]()
         for line in of_version:
-            if last and (line.body.get("idle") != last[0].body.get("idle") or line.round <= last[-1].round):
+            if last and (_among(line) != _among(last[0]) or line.round <= last[-1].round):
                 yield Fill(last, place)
                 place, last = place + 1, []
             last.append(line)
