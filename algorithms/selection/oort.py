@@ -84,7 +84,7 @@ class Oort:
         scaled = (U - least) / (U.max() - least) if U.max() > least else np.ones_like(U)
         last, t = np.array([past.round + 1 for past in pasts]), np.array([past.seconds for past in pasts])
         T = np.quantile(t, self.preferred) if self.preferred_s is None else self.preferred_s
-        slow = np.where(t > T, T / np.maximum(t, T), 1.0)
+        slow = np.divide(T, t, out=np.ones_like(t), where=t > T)
         found: NDArray[np.float64] = (scaled + np.sqrt(UNCERTAINTY * log(round + 1) / last)) * slow**self.alpha
         return found
 

@@ -107,10 +107,8 @@ def _selection(scenario: Scenario, label: str) -> tuple[bool, Selection | None]:
     """Returns true if the algorithm `label` has a `selection`, and that choice; None for a user's own, which is not
     imported."""
     entry = next((entry for entry in scenario.algorithms if entry.name == label), None)
-    if entry is None or selections.own(entry, scenario):
-        return entry is not None, None
-    found = selections.selection(entry, scenario)
-    return found is not None, found
+    name = selections.named(entry, scenario)[0] if entry else selections.RANDOM
+    return name != selections.RANDOM, selections.selection(entry, scenario) if entry and ":" not in name else None
 
 
 def works_of(folder: Path) -> Works:

@@ -16,50 +16,53 @@ from scenarios.builders.plugins import UnknownName, adapter, kind, thing
 from scenarios.schema.entries import Entry
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import Fault, did_you_mean, faults_of, short
-from scenarios.text.yaml_source import Loc
 
 RANDOM = "random"
 KINDS: dict[str, type[Any]] = {"power_of_choice": PowerOfChoice, "oort": Oort}
 
 
 def selection(entry: Entry, scenario: Scenario) -> Selection | None:
-    """Returns the choice of devices of this entry of `algorithms:`; None if they are drawn at random, or by the
+    """Returns the choice of devices for this entry of `algorithms:`; None if they are drawn at random, or chosen by the
     algorithm's own rule.
 
     Raises UnknownName for an unknown name, ValueError for another form, ValidationError for options that the class does
     not accept.
     """
-    name, options = _named(entry.options.get("selection", scenario.selection))
+    name, options = named(entry, scenario)
     if name == RANDOM:
         return None
     made: Selection = adapter(_kind(name)).validate_json(json.dumps(options))
     return made
 
 
-def own(entry: Entry, scenario: Scenario) -> bool:
-    """Returns true if the entry's choice of devices is a user's own class."""
-    return ":" in _named(entry.options.get("selection", scenario.selection))[0]
+def named(entry: Entry, scenario: Scenario) -> tuple[str, dict[str, Any]]:
+    """Returns the name and the options of the choice of devices for this entry: its own, or the scenario's.  Raises
+    ValueError for another form."""
+    said = entry.options.get("selection", scenario.selection)
+    if isinstance(said, str):
+        return said, {}
+    if isinstance(said, dict) and len(said) == 1:
+        ((name, options),) = said.items()
+        if isinstance(name, str) and isinstance(options, dict | None):
+            return name, options or {}
+    raise ValueError(f"it is {short(said)}; it must be a name, or one with options, as {{oort: {{alpha: 1}}}}")
 
 
-def faults(scenario: Scenario) -> Iterator[Fault]:
-    """Yields the faults of the choices of devices, with their places."""
-    for n, entry in enumerate(scenario.algorithms):
-        mine = "selection" in entry.options
-        loc: Loc = ("algorithms", n, entry.key, "selection") if mine else ("selection",)
-        if not mine and n and any("selection" not in before.options for before in scenario.algorithms[:n]):
-            continue  # told before
-        yield from _faults(entry, scenario, loc)
-    for n, entry in enumerate(scenario.algorithms):
-        if _named(entry.options.get("selection", scenario.selection))[0] != RANDOM and _chooses(entry):
-            said = f"{entry.key} chooses whom it asks by a rule of its own; it needs `selection: random`"
-            yield Fault(("algorithms", n, entry.key), said)
+def faults(scenario: Scenario) -> list[Fault]:
+    """Returns the faults of the choices of devices, each once, with their places."""
+    found = (fault for n, entry in enumerate(scenario.algorithms) for fault in _faults(n, entry, scenario))
+    return list(dict.fromkeys(found))
 
 
-def _faults(entry: Entry, scenario: Scenario, loc: Loc) -> Iterator[Fault]:
+def _faults(n: int, entry: Entry, scenario: Scenario) -> Iterator[Fault]:
+    inside = ("algorithms", n, entry.key)
+    loc = (*inside, "selection") if "selection" in entry.options else ("selection",)
     try:
-        selection(entry, scenario)
+        if selection(entry, scenario) and _chooses(entry):
+            said = f"{entry.key} chooses whom it asks by a rule of its own; it needs `selection: random`"
+            yield Fault(inside, said)
     except ValidationError as error:
-        name = _named(entry.options.get("selection", scenario.selection))[0]
+        name, _ = named(entry, scenario)
         yield from faults_of(error, _kind(name), (*loc, name))
     except (ValueError, TypeError) as error:
         yield Fault(loc, str(error))
@@ -68,19 +71,8 @@ def _faults(entry: Entry, scenario: Scenario, loc: Loc) -> Iterator[Fault]:
 def _chooses(entry: Entry) -> bool:
     try:
         return bool(kind(entry.key).cohort_rule == "own")
-    except UnknownName:  # told where algorithms are checked
+    except UnknownName:  # the entry's own fault
         return False
-
-
-def _named(said: object) -> tuple[str, dict[str, Any]]:
-    """Returns the name of a choice of devices and its options."""
-    if isinstance(said, str):
-        return said, {}
-    if isinstance(said, dict) and len(said) == 1:
-        ((name, options),) = said.items()
-        if isinstance(name, str) and isinstance(options, dict | None):
-            return name, options or {}
-    raise ValueError(f"selection is {short(said)}; it must be a name, or one with options, as {{oort: {{alpha: 1}}}}")
 
 
 def _kind(name: str) -> type[Any]:
