@@ -129,8 +129,8 @@ def _choices(plan: Forecast) -> Iterator[str]:
     """Yields for each algorithm whose devices are not drawn at random what the rehearsal knows of that choice."""
     for label, name in plan.selections.items():
         yield (
-            f"{label}: {name} chooses the devices. The rehearsal knows the seconds of earlier replies, but no losses of "
-            f"a model that learns, so a run may choose others, whose rounds are shorter or longer."
+            f"{label}: {name} chooses the devices. The rehearsal knows the seconds of earlier replies, but no losses "
+            f"of a model that learns, so a run may choose others, whose rounds are shorter or longer."
         )
 
 

@@ -235,7 +235,7 @@ def test_on_other_links_a_replay_is_the_run_while_choices_do_not_depend_on_secon
 @pytest.mark.slow
 def test_where_seconds_change_a_choice_a_replay_ends_there_or_goes_on_inexactly(tmp_path: Path) -> None:
     """On equal links the slow devices are slow no more, so Oort has no reason to leave them out."""
-    run = played(tmp_path / "run", {"oort": {"exploration": 0.2, "preferred_s": 1.0, "alpha": 8.0}})
+    run = played(tmp_path / "run", {"oort": {"exploration": 0.3, "cutoff": 0.0, "preferred_s": 0.1, "alpha": 8.0}})
     alike = Condition("alike", down=1e6, up=1e6, latency=0.005)
     parted = replayed(run, tmp_path / "parted", alike)
     assert parted.parting
@@ -328,7 +328,7 @@ def test_own_code_that_is_wrong_ends_its_run_with_a_line(
 )
 def test_a_wrong_selection_is_told_with_its_place(changes: Mapping[str, Any], said: str) -> None:
     with pytest.raises(BadScenario) as told:
-        build({**SMALL, **changes}, algorithms=True)
+        build({**SMALL, **changes})
     assert said in str(told.value)
 
 
