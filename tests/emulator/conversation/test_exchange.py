@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -20,8 +20,8 @@ from emulator.worlds.interface import Parcel
 HELD = 5  # examples of the device
 
 
-def reply(round: int = 0, examples: int | None = 1) -> Parcel:
-    return Parcel.of({"round": round, "examples": examples}, EMPTY)
+def reply(round: int = 0, examples: int | None = 1, **more: Any) -> Parcel:
+    return Parcel.of({"round": round, "examples": examples, **more}, EMPTY)
 
 
 def opened(names: Sequence[str] = ("a", "b")) -> Play:
