@@ -118,8 +118,14 @@ class Party:
     seed: int  # seed of this party's draws in this round, derived from names
     memory: Message = field(default_factory=dict)  # state that this party has kept; {} at first
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
+    ahead: int = (
+        1  # the server's: rounds to that of the next model; an asynchronous round makes several, and 0 is usual
+    )
     lossy: Mapping[str, str] = field(default_factory=dict)  # lossy encodings, such as {"up fisher": "bfloat16"}
     constants: Mapping[str, ndarray] = field(default_factory=dict)  # the server's: buffers that are not finite at first
+    # A device's: its memory as of its last reply that the model which it received has; None: that is `memory`.
+    # Otherwise a later reply waits in the buffer of an open round (docs/design/async.md §8).
+    combined: Message | None = None
     trial: bool = False  # true if only the metric `personalised` is measured: nothing is sent, kept or charged
     losses: Losses | None = None  # a device's: where training notes its losses, if the server asks for them
     # Returns these tensors, sent as this kind in this round, as the receiver decodes them. An algorithm that needs the
@@ -147,6 +153,7 @@ class Reply:
     leverage: Mapping[str, float] = field(default_factory=dict)  # leverage of the penalty (local.leverage); never sent
     numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
     staleness: int = 0  # in `combine`: versions of the model since the one from which the device started
+    asked: int | None = None  # in `combine`: round in which the device was asked, as Party.round; None: in this one
 
 
 Pass = Literal["forward", "batch", "each", "each_label"]  # computation for each example: see Phase
@@ -197,6 +204,8 @@ class Load:
     proxy: int = 0  # size of the server's proxy set, for a device that was given some of it
     devices: int = 1  # size of the fleet
     asked: int = 1  # devices asked in this round
+    first: bool = True  # of a request: no earlier one is in this round; an asynchronous round has several
+    ahead: int = 1  # of a combination: as in Party
     lossy: Mapping[str, str] = field(default_factory=dict)  # as in Party
 
 

@@ -43,7 +43,8 @@ class FedCL(FedAvg):
     In a round without a fresh Ω, a device uses the last one that it received (`keep_last`; before the first see
     `first`), 1 (`identity`, the paper's text), the current one, which the server sends to every device that lacks it
     (`catch_up`), one from its own examples (`local_estimate`, the authors' code), or no penalty (`none`).  The server
-    infers which devices lack Ω from the replies that it has counted; for `catch_up` it keeps Ω (fedcl_omega.py).
+    infers which devices lack Ω from the replies that it has counted; for `catch_up` it keeps Ω (fedcl_omega.py).  In
+    asynchronous rounds each version of a round with a fresh Ω has one of its own model; all of them count as one.
 
     The default differs from the paper's text.  With `identity` the penalty of most rounds is FedProx's with μ = 2λ: an
     equal spring on all weights, hundreds of times stiffer than with a typical Ω at the same λ.  With N = 10 such a run
@@ -106,11 +107,6 @@ class FedCL(FedAvg):
         """The device's rules for the importance Ω: which one it uses in a round, and whether it keeps it."""
         used = self.strength > 0
         return fedcl_omega.OmegaHolder(self.importance, self.interval, self.fallback, self.first, used, self.placebo)
-
-    @property
-    def synchronous(self) -> str:
-        """Reason why all replies of a round must have started from one model; "" if stale replies may be combined."""
-        return "its server infers from the round of a reply which Ω the device has" if self.holder.sent else ""
 
     @property
     def keeps_uncounted(self) -> bool:

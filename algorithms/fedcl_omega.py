@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
@@ -16,6 +16,7 @@ from algorithms.course import Course, alone
 from algorithms.importance.fisher import positive
 from algorithms.importance.importance import Kind, estimating
 from algorithms.importance.placebo import Placebo, replaced
+from algorithms.staleness import newest
 
 Importance = Literal["abs", "sq", "tensor_scalar", "mas", "si"]
 Fallback = Literal["identity", "keep_last", "catch_up", "local_estimate", "none"]
@@ -29,7 +30,7 @@ class OmegaSource:
     """The server's estimate of the importance Ω, by the method `kind`, anew for every `interval`-th round.
 
     If Ω is `kept`, the server's state holds it (kind "importance"), the round for which it was estimated
-    ("importance_round"), and for each device the last round in which its reply was counted ("sent").  The server then
+    ("importance_round"), and for each device the round that asked for its last counted reply ("sent").  The server then
     estimates Ω as soon as it has the model of such a round: before round 0, or at the end of the round before.  If that
     round does not close, the state still has the previous Ω.
     """
@@ -60,24 +61,27 @@ class OmegaSource:
         sent = state.get("sent", {})
         return [name for name in names if name not in sent or int(sent[name]) < since]
 
-    def closed(self, state: Message, weights: Tensors, counted: Collection[str], server: Party) -> Message:
-        """Returns what the next state has in addition to the new model `weights`, after a round in which the replies of
-        the devices `counted` were combined."""
+    def closed(self, state: Message, weights: Tensors, replies: Mapping[str, Reply], server: Party) -> Message:
+        """Returns what the next state has in addition to the new model `weights`, after a round in which these replies
+        were combined."""
         new = fedcl_si.extended(state, weights, server) if self.kind == "si" else {}
         if not self.kept:
             return new
-        sent = state.get("sent", {}) | {name: torch.tensor(server.round) for name in sorted(counted)}
-        last = int(state["importance_round"]["round"])
-        if last // self.interval == (server.round + 1) // self.interval:
+        sent = state.get("sent", {}) | {
+            name: torch.tensor(server.round if reply.asked is None else reply.asked)
+            for name, reply in newest(replies).items()
+        }
+        last, following = int(state["importance_round"]["round"]), server.round + server.ahead
+        if last // self.interval == following // self.interval and not self.due(following):
             old = {kind: state[kind] for kind in ("importance", "importance_round")}
         else:
-            old = self._kept({"weights": weights} | new, server, server.round + 1)
+            old = self._kept({"weights": weights} | new, server, following)
         return new | old | {"sent": sent}
 
     def request_work(self, load: Load) -> Work:
         """Returns the work of estimating Ω when a round opens; () if none is due.  If Ω is kept, this is only round 0,
         for which `begun` estimates it."""
-        if not self.due(load.round) or (self.kept and load.round > 0):
+        if not self.due(load.round) or (self.kept and (load.round > 0 or not load.first)):
             return ()
         return self._work(load)
 
@@ -85,7 +89,9 @@ class OmegaSource:
         """Returns the work on Ω when a round closes: si's gradient of the proxy set, and if Ω is kept, its estimate for
         the next round."""
         walk = fedcl_si.work(load) if self.kind == "si" else ()
-        return (*walk, *(self._work(load) if self.kept and self.due(load.round + 1) else ()))
+        following = load.round + load.ahead
+        fresh = self.due(following) or load.round // self.interval < following // self.interval
+        return (*walk, *(self._work(load) if self.kept and fresh else ()))
 
     def _work(self, load: Load) -> Work:
         if self.kind == "si":

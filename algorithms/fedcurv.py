@@ -46,6 +46,9 @@ class FedCurv(FedAvg):
     all devices answer in every round, `last_round` has the same sums to the bit, and keeps nothing.  Only the lean
     server knows the age of each device's part, so only it can drop those of devices that left (`max_age`).
 
+    In asynchronous rounds a device may be asked again while its last reply waits in a buffer.  It then takes out of the
+    sums the part that they have, and uploads the change against its newest one.
+
     Encodings (docs/design/algorithms.md §11): a device's own part is always what the server has decoded and counted, v
     is computed from Î and θ̂ as decoded, the own part is subtracted before any cut, and u is clamped at 0.  The report
     shows the number of `clamped` coordinates, and the `density` of the downloaded U: its share of non-zero coordinates.
@@ -60,7 +63,6 @@ class FedCurv(FedAvg):
     uploads: ClassVar[Collection[str]] = ("weights", *SUMS)
     squares: ClassVar[Collection[str]] = SUMS
     penalty_options: ClassVar[Collection[str]] = ("strength",)
-    synchronous: ClassVar[str] = "its sums take one term of each device for each round"
 
     strength: float = 1.0
     """Weight of the penalty, λ; 0 makes it FedAvg."""
@@ -108,6 +110,15 @@ class FedCurv(FedAvg):
         return self.upload == "paper"
 
     @property
+    def synchronous(self) -> str:
+        """Reason why all replies of a round must have started from one model; "" if stale replies may be combined."""
+        if self.participation == "last_round":
+            return "with participation 'last_round' its sums have the replies to one round"
+        if self.centred is True and self.upload == "paper":
+            return "centred sums are counted from the model of one round (upload 'lean' has no such sums)"
+        return ""
+
+    @property
     def encodings(self) -> Mapping[str, str]:
         """The encoding of the sums: sparse if `keep` is below 1, otherwise none ({})."""
         return {} if self.keep == 1 else dict.fromkeys(SUMS, "sparse")
@@ -137,7 +148,8 @@ class FedCurv(FedAvg):
         if self.strength == 0 or "fisher" not in download:
             return None
         centre = self.sums.centre(download, device)
-        own = fedcurv_penalty.own_part(device.memory, download, centre, self.max_age)
+        held = device.memory if device.combined is None else device.combined
+        own = fedcurv_penalty.own_part(held, download, centre, self.max_age)
         return fedcurv_penalty.of_others(self.strength, download, own, centre)
 
     def penalised(self, round: int, kinds: Collection[str], memory: Collection[str]) -> bool:  # noqa: ARG002

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.algorithm import Message, Send, Tensors
+from algorithms.algorithm import Message, Reply, Send, Tensors
 from algorithms.training.local import pull
 
 SUMS = ("fisher", "fisher_theta")  # kinds: of a device Î and Î⊙(θ̂ - centre); of the server their sums U and V
@@ -161,15 +161,16 @@ def summed(before: Mapping[str, Tensors], parts: Iterable[Message]) -> Message:
     return sums
 
 
-def last_sent(state: Message, uploads: Mapping[str, Message], round: int, max_age: int) -> Message:
-    """Returns each device's last counted upload, Î, θ̂ and the round, as kinds of the server's state.
+def last_sent(state: Message, replies: Mapping[str, Reply], round: int, max_age: int) -> Message:
+    """Returns each device's last counted upload, Î, θ̂ and the round that asked for it, as kinds of the server's state.
 
-    `uploads` are those of this `round`.  Uploads more than `max_age` rounds old are left out; with `max_age` 0 none is
-    too old.
+    `replies`: those that count in this `round`, one of each device.  Uploads more than `max_age` rounds old are left
+    out; with `max_age` 0 none is too old.
     """
-    old = {kind: kept for kind, kept in state.items() if kind.startswith(KEPT)}
-    young = {kind: kept for kind, kept in old.items() if not max_age or round - int(kept["round"]) <= max_age}
-    return young | {KEPT + name: _packed(upload, round) for name, upload in uploads.items()}
+    kept = {kind: kept for kind, kept in state.items() if kind.startswith(KEPT)}
+    for name, reply in replies.items():
+        kept[KEPT + name] = _packed(reply.upload, round if reply.asked is None else reply.asked)
+    return {kind: each for kind, each in kept.items() if not max_age or round - int(each["round"]) <= max_age}
 
 
 def sums_of(kept: Message, centre: Tensors | None) -> Message:

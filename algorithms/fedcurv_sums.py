@@ -11,6 +11,7 @@ import torch
 from algorithms import fedcurv_penalty
 from algorithms.algorithm import Load, Message, Party, Reply, Tensors
 from algorithms.fedcurv_penalty import SUMS
+from algorithms.staleness import newest
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,16 @@ class Sums:
     def closed(self, state: Message, new: Message, replies: Mapping[str, Reply], server: Party) -> Message:
         """Returns the `new` state with U and V: the old sums plus the uploaded changes, or the sums of the last uploads
         (with `lean` or without `counted`)."""
-        uploads = {name: replies[name].upload for name in sorted(replies)}
         centred, round = self.about(server.lossy), server.round
+        if centred and not self.lean and any(reply.staleness for reply in replies.values()):
+            raise ValueError("centred sums combine no stale replies; set centred: false, or upload: lean")
         old = state if self.counted else {}
         new = new | self.date(round)
         if self.lean:
-            kept = fedcurv_penalty.last_sent(old, uploads, round, self.max_age)
+            kept = fedcurv_penalty.last_sent(old, newest(replies), round, self.max_age)
             sums = fedcurv_penalty.sums_of(kept, new["weights"] if centred else None)
             return new | sums | (kept if self.counted else {})
-        sums = fedcurv_penalty.summed(old, uploads.values())
+        sums = fedcurv_penalty.summed(old, (replies[name].upload for name in sorted(replies)))
         return new | (fedcurv_penalty.recentred(sums, state["weights"], new["weights"]) if centred else sums)
 
     def moved_by_device(self, load: Load, knows: bool) -> float:

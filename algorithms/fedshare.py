@@ -14,6 +14,7 @@ from algorithms import option_checks
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors, Work
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
+from algorithms.staleness import newest
 from algorithms.training.local import forms
 
 LEVELS = 256  # number of values of a byte
@@ -44,6 +45,11 @@ class FedShare(FedAvg):
     def keeps_uncounted(self) -> bool:
         """True if devices keep the shared examples; false if each round sends new ones."""
         return self.split != "per_round"
+
+    @property
+    def synchronous(self) -> str:
+        """Reason why all replies of a round must have started from one model; "" if stale replies may be combined."""
+        return "with split 'per_round' the devices of a round divide the examples" if self.split == "per_round" else ""
 
     def download_form(self, server: Party) -> Message:
         """Returns the model and the largest part that a device may receive."""
@@ -92,7 +98,7 @@ class FedShare(FedAvg):
         new = super().combine(state, replies, server)
         if self.split == "per_round":
             return new
-        counted = {name: torch.tensor(server.round) for name in sorted(replies)}
+        counted = {name: torch.tensor(server.round) for name in newest(replies)}
         return new | {"shared_with": counted | state.get("shared_with", {})}
 
     def device_work(self, load: Load) -> Work:

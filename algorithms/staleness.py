@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
 from algorithms import option_checks
+from algorithms.algorithm import Reply
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,15 @@ class Stale:
         if self.staleness == "polynomial":
             return float((1 + s) ** -self.a)
         return 1 / (self.a * (s - self.b) + 1)
+
+
+def device_of(name: str, replies: Mapping[str, Reply]) -> str:
+    """Returns the device that sent the reply of this name.  An asynchronous version may have several replies of a
+    device: then the newest has the device's name, and the older ones are named `device@round`."""
+    device = name.rpartition("@")[0]
+    return device if device in replies else name
+
+
+def newest(replies: Mapping[str, Reply]) -> dict[str, Reply]:
+    """Returns the newest reply of each device, in the order of the devices' names."""
+    return {name: replies[name] for name in sorted(replies) if device_of(name, replies) == name}

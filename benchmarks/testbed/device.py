@@ -44,10 +44,9 @@ def attend(lab: Lab, run: jobs.Run, name: str, host: str) -> list[dict[str, floa
             return told
         came = time.monotonic()
         header, body = envelope.unpack(data)
-        round, counted = header["round"], header["counted"]
+        round = header["round"]
         assert isinstance(round, int)
-        assert not isinstance(counted, str)
-        home.settle(counted)
+        home = home.informed(header)
         done = jobs.train(lab, store, run, name, round, store.put(body), home.memory.ref, False)
         home.keep(round, done)
         answer = envelope.pack({"round": round, "examples": done.examples}, store.get(done.upload.ref))

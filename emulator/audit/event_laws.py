@@ -126,6 +126,7 @@ class Timeline:
         for each in round.again:
             each.close = line
         self._stale(line, round)
+        self._told(round)
         round.lost = losses(round)
         self._reason(line, round)
 
@@ -148,6 +149,16 @@ class Timeline:
                 self.fault("I3", line, f"counts {said}, whose reply came before the close of that round")
             elif not round.failed:
                 asked.later.add(name)
+
+    def _told(self, round: AuditedRound) -> None:
+        """Checks that each request of a synchronous round acknowledges the device's last reply that counts; a late one
+        counts in this round, and has done so before the request went."""
+        late = dict(round.stale)
+        for name, line in round.told.items():
+            reply, known = line.body["reply_to"], late.get(name, self.acknowledged.get(name))
+            open_yet = round.close is None and reply in self.rounds and name in self.rounds[reply].visits
+            if reply != known and not open_yet:
+                self.fault("I4", line, f"acknowledges round {reply}, but the device was last counted in {known}")
 
     def _reason(self, line: Event, round: AuditedRound) -> None:
         reason, asked = line.body["reason"], len(round.visits)
@@ -301,9 +312,8 @@ class Timeline:
             if reply != line.round:
                 self.fault("I3", line, f"an upload that answers round {reply}")
         else:
-            known = self.acknowledged.get(line.device)
-            if reply != known and not round.asynchronous:
-                self.fault("I4", line, f"acknowledges round {reply}, but the device was last counted in {known}")
+            if not round.asynchronous:
+                round.told.setdefault(line.device, line)
             if round.close:
                 self.fault("I7", line, f"a download that starts after the close in line {round.close.number}")
             if self.serving and self.serving.start.round == line.round:
@@ -374,6 +384,9 @@ class Timeline:
     def finish(self, stragglers: bool | None = None) -> None:
         """Applies the laws that need the whole record.  `stragglers`: true if devices may finish after the close of a
         round, false if they are stopped, None if unknown."""
+        for round in self.rounds.values():
+            if round.close is None:
+                self._told(round)
         asynchronous = any(round.asynchronous for round in self.rounds.values())
         after = version_laws.faults(self.rounds) if asynchronous else after_the_close(self.rounds, stragglers)
         for law, line, what in chain(after, whole_record.absences(self.rounds.values())):

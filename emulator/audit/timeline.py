@@ -220,6 +220,7 @@ class AuditedRound:
     later: set[str] = field(default_factory=set)  # devices whose replies count in a later round, or as [device, round]
     again: list[AuditedRound] = field(default_factory=list)  # of a version: its second request to a device, the third
     asynchronous: bool = False
+    told: dict[str, Event] = field(default_factory=dict)  # by device: the request of a synchronous round
 
     @property
     def all(self) -> list[AuditedRound]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.conversation.processor import Bench
 from emulator.conversation.trainings import Trainings
 from emulator.lab.jobs import Learnt, Trained
-from emulator.messages.store import EMPTY, Stored
+from emulator.messages.codec import ERROR
+from emulator.messages.store import EMPTY, Ref, Stored
 from emulator.pricing.charges import Charges
-from emulator.record.call import Call
+from emulator.record.call import Call, place
 from emulator.worlds.interface import CallingEnd, Cancelled, DeviceEnd, Lost, Parcel, Task, Ticket, WaitingEnd, World
 from network.wire import envelope
+from network.wire.form import FRAME
+
+NO_STATE = {ERROR, FRAME}  # kinds in a device's memory that no algorithm has put there
 
 
 @dataclass
@@ -21,11 +27,28 @@ class Home:
     An algorithm may give the device another memory in case its upload counts.  That memory is pending, with its round,
     until the next request.  Each request names the last round in which this device's upload counted, so a lost
     acknowledgement does no harm.
+
+    A request may come with a model that lacks replies which have counted, because their round is still open; it then
+    names the last one that the model has, too.  Until a model has them all, the device also keeps its memory as of that
+    reply, for an algorithm that takes the device's own part out of what it receives.
     """
 
     memory: Stored = EMPTY
     pending: tuple[int, Stored] | None = None
-    entered: tuple[int, Stored] | None = None  # the last round that asked the device, and its memory as that began
+    entered: tuple[int, Stored] | None = None  # the last round that asked the device, and `combined` as that began
+    earlier: tuple[tuple[int, Stored], ...] = ()  # rounds that counted, and the memory before each of them did
+
+    @property
+    def combined(self) -> Stored:
+        """The memory as of the device's last reply that the last model has."""
+        return self.earlier[0][1] if self.earlier else self.memory
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The bytes of all that the device keeps, by kind."""
+        if not self.earlier:
+            return self.memory.sizes
+        return sum((Counter(kept.sizes) for _, kept in self.earlier), Counter(self.memory.sizes))
 
     def before(self, round: int, counted: int | None) -> Stored:
         """Returns the memory with which the device entered this round.
@@ -40,17 +63,38 @@ class Home:
     def after(self, counted: int | None) -> Stored:
         """Returns the memory that the device has after it hears that `counted` was the last round in which its
         upload counted (None: there was none)."""
-        return self.pending[1] if self.pending and self.pending[0] == counted else self.memory
+        if self.pending and self.pending[0] == counted:
+            return self.pending[1]
+        undone = (kept for round, kept in self.earlier if _later(round, counted))  # their round has failed
+        return next(undone, self.memory)
 
-    def settle(self, counted: int | None) -> None:
-        """Makes the pending memory the memory if it belongs to the round `counted`; otherwise drops the pending
-        memory."""
-        self.memory, self.pending = self.after(counted), None
+    def informed(self, header: envelope.Header) -> Home:
+        """Returns what the device keeps after it hears, in a request with this header, which of its replies counted and
+        which of these the model has.  What was pending is then the memory, or it is dropped."""
+        counted = header["counted"]
+        combined = header.get("combined", counted)
+        assert not isinstance(counted, str)
+        assert not isinstance(combined, str)
+        memory, earlier = self.after(counted), self.earlier
+        if self.pending and self.pending[0] == counted and memory.sizes.keys() - NO_STATE:
+            earlier = *earlier, (self.pending[0], self.memory)
+        lacking = tuple(each for each in earlier if _later(each[0], combined) and not _later(each[0], counted))
+        # The next model has all of these but perhaps the newest, so those between are not needed again.
+        return Home(memory, entered=self.entered, earlier=(*lacking[:1], *lacking[1:][-1:]))
+
+    def inputs(self, parcel: Parcel) -> tuple[Ref, Ref, Ref]:
+        """Returns what the training for a request reads: the download, the memory, and `combined`."""
+        return parcel.message.ref, self.memory.ref, self.combined.ref
 
     def keep(self, round: int, done: Trained) -> None:
         self.memory = done.kept
         if done.kept_if_counted is not None:
             self.pending = (round, done.kept_if_counted)
+
+
+def _later(round: int, other: int | None) -> bool:
+    """Returns true if a device was asked in `round` after it had been asked in the `other` (None: never)."""
+    return other is None or place(round) > place(other)
 
 
 Notes = dict[Call, Learnt]
@@ -125,19 +169,18 @@ class Attendant:
 
         The inputs of the training are fixed now, before the bytes of the request arrive.
         """
-        round, counted = parcel.header["round"], parcel.header["counted"]
+        round = parcel.header["round"]
         assert isinstance(round, int)
-        assert isinstance(counted, int | None)
-        self.home.settle(counted)
-        self.home.entered = (round, self.home.memory)
-        duty = self.costs.duty(self.name, round, parcel.sizes, self.home.memory.sizes)
+        self.home = self.home.informed(parcel.header)
+        self.home.entered = (round, self.home.combined)
+        duty = self.costs.duty(self.name, round, parcel.sizes, self.home.sizes)
         if duty:
             self.bench.record.duty(Call(self.name, round), duty)
         if why := self.costs.refusal(self.name, round, duty):
             self.refusal = (round, why)
             self.trainings.forget(self.name)
             return
-        ticket = self.trainings.start(self.name, round, parcel.message.ref, self.home.memory.ref)
+        ticket = self.trainings.start(self.name, round, self.home.inputs(parcel))
         self.ticket = (round, ticket)
 
     def drop(self) -> None:

@@ -64,7 +64,7 @@ class Server:
         self.always_on = lab.always_on or (
             len(self.names) <= EACH and all(device.presence.always for device in lab.fleet.values())
         )
-        self.counted: dict[str, int] = {}  # by device: its last counted round
+        self.counted: dict[str, int] = {}  # by device: the last round whose reply the model has
         self.stragglers: dict[str, Play] = {}  # devices that continue after the close of their round, and that round
         self.freed = world.signal()  # set when a straggler has ended
         self.presences = Presences(world, lab.fleet, record, line, self.stragglers, patient=rules.deadline is None)
@@ -261,14 +261,21 @@ class Server:
         """Returns the request of each of these devices, by name.
 
         Devices with the same last counted round share one, unless the algorithm has a message of its own for a device.
+        A reply that the open round has taken in counts, too, but the model does not have it yet.
         """
+        taken = {reply.device: reply.call.round for reply in (self.exchange.open or play).replies}
 
         @cache
-        def parcel(counted: int | None, own: str | None) -> Parcel:
-            message = opening.extra[own] if own else opening.download
-            return Parcel.of({"round": play.round.number, "counted": counted}, message)
+        def parcel(combined: int | None, taken: int | None, own: str | None) -> Parcel:
+            message, round = opening.extra[own] if own else opening.download, play.round.number
+            if taken is None:
+                return Parcel.of({"round": round, "counted": combined}, message)
+            return Parcel.of({"round": round, "counted": taken, "combined": combined}, message)
 
-        return {name: parcel(self.counted.get(name), name if name in opening.extra else None) for name in names}
+        def of(name: str) -> Parcel:
+            return parcel(self.counted.get(name), taken.get(name), name if name in opening.extra else None)
+
+        return {name: of(name) for name in names}
 
     async def _ask(self, play: Play, name: str, parcel: Parcel) -> None:
         await self.exchange.ask(play, name, parcel)

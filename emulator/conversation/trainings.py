@@ -6,7 +6,7 @@ downloads.  So runs that differ only in their links do the same jobs, in virtual
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
 from emulator.compute.futures import SharedJob
@@ -16,7 +16,7 @@ from emulator.messages.store import Ref
 from emulator.record.run import Run
 from emulator.worlds.interface import Ticket, World
 
-Inputs = tuple[Ref, Ref]  # a device's download, and its memory
+Inputs = tuple[Ref, Ref, Ref]  # a device's download, its memory, and that as of its last reply in the model
 
 
 class Trainings:
@@ -30,7 +30,7 @@ class Trainings:
         self.planned: dict[str, tuple[int, Ticket]] = {}  # by device, until it starts: (round, its part of a stack)
 
     def plan(self, round: int, inputs: Mapping[str, Inputs]) -> None:
-        """Submits the stacks of the devices that a round asks.  `inputs`, by device: its download and its memory.
+        """Submits the stacks of the devices that a round asks.  `inputs`, by device: see Inputs.
 
         A device that never receives its download has then been trained for nothing.
         """
@@ -41,9 +41,9 @@ class Trainings:
         for devices in self.lab.stacks(self.run.label, list(inputs)):
             if len(devices) == 1:
                 continue
-            downloads, memories = zip(*(inputs[name] for name in devices), strict=True)
+            downloads, memories, _ = zip(*(inputs[name] for name in devices), strict=True)
             args = self.run, round, tuple(devices), downloads, memories, self.measured(round)
-            job = SharedJob(self.world.submit(train_stack, *args).future)
+            job = SharedJob(self.world.submit(train_stack, *args, *_combined(inputs, devices)).future)
             for place, device in enumerate(devices):
                 self.planned[device] = round, Ticket(job.result(itemgetter(place)))
 
@@ -57,9 +57,18 @@ class Trainings:
         for device in list(self.planned):
             self.forget(device)
 
-    def start(self, device: str, round: int, download: Ref, memory: Ref) -> Ticket:
+    def start(self, device: str, round: int, inputs: Inputs) -> Ticket:
         """Returns the ticket of a device's training: its part of a stack if this round planned one, else a new job."""
         planned = self.planned.get(device)
         if planned and planned[0] == round:
             return self.planned.pop(device)[1]
-        return self.world.submit(train, self.run, device, round, download, memory, self.measured(round))
+        download, memory, _ = inputs
+        own = _combined({device: inputs}, [device])
+        return self.world.submit(train, self.run, device, round, download, memory, self.measured(round), *own)
+
+
+def _combined(inputs: Mapping[str, Inputs], devices: Sequence[str]) -> list[dict[str, Ref]]:
+    """Returns the last argument of a job: by device, its memory as of its last reply in the model, where that is not
+    its memory; [] if there is none."""
+    found = {name: inputs[name][2] for name in devices if inputs[name][2] != inputs[name][1]}
+    return [found] if found else []

@@ -41,7 +41,7 @@ class AsyncServer(Server):
             if await self._fill(play, fills):
                 fills += 1
             elif self.exchange.inbox:
-                await self._take_in(play)
+                await self._take_in()
             else:
                 await self._something(play)
         return await self._finish(play)
@@ -101,13 +101,10 @@ class AsyncServer(Server):
         if play and name in play.watches:
             await self._end_all([play.watches[name]])
 
-    async def _take_in(self, play: Play) -> None:
+    async def _take_in(self) -> None:
         """Takes in the replies that have arrived, once all replies of this instant are there."""
         await self.world.settled()
-        taken = self.exchange.take_in()
-        for arrival in play.replies:  # acknowledged now, as the buffer will be combined
-            self.counted[arrival.device] = arrival.call.round
-        for arrival in taken:
+        for arrival in self.exchange.take_in():
             await self._free(arrival.device)
 
     async def _something(self, play: Play) -> None:

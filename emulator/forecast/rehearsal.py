@@ -140,7 +140,7 @@ class Understudy(Inline):
         return super().submit(cut.get(job, job), *args)
 
     def _train(
-        self, lab: Lab, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref, _: bool
+        self, lab: Lab, store: Store, run: Run, device: str, round: int, download: Ref, memory: Ref, *more: Any
     ) -> Trained:
         """Returns the result of the first device that had the same request, with this device's number of examples."""
         if round != self.round:  # results of earlier rounds are never requested again
@@ -149,7 +149,7 @@ class Understudy(Inline):
             self.seen.clear()
         key = (self._sizes(download), self._sizes(memory))
         if key not in self.known:
-            done = train(lab, store, run, device, round, download, memory, False)
+            done = train(lab, store, run, device, round, download, memory, False, *more[1:])
             kept = (done.kept_if_counted or done.kept).sizes
             self.downloaded = max(self.downloaded, dict(self._sizes(download)), key=_length)
             self.uploaded = max(self.uploaded, done.upload.sizes, key=_length)
@@ -179,7 +179,14 @@ class Understudy(Inline):
         stale: Mapping[str, tuple[int, Ref]] = NONE_STALE,
     ) -> Any:
         work = lab.algorithms[run.label].combine_work(
-            Load(lab.turn(round), len(self.proxy), 0, replies=len(replies), proxy=len(self.proxy))
+            Load(
+                lab.turn(round),
+                len(self.proxy),
+                0,
+                replies=len(replies),
+                proxy=len(self.proxy),
+                ahead=lab.ahead(round),
+            )
         )
         most = max(1, MOST // max(upload.nbytes for upload, _ in replies.values()))
         some = dict(list(replies.items())[:most])

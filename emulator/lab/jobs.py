@@ -42,6 +42,7 @@ NO_LOSSES = (
     "train() noted no losses, which `selection` asks for; it must train by algorithms.training.local.sgd, or call "
     "device.losses.note(losses)"
 )
+ALL_COMBINED: Mapping[str, Ref] = {}
 BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
 
 
@@ -112,10 +113,14 @@ def train(
     download: Ref,
     memory: Ref,
     measure: bool,
+    combined: Mapping[str, Ref] = ALL_COMBINED,
 ) -> Trained:
-    """Computes a device's half of a round: trains, and stores its upload and its memory.  `measure`: also scores the
-    device's model on its own test examples, before aggregation."""
-    return train_stack(lab, store, run, round, (device,), (download,), (memory,), measure)[0]
+    """Computes a device's half of a round: trains, and stores its upload and its memory.
+
+    `measure`: also scores the device's model on its own test examples, before aggregation.  `combined`, by device: its
+    memory as of its last reply that the downloaded model has; of those for which that is not `memory`.
+    """
+    return train_stack(lab, store, run, round, (device,), (download,), (memory,), measure, combined)[0]
 
 
 def train_stack(
@@ -127,10 +132,12 @@ def train_stack(
     downloads: Sequence[Ref],
     memories: Sequence[Ref],
     measure: bool,
+    combined: Mapping[str, Ref] = ALL_COMBINED,
 ) -> list[Trained]:
     """Computes the halves of a round of several devices that train as one stack (algorithms/stack.py), in their order;
     see `train`."""
-    answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)))
+    earlier = [combined.get(device) for device in devices]
+    answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, earlier, strict=True)))
     uploads = _uploads(lab, store, run, round, answers)
     shown: Sequence[Sequence[Hits]] = _shown(lab, run, round, answers) if measure else [()] * len(answers)
     drifts = _drifts(lab, answers) if measure else [{}] * len(answers)
@@ -148,7 +155,8 @@ def personalise_stack(
 ) -> list[Sequence[Hits]]:
     """Trains these devices as if they had been asked in this round (`trial` of their Party is true), and returns the
     scores of their models on their own test examples."""
-    answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, strict=True)), trial=True)
+    asked = [(*each, None) for each in zip(devices, downloads, memories, strict=True)]
+    answers = _answers(lab, store, run, round, asked, trial=True)
     return _shown(lab, run, round, answers)
 
 
@@ -167,7 +175,7 @@ class _Answer:
         return replace(self, reply=replace(self.reply, numbers={**numbers, **self.reply.numbers}))
 
 
-_Asked = tuple[str, Ref, Ref]  # a device, its download and its memory
+_Asked = tuple[str, Ref, Ref, Ref | None]  # a device, its download, its memory, and its `combined` (train)
 
 
 def _answers(
@@ -199,7 +207,7 @@ def _answers(
 
 def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Asked], trial: bool) -> list[_Answer]:
     algorithm = lab.algorithms[run.label]
-    devices, downloads, memories = zip(*asked, strict=True)
+    devices, downloads, memories, combined = zip(*asked, strict=True)
     received = _each(downloads, lambda ref: own(lab, store, ref))
     kept = _each(memories, lambda ref: moved(lab, decode(store.get(ref))))
     held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
@@ -211,6 +219,9 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
         outboxes.append(_outbox(lab, run, device, round, download, memory))
         losses = Losses(power) if power and not trial else None
         parties.append(_party(shared, run, device, round, "train", examples, memory, outboxes[-1].send, losses))
+    for k, ref in enumerate(combined):
+        if ref is not None:
+            parties[k] = replace(parties[k], combined=moved(lab, decode(store.get(ref))))
     _drawing(parties[0])
     if len(devices) == 1:
         replies = [algorithm.train(received[0], parties[0])]
@@ -340,7 +351,8 @@ def combine(
     uploads = {}
     for name, (upload, examples) in sorted(replies.items()):
         staleness, message = stale.get(name, (0, download))
-        uploads[name] = Reply(received(upload, message), examples, staleness=staleness)
+        asked = lab.turn(round - staleness) if staleness else None
+        uploads[name] = Reply(received(upload, message), examples, staleness=staleness, asked=asked)
     server = _drawing(_server(lab, run, round))
     return _state(lab, store, algorithm.combine(decode(store.get(state)), uploads, server))
 
@@ -447,5 +459,7 @@ def _drawing(party: Party) -> Party:
 
 
 def _server(lab: Lab, run: Run, round: int) -> Party:
-    shared = partial(_shared(lab, run, round), fleet=lab.names, constants=lab.constants(run.seed))
+    shared = partial(
+        _shared(lab, run, round), fleet=lab.names, constants=lab.constants(run.seed), ahead=lab.ahead(round)
+    )
     return _party(shared, run, "server", round, "server", lab.proxy(run.seed), {})

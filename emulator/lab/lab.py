@@ -210,6 +210,11 @@ class Lab:
         """Returns the number of this round as algorithms and schedules count rounds."""
         return turn(round, self.buffer, self.asked)
 
+    def ahead(self, round: int) -> int:
+        """Returns how many rounds, as algorithms count them, are from this one to that of the next model: 1 in
+        synchronous rounds."""
+        return self.turn(round + 1) - self.turn(round)
+
     def held(self, seed: int, name: str, cycle: int = 0) -> ndarray:
         """Returns the device's training examples in this time slice."""
         return in_cycle(self.splits[seed].train, name, cycle)

@@ -100,9 +100,18 @@ class Keys:
         seed = derive(run.seed, "encode", "server", round)
         return {**self._of_server(run, round), "state": state.digest, "names": list(names), "encoding_seed": seed}
 
-    def _train(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Parts:
+    def _train(
+        self,
+        run: Run,
+        device: str,
+        round: int,
+        download: Ref,
+        memory: Ref,
+        measure: bool,
+        combined: Mapping[str, Ref] = jobs.ALL_COMBINED,
+    ) -> Parts:
         penalised = self._penalised(run, round, download, memory)
-        own = self._of_device(run, device, round, download, memory, measure)
+        own = self._of_device(run, device, round, download, memory, measure, combined)
         return {**self._of_devices(run, round, penalised), **own}
 
     def _train_stack(
@@ -113,10 +122,11 @@ class Keys:
         downloads: Sequence[Ref],
         memories: Sequence[Ref],
         measure: bool,
+        combined: Mapping[str, Ref] = jobs.ALL_COMBINED,
     ) -> Parts:
         rows = list(zip(devices, downloads, memories, strict=True))
         penalised = any(self._penalised(run, round, download, memory) for _, download, memory in rows)
-        stack = [self._of_device(run, device, round, download, memory, measure) for device, download, memory in rows]
+        stack = [self._of_device(run, name, round, down, kept, measure, combined) for name, down, kept in rows]
         return {**self._of_devices(run, round, penalised), "stack": stack}
 
     def _personalise_stack(
@@ -137,7 +147,10 @@ class Keys:
         # Only differences of weights are added to the download.
         relative = "weights" in self.lab.up.get(run.label, {})
         base = download.digest if relative else None
-        older = [[name, age, sent.digest if relative else None] for name, (age, sent) in sorted(stale.items())]
+        older = [
+            [name, age, self.lab.turn(round - age), sent.digest if relative else None]
+            for name, (age, sent) in sorted(stale.items())
+        ]
         parts = {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
         return {**parts, "stale": older} if older else parts
 
@@ -158,7 +171,9 @@ class Keys:
         names = self._once(lambda: digest(packed(list(self.lab.names))), "names")
         proxy = self._once(lambda: digest(self.lab.splits[run.seed].proxy), run.seed, "proxy")
         seed = derive(run.seed, "server", "server", round)
-        return {**self._of_party(run, round, penalised=False), "fleet": names, "examples": proxy, "seed": seed}
+        parts = {**self._of_party(run, round, penalised=False), "fleet": names, "examples": proxy, "seed": seed}
+        ahead = self.lab.ahead(round)
+        return parts if ahead == 1 else {**parts, "ahead": ahead}
 
     def _of_devices(self, run: Run, round: int, penalised: bool) -> Parts:
         """Returns the parts of a key that all devices of a round share."""
@@ -166,9 +181,19 @@ class Keys:
         power = self.lab.loss_power(run.label)
         return {**parts, "loss_power": power} if power else parts
 
-    def _of_device(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Parts:
+    def _of_device(
+        self,
+        run: Run,
+        device: str,
+        round: int,
+        download: Ref,
+        memory: Ref,
+        measure: bool,
+        combined: Mapping[str, Ref],
+    ) -> Parts:
         cycle = self.lab.cycle(run.label, round)
-        return {
+        own = {"combined": combined[device].digest} if device in combined else {}
+        return own | {
             "device": device,
             "examples": self._once(lambda: digest(self.lab.held(run.seed, device, cycle)), run.seed, device, cycle),
             "seed": derive(run.seed, "train", device, round),

@@ -92,10 +92,6 @@ class Stage:
 
     def plan(self, play: Play, parcels: Mapping[str, Parcel]) -> None:
         """Submits the trainings of a round that is about to send these messages, by device."""
-        round = play.round.number
-        inputs = {}
-        for name, parcel in parcels.items():
-            counted = parcel.header["counted"]
-            assert isinstance(counted, int | None)
-            inputs[name] = parcel.message.ref, self.attendant(name).home.after(counted).ref
-        self.trainings.plan(round, inputs)
+        homes = {name: self.attendant(name).home.informed(parcel.header) for name, parcel in parcels.items()}
+        inputs = {name: home.inputs(parcels[name]) for name, home in homes.items()}
+        self.trainings.plan(play.round.number, inputs)

@@ -16,6 +16,7 @@ from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab, in_cycle
 from emulator.pricing.bills import jittered, priced
 from emulator.pricing.memory import footprint, uploaded
+from emulator.record.call import version
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
 from network.wire.form import FRAME
@@ -117,12 +118,14 @@ class Costs:
         return duty.refusal(self.label, self.lab.fleet[name].profile.memory_bytes) if duty else None
 
     def request(self, round: int) -> Bill:
-        load = self._load(self.lab.turn(round), len(self.split.proxy))
+        first = not version(round) or self.lab.turn(round - 1) < self.lab.turn(round)
+        load = self._load(self.lab.turn(round), len(self.split.proxy), first=first)
         work = (*self.algorithm.request_work(load), *self._coding("encode", self.down))
         return self._bill(self.lab.server, self._numbered(work))
 
     def combine(self, round: int, replies: int) -> Bill:
-        load = self._load(self.lab.turn(round), len(self.split.proxy), replies=replies)
+        ahead = self.lab.ahead(round)
+        load = self._load(self.lab.turn(round), len(self.split.proxy), replies=replies, ahead=ahead)
         decode = self._coding("decode", self.up.keys() & self._sent(round), replies)
         return self._bill(self.lab.server, self._numbered((*self.algorithm.combine_work(load), *decode)))
 

@@ -31,6 +31,7 @@ class FedAvg:
         self.models: dict[str, Tensor] = {}
         self.walks: dict[str, Walk] = {}
         self.sprung: dict[str, Springs | None] = {}
+        self.stale: Mapping[str, int] = {}  # staleness of devices' replies; 0 of all others
 
     def open(self, server: Party, asked: Sequence[str]) -> None:
         """Opens a round."""
@@ -93,6 +94,75 @@ class FedProx(FedAvg):
 
     def springs(self, device: Party) -> Springs | None:
         return [(self.how.mu * torch.ones_like(self.theta), self.theta)] if self.how.mu else None
+
+
+class Stale:
+    """Weights of stale replies: Xie et al. 2019, §5.2."""
+
+    def weight(self, name: str) -> float:
+        how, s = self.how, self.stale.get(name, 0)
+        known = {"constant": 1.0, "polynomial": (1 + s) ** -how.a, "hinge": 1 / (1 + how.a * max(0, s - how.b))}
+        return known[how.staleness]
+
+    def change(self, name: str) -> Tensor:
+        """Returns the change of a device, which started from the current model here."""
+        return self.models[name] - self.theta
+
+
+class FedAsync(Stale, FedProx):
+    """Xie et al. 2019, Alg. 1, with FedProx's term: the oldest replies first."""
+
+    def close(self, server: Party, counted: Sequence[str]) -> None:
+        for name in sorted(counted, key=lambda name: (-self.stale.get(name, 0), name)):
+            share = self.how.alpha * self.weight(name)
+            self.theta = (1 - share) * self.theta + share * self.models[name]
+
+
+class FedBuff(Stale, FedAvg):
+    """Nguyen et al. 2022, Alg. 1 and 2."""
+
+    def close(self, server: Party, counted: Sequence[str]) -> None:
+        over = len(counted) if self.how.divisor == "replies" else sum(map(self.weight, counted))
+        self.theta = self.theta + self.how.server_lr * sum(self.weight(k) * self.change(k) for k in counted) / over
+
+
+class FADAS(Stale, FedAvg):
+    """Wang et al. 2024, Alg. 1; with `divide` as its authors' code."""
+
+    def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
+        super().__init__(net, how, theta)
+        self.m, self.v, self.largest = net.zeros(), net.zeros(), net.zeros()
+
+    def close(self, server: Party, counted: Sequence[str]) -> None:
+        how, delay = self.how, max(self.stale.get(name, 0) for name in counted)
+        delta = sum(map(self.change, counted)) / len(counted)
+        self.m = how.beta1 * self.m + (1 - how.beta1) * delta
+        self.v = how.beta2 * self.v + (1 - how.beta2) * delta**2
+        self.largest = torch.maximum(self.largest, self.v)
+        rate = how.server_lr
+        if delay > how.tau_c:
+            rate = {"minimum": min(rate, 1 / delay), "divide": rate / delay, "none": rate}[how.delayed]
+        self.theta = self.theta + rate * self.m / (self.largest.sqrt() + how.epsilon)
+
+    def kinds(self) -> Mapping[str, Tensor]:
+        return {"weights": self.theta, "momentum": self.m, "variance": self.v, "largest": self.largest}
+
+
+class CA2FL(Stale, FedAvg):
+    """Wang et al., ICLR 2024, Alg. 2: the mean over all devices is taken anew each time."""
+
+    def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
+        super().__init__(net, how, theta)
+        self.h: dict[str, Tensor] = {}
+
+    def close(self, server: Party, counted: Sequence[str]) -> None:
+        now = {name: self.change(name) for name in counted}
+        mean = sum(self.h.values(), self.net.zeros()) / server.devices
+        v = mean + sum(change - self.h.get(name, 0) for name, change in now.items()) / len(now)
+        self.theta, self.h = self.theta + self.how.server_lr * v, self.h | now
+
+    def kinds(self) -> Mapping[str, Tensor]:
+        return {"weights": self.theta, "kept": sum(self.h.values(), self.net.zeros())}
 
 
 class FedCL(FedAvg):

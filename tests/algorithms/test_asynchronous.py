@@ -1,4 +1,4 @@
-"""FedAsync and FedBuff, with numbers worked out by hand."""
+"""FedAsync, FedBuff, FADAS and CA2FL, with numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from torch import nn
 
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Party, Reply, Training
+from algorithms.ca2fl import CA2FL
+from algorithms.fadas import FADAS
 from algorithms.fedasync import FedAsync
 from algorithms.fedbuff import FedBuff
 from algorithms.staleness import Stale
@@ -103,9 +105,78 @@ def test_fedbuff_of_fresh_replies_with_equal_examples_is_fedavg() -> None:
         torch.testing.assert_close(mine[name], value, rtol=1e-6, atol=1e-7)
 
 
+def changes(**w: float) -> dict[str, Reply]:
+    return {name: Reply({"update": tensors(value, 4.0)}, 9) for name, value in w.items()}
+
+
+def test_fadas_takes_two_steps() -> None:
+    """eta = 0.1, beta1 = 0.5, beta2 = 0.75, eps = 1.  Changes 4 and 8: mean 6, m = 3, v = 9, v^ = 9, step 0.3 / 4.
+    Then 0 twice: m = 1.5, v = 6.75, but v^ stays 9, step 0.15 / 4."""
+    algorithm = FADAS(T, server_lr=0.1, beta1=0.5, beta2=0.75, epsilon=1.0)
+    state = algorithm.start(tensors(1.0), server(0))
+    state = algorithm.combine(state, changes(a=4.0, b=8.0), server(0))
+    assert float(state["weights"]["w"]) == pytest.approx(1 + 0.3 / 4, rel=1e-7)
+    state = algorithm.combine(state, changes(a=0.0, b=0.0), server(1))
+    assert float(state["weights"]["w"]) == pytest.approx(1 + 0.45 / 4, rel=1e-7)
+    assert [float(state[kind]["w"]) for kind in ("momentum", "variance", "largest")] == [1.5, 6.75, 9.0]
+    assert float(state["weights"]["mean"]) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("options", "rates"),
+    [
+        ({}, [0.2, 0.2, 0.2, 0.1]),  # min(0.2, 1 / s) for s = 0, 1, 4, 10
+        ({"tau_c": 10}, [0.2, 0.2, 0.2, 0.2]),
+        ({"delayed": "divide"}, [0.2, 0.2, 0.05, 0.02]),
+        ({"delayed": "none"}, [0.2, 0.2, 0.2, 0.2]),
+    ],
+)
+def test_fadas_steps_less_along_a_buffer_with_a_stale_reply(options: Any, rates: list[float]) -> None:
+    algorithm = FADAS(T, server_lr=0.2, beta1=0.0, beta2=0.0, **options)  # so the step is the rate
+    state = algorithm.start(tensors(0.0), server(9))
+    found = []
+    for s in (0, 1, 4, 10):
+        replies = changes(a=5.0) | {"b": Reply({"update": tensors(5.0)}, 1, staleness=s)}
+        found.append(float(algorithm.combine(state, replies, server(9))["weights"]["w"]))
+    assert found == pytest.approx(rates, rel=1e-6)
+
+
+def test_ca2fl_calibrates_with_the_last_change_of_each_device() -> None:
+    """Three devices, eta_g = 2.  Version 0: changes 3 and 6, none kept: v = 4.5, x = 1 + 9.  Version 1: h = 9 / 3
+    = 3; device a is there twice, with 5 and 7: v = 3 + (5 - 3 + 7 - 3) / 2 = 6, x = 10 + 12; its last one is kept."""
+    algorithm = CA2FL(T, server_lr=2.0)
+    state = algorithm.start(tensors(1.0), server(0))
+    state = algorithm.combine(state, changes(a=3.0, b=6.0), server(0))
+    assert float(state["weights"]["w"]) == 10.0
+    state = algorithm.combine(state, changes(**{"a@1": 5.0, "a": 7.0}), server(1))
+    assert float(state["weights"]["w"]) == 22.0
+    assert [float(state[f"of {device}"]["w"]) for device in "ab"] == [7.0, 6.0]
+    assert float(state["kept"]["w"]) == 13.0
+
+
+def test_ca2fl_is_fedbuff_without_weights_if_all_devices_reply_to_each_version() -> None:
+    """h and the mean of the h_i cancel."""
+    mine, other = CA2FL(T), FedBuff(T, staleness="constant")
+    state, known = mine.start(tensors(1.0), server(0)), other.start(tensors(1.0), server(0))
+    for version in range(4):
+        replies = changes(a=0.1 * version, b=1.3 - version, c=-0.7)
+        state, known = (each.combine(now, replies, server(version)) for each, now in ((mine, state), (other, known)))
+        assert float(state["weights"]["w"]) == pytest.approx(float(known["weights"]["w"]), rel=1e-6)
+
+
+def test_ca2fl_keeps_a_model_of_a_thousand_devices_at_most() -> None:
+    CA2FL(T).start(tensors(1.0), replace(server(0), devices=1000))
+    with pytest.raises(ValueError, match="the fleet has 1001 devices; .* 1000 at most"):
+        CA2FL(T).start(tensors(1.0), replace(server(0), devices=1001))
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: FADAS(T, beta1=1.0),
+        lambda: FADAS(T, tau_c=-1),
+        lambda: FADAS(T, delayed="never"),
+        lambda: CA2FL(T, server_lr=-1.0),
         lambda: FedAsync(T, alpha=1.5),
         lambda: FedBuff(T, a=-1.0),
         lambda: FedAsync(T, mu=-1.0),

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from algorithms import stack
 from algorithms.algorithm import Message, Party, Tensors, Training
 from algorithms.fedavg import FedAvg, stackable
-from algorithms.staleness import Stale
 from algorithms.training.local import Quadratic, pull
 from algorithms.training.seeding import seeded
 from algorithms.uga import UGA
@@ -99,6 +98,7 @@ class Case:
     rounds: Rounds = THREE
     shards: Mapping[str, int] = field(default_factory=lambda: SHARDS)
     proxy: int = 5  # examples of the server
+    stale: Mapping[str, int] = field(default_factory=dict)  # staleness of these devices' replies, as `combine` sees it
 
     def __str__(self) -> str:
         return " ".join([self.key, *(f"{name}={value}" for name, value in self.options.items())])
@@ -179,6 +179,19 @@ CASES = [
     Case("fedadam", {"server_lr": 0.1, "beta1": 0.5, "beta2": 0.8, "tau": 0.01}, PLAIN),
     Case("fedyogi", training=COSINE),
     Case("fedyogi", {"server_lr": 0.1, "beta1": 0.5, "beta2": 0.8, "tau": 0.01}),
+    Case("fedasync", {"mu": 0.3, "a": 1.0}, stale={"a": 2, "e": 1}, rounds=SIX),
+    Case("fedasync", {"staleness": "hinge", "b": 1.0, "alpha": 0.9}, PLAIN, conv, stale={"b": 1, "d": 3}),
+    Case("fedasync", {"staleness": "constant"}, COSINE, stale={"d": 5}),
+    Case("fedbuff", stale={"a": 2, "e": 1}, rounds=SIX),
+    Case("fedbuff", {"staleness": "hinge", "b": 1.0, "a": 2.0, "server_lr": 0.7}, PLAIN, conv, stale={"b": 1, "d": 3}),
+    Case("fedbuff", {"staleness": "constant", "divisor": "weights"}, COSINE, stale={"d": 5}),
+    Case("fedbuff", {"divisor": "weights"}, stale={"a": 2, "d": 1}),
+    Case("fadas", {"epsilon": 0.01, "server_lr": 0.1}, rounds=SIX, stale={"d": 20}),
+    Case("fadas", {"server_lr": 0.1, "beta1": 0.5, "beta2": 0.8, "tau_c": 3}, PLAIN, conv, stale={"b": 3, "d": 50}),
+    Case("fadas", {"delayed": "divide"}, COSINE, stale={"a": 7}),
+    Case("fadas", {"delayed": "none"}, stale={"b": 7}),
+    Case("ca2fl", rounds=SIX),
+    Case("ca2fl", {"server_lr": 0.7}, PLAIN, conv),
     Case("fedshare"),
     Case("fedshare", {"split": "per_client"}, PLAIN, proxy=12),
     Case("fedshare", {"split": "per_round"}, COSINE, proxy=12),
@@ -219,6 +232,7 @@ def compare(case: Case, dtype: torch.dtype, error: float) -> None:
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     algorithm, net = KINDS[case.key](case.training, **case.options), oracle.Net(case.net().double())
     known = ORACLES[case.key](net, algorithm, net.vector(weights))
+    known.stale = case.stale
     state = algorithm.start(weights, case.party(model, "server", 0, {}))
     memory: dict[str, Message] = {name: {} for name in SHARDS}
 
@@ -247,7 +261,8 @@ def compare(case: Case, dtype: torch.dtype, error: float) -> None:
         for name, reply in replies.items():
             memory[name] = memory[name] | reply.memory | (reply.if_counted if name in counted else {})
         if counted:
-            state = algorithm.combine(state, {name: replies[name] for name in counted}, server)
+            late = {name: replace(replies[name], staleness=case.stale.get(name, 0)) for name in counted}
+            state = algorithm.combine(state, late, server)
             known.close(server, counted)
         for kind, wanted in known.kinds().items():
             near(state[kind], wanted)
@@ -258,8 +273,7 @@ LOOPED = {"clients", *(option.name for option in fields(UGA))}  # FedMeta's with
 
 def test_no_algorithm_and_no_option_is_left_out() -> None:
     """Every word and truth that an option may have is in some case, and of each number another than the default."""
-    # Those for stale replies train as FedAvg and FedProx: tests/algorithms/test_asynchronous.py.
-    kinds = {key: kind for key, kind in plugins.kinds().items() if stackable(kind) and not issubclass(kind, Stale)}
+    kinds = {key: kind for key, kind in plugins.kinds().items() if stackable(kind)}
     assert kinds.keys() <= ORACLES.keys()
     for key, kind in kinds.items():
         hints = get_type_hints(kind)

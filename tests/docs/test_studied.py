@@ -63,11 +63,11 @@ def runs(study, regime):
 
 
 def known_for(*of):
-    """Seconds up to which the runs were seen: the end of the first that stopped without the target; if none did, or
-    only runs that diverged, the latest time."""
+    """Seconds up to which the runs were seen: the end of the first that stopped without the target; inf if none did.
+    Runs that diverged never get there: if no others missed it, the latest time."""
     every = [run for each in of for run in each.values()]
-    ends = [run.end for run in every if run.time is None and run.end < inf]
-    return min(ends, default=max(run.time or 0.0 for run in every))
+    missed = [run.end for run in every if run.time is None]
+    return min(missed, default=inf) if min(missed, default=0) < inf else max(run.time or 0.0 for run in every)
 
 
 def restricted_mean(of, tau):

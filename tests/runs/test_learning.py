@@ -80,7 +80,7 @@ CASES: dict[str, Case] = {
     "fedcurv-lean": Case({"fedcurv": {"upload": "lean"}}, 15, "mild"),  # 10, 10
     "agentimportance-rwalk": Case({"agentimportance": {"importance": "rwalk"}}, 14, "mild"),  # 9, 9
 }
-ELSEWHERE = {"continual", "fedasync", "fedbuff"}  # below; the latter two are for asynchronous rounds, which wait for it
+ELSEWHERE = {"continual", "ca2fl", "fadas", "fedasync", "fedbuff"}  # below; all but the first: for asynchronous rounds
 
 SLICED = """
 from dataclasses import replace

@@ -64,6 +64,8 @@ RATIOS: dict[str, list[tuple[dict[str, Any], float]]] = {
     "fedavgm": [({}, 1.0)],
     "fedadam": [({}, 1.0)],
     "fedyogi": [({}, 1.0)],
+    "ca2fl": [({}, 1.0)],
+    "fadas": [({}, 1.0)],
     "fedasync": [({}, 1.0)],
     "fedbuff": [({}, 1.0)],
     "continual": [({}, 1.0)],  # its variants need data that drift: below

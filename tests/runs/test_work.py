@@ -40,6 +40,8 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "fedavgm": [{}],
     "fedadam": [{}],
     "fedyogi": [{}],
+    "ca2fl": [{}],
+    "fadas": [{}],
     "fedasync": [{}, {"mu": 0.1}],
     "fedbuff": [{}],
     "continual": [

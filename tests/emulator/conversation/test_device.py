@@ -14,10 +14,13 @@ import pytest
 from emulator.conversation.device import Attendant, Home
 from emulator.conversation.trainings import Trainings
 from emulator.lab.jobs import Trained
+from emulator.messages.codec import ERROR
 from emulator.messages.store import EMPTY, Ref, Stored
+from emulator.record.call import AGAIN
 from emulator.record.run import Run
 from emulator.worlds.interface import Cancelled, Parcel, Ticket
 from emulator.worlds.virtual import VirtualWorld
+from network.wire.form import FRAME
 
 BEFORE, ALWAYS, COUNTED = (Stored(Ref.of(said), {}) for said in (b"before", b"always", b"counted"))
 
@@ -33,22 +36,73 @@ def test_what_was_to_be_kept_once_counted_is_dropped_if_the_round_was_not(acknow
     home.keep(3, trained())
     assert home.memory == ALWAYS
     assert home.after(acknowledged) == ALWAYS
-    home.settle(acknowledged)
+    home = home.informed({"counted": acknowledged})
     assert (home.memory, home.pending) == (ALWAYS, None)
 
 
 def test_it_is_kept_once_the_round_is_acknowledged() -> None:
     home = Home(BEFORE)
     home.keep(3, trained())
-    home.settle(3)
-    assert (home.memory, home.pending) == (COUNTED, None)
+    home = home.informed({"counted": 3})
+    assert (home.memory, home.pending, home.combined) == (COUNTED, None, COUNTED)
 
 
 def test_a_reply_that_leaves_nothing_to_be_counted_keeps_what_it_says() -> None:
     home = Home(BEFORE)
     home.keep(3, trained(if_counted=None))
-    home.settle(3)
+    home = home.informed({"counted": 3})
     assert home.memory == ALWAYS
+
+
+def told(counted: int | None, combined: int | None) -> dict[str, int | None]:
+    return {"counted": counted, "combined": combined}
+
+
+def kept(which: int) -> Stored:
+    """The memory once the reply with this number counts; 0: at first."""
+    return Stored(Ref.of(str(which).encode()), {"own": 4})
+
+
+def replying(home: Home, round: int, which: int) -> None:
+    home.keep(round, Trained(EMPTY, 1, home.memory, kept(which)))
+
+
+def test_a_device_that_is_asked_before_its_reply_is_combined_keeps_what_the_model_has() -> None:
+    """Version 0 asks it three times, version 2 twice; a request says which reply counts and which one the model has."""
+    home = Home(kept(0))
+    replying(home, 0, 1)
+    home = home.informed(told(0, None))
+    assert (home.memory, home.combined, home.sizes) == (kept(1), kept(0), {"own": 8})
+    replying(home, AGAIN, 2)
+    home = home.informed(told(AGAIN, None))
+    assert (home.memory, home.combined) == (kept(2), kept(0))
+    replying(home, 2 * AGAIN, 3)
+    home = home.informed(told(2 * AGAIN, AGAIN))  # the last one came after the second version was made
+    assert (home.memory, home.combined) == (kept(3), kept(2))
+    replying(home, 2, 4)
+    home = home.informed(told(2, AGAIN))
+    assert (home.memory, home.combined, home.sizes) == (kept(4), kept(2), {"own": 12})
+    replying(home, 2 + AGAIN, 5)
+    home = home.informed(told(2, 2))  # all but the last are in the model, and that one was lost
+    assert (home.memory, home.combined, home.sizes) == (kept(4), kept(4), {"own": 4})
+
+
+def test_a_device_takes_back_what_counted_in_a_version_that_failed() -> None:
+    home = Home(kept(0))
+    for number, which in ((0, 1), (AGAIN, 2)):
+        replying(home, number, which)
+        home = home.informed(told(number, None))
+    assert home.after(None) == kept(0)
+    home = home.informed(told(None, None))
+    assert (home.memory, home.combined, home.earlier) == (kept(0), kept(0), ())
+
+
+def test_errors_of_encodings_are_not_kept_twice() -> None:
+    """No algorithm reads them, and the next upload needs only the newest."""
+    home = Home()
+    home.keep(0, Trained(EMPTY, 1, EMPTY, Stored(Ref.of(b"error"), {ERROR: 4, FRAME: 9})))
+    home = home.informed(told(0, None))
+    assert home.combined == home.memory == Stored(Ref.of(b"error"), {ERROR: 4, FRAME: 9})
 
 
 @pytest.mark.parametrize("working", [True, False])

@@ -19,7 +19,7 @@ from tests.algorithms.test_stack import ROUGH, Broken, played
 from tests.emulator.ledger.small import lab
 
 RUN = Run("mine", 1)
-INPUTS = {name: (Ref.of(name.encode()), NOTHING) for name in "abcde"}
+INPUTS = {name: (Ref.of(name.encode()), NOTHING, NOTHING) for name in "abcde"}
 
 
 class Jobs:
@@ -41,14 +41,14 @@ def trainings(stack: int, over_sockets: bool = False) -> tuple[Trainings, Jobs]:
 
 
 def started(which: Trainings, names: str, round: int = 3) -> dict[str, Ticket]:
-    return {name: which.start(name, round, *INPUTS[name]) for name in names}
+    return {name: which.start(name, round, INPUTS[name]) for name in names}
 
 
 def test_without_stacks_each_device_trains_by_itself() -> None:
     which, world = trainings(1)
     which.plan(3, INPUTS)
     started(which, "ab")
-    assert world.done == [(train, RUN, name, 3, *INPUTS[name], True) for name in "ab"]
+    assert world.done == [(train, RUN, name, 3, *INPUTS[name][:2], True) for name in "ab"]
 
 
 @pytest.mark.parametrize("order", ["abcde", "ecadb", "b", ""])
@@ -62,13 +62,22 @@ def test_stacks_are_those_of_the_round_and_begin_with_it_whoever_starts(order: s
     assert jobs["ab"] == (train_stack, RUN, 3, ("a", "b"), downloads, (NOTHING, NOTHING), True)
 
 
+def test_a_memory_that_is_not_that_of_the_model_s_last_reply_comes_with_that() -> None:
+    which, world = trainings(2)
+    older = Ref.of(b"older")
+    inputs = INPUTS | {"b": (*INPUTS["b"][:2], older)}
+    which.plan(3, {name: inputs[name] for name in "ab"})
+    which.start("b", 4, inputs["b"])
+    assert [args[-1] for args in world.done] == [{"b": older}] * 2
+
+
 def test_each_gets_its_own_result() -> None:
     which, world = trainings(3)
     which.plan(3, INPUTS)
     tickets = started(which, "dc")
     world.futures[1].set_result(["of c", "of d", "of e"])
     assert [tickets[name].future.result() for name in "cd"] == ["of c", "of d"]
-    assert which.start("e", 3, *INPUTS["e"]).future.result() == "of e"
+    assert which.start("e", 3, INPUTS["e"]).future.result() == "of e"
 
 
 def test_a_stack_is_dropped_when_nobody_wants_it_any_more() -> None:
@@ -96,7 +105,7 @@ def test_over_sockets_a_request_that_is_late_still_finds_its_stack() -> None:
     which, world = trainings(2, over_sockets=True)
     which.plan(3, {name: INPUTS[name] for name in "ab"})
     which.plan(4, {name: INPUTS[name] for name in "cd"})
-    ticket = which.start("a", 3, *INPUTS["a"])
+    ticket = which.start("a", 3, INPUTS["a"])
     world.futures[0].set_result(["of a", "of b"])
     assert ticket.future.result() == "of a"
     assert [args[0] for args in world.done] == [train_stack] * 2

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
 from emulator.audit.audit import audit
 from emulator.compute.executors import Inline
@@ -25,6 +26,7 @@ from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
 from emulator.record.call import AGAIN
 from emulator.record.run import Run
+from scenarios.builders import plugins
 from scenarios.load import build, dump
 from scenarios.text.faults import BadScenario
 from tests.all_of import all_of
@@ -183,7 +185,7 @@ IN_STEP = {"max": 3, "mode": "async", "buffer": 2, "in_flight": 4}  # six versio
 @pytest.mark.slow
 def test_without_a_penalty_an_algorithm_is_fedavg_bit_for_bit(tmp_path: Any) -> None:
     plain = played(tmp_path / "plain", rounds=IN_STEP, **STEP)
-    for algorithm in ({"fedprox": {"mu": 0.0}}, {"fedcl": {"strength": 0.0}}):
+    for algorithm in ({"fedprox": {"mu": 0.0}}, {"fedcl": {"strength": 0.0}}, {"fedcurv": {"strength": 0.0}}):
         run = played(tmp_path / next(iter(algorithm)), algorithm, rounds=IN_STEP, **STEP)
         assert [line["counted"] for line in run.of("close")] == [line["counted"] for line in plain.of("close")]
         assert run.model == plain.model
@@ -254,8 +256,14 @@ class Fresh(FedAvg):
         ("uga", "its gradients belong to the model of their round"),
         ("fedyogi", "its step is the difference of the replies from the current model"),
         ("fedavgm", "its step is the difference of the replies from the current model"),
-        ("fedcurv", "its sums take one term of each device for each round"),
-        ({"fedcl": {"fallback": "catch_up"}}, "its server infers from the round of a reply which Ω the device has"),
+        ("fedadam", "its step is the difference of the replies from the current model"),
+        ("agentimportance", "it weighs the importances of one round against one another"),
+        (
+            {"fedcurv": {"participation": "last_round"}},
+            "with participation 'last_round' its sums have the replies to one",
+        ),
+        ({"fedcurv": {"centred": True}}, "centred sums are counted from the model of one round"),
+        ({"fedshare": {"split": "per_round"}}, "with split 'per_round' the devices of a round divide the examples"),
         ({f"{__name__}:Fresh": {}, "name": "mine"}, "it is mine"),
     ],
 )
@@ -263,8 +271,22 @@ def test_what_cannot_combine_stale_replies_is_refused(algorithm: Any, why: str, 
     right = "mode: sync" if "mode" in rounds else "stragglers: stop or finish"
     with pytest.raises(BadScenario) as error:
         build({**SMALL, "algorithms": [algorithm], "rounds": {"max": 2, **rounds}})
-    assert f"combines no stale replies: {why}; with it, rounds need {right}" in str(error.value)
+    assert f"combines no stale replies: {why}" in str(error.value)
+    assert f"; with it, rounds need {right}" in str(error.value)
     build({**SMALL, "algorithms": [algorithm], "rounds": {"max": 2, "stragglers": "finish"}})
+
+
+ASYNCHRONOUS = ("fedavg", "fedprox", "fedcl", "fedcurv", "fedshare", "fedasync", "fedbuff", "fadas", "ca2fl")
+
+
+def test_all_algorithms_but_these_are_refused() -> None:
+    """Each of the others is named above, but `continual`, which asks the whole fleet in some rounds."""
+    rounds = {"max": 2, "mode": "async", "buffer": 2, "in_flight": 2}
+    cases = [*ASYNCHRONOUS, {"fedcl": {"fallback": "catch_up"}}, {"fedcurv": {"upload": "lean", "centred": True}}]
+    for algorithm in cases:
+        build({**SMALL, "algorithms": [algorithm], "rounds": rounds})
+    refused = {key for key, kind in plugins.kinds().items() if kind(Training()).synchronous}
+    assert refused == plugins.kinds().keys() - set(ASYNCHRONOUS)
 
 
 def test_an_algorithm_with_a_cohort_of_its_own_cannot_be_asynchronous(monkeypatch: Any) -> None:

@@ -138,6 +138,9 @@ ARGUMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "whose an upload is": ("combine", (*JOBS["combine"][:4], {"a": REPLIES["a"], "c": REPLIES["b"]}, DOWN)),
     "an upload": ("combine", (*JOBS["combine"][:4], {**REPLIES, "a": (UP_B, 5)}, DOWN)),
     "how many examples an upload counts for": ("combine", (*JOBS["combine"][:4], {**REPLIES, "a": (UP_A, 6)}, DOWN)),
+    "a memory that the model has": ("train", (*JOBS["train"], {"a": ref("older")})),
+    "a memory that the model has, in a stack": ("stack", (*JOBS["stack"], {"a": ref("older")})),
+    "how stale a reply is": ("combine", (*JOBS["combine"], {"a": (2, DOWN)})),
     "the part that is evaluated": ("test", (*JOBS["test"][:3], "validation", 0, 0)),
     "the block that is evaluated": ("test", (*JOBS["test"][:5], 1)),
     "the devices of its stack": ("stack", stack("ab")),
@@ -171,6 +174,12 @@ def test_what_no_job_reads_is_in_no_key(what: str, before: dict[str, str]) -> No
 def test_each_argument_that_counts_is_in_the_key(what: str, before: dict[str, str]) -> None:
     name, other = ARGUMENTS[what]
     assert keys(lab(), {name: other})[name] != before[name]
+
+
+def test_in_which_round_the_next_version_is_counts_for_the_server_s_jobs_alone() -> None:
+    """Version 3 is in round 0 with 4 or 5 at work, but only with 4 is the next one in round 1."""
+    four, five = (keys(lab(buffer=1, asked=asked)) for asked in (4, 5))
+    assert changed(four, five) == {"request", "combine"}
 
 
 def test_the_order_of_a_stack_counts() -> None:

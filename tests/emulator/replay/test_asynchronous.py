@@ -38,6 +38,7 @@ def same(one: Path, other: Path) -> None:
         ("fedavg", AWAY, {"timeout_s": 1.0}),
         ("fedbuff", AWAY, {"when_off": "pause", "transfers": "resume"}),
         ("fedasync", FLEET, {"buffer": 1}),
+        ("fedcurv", FLEET, {"max": 2}),
     ],
 )
 def test_of_its_own_scenario_it_is_the_run_byte_for_byte(
