@@ -79,6 +79,29 @@ def unharmed(kind: str, tensors: Tensors) -> Tensors:  # noqa: ARG001
     return tensors
 
 
+@dataclass
+class Losses:
+    """The mean of a power of the losses that training computes on its way, which a server's choice of devices may ask
+    for (selection/past.py)."""
+
+    power: int
+    total: Tensor | float = 0.0  # sum over all examples of all steps
+    examples: int = 0
+
+    def note(self, losses: Tensor) -> None:
+        """Adds the losses (n,) of a step's examples."""
+        self.add((losses.detach().double() ** self.power).sum(), len(losses))
+
+    def add(self, total: Tensor, examples: int) -> None:
+        """Adds the sum of the powers of so many examples' losses."""
+        self.total, self.examples = self.total + total, self.examples + examples
+
+    @property
+    def mean(self) -> float | None:
+        """(mean of loss^p)^(1/p); None if no training has noted its losses."""
+        return float(self.total / self.examples) ** (1 / self.power) if self.examples else None
+
+
 @dataclass(frozen=True)
 class Party:
     """The server or a device in one round, as the algorithm's code on that side sees it: its name, network, examples
@@ -104,6 +127,7 @@ class Party:
     # Otherwise a later reply waits in the buffer of an open round (docs/design/async.md §8).
     combined: Message | None = None
     trial: bool = False  # true if only the metric `personalised` is measured: nothing is sent, kept or charged
+    losses: Losses | None = None  # a device's: where training notes its losses, if the server asks for them
     # Returns these tensors, sent as this kind in this round, as the receiver decodes them. An algorithm that needs the
     # result of a lossy encoding (FedCurv's own part) calls it, and puts the returned object itself into its upload.
     send: Send = unharmed

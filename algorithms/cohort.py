@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-CohortRule = Literal["drawn", "own"]  # the choice of devices: as `draw` does, or by the algorithm's own rule
+# The choice of devices: as `draw` does, by the algorithm's own rule, or by the scenario's `selection`.
+CohortRule = Literal["drawn", "own", "chosen"]
 
 
 def draw(names: Sequence[str], count: int, seed: int) -> Sequence[str]:

@@ -133,6 +133,7 @@ class _Way:
             for chosen in batches(len(device.y), training.batch, device.seed, epoch)
         ]
         self.steps = traced_steps(len(device.y), training)
+        self.noted = 0  # steps whose losses are noted
 
     def start(self) -> _State:
         # In torch's usual layout: channels last, as in local.sgd, does not speed up the second derivative.
@@ -150,10 +151,14 @@ class _Way:
 
     def _gradient(self, step: int, graph: bool = False) -> tuple[Tensor, ...]:
         """Returns the gradient of the mean loss of this step's batch, at the loaded weights, with the dropout of this
-        step."""
+        step; notes its losses if the step has not been computed before."""
         chosen = self.batches[step]
         seeded_step(self.device.seed, step)
-        loss = self.device.loss(self.model(self.device.x[chosen]), self.device.y[chosen]).mean()
+        losses = self.device.loss(self.model(self.device.x[chosen]), self.device.y[chosen])
+        if self.device.losses and step == self.noted:
+            self.device.losses.note(losses)
+            self.noted += 1
+        loss = losses.mean()
         return torch.autograd.grad(loss, list(self.parameters.values()), create_graph=graph, materialize_grads=True)
 
     def after(self, state: _State, step: int) -> _State:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from algorithms.models import MODELS
 from devices.device import profiles
@@ -15,7 +15,7 @@ from network.traces.read import FORMATS
 from scenarios.builders import plugins
 from scenarios.builders.sets import SETS
 from scenarios.schema.entries import Encoding
-from scenarios.schema.scenario import Scenario
+from scenarios.schema.scenario import Scenario, Selection
 from scenarios.schema.training import OWN_ROUNDS, Rounds, Training
 
 URL = "http://json-schema.org/draft-07/schema#"
@@ -118,6 +118,11 @@ def _options(kind: type[Any]) -> dict[str, Any]:
         "allOf": [_reference("Encoding")],
         "description": "Encodings of this algorithm's tensors on the network.",
         "examples": [{"up": {"weights": "int8"}}],
+    }
+    properties["selection"] = {
+        **_draft7(TypeAdapter(Selection).json_schema()),
+        "description": "Choice of devices of this algorithm, if it differs from the scenario's `selection:`.",
+        "examples": ["oort"],
     }
     first = (kind.__doc__ or "").strip().split("\n\n")[0]
     described = {"description": " ".join(first.split()), "examples": [{}]}

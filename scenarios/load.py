@@ -227,11 +227,12 @@ def _checked(source: YamlSource, algorithms: bool = True) -> Scenario:
 def _of_algorithms(scenario: Scenario) -> list[Fault]:
     """Returns the faults that the algorithms' own classes find in their options.  This imports torch, so it comes after
     all other checks."""
-    from scenarios.builders import plugins
+    from scenarios.builders import plugins, selections
 
     entries = enumerate(scenario.algorithms)
     shared, rounds = scenario.training, scenario.rounds
-    return [fault for n, entry in entries for fault in plugins.faults(entry, shared, ("algorithms", n), rounds)]
+    found = [fault for n, entry in entries for fault in plugins.faults(entry, shared, ("algorithms", n), rounds)]
+    return [*found, *selections.faults(scenario)]
 
 
 def _write_out_profiles(source: YamlSource) -> None:

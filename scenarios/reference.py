@@ -53,7 +53,8 @@ def markdown(schema: Schema) -> str:
 
 
 def _algorithm(name: str, kind: Schema, paths: dict[str, str]) -> str:
-    own = {key: spec for key, spec in kind["properties"].items() if key not in ("training", "rounds", "encoding")}
+    of_any = ("training", "rounds", "encoding", "selection")
+    own = {key: spec for key, spec in kind["properties"].items() if key not in of_any}
     return _section(f"algorithms.{name}", {**kind, "properties": own}, paths)
 
 

@@ -205,7 +205,10 @@ def sgd(
             chosen = drawn.to(device.x.device)
             x = device.x[chosen]
             said = precision.outputs(training.precision, x.device, partial(model, x))
-            loss = device.loss(said, device.y[chosen]).mean()
+            each = device.loss(said, device.y[chosen])
+            if device.losses:
+                device.losses.note(each)
+            loss = each.mean()
             if losses is not None and step >= last:
                 losses.append(loss.detach())
             torch.autograd.backward(loss)

@@ -26,7 +26,7 @@ _kept: dict[Hashable, Recorder] = {}  # in order of use, the latest last
 
 class StackSteps(Protocol):
     def __call__(self, batch: StackBatch) -> Tensor:
-        """Takes one step, as Stack.step does, and returns the devices' mean losses (k,)."""
+        """Takes one step, as Stack.step does, and returns the devices' losses (k, B)."""
 
     def weights(self) -> Tensors:
         """Returns the weights after all steps so far."""
@@ -121,7 +121,7 @@ class Recorder:
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
             with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
-                means = self.stack.step(own)
+                losses = self.stack.step(own)
         except RuntimeError:  # a user's network may wait for a value, or there may be too little memory
             torch.cuda.set_stream(stream)  # torch does not restore it in that case
             return None
@@ -130,7 +130,7 @@ class Recorder:
             for place, given in zip(own.tensors(), batch.tensors(), strict=True):
                 place.copy_(given)
             graph.replay()
-            return means.clone()
+            return losses.clone()
 
         return replay
 

@@ -14,7 +14,7 @@ from algorithms.algorithm import Tensors
 from algorithms.training import precision, stack_graph
 from algorithms.training.local import Sgd, order, steps
 from algorithms.training.seeding import seeded
-from algorithms.training.stack_batches import by_length, schedule
+from algorithms.training.stack_batches import StepBatches, by_length, means_of, schedule, sums_of
 from algorithms.training.stack_step import Stack, StackBatch
 
 
@@ -43,16 +43,21 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
         for step, batches in enumerate(schedule(drawn, training.batch, x.device)):
             chosen = batches.of(x)
             dropout = stack.model.draw(seeds, step, chosen, batches.sizes.tolist())
-            means = take(StackBatch(chosen, batches.of(y), batches.counted, tuple(dropout)))
-            _note(tasks, counts, step, means)
+            losses = take(StackBatch(chosen, batches.of(y), batches.counted, tuple(dropout)))
+            _note(tasks, counts, step, losses, batches)
     rows = zip(*(value.unbind() for value in take.weights().values()), strict=True)  # one row for each device
     return [dict(zip(stack.weights, row, strict=True)) for row in rows]
 
 
-def _note(tasks: Sequence[Sgd], counts: Sequence[int], step: int, means: Tensor) -> None:
-    """Appends the mean losses of the last epoch's batches to the lists of the tasks that have one."""
-    if all(task.losses is None for task in tasks):
-        return
-    for task, count, mean in zip(tasks, counts, means, strict=False):
-        if task.losses is not None and step >= count - count // task.training.epochs:
-            task.losses.append(mean)
+def _note(tasks: Sequence[Sgd], counts: Sequence[int], step: int, losses: Tensor, batches: StepBatches) -> None:
+    """Appends the mean losses of the last epoch's batches to the lists of the tasks that have one, and notes all losses
+    (k, B) of the step for the devices whose server asks for them."""
+    if any(task.losses is not None for task in tasks):
+        for task, count, mean in zip(tasks, counts, means_of(losses, batches.counted), strict=False):
+            if task.losses is not None and step >= count - count // task.training.epochs:
+                task.losses.append(mean)
+    if noting := tasks[0].device.losses:
+        sums = sums_of(losses.double() ** noting.power, batches.counted)
+        for task, total, size in zip(tasks, sums, batches.sizes.tolist(), strict=False):
+            if task.device.losses:
+                task.device.losses.add(total, size)

@@ -65,7 +65,7 @@ class Stack:
         return cls(stack_model(model).as_built(), first.device.loss, names, weights, descent, pulls)
 
     def step(self, batch: StackBatch) -> Tensor:
-        """Takes one step of as many devices as the batch has, the first ones; returns their mean losses (k,)."""
+        """Takes one step of as many devices as the batch has, the first ones; returns their losses (k, B)."""
         active = len(batch.y)
         weights = {name: value[:active] for name, value in self.weights.items()}
         theta = {name: weights[name].requires_grad_() for name in self.names}
@@ -76,7 +76,7 @@ class Stack:
         found = torch.autograd.grad(means.sum(), list(theta.values()), allow_unused=True)
         with torch.no_grad():
             self._descend({name: value.detach() for name, value in theta.items()}, dict(zip(theta, found, strict=True)))
-        return means.detach()
+        return losses.detach()
 
     def _descend(self, theta: Tensors, found: Mapping[str, Tensor | None]) -> None:
         # Contiguous as the parameters are, because the fused kernel ignores strides.

@@ -156,11 +156,13 @@ def _numbers(row: Row, round: AuditedRound) -> Iterator[str]:
     for key, value in told.items():
         if row[key] != value:
             yield f"{key} is {row[key]}, but the events say {value}"
-    said = round.stale or round.asynchronous
-    staleness = {str(age): ages[age] for age in sorted({*_ages(round)})} if said else {}
+    told_ages = round.stale or round.asynchronous
+    staleness = {str(age): ages[age] for age in sorted({*_ages(round)})} if told_ages else {}
     if row.get("staleness", {}) != staleness:
         yield f"staleness is {row.get('staleness', {})}, but the events say {staleness}"
-    least, most = map(sum, zip(*(losses(each) for each in round.all), strict=True)) if said else round.lost
+    least, most = (
+        map(sum, zip(*(losses(each) for each in round.all), strict=True)) if round.asynchronous else round.lost
+    )
     if not least <= row["lost"] <= most:
         yield f"lost is {row['lost']}, but the events say {least}" + (f" to {most}" if most > least else "")
     if row["asked"] != row["counted"] + row["late"] + row["lost"] + row["refused"]:

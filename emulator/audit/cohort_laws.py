@@ -24,11 +24,17 @@ from scenarios.builders.roster import EACH, all_names
 
 def faults(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[Fault]:
     """Yields a fault for each round whose cohort breaks the law."""
+    for state in openings(declared, rounds):
+        for what in _asked(state):
+            yield "scenario", state.line, what
+
+
+def openings(declared: Declared, rounds: Mapping[int, AuditedRound]) -> Iterator[FleetState]:
+    """Yields the state of the fleet at the opening of each synchronous round; use it before you take the next."""
     asked_by: dict[str, AuditedRound] = {}
     since = 0.0
     for round in rounds.values():
-        for what in _asked(FleetState(declared, round.open, since, asked_by)):
-            yield "scenario", round.open, what
+        yield FleetState(declared, round.open, since, asked_by)
         asked_by |= dict.fromkeys(round.visits, round)
         since = round.stamp.t if round.stamp else since
 
@@ -96,9 +102,19 @@ class FleetState:
     @property
     def root(self) -> int:
         """The seed of the random draws of this round's cohort."""
-        parts = [f"int:{self.declared.seed}", "str:cohort", f"int:{self.line.round}"]
-        coded = b"".join(len(part).to_bytes(4, "big") + part.encode() for part in parts)
-        return int.from_bytes(hashlib.sha256(coded).digest()[:8], "big") >> 1
+        return root(self.declared.seed, self.line.round)
+
+
+def root(seed: int, *numbers: int) -> int:
+    """Returns the seed of the random draws of a cohort; `numbers`: its round, and how often a version asked before."""
+    parts = [f"int:{seed}", "str:cohort", *(f"int:{number}" for number in numbers)]
+    coded = b"".join(len(part).to_bytes(4, "big") + part.encode() for part in parts)
+    return int.from_bytes(hashlib.sha256(coded).digest()[:8], "big") >> 1
+
+
+def digest(names: Sequence[str]) -> str:
+    """Returns the digest by which `idle` names the devices from which a round chose."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
 def _asked(opening: FleetState) -> Iterator[str]:
@@ -114,7 +130,7 @@ def _asked(opening: FleetState) -> Iterator[str]:
 
 def _drawn(opening: FleetState, facts: AlgorithmFacts, asked: Sequence[str]) -> Iterator[str]:
     if "idle" in opening.line.body:
-        yield "open has 'idle', but by run.json the algorithm has no rule of its own for whom it asks"
+        yield "open has 'idle', but by run.json devices are drawn at random"
     count, least = opening.declared.asked, opening.choice(facts, doubted=False)
     due = _draw(least, count, opening.root)
     if asked == due:
@@ -145,6 +161,6 @@ def _chosen(opening: FleetState, facts: AlgorithmFacts, asked: Sequence[str]) ->
     if not (1 <= len(asked) <= count or len(least) <= len(asked) <= len(most)):
         yield f"asks {len(asked)} devices; it must be {count} at most, or all {len(most)} that are online and idle"
     if said is None:
-        yield "open has no 'idle', but by run.json the algorithm has a rule of its own for whom it asks"
-    elif least == most and said != hashlib.sha256("\n".join(least).encode()).hexdigest()[:16]:
+        yield "open has no 'idle', but by run.json devices are not drawn at random"
+    elif least == most and said != digest(least):
         yield f"idle is {said}, but other devices are online and idle by the scenario"

@@ -9,7 +9,7 @@ from itertools import chain
 
 from emulator.audit import version_laws, whole_record
 from emulator.audit.stragglers import faults as after_the_close
-from emulator.audit.timeline import AuditedRound, Event, Stretch, Visit, losses
+from emulator.audit.timeline import AuditedRound, Event, Stretch, Visit, late, losses
 from emulator.audit.whole_record import slack
 from emulator.record.call import AGAIN, version
 
@@ -145,7 +145,7 @@ class Timeline:
                 self.fault("I1", line, f"counts {said}, whose reply counted before")
             elif visit.refused or visit.last is None or visit.last.event != "up.end" or "compute" not in visit.did:
                 self.fault("I2", line, f"counts {said}, which has not sent a whole reply")
-            elif not round.asynchronous and asked.close and visit.last.t < asked.close.t:
+            elif asked.close and not (round.asynchronous or late(visit.last, asked)):
                 self.fault("I3", line, f"counts {said}, whose reply came before the close of that round")
             elif not round.failed:
                 asked.later.add(name)

@@ -12,16 +12,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from algorithms.selection.past import Selection
 from devices.device import Device
 from emulator.record.call import turn
 from emulator.record.folders import REPLAY
 from emulator.record.record import read_lines
-from emulator.record.run import AlgorithmFacts, read_run
+from emulator.record.run import AlgorithmFacts, examples_of, read_run
 from emulator.record.work import Works
 from network.foreign_files import unique
 from network.links.link import Link
-from scenarios.builders import machines
+from scenarios.builders import machines, selections
 from scenarios.load import recorded
+from scenarios.schema.scenario import Scenario
 from scenarios.schema.training import Evaluate, Rounds
 
 DRAW = ("fedlapse", "numpy")  # packages whose other versions may draw another fleet
@@ -42,6 +44,9 @@ class Declared:
     works: Works  # declared work, from the record
     seed: int  # seed of the run
     facts: AlgorithmFacts  # properties of the algorithm, from run.json
+    chosen: bool  # the scenario has a `selection`, so devices are not drawn at random
+    selection: Selection | None  # that choice, if it is fedlapse's own
+    examples: Mapping[str, int]  # number of each device's training examples; of a large fleet only of some
     virtual: bool  # True: events happen when they are due; False: they may be late, never early
 
     @property
@@ -80,6 +85,7 @@ def declared(folder: Path) -> Declared:
     host = host_of(out)
     run, facts = read_run(folder)
     scenario = recorded(out).under(run.label)
+    chosen, selection = _selection(scenario, run.label)
     return Declared(
         scenario.rounds,
         scenario.evaluate,
@@ -90,8 +96,19 @@ def declared(folder: Path) -> Declared:
         works_of(folder),
         run.seed,
         facts,
+        chosen,
+        selection,
+        examples_of(out, run.seed) if chosen else {},
         host.get("world") == "virtual",
     )
+
+
+def _selection(scenario: Scenario, label: str) -> tuple[bool, Selection | None]:
+    """Returns true if the algorithm `label` has a `selection`, and that choice; None for a user's own, which is not
+    imported."""
+    entry = next((entry for entry in scenario.algorithms if entry.name == label), None)
+    name = selections.named(entry, scenario)[0] if entry else selections.RANDOM
+    return name != selections.RANDOM, selections.selection(entry, scenario) if entry and ":" not in name else None
 
 
 def works_of(folder: Path) -> Works:

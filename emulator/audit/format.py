@@ -106,10 +106,11 @@ EVENTS: dict[str, Keys] = {
 }
 MAY_HAVE: dict[str, Keys] = {
     "open": {"idle": TEXT},
+    "ask": {"idle": TEXT},
     "compute.start": {"jitter": _each(RATE), "throttled": RATE},
     "compute.cut": {"then": _one_of("pause", "restart"), "done": AMOUNT},
     **{f"{way}.cut": {"then": _one_of("resume", "restart")} for way in ("down", "up")},
-    "compute.end": {"overrun": AMOUNT},
+    "compute.end": {"overrun": AMOUNT, "loss": NUMBER},
     "server.end": {"overrun": AMOUNT},
     **{f"{way}.start": {"setup": AMOUNT, "wire": COUNT, "from": COUNT} for way in ("down", "up")},
 }

@@ -4,7 +4,7 @@
     presence   devices go off and come back at the declared times
     watts      are those of the device's profile
     evaluate   models are evaluated when the scenario says so
-    cohort_laws.py: which devices a round asks
+    cohort_laws.py: which devices a round asks; selection_laws.py: by a `selection`
     work_laws.py, transfer_laws.py: the cost of work on a machine, and of transfers on a link
 
 In virtual time, events happen exactly when they are due; over sockets they may be late, and never early.  Pure.
@@ -18,7 +18,7 @@ from itertools import chain
 
 from devices.device import UNKNOWN
 from devices.presence import Availability
-from emulator.audit import cohort_laws, transfer_laws, version_laws, work_laws
+from emulator.audit import cohort_laws, selection_laws, transfer_laws, version_laws, work_laws
 from emulator.audit.event_laws import Timeline
 from emulator.audit.expected import Declared
 from emulator.audit.format import Row
@@ -62,7 +62,7 @@ def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator
     """Yields a fault for each event that contradicts the scenario.  `written`: the number of rounds for which
     work.jsonl is complete.
 
-    Links are checked last, because a link may be a recording that is not on this machine; that ends the check.
+    Links are checked late, because a link may be a recording that is not on this machine; that ends the check.
     """
     rounds, now = timeline.rounds, timeline.latest.t if timeline.latest else 0.0
     for round in rounds.values():
@@ -77,6 +77,7 @@ def _of_events(declared: Declared, timeline: Timeline, written: int) -> Iterator
     )
     yield from work_laws.faults(declared, rounds, written)
     yield from transfer_laws.faults(declared, rounds)
+    yield from selection_laws.faults(declared, rounds)
 
 
 def _rules(declared: Declared, round: AuditedRound) -> Iterator[Fault]:

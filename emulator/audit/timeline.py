@@ -272,6 +272,15 @@ class AuditedRound:
         return self.close if self.failed else self.server["combine"].stop if "combine" in self.server else None
 
 
+def late(reply: Event, round: AuditedRound) -> bool:
+    """Returns true if a reply came too late for its own round: at the time of the close or later, or after the last of
+    the replies that closed it, even if its line stands before that of the close."""
+    assert round.close
+    closing = [last.number for name in round.counted if name in round.visits and (last := round.visits[name].last)]
+    first = round.close.body["reason"] == "first"
+    return reply.t >= round.close.t or (first and reply.number > max(closing, default=0))
+
+
 def losses(round: AuditedRound) -> tuple[int, int]:
     """Returns the smallest and the largest number of devices that the server may have known to be lost when the round
     closed.

@@ -83,7 +83,7 @@ def _in_time(declared: Declared, visit: Visit, last: int) -> Iterator[Fault]:
 def _taken_in(declared: Declared, rounds: Rounds, dropped: dict[int, int]) -> Iterator[Fault]:
     """Yields a fault for the first version that counts other replies than those that arrived first and are not too
     stale.  `dropped` gets the number of replies that were too stale, by version."""
-    waiting = deque(sorted(_arrivals(rounds)))
+    waiting = deque(sorted(arrivals(rounds)))
     limit = inf if declared.rounds.max_staleness is None else declared.rounds.max_staleness
     for number, round in rounds.items():
         if number >= AGAIN or round.close is None:
@@ -104,7 +104,8 @@ def _taken_in(declared: Declared, rounds: Rounds, dropped: dict[int, int]) -> It
             waiting.popleft()
 
 
-def _arrivals(rounds: Rounds) -> Iterator[Arrival]:
+def arrivals(rounds: Rounds) -> Iterator[Arrival]:
+    """Yields all whole and sound replies, in no order."""
     for number, round in rounds.items():
         for name, visit in round.visits.items():
             if visit.last and visit.last.event == "up.end" and "compute" in visit.did and not visit.refused:

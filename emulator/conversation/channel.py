@@ -155,7 +155,7 @@ class Line:
             self.attendant.asked()
         reply_to = parcel.header["counted"] if direction == "down" else number
         assert isinstance(number, int)
-        assert not isinstance(reply_to, str)
+        assert isinstance(reply_to, int | None)
         return self.traffic.launch(direction, Call(self.name, number), parcel.sizes, reply_to)
 
 

@@ -73,8 +73,8 @@ class Home:
         which of these the model has.  What was pending is then the memory, or it is dropped."""
         counted = header["counted"]
         combined = header.get("combined", counted)
-        assert not isinstance(counted, str)
-        assert not isinstance(combined, str)
+        assert not isinstance(counted, str | float)
+        assert not isinstance(combined, str | float)
         memory, earlier = self.after(counted), self.earlier
         if self.pending and self.pending[0] == counted and memory.sizes.keys() - NO_STATE:
             earlier = *earlier, (self.pending[0], self.memory)
@@ -223,7 +223,8 @@ class Attendant:
         self.ticket = None
         self.home.keep(round, done)
         self.notes[call] = done.learnt
-        await self._send(channel, {"round": round, "examples": done.examples}, done.upload)
+        told = {} if done.loss is None else {"loss": done.loss}
+        await self._send(channel, {"round": round, "examples": done.examples, **told}, done.upload)
 
     @staticmethod
     async def _send(channel: DeviceEnd, header: envelope.Header, message: Stored) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Protocol
 
 from emulator.conversation.underway import Arrival, Play
@@ -49,6 +50,9 @@ class ReplyJudge:
         held = len(self.lab.held(self.run.seed, name, self.lab.cycle(self.run.label, play.round.number)))
         if not isinstance(examples, int) or not 1 <= examples <= held:
             return Refusal("examples", f"says it used {examples} examples; it holds {held}")
+        loss = reply.header.get("loss")
+        if self.lab.loss_power(self.run.label) and not (isinstance(loss, float) and isfinite(loss)):
+            return Refusal("values", f"says its loss is {loss}; it must be a finite number")
         try:
             reply.message.check(self.lab.upload_form(self.run.label, play.round.number, self.run.seed))
         except form.NotFinite as fault:
@@ -110,7 +114,9 @@ class Exchange:
             examples = reply.header["examples"]
             assert isinstance(examples, int)
             play.waiting.add(name)
-            self.inbox.append(Arrival(self.record.now(), name, play, examples, reply.message.ref))
+            loss = reply.header.get("loss")
+            told = loss if isinstance(loss, float) else None
+            self.inbox.append(Arrival(self.record.now(), name, play, examples, reply.message.ref, told))
             if self.at_once:
                 self.take_in()
 

@@ -51,7 +51,7 @@ class Bench:
             raise Cancelled("off")
         self.call = None
         self.heat = self.profile.throttle.loaded(self.heat, self.record.now())
-        self.record.compute_end(call, done.upload.ref.short)
+        self.record.compute_end(call, done.upload.ref.short, done.loss)
         return done
 
     def load(self, call: Call, bill: Bill) -> None:

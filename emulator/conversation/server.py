@@ -59,6 +59,7 @@ class Server:
         self.world, self.lab, self.run, self.rules = world, lab, run, rules
         self.record, self.costs = record, costs
         self.algorithm = lab.algorithms[run.label]
+        self.selection, self.pasts = lab.selections.get(run.label), lab.pasts(run.seed)
         self.names = sorted(lab.names)
         self.always_on = lab.always_on or (
             len(self.names) <= EACH and all(device.presence.always for device in lab.fleet.values())
@@ -123,9 +124,21 @@ class Server:
     async def _cohort(self, number: int) -> tuple[Sequence[str], Sequence[str]]:
         """Returns the devices that this round asks, and the devices from which the algorithm chose them."""
         root = seed(self.run.seed, "cohort", number)  # without the label: all algorithms of a seed ask the same devices
-        few = self.rules.ask if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
-        names = await self._roll_call(root, few)
-        return self.algorithm.cohort(number, names, self.rules.ask, root), names
+        names = await self._roll_call(root, self.rules.ask if self._any_will_do else None)
+        return self._chosen(number, names, self.rules.ask, root), names
+
+    @property
+    def _any_will_do(self) -> bool:
+        """True if a random sample of a large fleet is as good to choose from as all of it."""
+        return len(self.names) > EACH and self.algorithm.any_cohort_will_do and not self.selection
+
+    def _chosen(self, number: int, names: Sequence[str], count: int, root: int) -> Sequence[str]:
+        """Returns the devices that this round asks, at most `count` of the `names`."""
+        if self.selection is None:
+            return self.algorithm.cohort(number, names, count, root)
+        chosen = self.selection.cohort(self.rules.turn(number), names, count, self.pasts, root)
+        self.pasts.ask(chosen)
+        return chosen
 
     async def _roll_call(self, root: int, few: int | None) -> Sequence[str]:
         """Returns the names of the devices that are online and idle, sorted; waits while there are none.
@@ -200,6 +213,10 @@ class Server:
         if not play.round.failed:
             self.time = await self._combine(play)
         for reply in play.replies:
+            if self.selection:
+                trip, last = self.record.trips[reply.call], self.rules.turn(play.round.number)
+                seconds, stale = trip.seconds, play.round.number - reply.call.version
+                self.pasts.count(reply.device, round=last, seconds=seconds, staleness=stale, loss=reply.loss)
             reply.asked.waiting.discard(reply.device)
         play.replies.clear()
         play.stamp = self.time

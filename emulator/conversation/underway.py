@@ -27,6 +27,7 @@ class Arrival(NamedTuple):
     asked: Play  # the round whose request it answers
     examples: int
     upload: Ref
+    loss: float | None = None  # of the training, if the selection asks for it
 
     @property
     def call(self) -> Call:

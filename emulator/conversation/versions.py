@@ -19,7 +19,6 @@ from emulator.lab.seeds import seed
 from emulator.messages.store import NOTHING
 from emulator.record.call import AGAIN, version
 from emulator.worlds.interface import Late, Parcel
-from scenarios.builders.roster import EACH
 
 DRAWS = 20  # for each free place
 
@@ -60,12 +59,12 @@ class AsyncServer(Server):
         if free <= 0:
             return False
         root = seed(self.run.seed, "cohort", number, *([fills] if fills else []))
-        few = free if len(self.names) > EACH and self.algorithm.any_cohort_will_do else None
+        few = free if self._any_will_do else None
         present = self._present(root, few, self._unasked)
-        names = self.algorithm.cohort(number, present, free, root) if present else ()
+        names = self._chosen(number, present, free, root) if present else ()
         for request, asked in self._requests(play, names):
             request.round.asked = [*request.round.asked, *asked]
-            self.record.ask(request.round.number, asked)
+            self.record.ask(request.round.number, asked, present)
             self.stragglers.update(dict.fromkeys(asked, request))
             if not self.always_on:
                 self.presences.follow(request, asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from algorithms.algorithm import Algorithm
@@ -37,6 +37,7 @@ from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint, footprint
 from emulator.record.events import Refused
 from emulator.record.run import Run
+from scenarios.builders import selections
 from scenarios.builders.assumed import assumptions
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -88,6 +89,7 @@ class Forecast:
     alone: Mapping[str, str]  # by label: why its devices train one by one though the scenario does not ask for it
     failing: Mapping[str, str]  # by label: why none of its rounds succeeds; it has no figures
     warnings: Sequence[str]
+    selections: Mapping[str, str] = field(default_factory=dict)  # by label: the choice of devices that is not random
 
     def plain(self) -> dict[str, Any]:
         """Returns the forecast as plain values for JSON."""
@@ -164,6 +166,11 @@ def _figures(
         alone=why_alone(scenario, lab),
         failing=failing,
         warnings=[*cut_short, *_doubts(scenario, lab, rehearsals, groups, memory, span)],
+        selections={
+            entry.name: selections.named(entry, scenario)[0]
+            for entry in scenario.algorithms
+            if entry.name in lab.selections and entry.name in prices
+        },
     )
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from emulator.lab import single, stacking
-from emulator.lab.guarded import CAUGHT, Faulty, Guarded, Unmade
+from emulator.lab.guarded import CAUGHT, Faulty, Guarded, GuardedSelection, Unmade
 from emulator.lab.lab import CPU, Division, Lab
 from emulator.lab.seeds import seed as derive
-from scenarios.builders import machines, parts, plugins, wiring
+from scenarios.builders import machines, parts, plugins, selections, wiring
 from scenarios.schema.entries import Encoding, Entry
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -62,12 +62,22 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
         server=server,
         server_link=server_link,
         topology=wiring.topology(scenario),
+        selections=_selections(scenario),
         always_on=machines.always_on(scenario),
         stack={entry.name: stacking.size_of(entry, algorithms[entry.name], scenario) for entry in scenario.algorithms},
         trains_on=places,
     )
     single.check(scenario, lab)
     return scenario, lab
+
+
+def _selections(scenario: Scenario) -> dict[str, GuardedSelection]:
+    """Returns the choices of devices by label, of the algorithms that have one.  Raises BadScenario."""
+    try:
+        made = {entry.name: selections.selection(entry, scenario) for entry in scenario.algorithms}
+    except ValueError as error:
+        raise BadScenario(f"selection: {error}", ("selection",)) from None
+    return {label: GuardedSelection(label, chosen) for label, chosen in made.items() if chosen}
 
 
 def _check_precision(algorithms: Mapping[str, Any], place: str) -> None:

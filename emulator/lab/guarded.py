@@ -32,6 +32,7 @@ from algorithms.algorithm import (
 )
 from algorithms.cohort import draw
 from algorithms.course import Course
+from algorithms.selection.past import Selection
 from algorithms.staleness import Stale
 from algorithms.training.torch_lock import TURN
 from emulator.messages.codec import finite
@@ -123,6 +124,22 @@ def facts_of(algorithm: Algorithm) -> AlgorithmFacts:
     own = unguarded(algorithm)
     stale = [own.staleness, float(own.a), float(own.b)] if isinstance(own, Stale) else None
     return AlgorithmFacts(algorithm.keeps_uncounted, algorithm.any_cohort_will_do, algorithm.cohort_rule, stale)
+
+
+@dataclass(frozen=True)
+class GuardedSelection:
+    """A Selection (algorithms/selection/past.py) for the algorithm `label`; it raises Faulty for its own mistakes."""
+
+    label: str
+    selection: Selection
+
+    @property
+    def loss_power(self) -> int:
+        return self.selection.loss_power
+
+    def cohort(self, *args: Any) -> Sequence[str]:
+        chosen: Sequence[str] = Guarded(self.label, self.selection).cohort(*args)  # type: ignore[attr-defined]
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -219,7 +236,7 @@ def _cohort(found: Any, algorithm: Algorithm, args: Sequence[Any]) -> Sequence[s
             raise _Unfit(f"must return some of the names that it is given; {name!r} is none of them")
     if len(set(chosen)) < len(chosen):
         raise _Unfit("must name each device once")
-    if algorithm.cohort_rule == "drawn" and list(chosen) != list(draw(*args[1:])):
+    if getattr(algorithm, "cohort_rule", "chosen") == "drawn" and list(chosen) != list(draw(*args[1:])):
         raise _Unfit('chose others than FedAvg draws, as cohort_rule says; set cohort_rule = "own" in its class')
     return chosen
 

@@ -18,8 +18,9 @@ import numpy as np
 from numpy import ndarray
 from safetensors.numpy import save
 
-from algorithms.algorithm import Message, Party, Reply, Send, Tensors, unharmed
+from algorithms.algorithm import Losses, Message, Party, Reply, Send, Tensors, unharmed
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
+from emulator.lab.guarded import Faulty
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # rounds among which the largest upload is searched
 NONE_STALE: Mapping[str, tuple[int, Ref]] = {}
+NO_LOSSES = (
+    "train() noted no losses, which `selection` asks for; it must train by algorithms.training.local.sgd, or call "
+    "device.losses.note(losses)"
+)
 ALL_COMBINED: Mapping[str, Ref] = {}
 BLOCK = 1000  # examples evaluated by one job; a constant, so that results do not depend on the workers
 
@@ -75,6 +80,7 @@ class Trained:
     kept: Stored  # the device's memory if the upload is not counted
     kept_if_counted: Stored | None  # its memory once the upload is counted; None: the same
     learnt: Learnt = Learnt()
+    loss: float | None = None  # of its training, sent with the upload; None: the server's choice of devices asks none
 
 
 def start(lab: Lab, store: Store, run: Run) -> State:
@@ -162,6 +168,7 @@ class _Answer:
     reply: Reply
     outbox: Outbox
     kept: Message  # memory before the round
+    loss: float | None = None  # see Trained
 
     def told(self, **numbers: float) -> _Answer:
         """Returns a copy that also has these numbers; where it has a number of the same name, that one stays."""
@@ -205,11 +212,13 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     kept = _each(memories, lambda ref: moved(lab, decode(store.get(ref))))
     held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
     parties, outboxes, shared = [], [], partial(_shared(lab, run, round, lab.on), trial=trial)
+    power = lab.loss_power(run.label)
     for device, examples, download, memory in zip(
         devices, lab.shards("train", held, lab.on), received, kept, strict=True
     ):
         outboxes.append(_outbox(lab, run, device, round, download, memory))
-        parties.append(_party(shared, run, device, round, "train", examples, memory, outboxes[-1].send))
+        losses = Losses(power) if power and not trial else None
+        parties.append(_party(shared, run, device, round, "train", examples, memory, outboxes[-1].send, losses))
     for k, ref in enumerate(combined):
         if ref is not None:
             parties[k] = replace(parties[k], combined=moved(lab, decode(store.get(ref))))
@@ -220,7 +229,10 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
         from algorithms import stack
 
         replies = stack.train(algorithm, received, parties)
-    return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, strict=True)]
+    told = [party.losses.mean if party.losses else None for party in parties]
+    if power and not trial and None in told:
+        raise Faulty(run.label, f", round {round}, device {devices[told.index(None)]}", NO_LOSSES)
+    return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, told, strict=True)]
 
 
 def _each(refs: Sequence[Ref], read: Callable[[Ref], Message]) -> list[Message]:
@@ -269,6 +281,7 @@ def _trained(
         kept=stored(store, encode(kept)) if kept else EMPTY,
         kept_if_counted=stored(store, encode({**kept, **later})) if later else None,
         learnt=Learnt(_finite(reply.leverage), _finite({**reply.numbers, **drift}), shown),
+        loss=answer.loss,
     )
 
 
@@ -430,9 +443,11 @@ def _party(
     examples: tuple[Tensor, Tensor],
     memory: Message,
     send: Send = unharmed,
+    losses: Losses | None = None,
 ) -> Party:
     x, y = examples
-    return shared(name=name, x=x, y=y, seed=derive(run.seed, purpose, name, round), memory=memory, send=send)
+    seed = derive(run.seed, purpose, name, round)
+    return shared(name=name, x=x, y=y, seed=seed, memory=memory, send=send, losses=losses)
 
 
 def _drawing(party: Party) -> Party:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy import bincount, ndarray
 
 from algorithms.algorithm import Algorithm, Training
+from algorithms.selection.past import Pasts, Selection
 from devices.data.dataset import Dataset
 from devices.device import Device
 from emulator.lab.links import LinksAtOffsets, places
@@ -66,6 +67,7 @@ class Lab:
     buffer: Mapping[str, int] = field(default_factory=dict)  # by label: replies that make a version; 0: synchronous
     up: Mapping[str, Encodings] = field(default_factory=dict)  # by label: encodings of uploads
     down: Mapping[str, Encodings] = field(default_factory=dict)  # by label: encodings of downloads
+    selections: Mapping[str, Selection] = field(default_factory=dict)  # by label: choices of devices; others draw
     always_on: bool = False  # no device ever goes offline
     stack: Mapping[str, int] = field(default_factory=dict)  # by label: devices in a stack, at most; default 1
     over_sockets: bool = False  # uploads are sent as bytes, with their tensors' names
@@ -216,6 +218,14 @@ class Lab:
     def held(self, seed: int, name: str, cycle: int = 0) -> ndarray:
         """Returns the device's training examples in this time slice."""
         return in_cycle(self.splits[seed].train, name, cycle)
+
+    def loss_power(self, label: str) -> int:
+        """Returns the power of the losses that replies carry (selection/past.py); 0: they carry none."""
+        return self.selections[label].loss_power if label in self.selections else 0
+
+    def pasts(self, seed: int) -> Pasts:
+        """Returns what the server knows of the devices before a run with this seed."""
+        return Pasts(lambda name: sum(map(len, self.splits[seed].train[name])))
 
     def stacks(self, label: str, names: Sequence[str]) -> list[Sequence[str]]:
         """Splits the names, in order, into as few stacks as possible, of nearly equal sizes."""

@@ -177,7 +177,9 @@ class Keys:
 
     def _of_devices(self, run: Run, round: int, penalised: bool) -> Parts:
         """Returns the parts of a key that all devices of a round share."""
-        return {**self._of_party(run, round, penalised), "devices": len(self.lab.fleet)}
+        parts = {**self._of_party(run, round, penalised), "devices": len(self.lab.fleet)}
+        power = self.lab.loss_power(run.label)
+        return {**parts, "loss_power": power} if power else parts
 
     def _of_device(
         self,

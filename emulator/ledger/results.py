@@ -108,14 +108,14 @@ def _trained(done: Trained) -> Plain:
     later, learnt = done.kept_if_counted, done.learnt
     messages = [_stored(done.upload), _stored(done.kept), _stored(later) if later else None]
     told = [dict(learnt.leverage), dict(learnt.numbers), _hits(learnt.personalised)]
-    return [done.examples, messages, told]
+    return [done.examples, messages, told, *([] if done.loss is None else [done.loss])]
 
 
 def _read_trained(plain: Plain) -> Trained:
-    examples, (upload, kept, later), (leverage, numbers, hits) = plain
+    examples, (upload, kept, later), (leverage, numbers, hits), *loss = plain
     learnt = Learnt(leverage, numbers, _read_hits(hits))
     counted = _read_stored(later) if later else None
-    return Trained(_read_stored(upload), examples, _read_stored(kept), counted, learnt)
+    return Trained(_read_stored(upload), examples, _read_stored(kept), counted, learnt, *loss)
 
 
 def _scores(scores: Scores) -> Plain:

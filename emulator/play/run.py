@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -39,7 +40,10 @@ async def play(
     """
     diary = Diary(stage, outcome, going_on, progress)
     try:
-        stage.record.about(stage.run, facts_of(stage.lab.algorithms[stage.run.label]))
+        facts = facts_of(stage.lab.algorithms[stage.run.label])
+        if stage.run.label in stage.lab.selections:
+            facts = replace(facts, any_cohort_will_do=False, cohort="chosen")
+        stage.record.about(stage.run, facts)
         await serve(diary.after)
     except (RunFailed, Undrawn) as failed:
         outcome.give_up(failed)

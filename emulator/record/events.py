@@ -65,7 +65,7 @@ class Opened(_Event):
     name = "open"
     asked: Sequence[str]
     model: str
-    idle: str | None = None  # digest of the names from which an algorithm's own rule chose
+    idle: str | None = None  # digest of the names from which an algorithm's own rule, or a selection, chose
 
 
 @dataclass(slots=True)
@@ -74,6 +74,7 @@ class Asked(_Event):
 
     name = "ask"
     asked: Sequence[str]
+    idle: str | None = None  # digest of the names from which a selection chose
 
 
 @dataclass(slots=True)
@@ -154,6 +155,7 @@ class ComputeEnded(_OfDevice):
     name = "compute.end"
     update: str  # digest of the upload
     overrun: float = 0.0  # s; over sockets, the excess of real work over its charge
+    loss: float | None = None  # of the training, if a selection asks for it
 
 
 @dataclass(slots=True)

@@ -2,11 +2,11 @@
 
 events.jsonl, one object a line with sorted keys, `t` in virtual seconds, `round` from 0:
 
-    open   {asked, model, idle}        close   {reason: all|first|deadline|too_few, counted}
+    open   {asked, model, idle}        ask {asked, idle}        close   {reason: all|first|deadline|too_few, counted}
     down / up  .start {device, bytes: {kind: n, frame: n}, reply_to, setup, wire, from}
                .end {device}   .cut {device, bytes, why: off|closed|broken, then: resume|restart}
     compute    .start {device, phases: {name: flops}, seconds: {name: s}, rate, jitter: {name: factor}, throttled}
-               .end {device, update, overrun}   .cut {device, seconds, why, done, then: pause|restart}
+               .end {device, update, overrun, loss}   .cut {device, seconds, why, done, then: pause|restart}
     server     .start {what: request|combine, phases, seconds, flops, rate}          .end {what, model, overrun}
     off / on   {device}, only for devices of an open round        refused {device, kind, why}
 
@@ -19,7 +19,8 @@ flow.  `jitter` and `throttled` are factors that `seconds` already contains.  A 
 `done` is the share of the work that was done before it was cut, if heat makes it differ from the share of seconds.
 `overrun`, in seconds, is written over sockets only, where real training may take longer than is charged.
 `model` and `update` are prefixes of the BLAKE3 of the encoded tensors.  `idle` is a prefix of the SHA-256 of the names
-of the devices that are online and idle; it is written if the algorithm selects devices by a rule of its own.
+of the devices that are online and idle; it is written unless devices are drawn at random.  `loss` is that of the
+training (algorithms/selection/past.py), written if the scenario's `selection` asks for it.
 """
 
 from __future__ import annotations
@@ -176,13 +177,15 @@ class Record:
         """Records that a round opens, and returns the time.  `idle`: the devices from which the round's devices were
         chosen."""
         self.trips.update({Call(device, round): Trip() for device in asked})
-        among = digest_of(idle) if self.cohort == "own" else None
-        return self._write(Opened, self.now(), round, list(asked), model, among)
+        return self._write(Opened, self.now(), round, list(asked), model, self._among(idle))
 
-    def ask(self, round: int, asked: Sequence[str]) -> None:
-        """Records that a version asks further devices."""
+    def ask(self, round: int, asked: Sequence[str], idle: Sequence[str] = ()) -> None:
+        """Records that a version asks further devices.  `idle`: as in `open`."""
         self.trips.update({Call(device, round): Trip() for device in asked})
-        self._write(Asked, self.now(), round, list(asked))
+        self._write(Asked, self.now(), round, list(asked), self._among(idle))
+
+    def _among(self, idle: Sequence[str]) -> str | None:
+        return digest_of(idle) if idle and self.cohort != "drawn" else None
 
     def close(self, round: int, reason: str, counted: Sequence[str | Call]) -> float:
         plain = [list(each) if isinstance(each, Call) else each for each in counted]
@@ -237,11 +240,12 @@ class Record:
         self._write(ComputeStarted, t, call.round, call.device, *charged)
         self.trips[call].work.append(Stint(bill, t, t))
 
-    def compute_end(self, call: Call, update: str) -> None:
+    def compute_end(self, call: Call, update: str, loss: float | None = None) -> None:
         stint, t = self.trips[call].work[-1], self.now()
         stint.stop, stint.share = t, 1.0
         overrun = _overrun(stint.seconds, stint.bill.total_seconds)
-        self._write(ComputeEnded, t, call.round, call.device, update, overrun)
+        told = None if loss is None or not isfinite(loss) else loss  # one that is not finite is refused
+        self._write(ComputeEnded, t, call.round, call.device, update, overrun, told)
 
     def compute_cut(self, call: Call, why: str, done: float | None = None, then: str | None = None) -> None:
         """Records that work is cut.  `done`: the share of the work that was done; None: the share of its seconds

@@ -1,5 +1,5 @@
 """Reads and writes run.json, which names the run that a folder holds and has the facts about its algorithm that a
-replay needs."""
+replay needs; reads the sizes of devices from split.json."""
 
 from __future__ import annotations
 
@@ -62,6 +62,19 @@ def read_run(folder: Path) -> tuple[Run, AlgorithmFacts]:
     if not sound:
         raise ValueError(f"{path} is not as `fedlapse run` writes it")
     return run, facts
+
+
+def examples_of(out: Path, seed: int) -> dict[str, int]:
+    """Returns {device: number of training examples} from split.json, which has only some devices of a large fleet;
+    {} if there is no such file."""
+    path = out / "split.json"
+    if not path.is_file():
+        return {}
+    try:
+        devices = json.loads(path.read_bytes())["seeds"][str(seed)]["devices"]
+        return {name: sum(counts) for name, counts in devices.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{path} is not as `fedlapse run` writes it") from None
 
 
 def _typed(run: Run, facts: AlgorithmFacts) -> bool:

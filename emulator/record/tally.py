@@ -156,6 +156,12 @@ class Trip:
         return [transfer for _, transfer in self.earlier] + last if self.earlier else last
 
     @property
+    def seconds(self) -> float:
+        """Seconds from the start of the first transfer to the end of the last."""
+        transfers = self.transfers
+        return transfers[-1].stop - transfers[0].start
+
+    @property
     def nbytes(self) -> int:
         return sum([transfer.moved for transfer in self.transfers])
 

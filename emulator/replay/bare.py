@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,11 +12,12 @@ from algorithms.algorithm import Training
 from algorithms.cohort import draw
 from devices.data.dataset import Dataset
 from devices.device import Device
-from emulator.lab.lab import Lab
-from emulator.replay.script import Script
+from emulator.lab.lab import Division, Lab
+from emulator.replay.script import Script, Unsaid
 from network.links.link import Link
 from network.sharing.flow import Topology
 from scenarios.builders import machines, wiring
+from scenarios.builders.selections import selection
 from scenarios.schema.scenario import Scenario
 
 
@@ -69,6 +70,13 @@ class RecordedAlgorithm:
         return self.script.rounds[round].asked
 
 
+class Sizes(dict[str, tuple[range]]):
+    """The devices' examples, of which a replay needs only how many there are."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise Unsaid(f"how many examples {name} holds, and the choice of devices depends on that")
+
+
 def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
     """Returns the Lab for the replay of a run in a setting.  `scenario` has the rounds of the run's algorithm.
 
@@ -78,10 +86,15 @@ def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
     cycles = 2 if script.cycles else 1
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
     time = np.zeros(1, np.int64) if cycles > 1 else None  # the time slice of that example
+    sizes: Any = Sizes({name: (range(n),) for name, n in script.examples.items()})
+    entry = next(entry for entry in scenario.algorithms if entry.name == script.label)
+    own = script.facts.cohort == "chosen" and selection(entry, scenario)
+    chosen = {script.label: own} if own else {}
     return Lab(
         model=scenario.model,
         dataset=Dataset("none", *nothing, *nothing, classes=1, cycles=cycles, cycle=time, cycle_test=time),
-        splits={},
+        splits={script.seed: Division(sizes, {}, {}, nothing[1])},
+        selections=chosen,
         algorithms={script.label: algorithm},
         asked={script.label: scenario.asked},
         buffer={script.label: scenario.rounds.buffer or 0},

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TypeVar
 
 from emulator.lab.lab import Lab
@@ -13,14 +14,10 @@ from emulator.record.call import version
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Pieces
 from emulator.replay.bare import Setting
-from emulator.replay.script import DeviceScript, RoundScript, Script, Sizes
+from emulator.replay.script import DeviceScript, RoundScript, Script, Sizes, Unsaid
 
 Thing = TypeVar("Thing", bound=Hashable)
 NO_PART = DeviceScript()
-
-
-class Unsaid(Exception):  # noqa: N818  a state, and not an error
-    """Something that a replay needs and the record does not have; the message continues "the record does not say"."""
 
 
 class Prices:
@@ -101,6 +98,12 @@ class Prices:
         if name not in self.same:
             self.same[name] = self.own.fleet[name].profile == self.lab.fleet[name].profile
         return self.same[name]
+
+    def loss(self, name: str, round: int) -> float | None:
+        """Returns the loss in a device's reply, as recorded, else that in the nearest round; None if there is none."""
+        said = self.script.at(round).parts.get(name, NO_PART)
+        parts = chain([said], self._nearest(name, round))
+        return next((part.loss for part in parts if part.loss is not None), None)
 
     def request(self, round: int) -> Bill:
         """Returns the server's bill for opening this round."""

@@ -40,8 +40,8 @@ from emulator.record.call import Call, version
 from emulator.record.record import Record, digest_of
 from emulator.record.seal import seal_run
 from emulator.replay.bare import Setting, bare
-from emulator.replay.prices import Prices, Unsaid
-from emulator.replay.script import RoundScript, Script
+from emulator.replay.prices import Prices
+from emulator.replay.script import RoundScript, Script, Unsaid
 from emulator.results.units import joined
 from emulator.worlds.interface import Parcel, World
 from emulator.worlds.virtual import VirtualWorld, at_once
@@ -52,6 +52,8 @@ ASKED = ("is {} asked", "are {} asked")
 COUNTED = ("{} counts", "{} count")
 TRAINED = ("{} ends its training", "{} end their training")
 OTHERS = "other devices are online and idle, and the algorithm has a rule of its own for whom it asks"
+OTHERS_IDLE, OTHER_ORDER = "other devices are online and idle", "replies arrive in another order"
+SEES = f"the choice looks at seconds and losses of earlier replies, or {OTHERS_IDLE}"
 LEARNT = (*NAMES, "leverage")  # values of a row that depend on models: no replay recomputes them
 NO_STATE = State(NOTHING, NOTHING)
 KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(EMPTY, {})}  # results that never change
@@ -106,7 +108,7 @@ class Replayer:
         rules = replace(played.rules, max=len(script.rounds))
         conduct = replace(played, rules=rules, schedule=Schedule(0, 0), stop_at=None, until=None)
         prices = Prices(lab, script, self.own)
-        world, outcome = VirtualWorld(RecordedJobs(script)), Outcome(script.run)
+        world, outcome = VirtualWorld(RecordedJobs(script, prices)), Outcome(script.run)
         check = Check(script, anyway)
         record = ReplayRecord(folder, world.now, script, check)
         record.about(script.run, script.facts)
@@ -175,7 +177,7 @@ class Check:
             self.part(number, OTHERS)
             raise Unsaid("whom it asks of other devices than those that were online and idle")
         if not written.asks and tuple(names) != written.asked:
-            self.part(number, f"{_moved(names, written.asked, ASKED)}, because other devices are online and idle")
+            self.part(number, f"{_moved(names, written.asked, ASKED)}, because {self.why(OTHERS_IDLE)}")
 
     def ask(self, round: int, names: Sequence[str]) -> None:
         """Compares the devices that an asynchronous version asks with those that it asked in its turn in the record."""
@@ -183,7 +185,11 @@ class Check:
         said = asks[self.asks] if self.asks < len(asks) else (round, ())
         self.asks += 1
         if (round, tuple(names)) != said:
-            self.part(version(round), f"{_moved(names, said[1], ASKED)}, because replies arrive in another order")
+            self.part(version(round), f"{_moved(names, said[1], ASKED)}, because {self.why(OTHER_ORDER)}")
+
+    def why(self, otherwise: str) -> str:
+        """Returns the reason why other devices are asked than in the record."""
+        return SEES if self.script.facts.cohort == "chosen" else otherwise
 
     @property
     def model(self) -> int:
@@ -247,8 +253,8 @@ class RecordedJobs(Executor):
 
     immediate = True
 
-    def __init__(self, script: Script) -> None:
-        self.script, self.store = script, Memory()
+    def __init__(self, script: Script, prices: Prices) -> None:
+        self.script, self.prices, self.store = script, prices, Memory()
 
     def submit(self, job: Job, *args: Any) -> Future[Any]:
         return ended(self._done(job, args))
@@ -258,7 +264,8 @@ class RecordedJobs(Executor):
             _, device, round = args[:3]
             part = self.script.at(round).parts.get(device)
             update = part.update if part and part.update is not None else ""
-            return Trained(Stored(Ref(update, 0), EMPTY.sizes), 1, EMPTY, None)
+            loss = self.prices.loss(device, round)
+            return Trained(Stored(Ref(update, 0), EMPTY.sizes), 1, EMPTY, None, loss=loss)
         return KNOWN[job]
 
 
@@ -273,9 +280,9 @@ class ReplayRecord(Record):
         self.check.asked(round, asked, idle)
         return super().open(round, asked, self._digest(self.check.model) or model, idle)
 
-    def ask(self, round: int, asked: Sequence[str]) -> None:
+    def ask(self, round: int, asked: Sequence[str], idle: Sequence[str] = ()) -> None:
         self.check.ask(round, asked)
-        super().ask(round, asked)
+        super().ask(round, asked, idle)
 
     def server_end(self, round: int, what: str, model: str) -> float:
         return super().server_end(round, what, self._digest(self.check.model + (what == "combine")) or model)
@@ -283,9 +290,9 @@ class ReplayRecord(Record):
     def _digest(self, steps: int) -> str:
         return self.script.models[steps] if steps < len(self.script.models) else ""
 
-    def compute_end(self, call: Call, update: str) -> None:
+    def compute_end(self, call: Call, update: str, loss: float | None = None) -> None:
         self.check.trained[call.version].add(call)
-        super().compute_end(call, update)
+        super().compute_end(call, update, loss)
 
 
 class ReplayLine(MemoryLine):

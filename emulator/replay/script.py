@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,12 +23,16 @@ from emulator.record.events import (
     event_of,
 )
 from emulator.record.record import FILES, Line, read_lines
-from emulator.record.run import AlgorithmFacts, Run, read_run
+from emulator.record.run import AlgorithmFacts, Run, examples_of, read_run
 from emulator.record.tally import Bill
 from emulator.record.targets import Target, reached
 from emulator.record.work import Duty, Pieces, Works
 
 Sizes = Mapping[str, int]  # bytes per kind and "frame"
+
+
+class Unsaid(Exception):  # noqa: N818  a state, and not an error
+    """Something that a replay needs and the record does not have; the message continues "the record does not say"."""
 
 
 @dataclass
@@ -39,6 +42,7 @@ class DeviceScript:
     down: Sizes | None = None
     bill: Bill | None = None
     update: str | None = None  # digest of the trained update; None: training did not end
+    loss: float | None = None  # of the training, if the scenario's `selection` asked for it
     up: Sizes | None = None
     refused: Refused | None = None
     duty: Duty | None = None  # the requested work
@@ -158,21 +162,8 @@ def read_script(folder: Path) -> Script:
         raise ValueError(f"{folder} holds {len(rows)} whole rounds in rounds.jsonl, {len(rounds)} in events.jsonl")
     if facts.cohort == "own" and any(written.idle is None for written in rounds):
         raise ValueError(f"{folder} does not say which devices were idle as each round opened; play it again")
-    examples = _examples(folder.resolve().parent, run.seed)
+    examples = examples_of(folder.resolve().parent, run.seed)
     return Script(run, facts, rounds[: len(rows)], examples, reader.again)
-
-
-def _examples(out: Path, seed: int) -> dict[str, int]:
-    """Returns {device: number of training examples} from split.json, which has only some devices of a large fleet;
-    {} if there is no such file."""
-    path = out / "split.json"
-    if not path.is_file():
-        return {}
-    try:
-        devices = json.loads(path.read_bytes())["seeds"][str(seed)]["devices"]
-        return {name: sum(counts) for name, counts in devices.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(f"{path} is not as `fedlapse run` writes it") from None
 
 
 class _Reader:
@@ -231,7 +222,7 @@ class _Reader:
                 bill = _bill(event, part.duty.pieces if part.duty else ())
                 part.bill = replace(bill, jitter=dict(event.jitter), throttled=event.throttled)
             case ComputeEnded():
-                part.update = event.update
+                part.update, part.loss = event.update, event.loss
             case Refused():
                 part.refused = event
 

@@ -37,7 +37,7 @@ def text(plan: Forecast) -> str:
     parts: list[RenderableType] = [
         *_deadline(plan, width),
         filled(_opening(plan), width),
-        *(filled(line, width) for line in _versions(plan)),
+        *(filled(line, width) for line in chain(_versions(plan), _choices(plan))),
         *_devices(plan, width),
         *([_shared(plan)] if plan.shared else []),
         _rounds(plan),
@@ -134,6 +134,15 @@ def _versions(plan: Forecast) -> Iterator[str]:
             continue
         replies = f"replies are {cost.staleness or 0:.1f} versions old in the mean"
         yield f"{label}: {3600 / cost.seconds:.4g} versions an hour; {replies}."
+
+
+def _choices(plan: Forecast) -> Iterator[str]:
+    """Yields for each algorithm whose devices are not drawn at random what the rehearsal knows of that choice."""
+    for label, name in plan.selections.items():
+        yield (
+            f"{label}: {name} chooses the devices. The rehearsal knows the seconds of earlier replies, but no losses "
+            f"of a model that learns, so a run may choose others, whose rounds are shorter or longer."
+        )
 
 
 def _devices(plan: Forecast, width: int) -> list[Table]:

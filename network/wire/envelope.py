@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from network.wire.form import LARGEST_HEADER, RefusedMessage, in_order, packed, parsed
 
-Header = Mapping[str, int | str | None]
+Header = Mapping[str, int | float | str | None]
 
 
 def pack(header: Header, body: bytes | memoryview) -> bytes:
@@ -24,14 +24,14 @@ def envelope_bytes(header: Header) -> int:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _length(*said: int | str | None) -> int:
+def _length(*said: int | float | str | None) -> int:
     """Returns the length in bytes of a packed header; `said` has all names and then all values.  Cached, because most
     devices of a round get the same header."""
     half = len(said) // 2
     return sum(map(len, _packed_header(dict(zip(said[:half], said[half:], strict=True)))))  # type: ignore[arg-type]
 
 
-def unpack(data: bytes) -> tuple[dict[str, int | str | None], bytes]:
+def unpack(data: bytes) -> tuple[dict[str, int | float | str | None], bytes]:
     """Returns the header and the body of an envelope.  Raises RefusedMessage, and nothing else, if it is not an
     envelope."""
     length = int.from_bytes(data[:4], "big")
@@ -55,5 +55,5 @@ def _packed_header(header: Header) -> tuple[bytes, bytes]:
 
 
 def _scalar(name: object, value: object) -> None:
-    if value is not None and type(value) is not int and type(value) is not str:
-        raise RefusedMessage(f"the header's {name!a} is a {type(value).__name__}; it must be an int, a str or None")
+    if value is not None and type(value) not in (int, float, str):
+        raise RefusedMessage(f"the header's {name!a} is a {type(value).__name__}; it must be a number, a str or None")

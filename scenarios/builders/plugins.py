@@ -35,7 +35,7 @@ from scenarios.text.yaml_source import Loc
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
 ANY_ROUNDS = schema.Rounds()
-OF_ANY = ("training", "rounds", "encoding")  # options of any algorithm, which are not its own
+OF_ANY = ("training", "rounds", "encoding", "selection")  # options that any algorithm has, beside its own
 ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}  # made on demand
 
 
@@ -134,7 +134,7 @@ def algorithm(entry: Entry, shared: schema.Training, per_cycle: int = 0) -> Algo
     """
     options = {name: value for name, value in entry.options.items() if name not in OF_ANY}
     training = training_of(entry, shared).model_dump(exclude={"stack"}) | {"per_cycle": per_cycle}
-    made: Algorithm = _adapter(kind(entry.key)).validate_json(json.dumps({**options, "training": training}))
+    made: Algorithm = adapter(kind(entry.key)).validate_json(json.dumps({**options, "training": training}))
     return made
 
 
@@ -233,9 +233,9 @@ def _hinted(fault: Fault, kind: type[Any]) -> Fault:
 def options(kind: type[Any]) -> dict[str, Any]:
     """Returns the JSON schema of an algorithm's options (an object).  An inherited option has the description of the
     base class, unless the class has its own."""
-    schema = _adapter(kind).json_schema()
+    schema = adapter(kind).json_schema()
     for base in filter(is_dataclass, kind.__mro__[1:]):
-        for name, said in _adapter(base).json_schema()["properties"].items():
+        for name, said in adapter(base).json_schema()["properties"].items():
             if "description" in said:
                 schema["properties"][name].setdefault("description", said["description"])
     return schema
@@ -261,9 +261,9 @@ def _class(module: ModuleType, key: str) -> type[Any] | None:
     return None
 
 
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    """Returns the validator of an algorithm's options.  It is cached, because pydantic reads the source file of the
-    class to make it."""
+def adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    """Returns the validator of the options of an algorithm or of a choice of devices.  It is cached, because pydantic
+    reads the source file of the class to make it."""
     if kind not in ADAPTERS:
         ADAPTERS[kind] = TypeAdapter(_strict(kind))
     return ADAPTERS[kind]

@@ -46,6 +46,7 @@ def options(algorithm: str) -> type[Part]:
         keys: dict[str, Any] = {name: (key.annotation, key) for name, key in whole.model_fields.items()}
         fields[part] = (create_model(whole.__name__, __base__=Part, **keys) | None, None)
     fields["encoding"] = (Encoding | None, None)
+    fields["selection"] = (Any, None)
     return create_model(algorithm, __base__=Part, **fields)
 
 

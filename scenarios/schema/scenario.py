@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Presence, Server
@@ -185,6 +185,10 @@ class Expect(Part):
         return self
 
 
+Selection = Annotated[
+    Annotated[str, Tag("<name>")] | Annotated[dict[str, dict[str, Any] | None], Tag("<name and options>")],
+    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<name and options>"),
+]
 DEEPEST = 6  # shared links on a device's way that windows support, at most
 
 
@@ -210,6 +214,14 @@ class Scenario(Part):
         "Local training on the devices.", {"epochs": 5, "batch": 10, "lr": 0.05}, default=Training()
     )
     rounds: Rounds = says("Number of rounds, and the rules of each.", {"max": 30, "fraction": 0.3}, default=Rounds())
+    selection: Selection = says(
+        "Choice of the devices that a round asks: random, power_of_choice (Cho et al. 2020, rpow-d), oort (Lai et al. "
+        "2021), or your own class as package.module:Class; with options as {oort: {alpha: 1}}. An algorithm may have "
+        "its own `selection`.",
+        "power_of_choice",
+        {"oort": {"alpha": 1.0, "preferred_s": 60}},
+        default="random",
+    )
     evaluate: Evaluate = says("Evaluation of the models during a run.", {"every": 1}, default=Evaluate())
     network: Transport = says("Transport of bytes on all links.", {"model": "ideal"}, default=Transport())
     topology: dict[Name, Shared] = says(
@@ -307,12 +319,17 @@ class Scenario(Part):
         """True if the times at which rounds end may decide which devices are asked or counted.  Then an algorithm that
         sends more bytes learns from other devices, even if its penalty has no effect."""
         away = any(group.presence != Presence() for group in self.fleet)
-        return away or any(
-            rounds.mode == "async"
-            or rounds.deadline_s is not None
-            or rounds.ask is not None
-            or rounds.cycle_s is not None
-            for rounds in (self.under(entry.name).rounds for entry in self.algorithms)
+        choices = [self.selection, *(entry.options.get("selection", "random") for entry in self.algorithms)]
+        return (
+            away
+            or any(choice != "random" for choice in choices)
+            or any(
+                rounds.mode == "async"
+                or rounds.deadline_s is not None
+                or rounds.ask is not None
+                or rounds.cycle_s is not None
+                for rounds in (self.under(entry.name).rounds for entry in self.algorithms)
+            )
         )
 
     def under(self, label: str) -> Scenario:

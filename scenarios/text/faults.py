@@ -230,9 +230,8 @@ def _fields(model: type[Any]) -> dict[str, Any]:
         return {name: info.annotation for name, info in model.model_fields.items()}
     if not is_dataclass(model):
         return {}
-    return {field.name: field.type for field in fields(model) if field.init} | dict.fromkeys(
-        ("encoding", "rounds"), dict
-    )  # of any algorithm
+    of_any = dict.fromkeys(("encoding", "rounds", "selection"), dict)  # options of any algorithm
+    return {field.name: field.type for field in fields(model) if field.init} | of_any
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -19,8 +20,8 @@ from emulator.worlds.interface import Parcel
 HELD = 5  # examples of the device
 
 
-def reply(round: int = 0, examples: int | None = 1) -> Parcel:
-    return Parcel.of({"round": round, "examples": examples}, EMPTY)
+def reply(round: int = 0, examples: int | None = 1, **more: Any) -> Parcel:
+    return Parcel.of({"round": round, "examples": examples, **more}, EMPTY)
 
 
 def opened(names: Sequence[str] = ("a", "b")) -> Play:
@@ -42,11 +43,22 @@ def line_that(*replies: Parcel) -> Any:
     ("examples", "sound"), [(0, False), (-1, False), (None, False), (6, False), (1, True), (5, True)]
 )
 def test_a_sound_reply_rests_on_examples_that_the_device_holds(examples: int | None, sound: bool) -> None:
-    lab, play = Mock(**{"held.return_value": range(HELD)}), opened()
+    lab, play = Mock(**{"held.return_value": range(HELD), "loss_power.return_value": 0}), opened()
     refusal = ReplyJudge(lab, Run("fedavg", 1)).refusal(play, "a", reply(examples=examples))
     assert (refusal is None) is sound
     if refusal:
         assert (refusal.kind, refusal.text) == ("examples", f"says it used {examples} examples; it holds {HELD}")
+
+
+@pytest.mark.parametrize(
+    ("loss", "sound"), [(0.5, True), (math.nan, False), (math.inf, False), (None, False), (1, False), ("1", False)]
+)
+def test_a_loss_that_the_choice_of_devices_asks_for_must_be_finite(loss: Any, sound: bool) -> None:
+    lab = Mock(**{"held.return_value": range(HELD), "loss_power.return_value": 2})
+    refusal = ReplyJudge(lab, Run("fedavg", 1)).refusal(opened(), "a", reply(examples=1, loss=loss))
+    assert (refusal is None) is sound
+    if refusal:
+        assert (refusal.kind, refusal.text) == ("values", f"says its loss is {loss}; it must be a finite number")
 
 
 def test_who_is_off_when_it_would_be_asked_is_lost_and_nothing_is_sent() -> None:

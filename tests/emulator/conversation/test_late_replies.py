@@ -50,6 +50,17 @@ def test_a_late_reply_counts_beside_the_round_s_own_and_does_not_close_it() -> N
 
 
 @pytest.mark.slow
+def test_a_reply_at_the_very_instant_of_the_close_is_late_and_obeys_the_laws(play: Any) -> None:
+    """Four equal devices, two replies close a round: the other two, of the same instant, count in the next one.  `play`
+    audits the record."""
+    fleet = [{"profile": "pi-4", "count": 4, "link": LINK, "name": "d"}]
+    run = play("fedavg", fleet=fleet, rounds={"max": 3, "fraction": 0.5, "ask": 4, "stragglers": "count"})
+    first, second = run.of("close")[:2]
+    assert {line["t"] for line in run.of("up.end", round=0)} == {first["t"]}
+    assert [each for each in second["counted"] if isinstance(each, list)] == [["d-2", 0], ["d-3", 0]]
+
+
+@pytest.mark.slow
 def test_a_late_reply_counts_once_in_the_round_in_which_it_arrives(play: Any) -> None:
     """Two fast devices close each round; the third has a link a hundred times slower, and ends some rounds later."""
     fast = {"profile": "pi-4", "count": 2, "link": LINK, "name": "fast"}

@@ -423,19 +423,22 @@ def test_an_envelope_is_a_length_a_header_and_the_body() -> None:
 @given(
     st.dictionaries(
         names,
-        st.none() | st.integers(-(2**63), 2**64 - 1) | st.text(st.characters(exclude_categories=["Cs"])),
+        st.none()
+        | st.integers(-(2**63), 2**64 - 1)
+        | st.floats(allow_nan=False)
+        | st.text(st.characters(exclude_categories=["Cs"])),
         max_size=5,
     ),
     st.binary(),
 )
-def test_an_envelope_gives_back_what_was_put_in(header: dict[str, int | str | None], body: bytes) -> None:
+def test_an_envelope_gives_back_what_was_put_in(header: dict[str, float | str | None], body: bytes) -> None:
     assert unpack(pack(header, body)) == (header, body)
     assert len(pack(header, body)) == envelope_bytes(header) + len(body)
 
 
 @pytest.mark.parametrize(
     "header",
-    [{"a": True}, {"a": 1.5}, {"a": b""}, {"a": []}, {"a": 2**64}, {"a": "x" * 4096}, {1: 1}, {"": 1}],
+    [{"a": True}, {"a": b""}, {"a": []}, {"a": 2**64}, {"a": "x" * 4096}, {1: 1}, {"": 1}],
 )
 def test_headers_of_other_things_are_not_packed(header: dict[str, Any]) -> None:
     with pytest.raises(RefusedMessage):
@@ -464,7 +467,7 @@ def framed(header: bytes, length: int | None = None) -> bytes:
         framed(b"\x81\xa1a\x81\xa1b\x01"),
         framed(b"\x81\xa1a\xc3"),
         framed(b"\x81\xa1a\xc4\x00"),
-        framed(msgpack.packb({"a": 1.5})),
+        framed(msgpack.packb({"a": 1.5}, use_single_float=True)),  # not as it is packed
         framed(b"\x81\xa1a\xd6\xff\x00\x00\x00\x00"),
         framed(b"\x82\xa1a\x01\xa1a\x01"),
         framed(b"\x81\xa1a\xcc\x01"),
