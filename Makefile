@@ -55,6 +55,16 @@ mutants: .venv/tested
 	$(BIN)/mutmut run $(MUTANTS:%='%')
 	$(BIN)/mutmut results | grep -v ': not checked' || true
 
+# The wheel in build/release; installed in an empty environment, it plays the quickstart.
+release: .venv/installed
+	rm -rf build/release build/lib build/bdist.*
+	mkdir -p build/release
+	$(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir build/release .
+	test $$(cat build/release/*.whl | wc -c) -le 3000000
+	$(PYTHON) -m venv build/release/empty
+	build/release/empty/bin/python -m pip install --disable-pip-version-check $(TORCH) build/release/*.whl
+	cd build/release && empty/bin/fedlapse compare --out quickstart
+
 # Kills runs and lets them go on, 200 times, and damages each byte of a ledger's facts; minutes.
 torture: .venv/tested
 	$(BIN)/python -m tests.torture --kills 200

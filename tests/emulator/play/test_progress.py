@@ -268,8 +268,8 @@ RECORDED = Path(__file__).with_name("recorded")
 def test_the_time_left_is_right_within_a_factor_of_two_after_a_tenth_of_the_work(name: str) -> None:
     """Real rounds as they ended, `second run round`, of two plays of the quickstart with an empty ledger, on two cores
     that did other work, too.  The last round of a run takes as long as three, because all 16 devices train once more
-    after the 8 of the round.  From a tenth of the rounds, once two of each run are over, to nine tenths of the time, the
-    end is predicted at each round."""
+    after the 8 of the round.  From a tenth of the rounds, once two of each run are over, to nine tenths of the time,
+    the end is predicted at each round."""
     ended = [line.split() for line in (RECORDED / f"{name}.txt").read_text(encoding="utf-8").splitlines()]
     rounds = 1 + max(int(round) for *_, round in ended)
     clock, whole = Clock(), float(ended[-1][0])
