@@ -278,8 +278,8 @@ class Progress:
         if not known:
             return None
         ended = sum(not self._playing(pace) for pace in paces.values())
-        rest += (self.last - 1) * (self.runs - ended) - sum(since / each for since, each in known)
-        return max(0.0, rest) / sum(1 / each for _, each in known)
+        more = (self.last - 1) * (self.runs - ended)  # of the last rounds
+        return max(0.0, rest + more - sum(since / each for since, each in known)) / sum(1 / each for _, each in known)
 
     def round_of_all(self) -> float | None:
         """Returns the real seconds until each run under way has completed one more round; None if no pace is known

@@ -88,7 +88,9 @@ def answer(cells: Sequence[MapCell], target: str) -> str:
     """Returns the title: in how many cells each algorithm is first, most first, and how many are ties."""
     won = Counter(each.first for each in cells if each.first)
     ties = won.pop(TIED, 0)
-    said = [f"{label} in {number}" for label, number in won.most_common()] or ["nobody"]
+    if not won:
+        return f"Nobody is shown to be first to {target}: a tie in {ties} of {counted(len(cells), 'cell')}"
+    said = [f"{label} in {number}" for label, number in won.most_common()]
     said[0] += f" of {counted(len(cells), 'cell')}"
     return f"First to {target}: {', '.join(said)}{f'; a tie in {ties}' if ties else ''}"
 

@@ -208,7 +208,7 @@ def test_who_ties_is_in_the_cell_and_in_the_caption():
 def test_the_title_answers_in_how_many_cells_each_is_first():
     cells = [at(0, 0, "x"), at(1, 0, "x"), at(2, 0, "y"), MapCell({}, "x", "y", 1.0, True, {}, True, tie=True)]
     assert winners.answer(cells, "accuracy 0.9") == "First to accuracy 0.9: x in 2 of 4 cells, y in 1; a tie in 1"
-    assert winners.answer(cells[3:], "t") == "First to t: nobody of 1 cell; a tie in 1"
+    assert winners.answer(cells[3:], "t") == "Nobody is shown to be first to t: a tie in 1 of 1 cell"
 
 
 def test_the_legend_has_the_colours_of_the_cells():
