@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-GENERATED = {"keys.md", "papers.md", "papers/results/README.md", "study-regimes.md"}
+GENERATED = {"failures.md", "keys.md", "papers.md", "papers/results/README.md", "study-regimes.md"}
 SCRIPTS = ("benchmarks/papers.py", "benchmarks/study.py")
 LEFT_OUT = re.compile(
     r"^```.*?^```$|^ *\|.*?$|<!-- (\S+) -->.*?<!-- end of \1 -->|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL

@@ -3,8 +3,10 @@
 import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
+import venv
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -18,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGES = ("algorithms", "devices", "emulator", "fedlapse", "network", "scenarios")
 BUILD = "from setuptools import build_meta as made; made.build_wheel('dist'); made.build_sdist('dist')"
+LINES = 80  # of a page
 EXTRA = {
     "LICENSE",
     "README.md",
@@ -85,6 +88,38 @@ def test_the_wheel_installs_the_command_and_says_what_it_is(built):
     assert set(told.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"])
 
 
+SIZE = 3_000_000  # bytes of the wheel, at most; `make release` checks the same
+QUICK = "compare quickstart --rounds 1 --seed 1 --workers 0 --quiet --no-ledger --out out"
+LESS = ("training.epochs=1", "network.model=tcp", "algorithms=[fedavg]")
+
+
+@pytest.mark.slow
+def test_the_wheel_is_small_and_plays_the_quickstart_in_an_environment_of_its_own(built, tmp_path):
+    """It is installed without dependencies; a line in a .pth file lends it those that are here, but not this folder."""
+    (wheel,) = built.glob("*.whl")
+    assert wheel.stat().st_size <= SIZE
+    python = tmp_path / "empty" / "bin" / "python"
+    venv.create(tmp_path / "empty", symlinks=True, with_pip=True)
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel], check=True, timeout=300
+    )
+    place = subprocess.check_output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True)
+    Path(place.strip(), "lent.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    command = [python.with_name("fedlapse"), *QUICK.split(), *LESS]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "report.html").is_file()
+    said = subprocess.check_output([python, "-c", "import emulator; print(emulator.__file__)"], cwd=tmp_path, text=True)
+    assert said.startswith(str(tmp_path))
+
+
+def test_the_changelog_begins_with_this_version_and_fits_a_page():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    first = re.split(r"^## ", text, flags=re.MULTILINE)[1]
+    assert first.startswith(PROJECT["version"])
+    assert len(first.splitlines()) <= LINES
+
+
 def test_the_citation_is_of_this_version_and_has_what_its_schema_requires():
     """https://github.com/citation-file-format: cff-version, message, title and authors must be there."""
     cited = YAML(typ="safe", pure=True).load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
@@ -99,7 +134,9 @@ def test_the_citation_is_of_this_version_and_has_what_its_schema_requires():
 
 def test_the_container_installs_what_the_package_is_made_of_and_plays_the_demo():
     steps = dict(re.findall(r"^([A-Z]+) (.+)$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE))
-    demo = re.search(r"^demo:.*\n\t\S+/fedlapse (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    demo = re.search(
+        r"^demo:.*\n(?:\t@.*\n)*\t\S+/fedlapse (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert demo[1] == "compare scenarios/quickstart.yaml"
     assert (steps["ENTRYPOINT"], steps["CMD"]) == (
         '["fedlapse"]',

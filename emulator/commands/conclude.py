@@ -13,7 +13,7 @@ from emulator.results.expectations import Judgement
 from emulator.results.results import Results
 from emulator.results.settings import how_sure
 from emulator.sessions.ending import REPORT, Ended, incomplete, warn
-from emulator.terminal.lines import say
+from emulator.terminal.lines import say, to_open
 from emulator.terminal.stopping import uninterrupted
 from emulator.wording.conclusion import cut_off, told
 from emulator.wording.tables import unmetered
@@ -62,4 +62,4 @@ def _print_verdict(results: Results, judged: Sequence[Judgement]) -> None:
     if same:
         say(f"record identical to {same}")
     page = results.folder / REPORT
-    say(f"results: {results.folder}" + f"    open {page}" * page.exists())
+    say(f"results: {results.folder}" + f"    {to_open(page)}" * page.exists())

@@ -96,10 +96,11 @@ class Forecast:
         return asdict(self)
 
 
-def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)) -> Forecast:
+def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,), draws: int = DRAWS) -> Forecast:
     """Rehearses each algorithm under the first seed, and returns the forecast of the scenario.
 
-    `places`: the CPU or GPUs to compute on.  Raises BadScenario if no round of any algorithm would succeed.
+    `places`: the CPU or GPUs to compute on.  `draws`: of what is chance on full links, each of which rehearses all
+    again; 1: no `bands`.  Raises BadScenario if no round of any algorithm would succeed.
     """
     seed = scenario.seeds[0]
     lab = lab_of(scenario.model_copy(update={"seeds": (seed,)}), places)
@@ -115,7 +116,7 @@ def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)
     lab = replace(lab, algorithms={label: lab.algorithms[label] for label in rehearsals})
     kinds = comparable({label: kinds[label] for label in rehearsals}, rounds)
     cut_short = _cut_short(rounds, conducts, unseen)
-    return _figures(scenario, lab, host, kinds, rehearsals, failing, cut_short)
+    return _figures(scenario, lab, host, kinds, rehearsals, failing, cut_short, draws)
 
 
 def conducts_of(scenario: Scenario, labels: Iterable[str]) -> dict[str, Conduct]:
@@ -135,6 +136,7 @@ def _figures(
     rehearsals: Mapping[str, Rehearsal],
     failing: Mapping[str, str],
     cut_short: Iterable[str],
+    draws: int,
 ) -> Forecast:
     """Returns the forecast for the algorithms of `lab`, all of which were rehearsed.  `cut_short`: warnings."""
     seed, conducts, played = scenario.seeds[0], conducts_of(scenario, rehearsals), rehearsals.items()
@@ -156,7 +158,7 @@ def _figures(
         groups=groups,
         shared=shared_links(lab, seed, rehearsals, shares),
         prices=prices,
-        bands=_bands(lab, seed, conducts, kinds, rehearsals, prices),
+        bands=_bands(lab, seed, conducts, kinds, rehearsals, prices, draws),
         ratios=ratios,
         sentences=sentences,
         too_short=late,
@@ -181,13 +183,14 @@ def _bands(
     kinds: Mapping[str, Kind],
     rehearsals: Mapping[str, Rehearsal],
     prices: Mapping[str, MeanRound],
+    draws: int,
 ) -> dict[str, tuple[float, float]]:
-    """Returns {label: the band of the mean round, s, over DRAWS draws of TCP's chances on full links}.  Labels whose
+    """Returns {label: the band of the mean round, s, over these draws of TCP's chances on full links}.  Labels whose
     rounds have no such chance are left out."""
     found = {}
     for label, cost in prices.items() if lab.server_link.tcp.windows else ():
         rounds, seconds = len(rehearsals[label].rows), [cost.seconds]
-        for draw in range(1, DRAWS):
+        for draw in range(1, draws):
             rows = rehearse(replace(lab, draw=draw), Run(label, seed), conducts[label], rounds).rows
             seconds.append(price(rows, conducts[label].rules.max, kinds[label]).seconds if rows else cost.seconds)
             if draw == FEW and len(set(seconds)) == 1:

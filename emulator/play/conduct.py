@@ -50,6 +50,12 @@ class Conduct:
             [Target.of(target) for target in rounds.targets],
         )
 
+    def last_round(self, devices: int) -> float:
+        """Returns how many rounds' training the last round takes, in which `devices` may train once more for the metric
+        `personalised`."""
+        more = self.schedule.personalises and self.schedule.personalise_every == 0
+        return 1 + devices / self.rules.ask if more else 1.0
+
     def evaluated(self, round: int) -> bool:
         """Returns true if the model after this round is evaluated: by the schedule, after the last round, or because
         the metric `personalised` is due."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
+from statistics import fmean
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +32,11 @@ FEWEST = 3  # evaluated rounds that a slope needs
 RECENT = 5  # evaluated rounds that determine a slope
 LINES = 12
 NO_OTHERS: Mapping[str, int] = {}
-MEASURED = 40  # last rounds whose pace predicts the rest
+PACED = 2  # rounds of each run before which the pace is not known
+MEASURED = 4  # last rounds of a run whose pace predicts the rest
+KNOWN = 0.02  # of the longest of these rounds: shorter ones were in the ledger, and say nothing about those to train
 BAR = 20  # characters
+SHORTEST = 1e-3  # s, a round
 EVERY = 5.0  # s between two lines in a file
 SHORTER: tuple[frozenset[str], ...] = (  # parts that lines leave out, for narrower and narrower terminals
     frozenset(),
@@ -87,6 +93,7 @@ class RunProgress:
     targets: list[Target]  # not reached yet, easiest first
     max_rounds: int
     seen: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # metric -> its last values
+    ends: tuple[float, ...] = ()  # s, arrival of the last rows
     best: float = 0.0  # best value so far of the shown metric
     streaks: dict[Target, tuple[int, float]] = field(default_factory=dict)  # last values that reach it, since when (s)
 
@@ -100,7 +107,7 @@ class RunProgress:
 
         Replaces containers instead of changing them, because the display reads them in another thread.
         """
-        self.row, self.real = row, real
+        self.row, self.real, self.ends = row, real, (*self.ends, real)[-MEASURED - 1 :]
         for metric in {"accuracy", "validation", *(target.metric for target in self.targets)}:
             if row.get(metric) is not None:
                 self.seen = {**self.seen, metric: (*self.seen.get(metric, ()), (real, row[metric]))[-POINTS:]}
@@ -117,6 +124,13 @@ class RunProgress:
             return False
         self.streaks[target] = times + 1, since
         return times + 1 >= target.hold and row["time_s"] - since >= target.hold_s
+
+    def pace(self, since: float) -> float | None:
+        """Returns the real seconds that a round takes: the mean of the last ones that were trained, or `since` if the
+        round under way takes that long already; None after a single round."""
+        took = [end - start for start, end in pairwise(self.ends)]
+        trained = [each for each in took if each >= KNOWN * max(took)]
+        return max(fmean(trained), since, SHORTEST) if took else None
 
     def ahead(self, real: float) -> str:
         """Returns the next target and the estimated real time until it is reached: `0.85 in ~4 min real`.  `real`:
@@ -143,6 +157,7 @@ class Progress:
 
     `labels`: the rounds of a run of each algorithm, which may differ from `max_rounds`.
     `early`: runs may end before their last round.  `until`: virtual seconds after which no round begins, if given.
+    `at_once`: the most runs that are played at the same time.  `last`: as many rounds as a run's last one takes.
     With `quiet`, no rounds are shown, only messages.  Colours follow NO_COLOR (rich does).
     """
 
@@ -155,6 +170,8 @@ class Progress:
         runs: int = 1,
         early: bool = False,
         until: float | None = None,
+        at_once: int = sys.maxsize,
+        last: float = 1.0,
         quiet: bool = False,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -163,13 +180,12 @@ class Progress:
         self.console = Console(stderr=True) if console is None else console
         self.targets = sorted(targets, key=lambda target: (target.value, target.hold))
         self.max_rounds, self.runs, self.quiet = max_rounds, runs, quiet
-        self.early, self.until = early, until
+        self.early, self.until, self.at_once, self.last = early, until, at_once, last
         self.clock, self.today = clock, today
         self.began = clock()
         self.written = self.began  # s by the clock; time of the last line
         self.title = ""  # title of these runs, if a command plays several groups
         self.paces: dict[Run, RunProgress] = {}
-        self.ends: tuple[float, ...] = ()  # real seconds at which the last rounds of any run ended
         self.labels = labels
         self.live: Live | None = None
 
@@ -189,20 +205,18 @@ class Progress:
 
     def begin(self, title: str) -> None:
         """Starts a new group of runs with this title."""
-        self.title, self.began, self.paces, self.ends = title, self.clock(), {}, ()
+        self.title, self.began, self.paces = title, self.clock(), {}
 
     def tell(self, run: Run, row: Row) -> None:
         """Updates the display with the row of a round that has ended."""
-        if self.quiet:
-            return
         real = self.clock() - self.began
         # the latest run last; a new dict, because the display is reading the old one
         paces = {other: pace for other, pace in self.paces.items() if other != run}
         most = self.labels.get(run.label, self.max_rounds)
         paces[run] = self.paces.get(run) or RunProgress(row, real, self.targets, most)
         paces[run].take(row, real)
-        self.paces, self.ends = paces, (*self.ends, real)[-MEASURED:]
-        if not self.live and self.clock() - self.written >= EVERY:
+        self.paces = paces
+        if not (self.live or self.quiet) and self.clock() - self.written >= EVERY:
             self.written = self.clock()
             self._write(f"{self.today().isoformat(timespec='seconds')} {self._plain(run, row, real)}")
 
@@ -244,36 +258,47 @@ class Progress:
         """Returns the line for all runs together: `all  ━━━━━━━━────────────  96 of 240 rounds · ~4 min left`."""
         ended, total = self._ended(), self._most()
         filled = BAR * ended // total
-        left = self.left(self.clock() - self.began)
         most = "at most " if self.early else ""
-        rest = "" if left is None else f" · {most}{about(left)} real left"
+        rest = f" · {left} real left" if (left := self.time_left()) else ""
         return f"all  {'━' * filled}{'─' * (BAR - filled)}  {ended} of {most}{total} rounds{rest}"
 
-    def left(self, real: float) -> float | None:
-        """Returns the real seconds until all rounds of all runs are played, at the pace of the last ones; None if no
-        pace is known yet.
+    def time_left(self) -> str:
+        """Returns the real time left as text, `at most ~4 min`; "" if it is not known, or under half a second."""
+        left = self.left(self.clock() - self.began)
+        return f"{'at most ' if self.early else ''}{about(left)}" if left and left >= 0.5 else ""
 
-        `real`: s, now.
+    def left(self, real: float) -> float | None:
+        """Returns the real seconds until all rounds of all runs are played, if each run under way keeps its pace.
+
+        None before two rounds of each run are over, or of as many runs as are played at the same time.  `real`: s, now.
         """
-        rest = self._most() - self._ended()
-        each = self._each()
-        if rest == 0 or each is None:
+        rest, paces = self._most() - self._ended(), self.paces
+        least = min(PACED, self.max_rounds)
+        paced = [pace for pace in paces.values() if pace.row["round"] + 1 >= least]
+        if rest == 0 or len(paced) < min(self.runs, self.at_once):
             return 0.0 if rest == 0 else None
-        return max(0.0, rest * each - (real - self.ends[-1]))
+        playing = [pace for pace in paced if self._playing(pace)] or paced[-1:]
+        known = [(real - pace.real, each) for pace in playing if (each := self._pace(pace, real)) is not None]
+        if not known:
+            return None
+        ended = sum(not self._playing(pace) for pace in paces.values())
+        more = (self.last - 1) * (self.runs - ended)  # of the last rounds
+        return max(0.0, rest + more - sum(since / each for since, each in known)) / sum(1 / each for _, each in known)
 
     def round_of_all(self) -> float | None:
         """Returns the real seconds until each run under way has completed one more round; None if no pace is known
         yet."""
-        each = self._each()
-        playing = sum(pace.row["round"] + 1 < pace.max_rounds for pace in self.paces.values())
-        return None if each is None else each * playing
+        real = self.clock() - self.began
+        known = [self._pace(pace, real) for pace in self.paces.values() if self._playing(pace)]
+        return max((each for each in known if each is not None), default=None)
 
-    def _each(self) -> float | None:
-        """Returns the real seconds between two rounds, of whichever runs, over the last rounds; None if no pace is
-        known yet."""
-        if len(self.ends) < FEWEST:
-            return None
-        return (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
+    def _pace(self, pace: RunProgress, real: float) -> float | None:
+        """Returns the real seconds that a round of the run takes, of which its last one takes several times as many."""
+        final = pace.row["round"] + 2 == pace.max_rounds
+        return pace.pace((real - pace.real) / (self.last if final else 1.0))
+
+    def _playing(self, pace: RunProgress) -> bool:
+        return bool(pace.row["round"] + 1 < pace.max_rounds)
 
     def _most(self) -> int:
         """Returns the most rounds that all runs together can have.
@@ -303,7 +328,7 @@ class Progress:
         return [Text(self.title, no_wrap=True, overflow="ellipsis")] if self.title else []
 
     def _parts(self, pace: RunProgress, without: Set[str]) -> list[str]:
-        ended = pace.row["round"] + 1 >= pace.max_rounds
+        ended = not self._playing(pace)
         real = pace.real if ended else self.clock() - self.began
         return [
             f"{pace.row['round'] + 1:>{len(str(pace.max_rounds))}}/{pace.max_rounds} rounds",
@@ -322,7 +347,7 @@ class Progress:
             self.title,
             f"{self._ended()} of {'at most ' if self.early else ''}{self._most()} rounds",
             f"{clock_face(real)} real",
-            "" if (left := self.left(real)) is None else f"{'at most ' if self.early else ''}{about(left)} left",
+            f"{left} left" if (left := self.time_left()) else "",
             f"{run.label} seed {run.seed}: {row['round'] + 1}/{self.paces[run].max_rounds} rounds",
             f"{clock_face(row['time_s'])} simulated",
             _speed(row["time_s"], real),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -44,6 +45,15 @@ class Axis:
         title, unit, _ = AXES[self.name]
         return f"{title}, {unit}"
 
+    def at(self, value: float) -> float | None:
+        """Returns where a value is on the axis of cells, on which the one with index i spans i to i + 1; None if it is
+        outside.  The only value of an axis stands for all."""
+        low, *others = self.values
+        if not others:
+            return 0.5
+        place = 0.5 + math.log(value / low) / math.log(others[0] / low) if value > 0 else -1.0
+        return place if 0 <= place <= len(self.values) else None
+
     def shown(self, value: float) -> float:
         return float(f"{value / AXES[self.name][2]:.3g}")
 
@@ -61,6 +71,7 @@ class MapCell:
     known: bool  # all means are known
     assumed: bool = False  # a mean uses accuracies from after a decision that differed
     tie: bool = False  # the first two are within 1 %, or enough seeds show no fastest algorithm
+    tied: Sequence[str] = ()  # in a tie: the winner, and all that it is not ahead of
     why: str = ""  # if unknown: where a replay of this point ends; otherwise where one stops being exact
     bound: Bound | None = None  # how the ratio compares with the true one, if runs were cut off
 
@@ -72,7 +83,7 @@ class MapCell:
 
     @property
     def plain(self) -> dict[str, Any]:
-        return {**vars(self), "place": dict(self.place), "times": dict(self.times)}
+        return {**vars(self), "place": dict(self.place), "tied": list(self.tied), "times": dict(self.times)}
 
 
 Point = tuple[Mapping[str, int], Condition]  # its place on the axes, and the links of all devices there
@@ -112,7 +123,9 @@ def cell(place: Mapping[str, int], found: Finding, target: str) -> MapCell:
     winner, second = ranked.best.label, ranked.others[0] if ranked.others else None
     agree, tie = _agree(found, target, winner), found.first(target) == TIED
     lead, next_, cut = (second.ratio, second.label, second.bound) if second else (None, None, None)
-    return MapCell(place, winner, next_, lead, agree, _shown(times), known, assumed, tie, _why(found, known), cut)
+    behind = [label for label in times if label != winner and not found.ahead(target, winner, label)]
+    tied = tuple(dict.fromkeys([winner, next_ or winner, *behind])) if tie else ()
+    return MapCell(place, winner, next_, lead, agree, _shown(times), known, assumed, tie, tied, _why(found, known), cut)
 
 
 def _why(found: Finding, known: bool) -> str:

@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from altair.utils.schemapi import debug_mode
@@ -97,21 +96,22 @@ def style() -> str:
 def figures(all_: SideBySide) -> list[Figure]:
     """Returns the figures of the page in their order there; those without content are left out."""
     runs, target = all_.runs, times.hardest(all_.summary, all_.targets)
+    ranked = {label: runs[label] for label in times.order(runs, all_.summary, target)}  # rows of charts
     axes = (accuracy.TIME, accuracy.ROUNDS, accuracy.BYTES)
     drawn = [
         times.figure(runs, all_.summary, target) if target else None,
-        critical.figure(runs, target, times.end(runs, all_.summary, target) if target else None),
+        critical.figure(ranked, target, times.end(runs, all_.summary, target) if target else None),
         *(accuracy.figure(axis, runs, all_.summary, all_.targets) for axis in axes),
         rounds.figure(runs),
         timeline.figure(runs, all_.events),
         over_time.rates(all_),
         over_time.availability(all_),
-        payloads.figure(runs),
-        fates.wasted(runs),
-        fates.devices(runs, all_.events),
-        fates.usage(runs),
+        payloads.figure(ranked),
+        fates.wasted(ranked),
+        fates.devices(ranked, all_.events),
+        fates.usage(ranked),
         staleness.figure(all_.summary),
-        staleness.shares(runs, all_.summary, all_.events),
+        staleness.shares(ranked, all_.summary, all_.events),
         leverage.figure(runs),
         *_splits(all_),
         *_maps(all_),
@@ -158,15 +158,16 @@ def render(all_: SideBySide) -> str:
 
 
 def command(results: Results) -> str:
-    """Returns the command line that reproduces these results from their scenario file."""
+    """Returns the command line that reproduces these results from the scenario file in their folder."""
     if results.host.get("world") == "replay":
         return shlex.join(map(str, results.host.get("command", ())))
     if results.host.get("world") != "sockets":
-        return "fedlapse compare scenario.yaml"
+        return shlex.join(["fedlapse", "compare", str(results.folder / "scenario.yaml")])
     speedup = results.host.get("speedup", 1.0)
     faster = f" --speedup {speedup:g}" if speedup != 1 else ""
     label = results.scenario.algorithms[0].name  # `run` plays one algorithm
-    return f"fedlapse run scenario.yaml --algorithm {label} --world sockets{faster}"
+    scenario = shlex.quote(str(results.folder / "scenario.yaml"))
+    return f"fedlapse run {scenario} --algorithm {label} --world sockets{faster}"
 
 
 def _written(one: Results) -> Iterator[tuple[str, Any]]:
@@ -182,8 +183,7 @@ def _verdicts(all_: SideBySide) -> Iterator[tuple[str, tuple[list[str], list[str
     """Yields each folder's verdict as `compare` printed it: its lines, and the reasons with next steps."""
     for name, one in all_.sources.items():
         if lines := answered(one.summary):
-            folder = Path(one.folder.resolve().name)  # the page must not depend on where the results are
-            yield name, ([_kept(line) for line in lines], [_kept(line) for line in told(one.summary, folder)])
+            yield name, ([_kept(line) for line in lines], [_kept(line) for line in told(one.summary, one.folder)])
 
 
 def _kept(line: str) -> str:

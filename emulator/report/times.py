@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import altair as alt
@@ -27,10 +28,19 @@ def hardest(summary: Mapping[str, Any], targets: Sequence[Target]) -> Target | N
     return next((each for each in ordered if any(entry["reached"] for entry in _of(summary, each).values())), None)
 
 
+def order(runs: Runs, summary: Mapping[str, Any], target: Target | None) -> list[str]:
+    """Returns the labels of the runs in the order of the charts' rows: by mean time to the target, and those whose time
+    is not known last."""
+    found = _of(summary, target) if target else {}
+    means = {label: entry["time_s"]["mean"] for label, entry in found.items() if entry["reached"]}
+    return sorted(runs, key=lambda label: means.get(label) or inf)
+
+
 def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
     """Returns the chart of times to the target, with a row for each algorithm and a dot for each seed; a seed that
     missed the target is marked at the end of its run."""
-    entries, unit = _of(summary, target), unit_of(runs, target)
+    known, unit = _of(summary, target), unit_of(runs, target)
+    entries = {label: known[label] for label in order(runs, summary, target) if label in known}
     dots = [
         (label, seed, at["time_s"] if at else _end(runs, label, seed), [*SHAPES][at is None])
         for label, entry in entries.items()
@@ -38,7 +48,8 @@ def figure(runs: Runs, summary: Mapping[str, Any], target: Target) -> Figure:
     ]
     shown = {label: [t for name, _, t, _ in dots if name == label] for label in entries}
     middles = [_middle(label, entry, shown[label], unit) for label, entry in entries.items()]
-    chart = _chart([(label, seed, t / unit.size, fate) for label, seed, t, fate in dots], middles, list(runs), unit)
+    scaled = [(label, seed, t / unit.size, fate) for label, seed, t, fate in dots]
+    chart = _chart(scaled, middles, list(runs), order(runs, summary, target), unit)
     described = "; ".join(f"{label}: {text}" for label, *_, text in middles)
     description = f"Virtual time until {target.name} was reached, a row for each algorithm. Mean: {described}."
     rows = [
@@ -112,10 +123,13 @@ def _last(entry: Mapping[str, Any], shown: Sequence[float]) -> float:
     return max([*shown, ends[1] if ends else 0.0])
 
 
-def _chart(dots: Sequence[Any], middles: Sequence[Any], labels: list[str], unit: units.Unit) -> alt.LayerChart:
+def _chart(
+    dots: Sequence[Any], middles: Sequence[Any], labels: list[str], ordered: list[str], unit: units.Unit
+) -> alt.LayerChart:
+    """`labels`: of the colours.  `ordered`: the same, of the rows."""
     title = f"virtual time, {unit.name}"
     scale = alt.Scale(domain=[0, ROOM * max(middle[1] for middle in middles)], nice=False)
-    y = alt.Y("label:N", title=None, scale=alt.Scale(domain=labels))
+    y = alt.Y("label:N", title=None, scale=alt.Scale(domain=ordered))
     colour = alt.Color("label:N", scale=alt.Scale(domain=labels, range=palette.of_labels(labels)), legend=None)
     columns = {"label": "string"} | dict.fromkeys(("last", "mean", "low", "high"), "number") | {"text": "string"}
     several = len({seed for _, seed, *_ in dots}) > 1

@@ -1,12 +1,14 @@
 """The picture of a map: a heat-map of the fastest algorithm over links and device speeds.
 
-It shows how far the fastest algorithm is ahead of the next one, and the line (frontier) between different winners.
+It shows how far the fastest algorithm is ahead of the next one, the line (frontier) between different winners, and
+where the devices of the scenario are.
 """
 
 from __future__ import annotations
 
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import product
@@ -21,47 +23,89 @@ from emulator.report import drawing, still
 from emulator.report.figure import Figure, table
 from emulator.report.palette import of_labels
 from emulator.results.resampling import in_cell
-from emulator.results.units import duration, joined
+from emulator.results.units import counted, duration, joined
 
 NOBODY, UNPLAYED = "no algorithm gets there", "not played"
 GREY = {TIED: "#C4C4C4", NOBODY: "#E4E4E4", UNKNOWN: "#999999", UNPLAYED: "#FFFFFF"}
 EDGE = "#888888"  # around white cells
-STRONG = 2.0  # ratio of times from which a cell has its full colour
+OPACITY = 0.6  # of cells and of their colours in the legend, so that numbers can be read
+MOST_TIED = 2  # algorithms that a cell has room to name
+OWN = "◆"
 SIDE = (52, 110)  # pixels of a cell: smallest, largest
+LETTER = 7  # pixels of a cell's text
 WIDE = 720  # pixels of a map with few cells
 WRAPPED = 64  # characters a line of a picture's caption
-TITLE = "Who is first"
 BOUNDS = {
     "low": "≥: the next one did not always get there, so the true number is larger",
     "high": "≤: the first did not always get there, so the true number is smaller",
     "neither": "(): neither always got there, so the true number may be larger or smaller",
 }
 
+OwnDevice = Mapping[str, Any]  # name, and its value on each axis
 Row = tuple[Any, ...]
 COLUMNS = {
-    **dict.fromkeys(("panel", "i", "j", "i2", "j2", "strength"), "number"),
+    **dict.fromkeys(("panel", "i", "j", "i2", "j2"), "number"),
     **dict.fromkeys(("winner", "ratio", "x", "y", "times"), "string"),
 }
 
 
-def figure(cells: Sequence[MapCell], axes: Sequence[Axis], labels: Sequence[str], target: str, caption: str) -> Figure:
+def figure(
+    cells: Sequence[MapCell],
+    axes: Sequence[Axis],
+    labels: Sequence[str],
+    target: str,
+    caption: str,
+    own: Sequence[OwnDevice] = (),
+) -> Figure:
     """Returns the map over the first two axes that have several values; if a third axis has several, with a panel for
     each of its values.
 
-    `labels`: all compared algorithms.  `target`: its name in the title.
+    `labels`: all compared algorithms.  `target`: its name in the title.  `own`: devices of the scenario's fleet, which
+    are marked.
     """
     wide = [axis for axis in axes if len(axis.values) > 1] or list(axes)
     y, third, *_ = (*wide[1:], None, None)
     colours = _colours({_winner(each) for each in cells} | {UNPLAYED}, labels)
+    marks = _inside(own, axes)
     panels = [
-        _panel(here, (wide[0], y), colours, f"{third.title}: {third.shown(third.values[number]):g}" if third else "")
+        _panel(
+            here,
+            (wide[0], y),
+            colours,
+            f"{third.title}: {third.shown(third.values[number]):g}" if third else "",
+            [each for each in marks if third is None or int(each["at"][third.name]) == number],
+        )
         for number in _values(third)
         if (here := [each for each in cells if third is None or each.place[third.name] == number])
     ]
     chart: Any = panels[0] if len(panels) == 1 else alt.VConcatChart(vconcat=panels)
     over = " and ".join(axis.title for axis in wide)
     description = f"Heat-map of the algorithm that reaches {target} first, over {over}."
-    return Figure("map", f"{TITLE} to {target}", caption, _framed(chart, description))
+    return Figure("map", answer(cells, target), f"{caption}{_told(own, marks)}", _framed(chart, description))
+
+
+def answer(cells: Sequence[MapCell], target: str) -> str:
+    """Returns the title: in how many cells each algorithm is first, most first, and how many are ties."""
+    won = Counter(each.first for each in cells if each.first)
+    ties = won.pop(TIED, 0)
+    if not won:
+        return f"Nobody is shown to be first to {target}: a tie in {ties} of {counted(len(cells), 'cell')}"
+    said = [f"{label} in {number}" for label, number in won.most_common()]
+    said[0] += f" of {counted(len(cells), 'cell')}"
+    return f"First to {target}: {', '.join(said)}{f'; a tie in {ties}' if ties else ''}"
+
+
+def _inside(own: Sequence[OwnDevice], axes: Sequence[Axis]) -> list[Mapping[str, Any]]:
+    """Returns the name of each own device on the map, and its places on the axes (`at`)."""
+    placed = [{"name": each["name"], "at": {axis.name: axis.at(each[axis.name]) for axis in axes}} for each in own]
+    return [each for each in placed if None not in each["at"].values()]
+
+
+def _told(own: Sequence[OwnDevice], marks: Sequence[Mapping[str, Any]]) -> str:
+    inside = list(dict.fromkeys(each["name"] for each in marks))
+    outside = [name for name in dict.fromkeys(each["name"] for each in own) if name not in inside]
+    said = f" {OWN}: your {joined(inside)}." if inside else ""
+    return said + (f" Outside the map: your {joined(outside)}." if outside else "")
 
 
 def kept(folder: Path, digest: str | None = None) -> Figure | None:
@@ -80,7 +124,8 @@ def kept(folder: Path, digest: str | None = None) -> Figure | None:
         axes = [Axis(name, tuple(values)) for name, values in said["axes"].items()]
         names = [field.name for field in fields(MapCell)]
         cells = [MapCell(**{name: each[name] for name in names if name in each}) for each in said["cells"]]
-        return figure(cells, axes, said["labels"], said["target"], caption(cells, said["labels"], said["notes"]))
+        told = caption(cells, said["labels"], said["notes"])
+        return figure(cells, axes, said["labels"], said["target"], told, said.get("fleet", ()))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"{path} is not as `fedlapse map` writes it: {type(error).__name__} {error}") from None
 
@@ -112,7 +157,7 @@ def _spec(shown: Figure, below: Sequence[str] = ()) -> dict[str, Any]:
 def _framed(chart: Any, description: str) -> Any:
     return (
         chart.properties(name="map", description=description)
-        .configure_view(stroke=None, fill="white")  # also in the dark: full colour means certain
+        .configure_view(stroke=None, fill="white")  # also in the dark, so that the colours are those of the legend
         .configure_axis(grid=False, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
         .configure_legend(
             orient="bottom",
@@ -139,10 +184,17 @@ def _colours(there: Collection[str], labels: Sequence[str]) -> dict[str, str]:
     return {name: colour for name, colour in known.items() if name in there}
 
 
-def _panel(cells: Sequence[MapCell], over: tuple[Axis, Axis | None], colours: Mapping[str, str], title: str) -> Any:
+def _panel(
+    cells: Sequence[MapCell],
+    over: tuple[Axis, Axis | None],
+    colours: Mapping[str, str],
+    title: str,
+    marks: Sequence[Mapping[str, Any]],
+) -> Any:
     x, y = over
     across, up = len(x.values), len(y.values) if y else 1
-    rows = [*(_row(each, x, y) for each in cells), *_unplayed(cells, x, y)]
+    side = max(SIDE[0], min(SIDE[1], WIDE // across))
+    rows = [*(_row(each, x, y, side // LETTER) for each in cells), *_unplayed(cells, x, y)]
     names = [name for name in colours if name != UNPLAYED or len(rows) > len(cells)]
     here = table(COLUMNS, rows)
     at: Any = {
@@ -152,13 +204,12 @@ def _panel(cells: Sequence[MapCell], over: tuple[Axis, Axis | None], colours: Ma
     middle: Any = {"x": alt.X("cx:Q"), "y": alt.Y("cy:Q")}
     centred = here.transform_calculate(cx="datum.i + 0.5", cy="datum.j + 0.5")
     edges = alt.condition(f"datum.winner == '{UNPLAYED}'", alt.value(EDGE), alt.value("white"))
-    boxes = here.mark_rect(strokeWidth=0.5).encode(
+    boxes = here.mark_rect(strokeWidth=0.5, opacity=OPACITY).encode(
         **at,
         stroke=edges,
         x2="i2:Q",
         y2="j2:Q",
         color=alt.Color("winner:N", scale=alt.Scale(domain=names, range=[colours[name] for name in names])),
-        opacity=alt.Opacity("strength:Q", scale=alt.Scale(domain=[0, 1], range=[0.25, 1.0]), legend=None),
         tooltip=[alt.Tooltip(f"{name}:N") for name in ("x", "y", "winner", "ratio", "times")],
     )
     texts = centred.mark_text(fontSize=11, color="black", lineBreak="\n").encode(**middle, text="ratio:N")
@@ -166,7 +217,15 @@ def _panel(cells: Sequence[MapCell], over: tuple[Axis, Axis | None], colours: Ma
     if sides := frontier(cells, x.name, y.name if y else ""):
         lines = table(dict.fromkeys(("i", "j", "i2", "j2"), "number"), sides)
         layers.append(lines.mark_rule(color="black", strokeWidth=2.5).encode(x="i:Q", y="j:Q", x2="i2:Q", y2="j2:Q"))
-    side = max(SIDE[0], min(SIDE[1], WIDE // across))
+    if marks:
+        places = [(each["name"], each["at"][x.name], each["at"][y.name] if y else 0.5) for each in marks]
+        layers.append(
+            table({"name": "string", "i": "number", "j": "number"}, places)
+            .mark_point(
+                shape="diamond", filled=True, color="white", stroke="black", strokeWidth=1.5, size=110, opacity=1
+            )
+            .encode(x="i:Q", y="j:Q", tooltip="name:N")
+        )
     made: Any = alt.LayerChart(layer=layers).properties(width=side * across, height=side * up)
     return made.properties(title=title) if title else made
 
@@ -180,12 +239,11 @@ def _axis(axis: Axis | None) -> Any:
     return alt.Axis(values=places, labelExpr=f"{shown!r}[floor(datum.value)]", ticks=False, domain=False)
 
 
-def _row(each: MapCell, x: Axis, y: Axis | None) -> Row:
+def _row(each: MapCell, x: Axis, y: Axis | None, letters: int) -> Row:
     i, j = each.place[x.name], each.place[y.name] if y else 0
-    strength = 1.0 if each.ratio is None or each.tie else min(1.0, (each.ratio - 1) / (STRONG - 1))
     return (
-        *(0, i, j, i + 1, j + 1, strength),
-        *(_winner(each), _ratio(each), _value(x, i), _value(y, j), ", ".join(_times(each))),
+        *(0, i, j, i + 1, j + 1),
+        *(_winner(each), _text(each, letters), _value(x, i), _value(y, j), ", ".join(_times(each))),
     )
 
 
@@ -194,7 +252,7 @@ def _unplayed(cells: Sequence[MapCell], x: Axis, y: Axis | None) -> Iterator[Row
     there = {(each.place[x.name], each.place[y.name] if y else 0) for each in cells}
     for i, j in product(range(len(x.values)), _values(y)):
         if (i, j) not in there:
-            yield 0, i, j, i + 1, j + 1, 1.0, UNPLAYED, UNPLAYED.replace(" ", "\n"), _value(x, i), _value(y, j), ""
+            yield 0, i, j, i + 1, j + 1, UNPLAYED, UNPLAYED.replace(" ", "\n"), _value(x, i), _value(y, j), ""
 
 
 def _value(axis: Axis | None, number: int) -> str:
@@ -203,6 +261,13 @@ def _value(axis: Axis | None, number: int) -> str:
 
 def _winner(each: MapCell) -> str:
     return each.first or (NOBODY if each.known else UNKNOWN)
+
+
+def _text(each: MapCell, letters: int) -> str:
+    """Returns the text in a cell of this width: its ratio, or for a tie the names of the tied if they fit."""
+    if each.tie and 0 < len(each.tied) <= MOST_TIED and max(map(len, each.tied)) <= letters:
+        return "\n".join([f"{TIED}:", *each.tied])
+    return _ratio(each)
 
 
 def _ratio(each: MapCell) -> str:
@@ -233,7 +298,10 @@ def caption(cells: Sequence[MapCell], labels: Sequence[str], notes: Sequence[str
     if len(there) > 1:
         said.append("line: where the winner changes")
     if TIED in there:
+        who = Counter(joined(each.tied) for each in cells if each.tied)
+        of = "; ".join(f"{names} in {counted(number, 'cell')}" for names, number in who.most_common())
         said.append(f"{TIED}: the first two are less than {100 * (TIE - 1):.0f} % apart, or not distinguishable")
+        said += [f"who ties: {of}"] if of else []
     if any("?" in _ratio(each) for each in cells):
         said.append("?: cells in which the seeds disagree")
     said += [text for bound, text in BOUNDS.items() if any(each.bound == bound and not each.tie for each in cells)]

@@ -14,6 +14,7 @@ from scenarios.schema.scenario import Scenario
 from scenarios.schema.training import Training
 
 DEFAULTS = "all defaults"
+ALWAYS = ("epochs", "batch", "lr")  # of training: shown even if they are defaults
 # Errors of a training step's seconds.  benchmarks/devices.py: networks left out of three phones' measurements, with one
 # speed (nine cells) and with a speed for each class of layers (twelve); benchmarks/compute.py: calibrated computers.
 ONE_SPEED = "measured on a phone; on networks not measured, the median error is 45 %, the worst 97 %"
@@ -46,9 +47,10 @@ TRANSFERS: Mapping[str, str] = {
 
 
 def settings(scenario: Scenario) -> Table:
-    """Returns a table of the settings of each algorithm that are not defaults, and how they were chosen."""
-    usual = Training().model_dump()
-    shared = {key: said for key, said in scenario.training.model_dump(exclude={"stack"}).items() if said != usual[key]}
+    """Returns a table of the settings of each algorithm, and how they were chosen: epochs, batch and learning rate, and
+    all others that are not defaults."""
+    usual, trained = Training().model_dump(), scenario.training.model_dump(exclude={"stack"})
+    shared = {key: said for key, said in trained.items() if key in ALWAYS or said != usual[key]}
     hows = [scenario.tuned.get(entry.name, "") for entry in scenario.algorithms]
     once = hows[0] if len(set(hows)) == 1 else ""
     named = [
@@ -56,7 +58,7 @@ def settings(scenario: Scenario) -> Table:
         for entry, how in zip(scenario.algorithms, hows, strict=True)
     ]
     rows = [("all", _words(shared), once), *named]
-    caption = "Settings that differ from the defaults."
+    caption = "Epochs, batch and learning rate, and all other settings that are not defaults."
     if not any(how for *_, how in rows):
         caption += " None is known to be tuned; `fedlapse tune` chooses those of all algorithms with the same care."
         return Table(caption, ("algorithm", "settings"), [row[:2] for row in rows], 2)

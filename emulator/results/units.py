@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 CLOCK = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
+SIGNIFICANT = 3  # digits of seconds, bytes and joules
 NEVER = "not reached"
 APART = 100.0  # times: values that differ so much are not told in one unit
 TIMES = "×"
@@ -22,11 +23,18 @@ class Unit:
 
     name: str
     size: float  # in seconds or bytes
-    digits: int | None = 1  # after the point; None: one, where it is not 0
+    digits: int | None = 1  # after the point, at most; None: one, if it is not 0
+    significant: int | None = None  # digits in all, at most, of a value that has some after the point
 
     def show(self, value: float) -> str:
         """Returns the value in this unit as text, without the unit: `1,234.5`."""
-        return f"{round(value / self.size, 1):,g}" if self.digits is None else f"{value / self.size:,.{self.digits}f}"
+        number = value / self.size
+        if self.digits is None:
+            return f"{round(number, 1):,g}"
+        digits = self.digits
+        while digits and self.significant and round(abs(number), digits) >= 10 ** (self.significant - digits):
+            digits -= 1
+        return f"{number:,.{digits}f}"
 
     def some(self, value: float) -> str:
         """Returns a value that is not 0 as text, without the unit; one that would be rounded to 0 reads `under 0.1`."""
@@ -111,7 +119,7 @@ def _apart(values: Iterable[float | None]) -> bool:
 def _unit(values: Iterable[float | None], units: Sequence[tuple[str, float]], least: float, usual: float) -> Unit:
     largest = max((abs(value) for value in values if value is not None), default=usual)
     name, size = max((unit for unit in units if largest >= least * unit[1]), key=lambda unit: unit[1], default=units[0])
-    return Unit(name, size, 2 if largest < 10 * size and name != "B" else 1 if largest < 1e4 * size else 0)
+    return Unit(name, size, 0 if name == "B" else 2, SIGNIFICANT)
 
 
 def counted(number: int, what: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +24,8 @@ from emulator.results.units import counted, under
 from emulator.sessions.replay_runs import ReplayChoice, Replaying
 from emulator.sessions.replaying import Played
 from emulator.terminal.stopping import uninterrupted
+from scenarios.builders.machines import base_name
+from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.dimensions import RATE, SECONDS, SPEED
 from scenarios.text.faults import did_you_mean
@@ -192,14 +194,24 @@ def _cells_of(number: int) -> str:
     return counted(number, "cell")
 
 
+def _own(batch: Batch) -> list[dict[str, Any]]:
+    """Returns the kinds of devices of the fleet with their values on all axes, a name for each distinct place."""
+    found = {}
+    for name in sample(batch.base.links):
+        link, profile = batch.base.links[name], batch.base.fleet[name].profile
+        at = {"uplink": link.mean("up"), "latency": link.latency, "speed": profile.flops_per_s}
+        found[base_name(profile), *at.values()] = {"name": base_name(profile), **at}
+    return list(found.values())
+
+
 def _drawn(
     batch: Batch, cells: Sequence[MapCell], axes: Sequence[Axis], target: str, notes: Sequence[str]
 ) -> dict[str, str | bytes]:
     """Returns the contents of map.html, map.png and map.json, by name."""
     from emulator.report import winners  # altair takes a second to import
 
-    goal = called(batch, target)
-    shown = winners.figure(cells, axes, batch.labels, goal, winners.caption(cells, batch.labels, notes))
+    goal, own = called(batch, target), _own(batch)
+    shown = winners.figure(cells, axes, batch.labels, goal, winners.caption(cells, batch.labels, notes), own)
     said = {
         "scenario": batch.scenario.name,
         "network": batch.network,
@@ -208,6 +220,7 @@ def _drawn(
         "labels": batch.labels,
         "axes": {axis.name: list(axis.values) for axis in axes},
         "notes": list(notes),
+        "fleet": own,
         "cells": winners.rows(cells, axes),
     }
     page = winners.page(shown, f"Made by fedlapse map from {batch.scenario.name}.")

@@ -19,6 +19,7 @@ from emulator.lab.build import built
 from emulator.lab.doubts import about_data, about_model
 from emulator.lab.lab import Lab
 from emulator.ledger.place import default_folder
+from emulator.play.progress import Progress
 from emulator.play.watcher import Watcher
 from emulator.record.given import Given, keep
 from emulator.record.host import note, of_scenario
@@ -33,7 +34,7 @@ from emulator.sessions.computing import Playing
 from emulator.sessions.ending import REPORT, Ended, Ending, conclude
 from emulator.sessions.folder import alone, folder, make_ready
 from emulator.sessions.pool import AT_ONCE, Pool
-from emulator.sessions.session import Manner, Sitting, host_text, play_runs, why_ended, world
+from emulator.sessions.session import Manner, Sitting, host_text, play_runs, progress_of, why_ended, world
 from emulator.terminal.errors import FAILED, Unfinished
 from emulator.terminal.lines import busy, say
 from emulator.terminal.stopping import code_of, uninterrupted
@@ -96,7 +97,7 @@ def play_scenario(
         if given:
             keep(out, given)
         replace_file(out / "scenario.yaml", dump(scenario))  # from here on `resume` works
-        with on_a_page(scenario, live) as page:
+        with on_a_page(scenario, live, progress_of(scenario, lab, replace(manner, quiet=True))) as page:
             return _concluded(scenario, lab, out, pool, manner, track, page)
 
 
@@ -194,10 +195,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def on_a_page(scenario: Scenario, port: int | None) -> Iterator[Live | None]:
+def on_a_page(scenario: Scenario, port: int | None, progress: Progress) -> Iterator[Live | None]:
     """Serves the page that shows the runs' progress until the block ends, and prints its address; yields its server.
 
-    `port`: 0 for any free port; None: no page, and yields None.  Raises BadScenario if the port cannot be used.
+    `port`: 0 for any free port; None: no page, and yields None.  `progress`: tells the time left.  Raises BadScenario
+    if the port cannot be used.
     """
     if port is None:
         yield None
@@ -206,7 +208,7 @@ def on_a_page(scenario: Scenario, port: int | None) -> Iterator[Live | None]:
     from emulator.live.watching import Watching
 
     try:
-        serving = Live(Watching(scenario), port)
+        serving = Live(Watching(scenario, progress), port)
         serving.__enter__()
     except OSError as error:
         why = os.strerror(error.errno or 0).lower()

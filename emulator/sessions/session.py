@@ -32,6 +32,7 @@ from emulator.sessions.code import begin, code_text, or_go_on, why_otherwise
 from emulator.sessions.machine import machine
 from emulator.sessions.pool import Pool
 from emulator.terminal.stopping import Stopped, loop_of_its_own, run_heard
+from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
 
@@ -99,21 +100,29 @@ def why_ended(error: BrokenExecutor | Disagreed | OSError) -> str:
             return told(error)
 
 
+def progress_of(scenario: Scenario, lab: Lab, manner: Manner) -> Progress:
+    """Returns the display of the progress of a scenario's runs, at their beginning."""
+    devices, conducts = len(sample(lab.fleet)), {label: Conduct.of(scenario.under(label)) for label in lab.algorithms}
+    return Progress(
+        targets(scenario),
+        scenario.rounds.max,
+        labels={label: conduct.rules.max for label, conduct in conducts.items()},
+        runs=len(lab.algorithms) * len(scenario.seeds),
+        early=bool(scenario.rounds.stop_at or scenario.rounds.until_s),
+        until=scenario.rounds.until_s,
+        at_once=manner.at_once,
+        last=max(conduct.last_round(devices) for conduct in conducts.values()),
+        quiet=manner.quiet,
+    )
+
+
 class Session:
     """All runs of one scenario while they are played, concurrently in one event loop."""
 
     def __init__(self, scenario: Scenario, lab: Lab, out: Path, pool: Executor, manner: Manner) -> None:
         self.scenario, self.lab, self.out, self.pool, self.manner = scenario, lab, out, pool, manner
         self.conducts = {label: Conduct.of(scenario.under(label)) for label in lab.algorithms}
-        self.progress = Progress(
-            targets(scenario),
-            scenario.rounds.max,
-            labels={label: conduct.rules.max for label, conduct in self.conducts.items()},
-            runs=len(lab.algorithms) * len(scenario.seeds),
-            early=bool(scenario.rounds.stop_at or scenario.rounds.until_s),
-            until=scenario.rounds.until_s,
-            quiet=manner.quiet,
-        )
+        self.progress = progress_of(scenario, lab, manner)
         self.progress.title = manner.title
         self.stopped = 0  # number of the signal that stopped the runs, or 0
         self.everything: asyncio.Future[list[Outcome]] | None = None  # all runs, once started

@@ -147,7 +147,7 @@ class Tuning:
     @cached_property
     def forecast(self) -> Forecast:
         """The forecast of what the scenario costs with its untuned settings and the seeds of the search."""
-        return forecast_of(self._base(), self.trials.pool.processes, self.trials.pool.places)
+        return forecast_of(self._base(), self.trials.pool.processes, self.trials.pool.places, draws=1)
 
     @property
     def seconds_each(self) -> float:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import typer
 from rich.console import Console
 
-Tone = Literal["plain", "answer", "won", "good", "bad", "warning"]
+Tone = Literal["plain", "answer", "won", "good", "bad", "warning", "command"]
 STYLES: Mapping[Tone, Mapping[str, Any]] = {  # NO_COLOR switches colours off
     "answer": {"bold": True},
     "won": {"bold": True, "fg": "green"},
     "good": {"fg": "green"},
     "bad": {"fg": "red"},
     "warning": {"fg": "yellow"},
+    "command": {"fg": "cyan"},
 }
 
 
@@ -30,11 +33,20 @@ GLUE = "\N{NO-BREAK SPACE}"
 def say(text: str, err: bool = False, tone: Tone = "plain") -> None:
     """Prints text; a terminal gets each line wrapped at its width, files and pipes get it unwrapped.
 
+    On a terminal with colours, commands between backticks have a colour instead of them, so that they can be copied.
+
     The tone "answer" styles the whole text, "won" the whole text with the first word in green; other tones colour only
     the first word.
     """
     wide = for_terminal(text, err)
+    if _coloured(err):
+        wide = COMMAND.sub(lambda found: typer.style(found[0].strip("`"), **STYLES["command"]), wide)
     typer.echo(_toned(wide, tone) if tone != "plain" and _coloured(err) else wide, err=err)
+
+
+def to_open(page: Path) -> str:
+    """Returns the command that opens a page in this system's browser."""
+    return shlex.join(["open" if sys.platform == "darwin" else "xdg-open", str(page)])
 
 
 def _toned(text: str, tone: Tone) -> str:

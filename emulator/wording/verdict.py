@@ -33,11 +33,13 @@ class Verdict:
     hints: Sequence[str] = field(default=())  # next steps; OUT stands for the results' folder
 
 
-def verdict(runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], plan: Plan = USUAL) -> Verdict:
+def verdict(
+    runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], plan: Plan = USUAL, under_way: bool = False
+) -> Verdict:
     """Returns the verdict on the hardest target that any run reached; if no target was reached, a verdict on the
     progress of each algorithm.
 
-    `runs`: the rows of all rounds, by label and seed.  `plan`: what the hints depend on.
+    `runs`: the rows of all rounds, by label and seed.  `plan`: what the hints depend on.  `under_way`: the runs go on.
     """
     seen = observed(runs)
     if not seen:
@@ -49,7 +51,7 @@ def verdict(runs: Mapping[str, Mapping[int, Rows]], targets: Sequence[Target], p
         target = min(targets, key=lambda target: (target.value, target.hold))
         total = sum(len(of) for of in seen.values())
         first = f"No run reached {target.name} (0 of {counted(total, 'run')})."
-        lines = [first, *unreached(seen, target)]
+        lines = [first, *unreached(seen, target, "so far" if under_way else "by the end")]
         return Verdict(lines, paces(seen, target), list(of_nobody(seen, target)))
     hardest = ranked[0]
     waiting = [label for label in runs if label not in seen]
@@ -146,7 +148,7 @@ def _easier(ranked: Sequence[Ranking]) -> Iterator[str]:
         shown.update(slower.label for slower in more)
 
 
-def unreached(seen: Seen, target: Target) -> list[str]:
+def unreached(seen: Seen, target: Target, when: str = "by the end") -> list[str]:
     """Returns lines on a target that no run reached: each algorithm's best value of the metric and, if there are
     several algorithms, its value at the time when the first run ended, both as means over seeds."""
     ends = {label: [run.stamps[-1] for run in of.values()] for label, of in seen.items()}
@@ -154,7 +156,7 @@ def unreached(seen: Seen, target: Target) -> list[str]:
     show = durations([*(sum(each) / len(each) for each in ends.values()), first])
     tops = {label: _mean([best(run.rows, target.metric) for run in of.values()]) for label, of in seen.items()}
     said = [f"{label} {_value(top)} in {show(sum(ends[label]) / len(ends[label]))}" for label, top in _ranked(tops)]
-    lines = [f"Best {target.metric} by the end: {', '.join(said)}."]
+    lines = [f"Best {target.metric} {when}: {', '.join(said)}."]
     if len(seen) > 1:
         then = {label: _mean([_at(run, target.metric, first) for run in of.values()]) for label, of in seen.items()}
         told = [f"{label} {_value(value)}" for label, value in _ranked(then)]

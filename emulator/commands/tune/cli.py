@@ -20,7 +20,7 @@ from emulator.commands.options import (
 from emulator.play.progress import about
 from emulator.sessions.computing import Playing
 from emulator.terminal.errors import told_in_one_line
-from emulator.terminal.lines import say
+from emulator.terminal.lines import say, to_open
 from scenarios.text.faults import placed
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def tune(
                 typer.echo(text(tuned.scenario, tuned.founds))
                 if tuned.tally:
                     say(tuned.tally.sentence())
-                say(f"next: fedlapse compare {tuned.out / 'tuned.yaml'}    open {tuned.out / 'tune.html'}")
+                say(f"next: fedlapse compare {tuned.out / 'tuned.yaml'}    {to_open(tuned.out / 'tune.html')}")
 
 
 def tell_cost(cost: SearchCost) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,38 +209,108 @@ def test_the_real_clock_goes_on_between_rounds_and_the_speed_does_not_fall() -> 
 
 
 def test_one_bar_tells_how_far_all_runs_are_and_counts_down_what_is_left() -> None:
-    """4 of 100 rounds, one every 10 s: 960 s are left, and 480 s later half of them."""
+    """4 of 100 rounds; each of two runs ends one every 20 s.  Of 96 rounds half a one is done, and the other one 10 s
+    later: 95.5 rounds at one every 10 s, 95 s, then 94.5."""
     made, clock, _ = progress(terminal=True, runs=2)
     assert frame(made) == ["starting the workers and the first rounds ... 0:00:00 real"]
     for number in range(4):
         clock.time += 10
         made.tell(Run("a", number % 2), row(number // 2, 1.0, 0.5))
     assert frame(made)[-1] == f"all  {'─' * 20}  4 of 100 rounds · ~16 min real left"
-    clock.time += 480
-    assert frame(made)[-1].endswith("· ~8 min real left")
+    assert made.left(40.0) == pytest.approx(955.0)
+    assert made.left(45.0) == pytest.approx(950.0)
     made.tell(Run("a", 0), row(49, 1.0, 0.5))
     assert frame(made)[-1].startswith(f"all  {'━' * 10}{'─' * 10}  52 of 100 rounds")
+
+
+def test_a_round_that_takes_longer_than_the_last_ones_is_as_long_as_it_takes() -> None:
+    """Known rounds of 0.1 s, then one that takes 20 s so far: the 46 others take as long, and it is about to end."""
+    made, clock, _ = progress(terminal=True)
+    for number in range(3):
+        clock.time += 0.1
+        made.tell(Run("a", 1), row(number, 1.0, 0.5))
+    assert made.left(0.3) == pytest.approx(4.7)
+    assert made.left(20.3) == pytest.approx(46 * 20.0)
+    clock.time += 20.0
+    made.tell(Run("a", 1), row(3, 1.0, 0.5))
+    assert made.left(20.3) == pytest.approx(46 * 20.0)  # the known ones say nothing about it
+
+
+@pytest.mark.parametrize(("runs", "at_once", "begun", "known"), [(3, 3, 2, False), (3, 3, 3, True), (3, 2, 2, True)])
+def test_the_time_left_is_not_known_before_two_rounds_of_each_run(
+    runs: int, at_once: int, begun: int, known: bool
+) -> None:
+    made, clock, text = progress(terminal=False, runs=runs)
+    made.at_once = at_once
+    for round in range(2):
+        for seed in range(begun):
+            assert made.left(clock.time - made.began) is None
+            assert " left" not in text()
+            clock.time += 6
+            made.tell(Run("a", seed), row(round, 1.0, None))
+    assert (made.left(clock.time - made.began) is not None) == known
+    assert text().splitlines()[-1].count(" left · ") == known
+
+
+def test_a_time_left_that_would_be_shown_as_0_s_is_not_shown() -> None:
+    made, clock, _ = progress(terminal=True, runs=1)
+    for number in range(49):
+        clock.time += 0.2
+        made.tell(Run("a", 1), row(number, 1.0, None))
+    assert made.left(clock.time - made.began) == pytest.approx(0.2)
+    assert made.time_left() == ""
+
+
+RECORDED = Path(__file__).with_name("recorded")
+
+
+@pytest.mark.parametrize("name", ["quickstart", "quickstart-30-rounds"])
+def test_the_time_left_is_right_within_a_factor_of_two_after_a_tenth_of_the_work(name: str) -> None:
+    """Real rounds as they ended, `second run round`, of two plays of the quickstart with an empty ledger, on two cores
+    that did other work, too.  The last round of a run takes as long as three, because all 16 devices train once more
+    after the 8 of the round.  From a tenth of the rounds, once two of each run are over, to nine tenths of the time,
+    the end is predicted at each round."""
+    ended = [line.split() for line in (RECORDED / f"{name}.txt").read_text(encoding="utf-8").splitlines()]
+    rounds = 1 + max(int(round) for *_, round in ended)
+    clock, whole = Clock(), float(ended[-1][0])
+    made = Progress((), rounds, runs=8, last=3.0, console=Console(file=io.StringIO()), clock=clock)
+    judged = 0
+    for number, (second, run, round) in enumerate(ended, 1):
+        now, (label, seed) = float(second), run.rsplit("-s", 1)
+        clock.time = made.began + now
+        made.tell(Run(label, int(seed)), row(int(round), now, None))
+        two_each = min((pace.row["round"] for pace in made.paces.values()), default=0) >= 1 and len(made.paces) == 8
+        assert (made.left(now) is not None) == two_each
+        if two_each and 10 * number >= len(ended) and now <= 0.9 * whole:
+            left, judged = made.left(now), judged + 1
+            assert left is not None
+            assert (whole - now) / 2 <= left <= 2 * (whole - now), f"{left} after {now} of {whole} s"
+    assert judged > 30
 
 
 def test_runs_that_may_end_early_have_at_most_so_many_rounds() -> None:
     made, clock, _ = progress(terminal=True, runs=2)
     made.early = True
     for number in range(3):
-        clock.time += 10
-        made.tell(Run("a", 1), row(number, 1.0, None))
-    assert frame(made)[-1].endswith("3 of at most 100 rounds · at most ~16 min real left")
+        for seed in (1, 2):
+            clock.time += 10
+            made.tell(Run("a", seed), row(number, 1.0, None))
+    assert frame(made)[-1].endswith("6 of at most 100 rounds · at most ~16 min real left")
 
 
 def test_the_horizon_bounds_the_rounds_that_are_left() -> None:
-    """Rounds of 100 s until 1,000 s: 10 of a run; the other, of 250 s, has 4."""
+    """Rounds of 100 s until 1,000 s: 10 of a run; the other, of 250 s, has 4.  One every 20 s, of 14 five are over."""
     made, clock, _ = progress(terminal=True, runs=2)
     made.early, made.until = True, 1000.0
     for number in range(3):
-        clock.time += 10
+        clock.time += 20
         made.tell(Run("a", 1), row(number, 100.0 * (number + 1), None))
-    assert frame(made)[-1].endswith("3 of at most 20 rounds · at most ~3 min real left")
+    assert frame(made)[-1].endswith("3 of at most 20 rounds")
     made.tell(Run("b", 1), row(0, 250.0, None))
-    assert "4 of at most 14 rounds" in frame(made)[-1]
+    assert frame(made)[-1].endswith("4 of at most 14 rounds")
+    clock.time += 20
+    made.tell(Run("b", 1), row(1, 500.0, None))
+    assert made.left(80.0) == pytest.approx((9 - 1) * 10)  # a's round under way takes 20 s, and is about to end
     made.tell(Run("b", 1), row(3, 1010.0, None))  # past it: the last
     assert "7 of at most 14 rounds" in frame(made)[-1]
     assert made.round_of_all() is not None

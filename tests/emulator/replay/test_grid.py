@@ -192,6 +192,51 @@ def test_a_tie_has_a_colour_of_its_own_and_is_in_the_caption():
     assert "tie: the first two are less than 1 % apart, or not distinguishable" in figure.caption
 
 
+def test_who_ties_is_in_the_cell_and_in_the_caption():
+    """x and y differ by 0.5 %, z takes twice as long; then all three by 0.5 %."""
+    two = cell({"uplink": 0}, found(x=[100.0], y=[100.5], z=[200.0]), "t")
+    three = cell({"uplink": 1}, found(x=[100.0], y=[100.5], z=[100.2]), "t")
+    assert [sorted(each.tied) for each in (two, three)] == [["x", "y"], ["x", "y", "z"]]
+    assert cell({}, found(x=[100.0], y=[150.0]), "t").tied == ()
+    caption = winners.caption([two, three], ["x", "y", "z"], [])
+    assert "who ties: x and y in 1 cell; x, z and y in 1 cell" in caption
+    axes, cells = [Axis("uplink", (125e3, 1.25e6, 1.25e7))], [two, three, at(2, 0, "z")]
+    texts = [text for _, text in shown(winners.figure(cells, axes, ["x", "y", "z"], "t", ""))]
+    assert texts == ["tie:\nx\ny", "tie", ""]
+
+
+def test_the_title_answers_in_how_many_cells_each_is_first():
+    cells = [at(0, 0, "x"), at(1, 0, "x"), at(2, 0, "y"), MapCell({}, "x", "y", 1.0, True, {}, True, tie=True)]
+    assert winners.answer(cells, "accuracy 0.9") == "First to accuracy 0.9: x in 2 of 4 cells, y in 1; a tie in 1"
+    assert winners.answer(cells[3:], "t") == "Nobody is shown to be first to t: a tie in 1 of 1 cell"
+
+
+def test_the_legend_has_the_colours_of_the_cells():
+    """Opacity belongs to the mark, so that Vega-Lite gives it to the legend's symbols too; no channel changes it."""
+    _, _, figure = drawn()
+    boxes = figure.chart.to_dict()["layer"][0]
+    assert 0 < boxes["mark"]["opacity"] < 1
+    assert "opacity" not in boxes["encoding"]
+
+
+def test_own_devices_are_marked_where_they_are_or_said_to_be_outside():
+    """Uplinks of 1 and 10 Mbit/s are the middles 0.5 and 1.5 of their cells, so the geometric mean of both is at 1."""
+    axes = [Axis("uplink", (125e3, 1.25e6)), Axis("latency", (0.01,))]
+    assert axes[0].at(125e3) == pytest.approx(0.5)
+    assert axes[0].at(1.25e6) == pytest.approx(1.5)
+    assert axes[0].at(125e3 * 10**0.5) == pytest.approx(1.0)
+    assert axes[0].at(125e3 / 10) is None
+    own = [
+        {"name": "pi-4", "uplink": 125e3 * 10**0.5, "latency": 0.3, "speed": 4e9},
+        {"name": "phone", "uplink": 1.0, "latency": 0.3, "speed": 4e9},
+    ]
+    figure = winners.figure([at(0, 0, "x"), at(1, 0, "y")], axes, ["x", "y"], "t", "Read it so.", own)
+    assert figure.caption == "Read it so. ◆: your pi-4. Outside the map: your phone."
+    marks = figure.chart.to_dict()["layer"][-1]
+    assert marks["mark"]["shape"] == "diamond"
+    assert figure.chart.to_dict()["datasets"][marks["data"]["name"]].splitlines()[1:] == ["0,1,0.5"]
+
+
 def test_cells_of_a_map_that_was_broken_off_are_drawn_as_not_played():
     cells, axes, _ = drawn()
     figure = winners.figure(cells[:3], axes, ["fedcl", "fedcurv"], "accuracy 0.9", "")

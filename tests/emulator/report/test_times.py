@@ -44,6 +44,18 @@ def test_the_hardest_target_that_any_seed_reached_is_shown():
     assert times.hardest(summary, [NEVER]) is None
 
 
+def test_rows_are_sorted_by_time_and_who_never_got_there_is_last():
+    """In 40 s, b takes 10 s, a 20 s, c 30 s with one seed and does not get there with the other, d and e never do."""
+    low, late = [0.1] * 4, [0.1, 0.1, 0.9, 0.9]
+    played = runs(e=[low], a=[[0.6, 0.9, 0.9, 0.9]], b=[[0.9] * 4], c=[late, low], d=[low])
+    assert times.order(played, summed(played), HARD) == ["b", "a", "c", "e", "d"]
+    assert times.order(played, summed(played), None) == list(played)
+    shown = figure(played, HARD)
+    assert [row[0] for row in shown.rows][:3] == ["b", "a", "c"]
+    layer = shown.chart.to_dict()["layer"][-1]["encoding"]
+    assert layer["y"]["scale"]["domain"][:3] == ["b", "a", "c"]
+
+
 def test_seeds_are_listed_and_one_that_never_got_there_has_no_time():
     """Seed 1 of b reaches 0.8 after 30 s, seed 2 never in 20 s, so both count 20 s; a's 20 s and 10 s are known."""
     shown = figure(runs(a=[[0.6, 0.9], [0.9]], b=[[0.1, 0.2, 0.9], [0.1, 0.1]]), HARD)
@@ -57,8 +69,8 @@ def test_the_seconds_beside_it_are_those_up_to_the_target():
     known = critical.mean(critical.until(played["b"], HARD))
     assert known[("upload", "weights")] == 12.0
     assert sum(known.values()) == 30.0
-    assert critical.figure(played, HARD).rows[0] == ("set-up", "2.0", "3.0")
-    assert critical.figure(played, None).rows[0] == ("set-up", "3.0", "2.5")  # whole runs
+    assert critical.figure(played, HARD).rows[0] == ("set-up", "2.00", "3.00")
+    assert critical.figure(played, None).rows[0] == ("set-up", "3.00", "2.50")  # whole runs
 
 
 def test_both_charts_have_one_axis():

@@ -24,7 +24,7 @@ def test_settings_that_differ_are_named_with_how_they_were_chosen() -> None:
         tuned={"fedcurv": "best of 6"},
     )
     assert settings(said).rows == [
-        ("all", "lr 0.3", ""),
+        ("all", "epochs 5, batch 10, lr 0.3", ""),
         ("fedavg", "all defaults", ""),
         ("fedcurv", "strength 0.5, training.epochs 12", "best of 6"),
     ]
@@ -37,7 +37,7 @@ def test_what_was_chosen_alike_for_all_is_said_once() -> None:
 
 def test_what_was_not_tuned_is_said_not_to_be() -> None:
     shown = settings(scenario(algorithms=["fedavg"]))
-    assert shown.rows == [("all", "all defaults"), ("fedavg", "all defaults")]
+    assert shown.rows == [("all", "epochs 5, batch 10, lr 0.05"), ("fedavg", "all defaults")]
     assert "`fedlapse tune`" in shown.caption
 
 

@@ -15,11 +15,11 @@ NEVER = {"low": None, "mean": None, "high": None}
 
 
 def test_a_column_has_one_unit_of_its_largest_value() -> None:
-    assert column([always(60.0), always(1200.0)], of_time) == ("min", ["1.0", "20.0"])
+    assert column([always(60.0), always(1200.0)], of_time) == ("min", ["1.00", "20.0"])
 
 
 def test_rows_that_differ_a_hundredfold_have_each_its_own_unit() -> None:
-    assert column([always(12.0), always(1199.0)], of_time) == ("min", ["0.2", "20.0"])
+    assert column([always(12.0), always(1199.0)], of_time) == ("min", ["0.20", "20.0"])
     assert column([always(12.0), always(1200.0)], of_time) == ("", ["12.0 s", "20.0 min"])
     assert column([always(2e3), always(5e9)], of_bytes) == ("", ["2.00 kB", "5.00 GB"])
 
@@ -27,7 +27,16 @@ def test_rows_that_differ_a_hundredfold_have_each_its_own_unit() -> None:
 def test_rows_without_a_value_have_no_unit_and_change_none() -> None:
     assert column([always(12.0), NEVER, None], of_time) == ("s", ["12.0", "not reached", "–"])
     assert column([always(12.0), NEVER, None, always(1200.0)], of_time)[1] == ["12.0 s", "not reached", "–", "20.0 min"]
-    assert column([always(0.0), always(1200.0)], of_time) == ("min", ["0.0", "20.0"])
+    assert column([always(0.0), always(1200.0)], of_time) == ("min", ["0.00", "20.0"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.0, "0.00"), (1.234, "1.23"), (9.994, "9.99"), (9.996, "10.0"), (45.67, "45.7"), (99.96, "100"), (314.2, "314")],
+)
+def test_a_value_has_three_significant_digits_and_at_most_two_after_the_point(seconds: float, shown: str) -> None:
+    assert of_time([seconds, 500.0]).name == "s"
+    assert of_time([seconds, 500.0]).show(seconds) == shown
 
 
 @pytest.mark.parametrize(
