@@ -54,9 +54,11 @@ def test_every_page_is_built_and_stands_in_the_sidebar(site):
 @pytest.mark.slow
 def test_the_page_of_commands_has_the_help_of_each(site):
     page = (site / "commands.html").read_text(encoding="utf-8")
-    told = set(re.findall(r'<h2><code[^>]*><span class="pre">fedlapse</span> <span class="pre">([\w-]+)</span>', page))
+    told = set(
+        re.findall(r'<h2><code[^>]*><span class="pre">fedlapse</span> <span class="pre">([\w-]+)</span></code>', page)
+    )
     assert COMMANDS.keys() == told
-    assert "Replace the results that are in --out." in page  # and not with a dash
+    assert "Replace what is in --out." in page  # and not with a dash
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from emulator.replay.findings import ASSUMPTION
 from emulator.replay.grid import MapCell
 from emulator.results.resampling import bounded
 from emulator.results.units import counted
+from emulator.sessions.computing import RESULTS, SCENARIO
 from emulator.sessions.mapping import Drawn, Ranges, called, draw
 from emulator.sessions.replay_runs import ReplayChoice, Replaying
 from emulator.terminal.lines import say
@@ -31,7 +32,9 @@ DOUBTS: dict[str, Callable[[MapCell], bool]] = {
 
 Out = Annotated[
     Path | None,
-    typer.Option(help="Folder for map.html, map.png and map.json. Default: RUN."),
+    typer.Option(
+        metavar="DIR", help="Folder for map.html, map.png and map.json. Default: RUN.", rich_help_panel=RESULTS
+    ),
 ]
 
 
@@ -41,7 +44,9 @@ def map_(
     target: Annotated[
         str | None,
         typer.Option(
-            help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest that was reached, else all rounds.",
+            metavar="TARGET",
+            help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest target that was reached.",
+            rich_help_panel=SCENARIO,
         ),
     ] = None,
     recorded: ReplayChoice,
@@ -49,10 +54,15 @@ def map_(
     replaying: Replaying,
     format: FormatOption = Format.text,
 ) -> None:
-    """Replays finished runs over a grid of links, and draws which algorithm reaches a target first, and by how much.
+    """Map which algorithm is fastest over a grid of links.
 
-    Without a range: uplinks of 0.1 to 100 Mbit/s and latencies of 5 to 500 ms. Cells in which the seeds disagree are
-    marked. Exit codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
+    Finished runs are replayed, without training, at each point of the grid; without a range it has uplinks of 0.1 to
+    100 Mbit/s and latencies of 5 to 500 ms. Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was
+    killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
+
+    \b
+    Example:
+      fedlapse map runs/campus-0001 --uplink 1..50Mbit/s --latency 10..200ms --points 9
     """
     if recorded.train:
         replaying.have_workers_ready()
