@@ -108,7 +108,7 @@ def _option(option: Option) -> str:
 
 
 def _costs(known: list[NamedAlgorithm], where: str, how: str) -> Table:
-    title = f"A round beside a FedAvg round ({where}), when all devices that are asked answer{how}"
+    title = f"A round compared with a FedAvg round ({where}), if all selected devices answer{how}"
     headings = ("down", "up", "device FLOPs", "server FLOPs", "kept, models", "server sees")
     table = grid(title, "algorithm", numbers=headings)
     for one in known:

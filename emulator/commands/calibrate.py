@@ -120,7 +120,7 @@ def _fitted(table: Path, like: str) -> tuple[dict[str, Said], Sequence[Judged]]:
     with_software = f" with {software}" if software else ""
     factors = f"{counted(found.factors, 'factor')} fitted to {counted(len(steps), 'step')} in {table.name}"
     factors += with_software
-    say(f"{factors}; all other proportions are those of {like}", err=True)
+    say(f"{factors}; all other proportions are from {like}", err=True)
     one = found.factors == 1 < len(found.told)
     kind = f"assumed: in proportion to the rates of {like}" if one else "measured"
     measured = f"{kind}: {factors}; {_error(found.judged)}"
@@ -130,7 +130,7 @@ def _fitted(table: Path, like: str) -> tuple[dict[str, Said], Sequence[Judged]]:
 
 def _error(judged: Sequence[Judged]) -> str:
     if not judged:
-        return "it is fitted to a single network, so how wrong it is for others is not known; measure five or more"
+        return "it is fitted to a single network, so its error for others is unknown; measure five or more"
     return f"a network that is left out is off by {off(judged)}"
 
 

@@ -143,13 +143,13 @@ def _json(known: Table) -> str:
 def _text(known: Table) -> str:
     width = columns()
     legend = (
-        "~: assumed, nobody measured it. -: not given; a kind of layer then has the speed of the first column, and "
-        "other effects are left out. A scenario may set its own numbers (speed_gflop_s, memory_bandwidth_gb_s, ..., or "
-        "`profiles:`). Jitter, wake-up and throttling act only where a scenario asks for them; joules always count."
+        "~: assumed, not measured. -: not given; a kind of layer then has the speed of the first column, and other "
+        "effects are left out. A scenario can set its own numbers (speed_gflop_s, memory_bandwidth_gb_s, ..., or "
+        "`profiles:`). Jitter, wake-up and throttling only apply if a scenario turns them on; joules always do."
     )
     parts = [_grid("Device profiles: computing", known, COMPUTING), _grid("Power and further effects", known, FURTHER)]
     own = [filled(f"{name}: {sources(of)}", width, "  ") for name, of in known.items() if name not in shipped()]
-    source = "\n".join(["`fedlapse devices NAME` says of each number who measured or assumed it.", *own])
+    source = "\n".join(["`fedlapse devices NAME` shows the source of each number.", *own])
     return printed([*parts, filled(legend, width), source], width)
 
 

@@ -57,8 +57,8 @@ def new(
         replace_file(Path(SCHEMA), shelf.joinpath(SCHEMA).read_text(encoding="utf-8"))
     typer.echo(f"wrote {file} (and {SCHEMA}, for your editor)")
     if study:
-        typer.echo(f"next:  fedlapse study {file} --dry-run    how much is trained, and how long that takes here")
-        typer.echo(f"then:  fedlapse study {file}    which algorithm is fastest, and whether that is decided")
+        typer.echo(f"next:  fedlapse study {file} --dry-run    how much would be trained, and how long it takes here")
+        typer.echo(f"then:  fedlapse study {file}    which algorithm is fastest, and whether that is significant")
         return
     typer.echo(f"next:  fedlapse check {file}      what a round will cost, without training")
     typer.echo(f"then:  fedlapse compare {file}    which algorithm reaches the target first")

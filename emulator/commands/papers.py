@@ -195,4 +195,4 @@ def _published(one: dict[str, Any]) -> str:
     if "same_as" in counts:
         return f"{said}; its small version is the same experiment as that of {counts['same_as']}"
     told = ", ".join(f"{counts[key]} {key}" for key in AGREEMENTS if counts.get(key))
-    return f"{said}; small version beside the baseline: {told or 'nothing to compare'}"
+    return f"{said}; small version compared with the baseline: {told or 'nothing to compare'}"

@@ -274,12 +274,12 @@ def _enough(lab: Lab, run: Run, conduct: Conduct, rounds: int) -> float | None:
 
 def _cut_short(rounds: int, rules: RoundRules, unseen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     if rounds < min(ROUNDS, rules.max):
-        yield f"only {rounds} rounds were rehearsed, as {rules.ask} devices are asked in each"
+        yield f"only {rounds} rounds were simulated, because {rules.ask} devices are selected in each"
     for label, kinds in unseen.items():
         for kind, number in kinds.items():
             yield (
                 f"{label}: rounds like round {number} ({kind}) are not in its figures: only {rounds} rounds were "
-                f"rehearsed, as {rules.ask} devices are asked in each"
+                f"simulated, because {rules.ask} devices are selected in each"
             )
 
 
@@ -287,7 +287,7 @@ def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:
     failed = [found.failure for found in rehearsals.values() if found.failure]
     rows = {label: sum(bool(row["failed"]) for row in found.rows) for label, found in rehearsals.items()}
     some = [
-        f"{label}: {count} of {len(rehearsals[label].rows)} rounds rehearsed fail: too few replies"
+        f"{label}: {count} of {len(rehearsals[label].rows)} simulated rounds fail: too few replies"
         for label, count in rows.items()
         if count
     ]

@@ -176,7 +176,7 @@ def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
     rate = RATE.value(server_rate) if server_rate else batch.base.server_link.mean("down")
     said = ["assumed: the downlink is as fast as the uplink" if symmetric else "downlinks are as recorded"]
     said.append(f"the server's link takes {rate * 8e-6:g} Mbit/s of uploads")
-    said += ["every cell's runs were really played"] if batch.source.train else []
+    said += ["the runs of every cell were really trained"] if batch.source.train else []
     return [*said, *([batch.match] if batch.match else []), under(batch.network)]
 
 

@@ -63,7 +63,7 @@ def test_an_own_scenario_from_new_to_report(fedlapse, tmp_path):
     assert "exists already" in again
     checked = fedlapse("check", "campus.yaml")
     assert checked.returncode == 0, checked.stderr
-    assert "a round of fedcurv costs" in checked.stdout
+    assert "a round of fedcurv takes" in checked.stdout
     played = fedlapse("compare", "campus.yaml", *QUICK)
     assert played.returncode == 0, played.stderr
     out = tmp_path / "runs" / "campus-0001"

@@ -25,8 +25,8 @@ REASONS = 3  # reasons for inexact cells that are printed
 DOUBTS: dict[str, Callable[[MapCell], bool]] = {
     "tie": lambda cell: cell.tie,
     "the seeds disagree": lambda cell: not cell.agree and not cell.tie,
-    "no algorithm gets there": lambda cell: cell.winner is None and cell.known,
-    "it is not known": lambda cell: not cell.known,
+    "no algorithm reaches it": lambda cell: cell.winner is None and cell.known,
+    "unknown": lambda cell: not cell.known,
     "accuracies are assumed": lambda cell: cell.assumed,
 }
 
@@ -85,7 +85,7 @@ def _text(found: Drawn) -> Iterator[str]:
     batch, cells, total = found.batch, found.cells, found.total
     played = f"{total} cells"
     if len(cells) < total:
-        played = f"the {len(cells)} of {total} cells that were played"
+        played = f"the {len(cells)} of {total} cells that were replayed"
     goal = called(batch, found.goal)
     yield f"{batch.scenario.name}: which algorithm is first to {goal}, in {played}, network model {batch.network}"
     yield from (f"  {why}" for why in found.fallen)
@@ -93,10 +93,10 @@ def _text(found: Drawn) -> Iterator[str]:
         yield _wins(label, [each for each in cells if each.first == label])
     for what, holds in DOUBTS.items():
         if number := sum(map(holds, cells)):
-            why = ": the first two are less than 1 % apart, or not distinguishable" if what == "tie" else ""
+            why = ": the first two differ by less than 1 %, or not significantly" if what == "tie" else ""
             yield f"  {what} in {number}{why}"
     if len(batch.labels) > 2 and any(each.tie for each in cells):
-        yield f"  two alone: -a NAME -a NAME, such as -a {batch.labels[-2]} -a {batch.labels[-1]}"
+        yield f"  to compare two of them: -a NAME -a NAME, such as -a {batch.labels[-2]} -a {batch.labels[-1]}"
     reasons = Counter(each.why for each in cells if each.why)
     for reason, count in reasons.most_common(REASONS):
         yield f"    in {count}: {reason}"
@@ -105,8 +105,8 @@ def _text(found: Drawn) -> Iterator[str]:
     if any(each.assumed for each in cells):
         yield f"    assumed: {ASSUMPTION}"
     if any(each.why for each in cells) and not (batch.source.anyway or batch.source.train):
-        yield "    --train goes on, and trains what differs"
-        yield f"    --anyway goes on: {ASSUMPTION}"
+        yield "    --train continues, and trains what differs"
+        yield f"    --anyway continues: {ASSUMPTION}"
     yield f"map: {found.out / 'map.html'}"
 
 

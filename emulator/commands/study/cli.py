@@ -89,7 +89,7 @@ def _tell_cost(regime: str, cost: StudyCost) -> None:
         say(f"{regime}:")
     tell_cost(cost.search)
     took = about(cost.seconds_each * cost.reported)
-    say(f"then about {cost.reported:.0f} device-rounds, with the seeds that are reported: {took}")
+    say(f"then about {cost.reported:.0f} device-rounds with the reported seeds: {took}")
     where = [f"{cost.cells} cells of the map"] if cost.cells else []
     where += ["the recorded links"] if cost.traces else []
     if where:

@@ -206,7 +206,7 @@ def _listed(format: Format) -> str:
             f"{rate}{one.out:.1%}",
             f"{latency}{one.latency * 1e3:g}",
         )
-    legend = "~ assumed: nobody measured it. Each number's source is in --format json."
+    legend = "~ assumed, not measured. Each number's source is in --format json."
     return printed([table, filled(legend, columns())], columns())
 
 
@@ -270,4 +270,4 @@ def transfer(
 
 def _modelled(model: Model, latency: str | None) -> str:
     one_way = "the file's latency, or 0 if it has none" if latency is None else f"{latency} one way"
-    return f"Model {model}, with {one_way}; nobody else uses the link."
+    return f"Model {model}, with {one_way}; no other device uses the link."

@@ -81,5 +81,5 @@ def tell_cost(cost: SearchCost) -> None:
 
     typer.echo(text_of_plan(cost.scenario, ", ".join(map(str, cost.steps))))
     much = f"{cost.total}" if cost.exact else f"about {cost.total}"  # exact if no two tie and all clocks agree
-    say(f"{much} device-rounds are trained, and {cost.known} of them are in the ledger")
+    say(f"{much} device-rounds to train, of which {cost.known} are in the ledger")
     say(f"the rest takes {about(cost.seconds)} on this computer, with {cost.workers} workers")

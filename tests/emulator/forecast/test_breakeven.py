@@ -77,8 +77,8 @@ def test_a_dearer_round_wins_only_below_its_inverse():
     found = ratio(of(27.1, moved=300), of(10.0), seconds=2.4)
     assert found.wins_below == pytest.approx(10 / 27.1)
     assert sentence("fedcurv", "fedavg", found, 10.0) == (
-        "a round of fedcurv costs 2.71x one of fedavg here (down 3.0x, up 3.0x, compute 1.2x): "
-        "it wins only below 37 % of fedavg's rounds"
+        "a round of fedcurv takes 2.71x one of fedavg here (down 3.0x, up 3.0x, compute 1.2x): "
+        "it is faster only if it needs fewer than 37 % of fedavg's rounds"
     )
 
 

@@ -80,11 +80,11 @@ def told(answer: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
 
 def test_each_round_changes_what_readers_are_told(live: Live) -> None:
     with events(live) as found:
-        assert next(found)[1]["verdict"] == ["So far:", "No round was played."]
+        assert next(found)[1]["verdict"] == ["So far:", "No round has finished."]
         live.watching.tell(RUN, row(0, 10.0, 0.5, 10.0))
         _, state = next(found)
         assert state["played"] == "1 of at most 5 rounds"
-        assert "Best accuracy by the end: fedavg 0.500" in state["verdict"][2]
+        assert "Best accuracy: fedavg 0.500" in state["verdict"][2]
         live.watching.tell(RUN, row(1, 20.0, 0.9, 10.0))
         _, state = next(found)
         assert state["verdict"][1] == "fedavg reached accuracy 0.8 in 20.0 s."

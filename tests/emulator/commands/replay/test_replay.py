@@ -506,7 +506,7 @@ def test_a_map_of_targets_that_nobody_reaches_is_of_all_rounds_and_says_so(fedla
     assert f"  n{why}\n" in done.stdout
     page = (tmp_path / "map" / "map.html").read_text()
     assert f" N{why}." in page
-    assert "Times are under network model ideal." in page
+    assert "Times are computed with network model ideal." in page
     said = json.loads((tmp_path / "map" / "map.json").read_text())
     assert (said["target"], said["network"]) == ("the end of all 3 rounds", "ideal")
     assert all_of(cell["winner"] for cell in said["cells"])
