@@ -173,7 +173,7 @@ def _how_to_resume(out: Path, pool: Pool, manner: Manner) -> Sequence[str]:
         return ()
     usual = pool.ledger == default_folder(os.environ)
     where = [] if usual else ["--ledger", str(pool.ledger)] if pool.ledger else ["--no-ledger"]
-    twice = "nothing trained twice" if pool.ledger else "everything is trained again"
+    twice = "nothing trained twice" if pool.ledger else "everything trained again"
     words = ["fedlapse", "resume", *(["--force"] if manner.force else []), str(out), *where]
     return (f"to go on, with {twice}: {shlex.join(words)}",)
 

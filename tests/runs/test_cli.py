@@ -86,7 +86,7 @@ def test_new_writes_a_study_that_says_what_it_costs(fedlapse):
     assert "fedlapse study mine.yaml" in made.stdout
     planned = fedlapse("study", "mine.yaml", "--dry-run", "--workers", "0", "training.epochs=1")
     assert planned.returncode == 0, planned.stderr
-    assert "with the seeds that are reported" in planned.stdout
+    assert "with the reported seeds" in planned.stdout
 
 
 def test_what_is_tracked_changes_no_byte_of_the_results(fedlapse, tmp_path):

@@ -345,7 +345,7 @@ def test_nobody_reached_it():
 
 
 def test_never_more_than_eleven_lines():
-    made = replace(with_placebo(7), exploratory=True, nulls=[WRONG], unknown=["fedcl is not known on fast"])
+    made = replace(with_placebo(7), exploratory=True, nulls=[WRONG], unknown=["fedcl is unknown on fast"])
     pairs = [["fedcl", "fedcurv"], ["fedcurv", "fedcl"], ["fedcl-shuffled", "fedcurv"]]
     told = verdict(replace(made, scenario=scenario(8, **{**ROLES, "pairs": pairs})))
     assert len(told) <= LINES
@@ -357,7 +357,7 @@ def test_never_more_than_eleven_lines():
 def test_the_page_says_what_is_wrong_with_the_runs():
     page = markdown(answer(warnings=["fedcurv: in 9 of 9 rounds the penalty does nothing"]), {})
     assert "- fedcurv: in 9 of 9 rounds the penalty does nothing." in page
-    assert "What to know" not in markdown(answer(), {})
+    assert "Warnings about the runs" not in markdown(answer(), {})
 
 
 @pytest.mark.parametrize("away", [True, False])
@@ -393,7 +393,7 @@ def test_the_page_says_where_replays_are_not_known():
     lost = replace(cell, means={"fedavg": 40.0})
     page = markdown(answer(cells=[cell, lost]), {})
     assert "fedcl is unknown in 1 of them, because other devices would be selected or aggregated there" in page
-    assert "not known on" not in markdown(answer(), {})
+    assert "is unknown in" not in markdown(answer(), {})
 
 
 def test_the_page_names_everything():

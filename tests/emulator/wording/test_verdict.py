@@ -31,8 +31,8 @@ def test_who_is_fastest_and_who_slower_by_how_much() -> None:
 def test_the_first_words_claim_no_winner_that_the_seeds_do_not_show() -> None:
     assert said(a=[until(10)] * 7, b=[until(10)] * 7, c=[until(30)] * 7).lines == [
         (
-            "No algorithm is significantly faster than all others to accuracy 0.85 (7 seeds). a has the lowest mean time, "
-            "10.0 s."
+            "No algorithm is significantly faster than all others to accuracy 0.85 (7 seeds). a has the lowest mean "
+            "time, 10.0 s."
         ),
         "Not distinguishable from it: b 1.00x [1.00, 1.00] (10.0 s).",
         "Significantly slower: c 3.00x [3.00, 3.00] (30.0 s).",
