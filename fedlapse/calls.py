@@ -273,8 +273,8 @@ def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folde
 
 
 def cite(run: Folder) -> str:
-    """Returns what a paper should say of a run, as `fedlapse cite` prints it.  Raises Error if the results are damaged or
-    cannot be read."""
+    """Returns what a paper should say of a run, as `fedlapse cite` prints it.  Raises Error if the results are damaged
+    or cannot be read."""
     with _call(ValueError, computes=False):
         from emulator.results.results import read
         from emulator.wording.references import cited

@@ -77,7 +77,7 @@ def test_a_dearer_round_wins_only_below_its_inverse():
     found = ratio(of(27.1, moved=300), of(10.0), seconds=2.4)
     assert found.wins_below == pytest.approx(10 / 27.1)
     assert sentence("fedcurv", "fedavg", found, 10.0) == (
-        "a round of fedcurv takes 2.71x one of fedavg here (down 3.0x, up 3.0x, compute 1.2x): "
+        "a round of fedcurv takes 2.71x as long as one of fedavg (down 3.0x, up 3.0x, compute 1.2x): "
         "it is faster only if it needs fewer than 37 % of fedavg's rounds"
     )
 
@@ -85,7 +85,7 @@ def test_a_dearer_round_wins_only_below_its_inverse():
 def test_a_cheaper_round_wins_with_more_rounds():
     found = ratio(of(8.0, moved=50), of(10.0))
     assert sentence("small", "fedavg", found, 10.0) == (
-        "a round of small costs 0.80x one of fedavg here (down 0.5x, up 0.5x, compute 1.0x): "
+        "a round of small takes 0.80x as long as one of fedavg (down 0.5x, up 0.5x, compute 1.0x): "
         "it is faster even if it needs up to 1.25x fedavg's rounds"
     )
 
