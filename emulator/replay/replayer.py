@@ -49,9 +49,9 @@ from scenarios.schema.scenario import Scenario
 
 # Phrases on devices whose part differs from the record: for one device, and for several.
 ASKED = ("is {} selected", "are {} selected")
-COUNTED = ("{} is aggregated", "{} count")
+COUNTED = ("is {} aggregated", "are {} aggregated")
 TRAINED = ("{} ends its training", "{} end their training")
-OTHERS = "other devices are online and idle, and the algorithm has a rule of its own for whom it asks"
+OTHERS = "other devices are online and idle, and the algorithm has a rule of its own to select devices"
 LEARNT = (*NAMES, "leverage")  # values of a row that depend on models: no replay recomputes them
 NO_STATE = State(NOTHING, NOTHING)
 KNOWN: dict[Job, Any] = {start: NO_STATE, combine: NO_STATE, request: Opening(EMPTY, {})}  # results that never change
@@ -228,7 +228,7 @@ class Check:
 
 
 def _moved(now: Collection[str], before: Collection[str], verb: tuple[str, str]) -> str:
-    """Returns a phrase on the devices whose part has changed: `a and b now count and c no longer counts`.
+    """Returns a phrase on the devices whose part has changed: `a is now aggregated and c is no longer aggregated`.
 
     `verb`: the phrase for one device, and that for several.
     """

@@ -114,7 +114,7 @@ def test_from_the_first_other_decision_on_nothing_is_known(played: Path, tmp_pat
     found = holding(read(out), 1)
     assert found is not None
     assert (found["all"]["up_to"], found["all"]["times"], found["all"]["first"]) == (1.25, 1.5, None)
-    assert found["all"]["unknown"].startswith("heavy-s1 is not exact from round 1 on: pi-0 no longer counts")
+    assert found["all"]["unknown"].startswith("heavy-s1 is not exact from round 1 on: pi-0 is no longer aggregated")
     (out / "scenario.yaml").write_text(scenario.replace("deadline_s: null", f"deadline_s: {t + 1.1 * c}"))
     [line] = held(holding(read(out), 1), read(out).scenario)
     assert line.startswith(f"It is unknown up to which compute errors t{ORDER[1:]} holds: heavy-s1 is not exact from")

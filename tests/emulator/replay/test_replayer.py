@@ -454,7 +454,7 @@ def test_a_round_without_enough_replies_moves_no_model():
         (round.lose if number == 1 else round.count)("a")
         check.closed(round)
     assert check.steps == [1, 1, 2]
-    assert check.parting == Parting(1, "a no longer counts")
+    assert check.parting == Parting(1, "a is no longer aggregated")
 
 
 def test_a_round_that_failed_has_no_leverage():
@@ -463,7 +463,7 @@ def test_a_round_that_failed_has_no_leverage():
     for written, accuracy in zip(made.rounds, (0.4, 0.6), strict=True):
         written.row.update(accuracy=accuracy, leverage={"p99": 2.0})
     check = Check(made, anyway=True)
-    check.parting, check.steps = Parting(1, "a no longer counts"), [1, 1]
+    check.parting, check.steps = Parting(1, "a is no longer aggregated"), [1, 1]
     row = check.row({"round": 1, "failed": True, "numbers": {}, "accuracy": None, "leverage": {}})
     assert (row["accuracy"], row["leverage"]) == (0.4, {})
 

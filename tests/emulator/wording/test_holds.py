@@ -28,7 +28,7 @@ def turned(up_to: float, times: float) -> dict[str, Any]:
 
 
 def unknown(up_to: float, times: float) -> dict[str, Any]:
-    return {"up_to": up_to, "times": times, "first": None, "unknown": "c no longer counts"}
+    return {"up_to": up_to, "times": times, "first": None, "unknown": "c is no longer aggregated"}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def unknown(up_to: float, times: float) -> dict[str, Any]:
             said(turned(1.0, 0.8)),
             "The order of a before b does not hold for compute errors of 1.25x: with all profiles 1.25x as",
         ),
-        (said(unknown(1.0, 1.25)), f"{UNKNOWN}: c no longer counts."),
+        (said(unknown(1.0, 1.25)), f"{UNKNOWN}: c is no longer aggregated."),
     ],
 )
 def test_the_range_ends_where_the_first_scan_ends(line: str, due: str) -> None:

@@ -217,7 +217,7 @@ def late(fedlapse, record, fleet, tmp_path, *more):
 
 def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fedlapse, record, fleet, tmp_path):
     done = late(fedlapse, record, fleet, tmp_path)
-    assert "fedavg-s1 is not exact from round 1 on: pi-4-0 and pi-4-1 no longer count" in done.stdout
+    assert "fedavg-s1 is not exact from round 1 on: pi-4-0 and pi-4-1 are no longer aggregated" in done.stdout
     assert "--anyway continues" in done.stdout
     assert "by mean time: fedavg, fedcurv. No other setting has a known order.\n" in done.stdout
     assert done.stdout.count("not known") == 3  # two times, and who is slower
