@@ -1,13 +1,16 @@
 """The documentation site, which `make docs` builds; every page also reads well as a plain file."""
 
 import re
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 from posixpath import dirname, join, normpath
+from typing import Any
 
 from sphinx.application import Sphinx
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from emulator.__main__ import COMMANDS, app
 
 project = "fedlapse"
 author = "the authors of fedlapse"
@@ -36,7 +39,7 @@ html_show_copyright = False
 html_show_sphinx = False
 
 DOCS = Path(__file__).parent
-COMMANDS = "<!-- The site has the help of every command here. -->"
+PLACE = "<!-- The site has the help of every command here. -->"
 SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"\[([^\]]+)\]\(([\w/-]+)\.(?:md|ipynb)\)")  # [Links](links.md)
 FILE = re.compile(r"\[[\w./-]+\.md\](\(([\w./-]+)\.md(?:#[\w-]+)?\))")  # [links.md](links.md#recordings)
@@ -58,7 +61,7 @@ def complete(_app: Sphinx, page: str, source: list[str]) -> None:
     if page == "index":
         text += "".join(contents(*found) for found in SECTION.findall(text))
     if page == "commands":
-        before, after = text.split(COMMANDS)
+        before, after = text.split(PLACE)
         text = before + helps() + after
     source[0] = text
 
@@ -70,8 +73,16 @@ def contents(caption: str, section: str) -> str:
 
 
 def helps() -> str:
-    """The help of every command, as typer writes it."""
-    tool = [sys.executable, "-m", "typer", "emulator.__main__", "utils", "docs", "--name", "fedlapse"]
-    told = subprocess.run(tool, cwd=DOCS.parent, capture_output=True, text=True, check=True).stdout
-    first = told.index("## `fedlapse new`")
-    return told[first:].replace("* `--help`: Show this message and exit.\n", "")
+    """The help of every command and its subcommands, as the terminal shows it."""
+    group: Any = get_command(app)
+    told = []
+    for name in COMMANDS:
+        told.append(f"## `fedlapse {name}`\n\n{_help(name)}")
+        below = getattr(group.get_command(None, name), "commands", {})
+        told += [f"### `fedlapse {name} {each}`\n\n{_help(name, each)}" for each in below]
+    return "\n\n".join(told)
+
+
+def _help(*words: str) -> str:
+    told = CliRunner().invoke(app, [*words, "--help"], prog_name="fedlapse", env={"COLUMNS": "90"}).stdout
+    return f"```text\n{told.strip()}\n```"

@@ -14,93 +14,56 @@ from emulator.messages.scratch import clear
 from emulator.sessions.in_process import allow_many_files
 from emulator.terminal.stopping import ending, hear_no_more, listen
 
-COMMANDS = {  # the place of each command, and its first sentence
-    "new": (
-        "emulator.commands.new:new",
-        "Writes a scenario with comments that runs at once: change the fleet to yours.",
-    ),
-    "check": (
-        "emulator.commands.check:check",
-        "Says what a scenario will cost, without training.",
-    ),
-    "compare": (
-        "emulator.commands.compare:compare",
-        "Runs all algorithms and seeds of a scenario in virtual time, and says when each reached its targets.",
-    ),
-    "run": (
-        "emulator.commands.run:run",
-        "Runs one algorithm of a scenario with all its seeds, in virtual time or over real sockets; else as `compare`.",
-    ),
-    "resume": (
-        "emulator.commands.resume:resume",
-        "Continues runs that Ctrl-C, a kill, a full disk or a restart of the machine has interrupted.",
-    ),
-    "report": (
-        "emulator.commands.report:report",
-        "Writes the report of one folder of results, or of several side by side (the first is the baseline).",
-    ),
-    "export": (
-        "emulator.commands.export:export",
-        "Writes targets, settings, rounds, devices, transfers and events of a finished run as one table each.",
-    ),
-    "replay": (
-        "emulator.commands.replay.cli:command",
-        "Plays finished runs again, without training, on other links or another fleet.",
-    ),
-    "map": (
-        "emulator.commands.replay.map:map_",
-        "Replays finished runs over a grid of links, and draws which algorithm reaches a target first, and by how much.",  # noqa: E501
-    ),
-    "tune": (
-        "emulator.commands.tune.cli:tune",
-        "Finds good settings for each algorithm of a scenario, by validation accuracy alone.",
-    ),
-    "study": (
-        "emulator.commands.study.cli:study",
-        "Follows a study's protocol: tunes all algorithms, plays them with other seeds, and says who is faster where.",
-    ),
-    "audit": (
-        "emulator.commands.audit:audit",
-        "Checks whether records are whole and obey the laws of all runs and of their scenario; exit code 1 if not.",
-    ),
-    "diff": (
-        "emulator.commands.diff:diff",
-        "Says which keys of the scenario differ, and from which simulated second on the runs differ.",
-    ),
-    "scenarios": (
-        "emulator.commands.scenarios:scenarios",
-        "Lists the scenarios that come with fedlapse, what each one shows, and how to run it.",
-    ),
-    "papers": (
-        "emulator.commands.papers:papers",
-        "Lists the experimental settings of the papers, each a scenario, and how far their small versions agree.",
-    ),
-    "algorithms": (
-        "emulator.commands.algorithms:algorithms",
-        "Lists algorithms with their options, and what a round of each costs compared with FedAvg.",
-    ),
-    "devices": (
-        "emulator.commands.devices:devices",
-        "Lists the device profiles, and for each number whether somebody measured it.",
-    ),
-    "calibrate": (
-        "emulator.commands.calibrate:calibrate",
-        "Measures this computer, and prints a profile of it: speed by kind of layer, bandwidth, overheads, memory.",
-    ),
-    "schema": (
-        "emulator.commands.schema:schema",
-        "Prints the JSON schema of scenario files (draft 7), for editors: keys, units, options, examples.",
-    ),
-    "trace": (
-        "emulator.commands.trace.cli:trace",
-        "Inspects, converts and generates traces of links, and says how long a payload takes on one.",
-    ),
-    "ledger": (
-        "emulator.commands.ledger:ledger",
-        "Looks at the ledger, which remembers every training, so that none is done twice.",
-    ),
+GROUPS = {  # by heading: the place of each command, and its first sentence
+    "Run": {
+        "new": ("new:new", "Write a commented scenario to start from."),
+        "check": ("check:check", "Estimate what a scenario will cost, without training."),
+        "compare": ("compare:compare", "Run all algorithms of a scenario, and compare their times."),
+        "run": ("run:run", "Run one algorithm, in virtual time or over real sockets."),
+        "resume": ("resume:resume", "Continue runs that were interrupted."),
+    },
+    "Results": {
+        "report": ("report:report", "Write the report of one or several folders of results."),
+        "export": ("export:export", "Export results as tables, in CSV or Parquet."),
+        "cite": ("cite:cite", "Print versions, references and a sentence for a paper."),
+        "audit": ("audit:audit", "Check that records are complete and consistent."),
+        "diff": ("diff:diff", "Show where two records differ."),
+    },
+    "Other links, devices and settings": {
+        "replay": ("replay.cli:command", "Replay finished runs on other links, without training."),
+        "map": ("replay.map:map_", "Map which algorithm is fastest over a grid of links."),
+        "tune": ("tune.cli:tune", "Tune each algorithm by validation accuracy."),
+        "study": ("study.cli:study", "Tune, run with new seeds, and test which algorithm is faster."),
+    },
+    "What there is": {
+        "scenarios": ("scenarios:scenarios", "List the scenarios that come with fedlapse."),
+        "papers": ("papers:papers", "List the experiments of papers; run them at full size."),
+        "algorithms": ("algorithms:algorithms", "List the algorithms, and what a round of each costs."),
+        "devices": ("devices:devices", "List the device profiles."),
+        "schema": ("schema:schema", "Print the JSON schema of scenario files, for editors."),
+    },
+    "Tools": {
+        "calibrate": ("calibrate:calibrate", "Measure this computer, and print its profile."),
+        "trace": ("trace.cli:trace", "Inspect, convert and generate traces of links."),
+        "ledger": ("ledger:ledger", "Inspect, verify or empty the ledger of stored results."),
+    },
 }
-READERS = ("report", "export", "audit", "diff")  # foreign results must not run code from their folder
+COMMANDS = {
+    name: (f"emulator.commands.{place}", sentence, heading)
+    for heading, commands in GROUPS.items()
+    for name, (place, sentence) in commands.items()
+}
+FIRST_STEPS = """\
+fedlapse: how long does federated training take on my devices?
+
+First steps:
+  fedlapse compare             run the quickstart, in one to two minutes
+  fedlapse new mine --phones   write mine.yaml, a scenario to change
+  fedlapse check mine.yaml     estimate what it will cost, without training
+  fedlapse compare mine.yaml   train, and see which algorithm reaches the target first
+
+`fedlapse --help` lists all commands, and `fedlapse COMMAND --help` explains one."""
+READERS = ("report", "export", "cite", "audit", "diff")  # foreign results must not run code from their folder
 
 
 def _say_version(wanted: bool) -> None:
@@ -121,13 +84,12 @@ def _options(context: typer.Context, version: Version = False) -> None:  # noqa:
 
 
 class Fedlapse(Lazy):
-    known = COMMANDS
+    known, alone = COMMANDS, FIRST_STEPS
 
 
 app = typer.Typer(
     name="fedlapse",
-    help="How long does federated training take on my devices? Real training under a virtual clock.\n\n"
-    "Start: `fedlapse compare` plays the quickstart; `fedlapse new NAME` writes a scenario to change.",
+    help="How long does federated training take on my devices? Real training under a virtual clock.",
     cls=Fedlapse,
     callback=_options,
     pretty_exceptions_enable=False,

@@ -17,7 +17,7 @@ from fedlapse.errors import Error
 from fedlapse.loaded import Framed, Loaded, load
 
 if TYPE_CHECKING:
-    from fedlapse.calls import audit, check, compare, export, replay, run, study, tune
+    from fedlapse.calls import audit, check, cite, compare, export, replay, run, study, tune
     from fedlapse.calls import map_ as map  # noqa: A004  the command's name
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Loaded",
     "audit",
     "check",
+    "cite",
     "compare",
     "export",
     "load",

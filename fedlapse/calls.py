@@ -272,6 +272,17 @@ def export(run: Folder, *, format: Literal["csv", "parquet"] = "csv", out: Folde
         return exported(Path(run), ExportFormat(format), _path(out))
 
 
+def cite(run: Folder) -> str:
+    """Returns what a paper should say of a run, as `fedlapse cite` prints it.  Raises Error if the results are damaged
+    or cannot be read."""
+    with _call(ValueError, computes=False):
+        from emulator.results.results import read
+        from emulator.wording.references import cited
+
+        _sound(Path(run))
+        return "\n\n".join(cited(read(Path(run))))
+
+
 @contextmanager
 def _call(*also: type[Exception], computes: bool = True) -> Iterator[None]:
     """A context for one call: errors that the command line would print in a line, and those of the types `also`, become

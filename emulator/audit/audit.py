@@ -189,7 +189,7 @@ def _seconds(row: Row, round: AuditedRound) -> Iterator[str]:
     said, spent = row["seconds"], round.spent()
     for what, keys in (("seconds.devices", said["devices"]), ("joules", row["joules"]), ("watts", row["watts"])):
         if keys.keys() != spent.keys():
-            yield f"{what} name the devices {sorted(keys)}, but {sorted(spent)} were asked"
+            yield f"{what} name the devices {sorted(keys)}, but {sorted(spent)} were selected"
             return
     margin = slack(row["time_s"]) * 6
     for name, own in spent.items():

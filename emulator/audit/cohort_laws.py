@@ -121,7 +121,7 @@ def _asked(opening: FleetState) -> Iterator[str]:
     facts, asked = opening.declared.facts, list(opening.line.body["asked"])
     strange = [name for name in asked if opening.free(name) is False]  # I7 reports a busy device
     if strange:
-        yield f"asks {strange[0]!r}, which is offline"
+        yield f"selects {strange[0]!r}, which is offline"
     elif facts.cohort == "drawn":
         yield from _drawn(opening, facts, asked)
     else:
@@ -138,10 +138,11 @@ def _drawn(opening: FleetState, facts: AlgorithmFacts, asked: Sequence[str]) -> 
     most = opening.choice(facts, doubted=True)
     if not len(due) <= len(asked) <= min(count, len(most)):
         there = f"{len(least)} to {len(most)}" if len(least) < len(most) else f"{len(least)}"
-        yield f"asks {len(asked)} devices; {there} are online and idle, of which the scenario asks {count} at most"
+        may = f"{there} are online and idle, of which the scenario selects {count} at most"
+        yield f"selects {len(asked)} devices; {may}"
     elif least == most:
         said, drawn = next(pair for pair in zip(asked, due, strict=True) if pair[0] != pair[1])
-        yield f"asks {said!r} where the seed draws {drawn!r}"
+        yield f"selects {said!r}, but the seed draws {drawn!r}"
 
 
 def _draw(names: Sequence[str], count: int, root: int) -> list[str]:
@@ -159,7 +160,7 @@ def _chosen(opening: FleetState, facts: AlgorithmFacts, asked: Sequence[str]) ->
     count, said = opening.declared.asked, opening.line.body.get("idle")
     least, most = (opening.choice(facts, doubted) for doubted in (False, True))
     if not (1 <= len(asked) <= count or len(least) <= len(asked) <= len(most)):
-        yield f"asks {len(asked)} devices; it must be {count} at most, or all {len(most)} that are online and idle"
+        yield f"selects {len(asked)} devices; it must be {count} at most, or all {len(most)} that are online and idle"
     if said is None:
         yield "open has no 'idle', but by run.json devices are not drawn at random"
     elif least == most and said != digest(least):

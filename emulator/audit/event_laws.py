@@ -63,7 +63,7 @@ class Timeline:
         elif line.event.startswith("server"):
             self._server(line, round)
         elif line.device not in round.visits:
-            self.fault("I7", line, f"{line.event} of a device that was not asked")
+            self.fault("I7", line, f"{line.event} of a device that was not selected")
         elif line.event in ("off", "on"):
             self._presence(line, round, round.visits[line.device])
         else:
@@ -79,7 +79,7 @@ class Timeline:
         if self.model not in (None, line.body["model"]):
             self.fault("I8", line, f"opens with model {line.body['model']}, but round {due - 1} left {self.model}")
         if len(set(asked)) < len(asked):
-            self.fault("I1", line, f"asks a device twice: {asked}")
+            self.fault("I1", line, f"selects a device twice: {asked}")
         if line.round not in self.rounds:
             self.rounds[line.round] = AuditedRound(line, {name: Visit(line) for name in asked})
             self.model = line.body["model"]
@@ -98,9 +98,9 @@ class Timeline:
         before = self.rounds.get(line.round - AGAIN)
         for name in line.body["asked"]:
             if name in self.working:
-                self.fault("I7", line, f"asks {name!r}, which is at work for line {self.working[name].asked.number}")
+                self.fault("I7", line, f"selects {name!r}, which is at work for line {self.working[name].asked.number}")
             if name in round.visits or (line.round >= AGAIN and (before is None or name not in before.visits)):
-                self.fault("I1", line, f"asks {name!r} twice, or again without a first time")
+                self.fault("I1", line, f"selects {name!r} twice, or again without a first time")
             self.working[name] = round.visits.setdefault(name, Visit(line))
         if len(self.working) > self.crowd[0]:
             self.crowd = len(self.working), line
@@ -111,18 +111,18 @@ class Timeline:
             return
         round.close = line
         if len(set(round.counted)) < len(round.counted):
-            self.fault("I1", line, f"counts an update twice: {round.counted}")
+            self.fault("I1", line, f"aggregates an update twice: {round.counted}")
         for name in dict.fromkeys(round.counted):
             visit = round.visits.get(name)
             if visit is None:
-                self.fault("I1", line, f"counts {name!r}, which was not asked")
+                self.fault("I1", line, f"aggregates {name!r}, which was not selected")
             elif visit.refused:
-                self.fault("I2", line, f"counts {name!r}, whose reply was refused")
+                self.fault("I2", line, f"aggregates {name!r}, whose reply was refused")
             elif visit.last is None or visit.last.event != "up.end":
                 last = f"{visit.last.event} in line {visit.last.number}" if visit.last else "nothing"
-                self.fault("I2", line, f"counts {name!r} before its upload has ended; its last event is {last}")
+                self.fault("I2", line, f"aggregates {name!r} before its upload has ended; its last event is {last}")
             elif "compute" not in visit.did:
-                self.fault("I2", line, f"counts {name!r}, which has computed nothing")
+                self.fault("I2", line, f"aggregates {name!r}, which has computed nothing")
         for each in round.again:
             each.close = line
         self._stale(line, round)
@@ -134,19 +134,19 @@ class Timeline:
         """Checks the replies to earlier rounds that count in this one: each was asked for, is whole, came after the
         close of its own round, and counts once."""
         if len(set(round.stale)) < len(round.stale):
-            self.fault("I1", line, f"counts an update twice: {round.stale}")
+            self.fault("I1", line, f"aggregates an update twice: {round.stale}")
         for name, number in dict.fromkeys(round.stale):
             asked = self.rounds.get(number)
             visit = asked.visits.get(name) if asked and asked is not round else None
-            said = f"{name!r}, asked in round {number}"
+            said = f"{name!r}, selected in round {number}"
             if asked is None or visit is None:
-                self.fault("I1", line, f"counts {said}, which no earlier round did")
+                self.fault("I1", line, f"aggregates {said}, which no earlier round selected")
             elif name in asked.counted or name in asked.later:
-                self.fault("I1", line, f"counts {said}, whose reply counted before")
+                self.fault("I1", line, f"aggregates {said}, whose reply was aggregated before")
             elif visit.refused or visit.last is None or visit.last.event != "up.end" or "compute" not in visit.did:
-                self.fault("I2", line, f"counts {said}, which has not sent a whole reply")
+                self.fault("I2", line, f"aggregates {said}, which has not sent a whole reply")
             elif asked.close and not (round.asynchronous or late(visit.last, asked)):
-                self.fault("I3", line, f"counts {said}, whose reply came before the close of that round")
+                self.fault("I3", line, f"aggregates {said}, whose reply came before the close of that round")
             elif not round.failed:
                 asked.later.add(name)
 
@@ -171,7 +171,7 @@ class Timeline:
         if reason in ("first", "deadline") and least >= asked:
             self.fault("rounds", line, f"closed for {reason!r}, but all of {asked} were heard or lost")
         if reason != "too_few" and not (round.counted or round.stale):
-            self.fault("rounds", line, f"closed for {reason!r}, but counts nobody")
+            self.fault("rounds", line, f"closed for {reason!r}, but aggregates no reply")
         counted = [round.visits[name].last for name in round.counted if name in round.visits]
         arrived = max((last.number for last in counted if last), default=0)
         for cut in (visit.cut("closed") for visit in round.visits.values()):

@@ -89,7 +89,7 @@ def _rules(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
     oldest = max((round.open.round - version(asked) for _, asked in round.stale), default=0)
     may = rules.stragglers == "count" or declared.asynchronous
     if oldest and not (may and (rules.max_staleness is None or oldest <= rules.max_staleness)):
-        yield "I3", close, f"counts a reply to the round {oldest} before, which the scenario does not let count"
+        yield "I3", close, f"aggregates a reply to the round {oldest} before, which the scenario does not allow"
     if round.failed != (counted + len(round.stale) < rules.min_replies):
         yield (
             "scenario",

@@ -64,7 +64,7 @@ def of_scenario(declared: Declared, rounds: Rounds, crowd: tuple[int, Event | No
     for round in rounds.values():
         for name, visit in round.visits.items():
             if declared.virtual and not declared.devices[name].presence.on(visit.asked.t):
-                yield "scenario", visit.asked, f"asks {name!r}, which is offline"
+                yield "scenario", visit.asked, f"selects {name!r}, which is offline"
             yield from _in_time(declared, visit, last)
     if declared.virtual:
         yield from _taken_in(declared, rounds, {})
@@ -94,12 +94,12 @@ def _taken_in(declared: Declared, rounds: Rounds, dropped: dict[int, int]) -> It
                 first = waiting.popleft()
                 stale = number - version(first.asked) > limit
                 if not (stale or first.doubtful):
-                    said = f"{name!r}, asked in round {asked}, where that of {first.device!r} to {first.asked} is due"
-                    yield "I3", round.close, f"counts the reply of {said}"
+                    due = f"but the reply of {first.device!r} to {first.asked} is due"
+                    yield "I3", round.close, f"aggregates the reply of {name!r}, selected in round {asked}, {due}"
                     return
                 dropped[number] += stale
             if not waiting:
-                yield "I3", round.close, f"counts {name!r}, asked in round {asked}, out of turn"
+                yield "I3", round.close, f"aggregates {name!r}, selected in round {asked}, out of turn"
                 return
             waiting.popleft()
 

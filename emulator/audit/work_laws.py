@@ -41,7 +41,7 @@ def _work(declared: Declared, round: AuditedRound) -> Iterator[Fault]:
                 did[0], device, duty.pieces, jitter(steps_of(duty.pieces), device, declared.seed, number)
             )
         else:
-            yield "scenario", did[0].start, "work.jsonl does not say what was asked of the device"
+            yield "scenario", did[0].start, "work.jsonl does not say what the device had to do"
     for what, stretch in round.server.items():
         if not stretch.start.body["phases"]:  # work.jsonl has no line for a round without work
             continue

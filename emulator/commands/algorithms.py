@@ -30,16 +30,22 @@ def algorithms(
         list[str] | None,
         typer.Argument(
             metavar="[NAME | MODULE:CLASS | SCENARIO] [PATH=VALUE]...",
-            help="An algorithm that is shown alone, or a scenario; then single values to change.",
+            help="One algorithm, or a scenario, whose algorithms are shown on its model and fleet. Values after it are "
+            "changed.",
             show_default=False,
         ),
     ] = None,
     format: FormatOption = Format.text,
 ) -> None:
-    """Lists algorithms with their options, and what a round of each costs compared with FedAvg.
+    """List the algorithms, and what a round of each costs.
 
-    With a scenario: its algorithms, on its model and fleet. With the name of an algorithm, or MODULE:CLASS of one of
-    your own: that one. Without either: all algorithms with their default options, on the quickstart's model and fleet.
+    Options are listed too, and costs are compared with FedAvg's. By default: all algorithms with their default options,
+    on the quickstart's model and fleet.
+
+    \b
+    Examples:
+      fedlapse algorithms fedprox
+      fedlapse algorithms campus.yaml
     """
     with told_in_one_line():
         words = _words(what or [])
@@ -102,7 +108,7 @@ def _option(option: Option) -> str:
 
 
 def _costs(known: list[NamedAlgorithm], where: str, how: str) -> Table:
-    title = f"A round beside a FedAvg round ({where}), when all devices that are asked answer{how}"
+    title = f"A round compared with a FedAvg round ({where}), if all selected devices answer{how}"
     headings = ("down", "up", "device FLOPs", "server FLOPs", "kept, models", "server sees")
     table = grid(title, "algorithm", numbers=headings)
     for one in known:

@@ -33,9 +33,14 @@ def audit(
     ] = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Checks whether records are whole and obey the laws of all runs and of their scenario; exit code 1 if not.
+    """Check that records are complete and consistent.
 
-    What could not be judged is said on stderr; with --strict the exit code is then 4.
+    They must obey the laws of all runs and of their scenario. Exit code 1 if they do not; what cannot be judged is
+    named on stderr, and with --strict the exit code is then 4.
+
+    \b
+    Example:
+      fedlapse audit runs/campus-0001
     """
     with told_in_one_line(ValueError):
         audited = audited_in(runs)

@@ -36,21 +36,22 @@ class CalibrationFormat(StrEnum):
 
 
 def calibrate(
-    name: Annotated[str, typer.Option(help="Name of the profile that is printed.")] = "host",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the profile.")] = "host",
     seconds: Annotated[
-        float | None, typer.Option(help="How long to measure, about, in s.", min=0.1, max=600, show_default="20")
+        float | None, typer.Option(metavar="S", help="How long to measure, about.", min=0.1, max=600, show_default="20")
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads that training uses.", min=1, show_default="1")] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads that training uses.", min=1, show_default="1")
+    ] = None,
     table: Annotated[
         Path | None,
-        typer.Option(
-            "--from", metavar="FILE.csv", help="Measure nothing, but fit a profile to the steps in this table."
-        ),
+        typer.Option("--from", metavar="FILE.csv", help="Fit a profile to the steps in this table."),
     ] = None,
     like: Annotated[
         str | None,
         typer.Option(
-            help="With --from: the profile to whose proportions the rates are drawn, and that has all other numbers.",
+            metavar="PROFILE",
+            help="With --from: a similar profile, which gives what the steps do not determine.",
             show_default="pi-4",
         ),
     ] = None,
@@ -58,24 +59,27 @@ def calibrate(
         CalibrationFormat, typer.Option(help="For a profiles file, or for `profiles:` of a scenario.")
     ] = CalibrationFormat.csv,
 ) -> None:
-    """Measures this computer, and prints a profile of it: speed by kind of layer, bandwidth, overheads, memory.
+    """Measure this computer, and print its profile.
 
-    It times training steps of small networks, and says on stderr how well each is predicted from the others.
+    The profile has the speed by kind of layer, bandwidth, overheads and memory. It times training steps of small
+    networks, and prints on stderr how well each is predicted from the others.
 
-    With --from it does the same for a board on which you have measured training steps. FILE.csv has a row for each,
+    With --from it fits a profile to training steps that you measured on another board. FILE.csv has a row for each,
     with the seconds of one step of plain SGD:
 
     \b
-        network,batch,seconds,shape
-        mnist-cnn,32,0.41,
-        torchvision:resnet18,16,9.62,3x224x224
-        mine:network,16,1.07,3x64x64
+      network,batch,seconds,shape
+      mnist-cnn,32,0.41,
+      torchvision:resnet18,16,9.62,3x224x224
+      mine:network,16,1.07,3x64x64
 
     A network is a model that comes with fedlapse, torchvision:NAME, timm:NAME, or your own module:function. Further
-    columns are `trains` (all, or head: the last layer alone) and `software`. Then:
+    columns are `trains` (all, or head: the last layer alone) and `software`.
 
     \b
-        fedlapse calibrate --from FILE.csv --name my-board > my-board.csv
+    Examples:
+      fedlapse calibrate --name my-laptop > my-laptop.csv
+      fedlapse calibrate --from steps.csv --name my-board > my-board.csv
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", name):
         raise typer.BadParameter(f"{name!r} cannot name a profile; use letters, digits, dots and hyphens")
@@ -116,7 +120,7 @@ def _fitted(table: Path, like: str) -> tuple[dict[str, Said], Sequence[Judged]]:
     with_software = f" with {software}" if software else ""
     factors = f"{counted(found.factors, 'factor')} fitted to {counted(len(steps), 'step')} in {table.name}"
     factors += with_software
-    say(f"{factors}; all other proportions are those of {like}", err=True)
+    say(f"{factors}; all other proportions are from {like}", err=True)
     one = found.factors == 1 < len(found.told)
     kind = f"assumed: in proportion to the rates of {like}" if one else "measured"
     measured = f"{kind}: {factors}; {_error(found.judged)}"
@@ -126,7 +130,7 @@ def _fitted(table: Path, like: str) -> tuple[dict[str, Said], Sequence[Judged]]:
 
 def _error(judged: Sequence[Judged]) -> str:
     if not judged:
-        return "it is fitted to a single network, so how wrong it is for others is not known; measure five or more"
+        return "it is fitted to a single network, so its error for others is unknown; measure five or more"
     return f"a network that is left out is off by {off(judged)}"
 
 

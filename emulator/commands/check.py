@@ -27,18 +27,23 @@ if TYPE_CHECKING:
 
 
 def check(
+    *,
     what: What = None,
-    workers: Workers = None,
-    device: DeviceOption = "cpu",
     seed: SeedOption = None,
     rounds: RoundsOption = None,
     small: SmallOption = False,
+    workers: Workers = None,
+    device: DeviceOption = "cpu",
     format: FormatOption = Format.text,
 ) -> None:
-    """Says what a scenario will cost, without training.
+    """Estimate what a scenario will cost, without training.
 
-    It prints the devices, what a round of each algorithm costs, the break-even (below which share of the baseline's
-    rounds it wins), memory, time on this computer, and which device holds which labels.
+    It prints the devices, the parts of a round of each algorithm, the break-even (how many fewer rounds an algorithm
+    must need to be faster than the baseline), memory, time on this computer, and which device holds which labels.
+
+    \b
+    Example:
+      fedlapse check campus.yaml fleet.phones.count=50
     """
     with told_in_one_line():
         scenario = scenario_of(what, seed=seed, rounds=rounds, small=small)

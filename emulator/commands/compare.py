@@ -38,10 +38,15 @@ def compare(
     playing: Playing,
     format: FormatOption = Format.text,
 ) -> None:
-    """Runs all algorithms and seeds of a scenario in virtual time, and says when each reached its targets.
+    """Run all algorithms of a scenario, and compare their times.
 
-    Without a scenario it plays the quickstart, in one to two minutes. It leaves records, summary.json and report.html
-    in a folder. Exit codes: 0; 1 a run failed; 2 bad input; 3 an expectation was not met; 130 Ctrl-C.
+    Every algorithm runs with every seed, in virtual time. Records, summary.json and report.html are written to a
+    folder. Exit codes: 0; 1 a run failed; 2 bad input; 3 an expectation was not met; 130 Ctrl-C.
+
+    \b
+    Examples:
+      fedlapse compare
+      fedlapse compare campus.yaml seeds=[1,2,3,4,5] training.lr=0.05
     """
     playing.have_workers_ready()
     with told_in_one_line():

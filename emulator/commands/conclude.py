@@ -28,7 +28,7 @@ def concluded(ended: Ended, format: Format) -> int:
             typer.echo(json.dumps({"out": str(results.folder), **results.summary}, indent=1, sort_keys=True))
         else:
             if interrupted:
-                say(f"{cut_off(results)}: these are no results yet", tone="warning")
+                say(f"{cut_off(results)}: these are not final results", tone="warning")
             typer.echo(table(results.scenario, results.summary))
             typer.echo(settings_table(results.scenario))
             for line in (*how_sure(results.scenario, results.summary.get("chance")), *unmetered(results.summary)):

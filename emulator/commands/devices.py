@@ -44,20 +44,43 @@ def devices(
         Path | None,
         typer.Argument(
             metavar="[NAME | FILE]",
-            help="A profile that is shown alone, or a file of your own profiles, as `fedlapse calibrate` prints it.",
+            help="One profile, or a file of your own profiles, as `fedlapse calibrate` prints it.",
         ),
     ] = None,
     score: Annotated[
         Path | None,
-        typer.Option(help="Print profiles of the phones in a file of AI-Benchmark's scores or FedScale's capacities."),
+        typer.Option(
+            metavar="FILE",
+            help="Print profiles of the phones in a file of AI-Benchmark's scores or FedScale's capacities.",
+            rich_help_panel="Profiles of phones",
+        ),
     ] = None,
-    only: Annotated[str, typer.Option(help="With --score: only phones whose name this glob matches.")] = "*",
+    only: Annotated[
+        str,
+        typer.Option(
+            metavar="GLOB", help="Only phones whose name this pattern matches.", rich_help_panel="Profiles of phones"
+        ),
+    ] = "*",
     mflop: Annotated[
-        float | None, typer.Option(min=1e-6, help="With --score: MFLOP of the forward pass that FedScale measured.")
+        float | None,
+        typer.Option(
+            min=1e-6,
+            metavar="X",
+            help="MFLOP of the forward pass that FedScale measured.",
+            rich_help_panel="Profiles of phones",
+        ),
     ] = None,
     format: FormatOption = Format.text,
 ) -> None:
-    """Lists the device profiles, and for each number whether somebody measured it."""
+    """List the device profiles.
+
+    It shows for each number whether it was measured or assumed.
+
+    \b
+    Examples:
+      fedlapse devices pi-4
+      fedlapse devices --score scores.csv --only 'Google*' > phones.csv
+    """
     if score is None and (only != "*" or mflop is not None):
         raise typer.BadParameter("--only and --mflop need --score FILE")
     if score is not None and (file is not None or format is not Format.text):
@@ -120,13 +143,13 @@ def _json(known: Table) -> str:
 def _text(known: Table) -> str:
     width = columns()
     legend = (
-        "~: assumed, nobody measured it. -: not given; a kind of layer then has the speed of the first column, and "
-        "other effects are left out. A scenario may set its own numbers (speed_gflop_s, memory_bandwidth_gb_s, ..., or "
-        "`profiles:`). Jitter, wake-up and throttling act only where a scenario asks for them; joules always count."
+        "~: assumed, not measured. -: not given; a kind of layer then has the speed of the first column, and other "
+        "effects are left out. A scenario can set its own numbers (speed_gflop_s, memory_bandwidth_gb_s, ..., or "
+        "`profiles:`). Jitter, wake-up and throttling only apply if a scenario turns them on; joules always do."
     )
     parts = [_grid("Device profiles: computing", known, COMPUTING), _grid("Power and further effects", known, FURTHER)]
     own = [filled(f"{name}: {sources(of)}", width, "  ") for name, of in known.items() if name not in shipped()]
-    source = "\n".join(["`fedlapse devices NAME` says of each number who measured or assumed it.", *own])
+    source = "\n".join(["`fedlapse devices NAME` shows the source of each number.", *own])
     return printed([*parts, filled(legend, width), source], width)
 
 

@@ -24,9 +24,14 @@ def diff(
     b: Annotated[Path, typer.Argument(metavar="OTHER", help="Another folder or run to compare it with.")],
     format: FormatOption = Format.text,
 ) -> None:
-    """Says which keys of the scenario differ, and from which simulated second on the runs differ.
+    """Show where two records differ.
 
-    Exit code 0 if the records are identical, 1 if they differ or one is damaged, 2 if they cannot be read.
+    It names the keys of the scenario that differ, and the simulated second from which the runs differ. Exit code 0 if
+    the records are identical, 1 if they differ or one is damaged, 2 if they cannot be read.
+
+    \b
+    Example:
+      fedlapse diff runs/campus-0001 runs/campus-0002
     """
     with soundness_told([a, b]):
         found = difference(a, b)

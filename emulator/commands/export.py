@@ -14,8 +14,17 @@ from emulator.terminal.reliance import soundness_told
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that `compare` or `run` wrote.")],
     format: Annotated[ExportFormat, typer.Option(help="parquet needs the extra `frames`.")] = ExportFormat.csv,
-    out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: RUN-tables, beside RUN.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the tables. Default: RUN-tables, next to RUN.")
+    ] = None,
 ) -> None:
-    """Writes targets, settings, rounds, devices, transfers and events of a finished run as one table each."""
+    """Export results as tables, in CSV or Parquet.
+
+    There is one table each of targets, settings, rounds, devices, transfers and events.
+
+    \b
+    Example:
+      fedlapse export runs/campus-0001 --format parquet
+    """
     with soundness_told([run]):
         typer.echo(f"tables: {exported(run, format, out)}")

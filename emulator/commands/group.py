@@ -14,17 +14,37 @@ from typing import Any, ClassVar, cast, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from emulator.commands.help import WIDTH, Command, write_parameters
 from emulator.record.writing import NO_ROOM, told
 from emulator.terminal.errors import BAD_INPUT, FAILED
 from emulator.terminal.stopping import ending
 
 
 class Commands(TyperGroup):
-    """A group that shows its help if it is called without a command."""
+    """A group that shows its help, or `alone` if this is set, if it is called without a command."""
+
+    alone: ClassVar[str] = ""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "rich_markup_mode": None})
+        self.context_settings = {**self.context_settings, "max_content_width": WIDTH}
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        shown: dict[str, list[tuple[str, str]]] = {}
+        longest = max(map(len, self.commands))
+        for name, command in self.commands.items():
+            said = (command.help or "").split("\n\n")[0]
+            shown.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append(
+                (f"{name:<{longest}}", said)
+            )
+        for heading, rows in shown.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+        write_parameters(self, ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
-            typer.echo(ctx.get_help())
+            typer.echo(self.alone or ctx.get_help())
             raise typer.Exit(BAD_INPUT)
         return super().parse_args(ctx, args)
 
@@ -68,15 +88,18 @@ class Commands(TyperGroup):
 class Lazy(Commands):
     """A group that imports only the command that is called, and lists the others in its help without importing them.
 
-    `known`: by a command's name, where its code is (MODULE:NAME of a function or of a Typer object), and the first
-    sentence of its help.
+    `known`: by a command's name, where its code is (MODULE:NAME of a function or of a Typer object), the first
+    sentence of its help, and the heading below which it is listed.
     """
 
-    known: ClassVar[Mapping[str, tuple[str, str]]]
+    known: ClassVar[Mapping[str, tuple[str, str, str]]]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = {name: TyperCommand(name, help=text) for name, (_, text) in self.known.items()}
+        self.commands = {
+            name: TyperCommand(name, help=text, rich_help_panel=heading)
+            for name, (_, text, heading) in self.known.items()
+        }
         self._imported: dict[str, Any] = {}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
@@ -85,24 +108,15 @@ class Lazy(Commands):
             found = getattr(import_module(module), name)
             if not isinstance(found, typer.Typer):
                 function, found = found, typer.Typer(add_completion=False)
-                found.command()(flat(function))
+                found.command(cls=Command)(flat(function))
             self._imported[cmd_name] = command = typer.main.get_command(found)
             command.name = cmd_name
         return self._imported.get(cmd_name)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        self._listed.format_help(ctx, formatter)
-
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         within = copy(ctx)
-        within.command = self._listed
+        within.command = TyperGroup(name=self.name, params=self.params, commands=dict(self.commands))
         return within.command.shell_complete(within, incomplete)
-
-    @property
-    def _listed(self) -> TyperGroup:
-        """A copy of this group whose commands have only names and first sentences, for help and shell completion
-        without importing any command."""
-        return TyperGroup(name=self.name, params=self.params, help=self.help, commands=dict(self.commands))
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.group import Commands, flat
+from emulator.commands.help import Command
 from emulator.commands.options import Format, FormatOption
 from emulator.compute.gpu import gpus
 from emulator.ledger.blobs import LIVE
@@ -29,19 +30,26 @@ from scenarios.text.faults import BadScenario
 OTHER_BITS = 4
 
 ledger = typer.Typer(
-    help="Looks at the ledger, which remembers every training, so that none is done twice.",
+    help="Inspect, verify or empty the ledger of stored results.",
     cls=Commands,
     add_completion=False,
 )
 Place = Annotated[
     Path | None,
-    typer.Option("--ledger", help="The ledger's folder. Default: the one that `compare` uses.", show_default=False),
+    typer.Option(
+        "--ledger", metavar="DIR", help="Its folder. Default: the one that `compare` uses.", show_default=False
+    ),
 ]
 
 
-@ledger.command()
+@ledger.command(cls=Command)
 def stats(place: Place = None, format: FormatOption = Format.text) -> None:
-    """Says how many results the ledger holds, and how much disk space they take."""
+    """Show how many results the ledger holds, and how much disk space they take.
+
+    \b
+    Example:
+      fedlapse ledger stats
+    """
     with told_in_one_line(), _opened(place) as found:
         told = {"folder": str(found.folder), **found.stats()}
     if format is Format.json:
@@ -59,17 +67,24 @@ def stats(place: Place = None, format: FormatOption = Format.text) -> None:
         say(f"  {name:<12} {of['count']:>9} message{'s' * (of['count'] != 1)}, {_size(of['bytes'])}")
 
 
-@ledger.command()
+@ledger.command(cls=Command)
 @flat
 def verify(
     place: Place = None,
     fraction: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of all jobs to do again, drawn by their keys.")
+        float, typer.Option(min=0, max=1, metavar="X", help="Share of jobs to compute again, drawn by their keys.")
     ] = 0.01,
     *,
     computing: Computing,
 ) -> None:
-    """Computes a share of the stored results again and compares them, bit by bit. Exit code 4 if one differs."""
+    """Compute some of the stored results again, and compare them bit by bit.
+
+    Exit code 4 if one differs.
+
+    \b
+    Example:
+      fedlapse ledger verify --fraction 0.05
+    """
     with told_in_one_line():
         from emulator.compute.verifying import verify as again  # imports torch
 
@@ -88,20 +103,25 @@ def verify(
         raise typer.Exit(OTHER_BITS)
 
 
-@ledger.command()
+@ledger.command(cls=Command)
 def gc(
     place: Place = None,
     cap: Annotated[
-        int | None, typer.Option(min=0, help="Bytes of messages that may stay. Default: the ledger's cap.")
+        int | None,
+        typer.Option(min=0, metavar="BYTES", help="Size of the messages that stay. Default: the ledger's cap."),
     ] = None,
     unused: Annotated[
         int | None,
-        typer.Option(min=1, metavar="DAYS", help="Also remove results that have not been used for this many days."),
+        typer.Option(min=1, metavar="DAYS", help="Also remove results that were not used for this many days."),
     ] = None,
 ) -> None:
-    """Removes the messages that have not been used for the longest time, until the rest fits. Results stay.
+    """Remove the least recently used messages until the rest fits.
 
-    It also rewrites the files of the results without what has been replaced.
+    Results stay; their files are rewritten without what was replaced.
+
+    \b
+    Example:
+      fedlapse ledger gc --unused 90
     """
     with told_in_one_line():
         folder = _existing(place)
@@ -117,9 +137,16 @@ def gc(
     say(f"{_size(removed)} removed")
 
 
-@ledger.command()
+@ledger.command(cls=Command)
 def clear(place: Place = None) -> None:
-    """Removes the whole ledger, and no other file in its folder. Later runs train everything anew."""
+    """Remove the whole ledger, and no other file in its folder.
+
+    Later runs train everything again.
+
+    \b
+    Example:
+      fedlapse ledger clear
+    """
     with told_in_one_line():
         folder = _existing(place)
         if in_use(folder / LIVE):

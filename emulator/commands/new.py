@@ -17,17 +17,27 @@ FLEET = re.compile(r"^server:.*?(?=\n\n)", re.DOTALL | re.MULTILINE)  # the flee
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the scenario: campus writes campus.yaml.")],
-    study: Annotated[bool, typer.Option("--study", help="Write a study's protocol, for `fedlapse study`.")] = False,
-    phones: Annotated[bool, typer.Option("--phones", help="The fleet: fast and slow phones on Wi-Fi.")] = False,
-    pis: Annotated[bool, typer.Option("--pis", help="The fleet: Raspberry Pis that share Wi-Fi and DSL.")] = False,
-    lte: Annotated[bool, typer.Option("--lte", help="The fleet: phones on LTE and 3G on the move.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the scenario: campus writes campus.yaml.")],
+    study: Annotated[bool, typer.Option("--study", help="A study's protocol, for `fedlapse study`.")] = False,
+    phones: Annotated[
+        bool, typer.Option("--phones", help="Fast and slow phones on Wi-Fi.", rich_help_panel="Fleet")
+    ] = False,
+    pis: Annotated[
+        bool, typer.Option("--pis", help="Raspberry Pis that share Wi-Fi and DSL.", rich_help_panel="Fleet")
+    ] = False,
+    lte: Annotated[
+        bool, typer.Option("--lte", help="Phones on LTE and 3G on the move.", rich_help_panel="Fleet")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file of that name.")] = False,
 ) -> None:
-    """Writes a scenario with comments that runs at once: change the fleet to yours.
+    """Write a commented scenario to start from.
 
-    --phones, --pis and --lte can be given together: the fleet has the groups of all. It also writes
-    scenario.schema.json, with which editors complete keys and check values as you type.
+    It runs as it is; change the fleet to yours. --phones, --pis and --lte can be combined. It also writes
+    scenario.schema.json, with which editors complete keys and check values.
+
+    \b
+    Example:
+      fedlapse new campus --phones
     """
     stem = name.removesuffix(".yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", stem):
@@ -47,8 +57,8 @@ def new(
         replace_file(Path(SCHEMA), shelf.joinpath(SCHEMA).read_text(encoding="utf-8"))
     typer.echo(f"wrote {file} (and {SCHEMA}, for your editor)")
     if study:
-        typer.echo(f"next:  fedlapse study {file} --dry-run    how much is trained, and how long that takes here")
-        typer.echo(f"then:  fedlapse study {file}    which algorithm is fastest, and whether that is decided")
+        typer.echo(f"next:  fedlapse study {file} --dry-run    how much would be trained, and how long it takes here")
+        typer.echo(f"then:  fedlapse study {file}    which algorithm is fastest, and whether that is significant")
         return
     typer.echo(f"next:  fedlapse check {file}      what a round will cost, without training")
     typer.echo(f"then:  fedlapse compare {file}    which algorithm reaches the target first")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.sessions.computing import RESULTS, SCENARIO
 from emulator.terminal.reading import told_while_read
 from scenarios.text.faults import BadScenario
 
@@ -38,33 +39,44 @@ What = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[SCENARIO] [PATH=VALUE]...",
-        help="A scenario file, or the name of one that comes with fedlapse (default: quickstart); then single values "
-        "to change, such as rounds.max=3 training.lr=0.1 fleet.pi-4.count=30.",
+        help="A scenario file, or the name of one that comes with fedlapse (default: quickstart). Values after it are "
+        "changed, such as rounds.max=3 training.lr=0.1 fleet.pi-4.count=30.",
         autocompletion=_scenarios,
         show_default=False,
     ),
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Use only this seed, instead of the scenario's.")]
-RoundsOption = Annotated[int | None, typer.Option("--rounds", min=1, help="Play at most this many rounds.")]
-SmallOption = Annotated[
-    bool, typer.Option("--small", help="Play the quick version that the scenario describes under `small:`.")
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, metavar="N", help="Only this seed.", rich_help_panel=SCENARIO),
 ]
-Out = Annotated[Path | None, typer.Option(help="A new folder for the results. Default: runs/NAME-NNNN.")]
+RoundsOption = Annotated[
+    int | None,
+    typer.Option("--rounds", min=1, metavar="N", help="At most N rounds.", rich_help_panel=SCENARIO),
+]
+SmallOption = Annotated[
+    bool,
+    typer.Option("--small", help="The quick version, `small:` in the scenario.", rich_help_panel=SCENARIO),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="A new folder for them. Default: runs/NAME-NNNN.", rich_help_panel=RESULTS),
+]
 Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Replace the results that are in --out. Interrupted runs of `compare` and `run` go on if the scenario is "
-        "the same, and what comes out otherwise is replaced.",
+        help="Replace what is in --out. Interrupted runs of the same scenario are continued instead.",
+        rich_help_panel=RESULTS,
     ),
 ]
 Track = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND:DIR",
-        help="Log settings and rounds of every run to an experiment tracker in this folder. KIND: csv, tensorboard, "
-        "mlflow, wandb (offline), or package.module:Class of your own. May be given several times.",
+        help="Log to an experiment tracker: csv, tensorboard, mlflow, wandb (offline) or package.module:Class. Can be "
+        "repeated.",
         show_default=False,
+        rich_help_panel=RESULTS,
     ),
 ]
 LiveOption = Annotated[
@@ -74,12 +86,15 @@ LiveOption = Annotated[
         metavar="[PORT]",
         min=0,
         max=65535,
-        help="Show the runs on a page while they are played; it ends as the report. Only this computer can open it. "
-        "Without PORT a free one is taken.",
+        help="Serve a page of the runs' progress on this computer; it ends as the report.",
         show_default=False,
+        rich_help_panel=RESULTS,
     ),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="json: one object on stdout, for programs.")]
+FormatOption = Annotated[
+    Format,
+    typer.Option("--format", help="json: one object on stdout, for programs.", rich_help_panel=RESULTS),
+]
 
 
 @told_while_read()

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from emulator.commands.group import Commands, flat
+from emulator.commands.help import Command
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.scenarios import told
 from emulator.play.progress import about
 from emulator.record.record import replace_file
 from emulator.results.papers import AGREEMENTS
-from emulator.sessions.computing import Playing
+from emulator.sessions.computing import RESULTS, SCENARIO, Playing
 from emulator.terminal.errors import BAD_INPUT, told_in_one_line
 from emulator.terminal.lines import busy, say
 from emulator.wording.plan_text import columns, filled
@@ -31,23 +32,28 @@ class Papers(Commands):
 
 
 papers = typer.Typer(
-    help="Lists the experimental settings of the papers, each a scenario, and how far their small versions agree.\n\n"
-    "`run` plays them at full size, and `report` says what came out.",
+    help="List the experiments of papers; run them at full size.\n\n"
+    "`fedlapse papers TEXT` lists those with this text in their name, description or algorithms.",
     cls=Papers,
     add_completion=False,
 )
 
 
-@papers.command("list")
+@papers.command("list", cls=Command)
 def listed(
     text: Annotated[
-        str, typer.Argument(help="Only settings with this text in their name, description or algorithms.")
+        str,
+        typer.Argument(metavar="TEXT", help="Only those with this text in their name, description or algorithms."),
     ] = "",
     format: FormatOption = Format.text,
 ) -> None:
-    """Lists the experimental settings of the papers, each a scenario, and how far their small versions agree.
+    """List the experiments of the papers, and how far their small versions agree.
 
-    `fedlapse compare papers/NAME` runs one in full; with `--small` it takes about a minute.
+    Each is a scenario: `fedlapse compare papers/NAME` runs it in full, and with `--small` in about a minute.
+
+    \b
+    Example:
+      fedlapse papers list fedcurv
     """
     known = [
         one
@@ -73,29 +79,51 @@ def run(
         list[str],
         typer.Argument(
             metavar="NAME... [PATH=VALUE]...",
-            help="Settings, as `fedlapse papers` lists them, or their beginnings; then values to change, to try it "
-            "out. A report takes no changed setting for the paper's.",
+            help="Names that `fedlapse papers` lists, or their beginnings. Values after them are changed, to try it "
+            "out; reports leave changed settings out.",
         ),
     ],
     rows: Annotated[
-        str, typer.Option(metavar="LABEL,LABEL", help="Only these algorithms. Default: all.", show_default=False)
+        str,
+        typer.Option(
+            metavar="LABEL,LABEL",
+            help="Only these algorithms. Default: all.",
+            show_default=False,
+            rich_help_panel=SCENARIO,
+        ),
     ] = "",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many seeds.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="How many seeds.", rich_help_panel=SCENARIO)
+    ] = 3,
     hours: Annotated[
         float | None,
-        typer.Option(min=0.0, help="No run begins that would end later, as far as can be said.", show_default=False),
+        typer.Option(
+            min=0.0,
+            metavar="X",
+            help="Start no run that would end later, as far as can be estimated.",
+            rich_help_panel=SCENARIO,
+            show_default=False,
+        ),
     ] = None,
-    minutes: Annotated[float | None, typer.Option(min=0.0, help="These are added to --hours.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder of all results, the same for all settings.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace CSVs of other versions of a setting.")] = False,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.0, metavar="X", help="Added to --hours.", rich_help_panel=SCENARIO)
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of all results.", rich_help_panel=RESULTS)],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace CSVs of other versions of a setting.", rich_help_panel=RESULTS)
+    ] = False,
     playing: Playing,
 ) -> None:
-    """Plays settings of the papers at full size: one algorithm and one seed at a time, for hours or days.
+    """Run experiments of the papers at full size, for hours or days.
 
-    Each run that ends leaves one CSV of a few kB, DIR/NAME/LABEL-sSEED.csv, and is never played again. A CSV of another
-    version of its setting, as with PATH=VALUE, is replaced with --force only. The same command goes on where it was
-    stopped; several may fill one folder. Exit codes: 0, also if the time was too short for all; 2 bad input; 130
-    Ctrl-C.
+    Each finished run (one algorithm, one seed) is a CSV of a few kB, DIR/NAME/LABEL-sSEED.csv, and is not run again. A
+    CSV of another version of its setting, as with PATH=VALUE, is only replaced with --force. If it was interrupted, the
+    same command continues; several can fill one folder. Exit codes: 0, even if the time was too short for all; 2 bad
+    input; 130 Ctrl-C.
+
+    \b
+    Example:
+      fedlapse papers run fedcurv --seeds 1 --hours 8 --out full
     """
     playing.have_workers_ready()
     with told_in_one_line(ValueError):
@@ -112,17 +140,21 @@ def run(
     say(f"{playing_all.done}; `fedlapse papers report {out}` writes the page")
 
 
-papers.command()(flat(run))
+papers.command(cls=Command)(flat(run))
 
 
-@papers.command()
+@papers.command(cls=Command)
 def report(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of `fedlapse papers run`.", exists=True)],
 ) -> None:
-    """Writes a page on what was played at full size, beside what was published, and on what is open: DIR's README.
+    """Write the README of DIR, which compares full-size runs with what was published.
 
-    It has the commits and machines. DIR/NAME/why.txt, if it exists, is shown with its setting: the place for a sentence
-    on why something differs.
+    It also lists commits, machines, and runs that are missing. DIR/NAME/why.txt, if it exists, is shown with its
+    setting: the place for a sentence on why something differs.
+
+    \b
+    Example:
+      fedlapse papers report full
     """
     with told_in_one_line(ValueError):
         with busy("reading the settings"):
@@ -163,4 +195,4 @@ def _published(one: dict[str, Any]) -> str:
     if "same_as" in counts:
         return f"{said}; its small version is the same experiment as that of {counts['same_as']}"
     told = ", ".join(f"{counts[key]} {key}" for key in AGREEMENTS if counts.get(key))
-    return f"{said}; small version beside the baseline: {told or 'nothing to compare'}"
+    return f"{said}; small version compared with the baseline: {told or 'nothing to compare'}"

@@ -34,25 +34,34 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(help="File or folder to write. Default: RUN/report.html, or ./report.html for several."),
+        typer.Option(
+            metavar="PATH", help="File or folder to write. Default: RUN/report.html, or ./report.html for several."
+        ),
     ] = None,
     format: Annotated[
         ReportFormat | None,
         typer.Option(help="Default: html. markdown and json are printed, unless --out names a file."),
     ] = None,
     png: Annotated[
-        bool, typer.Option("--png", help="Also write charts/NAME.svg and charts/NAME.png beside it.")
+        bool, typer.Option("--png", help="Also write the charts next to it, as charts/NAME.svg and .png.")
     ] = False,
     perfetto: Annotated[
         Path | None,
         typer.Option(
             metavar="OUT.json",
-            help="Write no report, but what each device and the server did, for ui.perfetto.dev or chrome://tracing.",
+            help="Write instead a timeline of devices and server for ui.perfetto.dev.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that fedlapse did not write.")] = False,
 ) -> None:
-    """Writes the report of one folder of results, or of several side by side (the first is the baseline)."""
+    """Write the report of one or several folders of results.
+
+    Several are shown side by side; the first is the baseline.
+
+    \b
+    Example:
+      fedlapse report runs/campus-0001 runs/campus-0002 --out both.html
+    """
     with told_in_one_line(ValueError):
         if perfetto:
             given = [name for name, value in {"--out": out, "--format": format, "--png": png}.items() if value]

@@ -20,20 +20,24 @@ from scenarios.load import BadScenario, dump, load
 
 def resume(
     *,
-    out: Annotated[Path, typer.Argument(help="The folder of the runs, with its scenario.yaml.")],
+    out: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of the runs, with its scenario.yaml.")],
     force: Annotated[
         bool,
-        typer.Option("--force", help="Go on although the record comes out otherwise now: it is replaced from there."),
+        typer.Option("--force", help="Continue even if the record differs now, and replace it from there."),
     ] = False,
     track: Track = None,
     playing: Playing,
     format: FormatOption = Format.text,
 ) -> None:
-    """Continues runs that Ctrl-C, a kill, a full disk or a restart of the machine has interrupted.
+    """Continue runs that were interrupted.
 
-    The ledger gives what was computed before; only what was under way is computed again. The files end as if nothing
-    had happened (host.json aside). If a model, data or this computer have changed so that the record comes out
-    otherwise, it stops and says so. Exit codes as of `compare`.
+    Finished trainings come from the ledger; only what was in progress is computed again. The files end up as if nothing
+    had happened (except host.json). If a changed model, data or computer leads to a different record, it stops and says
+    so. Exit codes are those of `compare`.
+
+    \b
+    Example:
+      fedlapse resume runs/campus-0001
     """
     with told_in_one_line():
         path = out / "scenario.yaml"

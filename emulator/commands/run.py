@@ -21,7 +21,7 @@ from emulator.commands.options import (
 )
 from emulator.record.given import given_by
 from emulator.sessions.asked import only, pace_of, trackers_of
-from emulator.sessions.computing import Playing
+from emulator.sessions.computing import SCENARIO, Playing
 from emulator.terminal.errors import told_in_one_line
 from emulator.terminal.lines import busy
 from scenarios.text.faults import placed
@@ -35,17 +35,31 @@ class WorldName(StrEnum):
 def run(
     *,
     algorithm: Annotated[
-        str, typer.Option("--algorithm", "-a", help="The algorithm's label in the scenario, such as `fedcl`.")
+        str,
+        typer.Option(
+            "--algorithm",
+            "-a",
+            metavar="LABEL",
+            help="Its label in the scenario, such as `fedcl`.",
+            rich_help_panel=SCENARIO,
+        ),
     ],
     what: What = None,
     world: Annotated[
         WorldName,
-        typer.Option(help="virtual: time is computed. sockets: real bytes over loopback, at the pace of the links."),
+        typer.Option(
+            help="virtual: time is computed. sockets: real bytes over loopback, at the rates of the links.",
+            rich_help_panel=SCENARIO,
+        ),
     ] = WorldName.virtual,
     speedup: Annotated[
         float | None,
         typer.Option(
-            min=0.001, max=1000, help="With sockets: how many modelled seconds pass in one real second. Default: 1."
+            min=0.001,
+            max=1000,
+            metavar="X",
+            help="With sockets: modelled seconds per real second. Default: 1.",
+            rich_help_panel=SCENARIO,
         ),
     ] = None,
     seed: SeedOption = None,
@@ -57,7 +71,14 @@ def run(
     playing: Playing,
     format: FormatOption = Format.text,
 ) -> None:
-    """Runs one algorithm of a scenario with all its seeds, in virtual time or over real sockets; else as `compare`."""
+    """Run one algorithm, in virtual time or over real sockets.
+
+    It runs with all seeds of the scenario; results and exit codes are those of `compare`.
+
+    \b
+    Example:
+      fedlapse run campus.yaml -a fedavg --world sockets --speedup 10
+    """
     playing.have_workers_ready()
     with told_in_one_line():
         scenario = only(scenario_of(what, seed=seed, rounds=rounds, small=small), algorithm)

@@ -16,7 +16,14 @@ from scenarios.text import yaml_source
 
 
 def scenarios(format: FormatOption = Format.text) -> None:
-    """Lists the scenarios that come with fedlapse, what each one shows, and how to run it."""
+    """List the scenarios that come with fedlapse.
+
+    It says what each one shows, and how to run it.
+
+    \b
+    Example:
+      fedlapse scenarios
+    """
     known = read()
     if format is Format.json:
         typer.echo(json.dumps(known, indent=1))

@@ -13,9 +13,14 @@ def schema(
         typer.Option("--markdown", help="Print tables to read: keys, values, defaults and meanings."),
     ] = False,
 ) -> None:
-    """Prints the JSON schema of scenario files (draft 7), for editors: keys, units, options, examples.
+    """Print the JSON schema of scenario files, for editors.
 
-    The first line of each scenario names it: # yaml-language-server: $schema=...
+    It is of draft 7, with keys, units, options and examples. The first line of a scenario names it:
+    # yaml-language-server: $schema=scenario.schema.json
+
+    \b
+    Example:
+      fedlapse schema > scenario.schema.json
     """
     from scenarios.describe import json_schema, text  # torch
     from scenarios.reference import markdown

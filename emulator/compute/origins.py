@@ -63,7 +63,7 @@ class Origins:
                 found.append(each)
                 continue
             if each.digest not in self._of:
-                raise NoOrigin(f"nobody knows how to make {each.digest}")
+                raise NoOrigin(f"it is unknown how to make {each.digest}")
             origin = self._of[each.digest]
             if again := begun.get(id(origin)):
                 again.wanted.add(each.digest)

@@ -89,7 +89,7 @@ class WebLine(Line):
             elif self.expects(heard):
                 self.replied(heard)
             else:
-                raise RefusedMessage("nothing was asked that this answers")
+                raise RefusedMessage("it answers no request")
 
 
 class Reception:

@@ -60,20 +60,20 @@ def sentence(label: str, baseline: str, found: Ratio, seconds: float) -> str:
         parts.append(f"server {found.server_s:+.2g} s")
     if abs(found.counted) > 0.05:
         parts.append(f"{abs(found.counted):.1f} replies {'more' if found.counted > 0 else 'fewer'}")
-    start, why = f"a round of {label} costs", f"one of {baseline} here ({', '.join(parts)})"
+    start, why = f"a round of {label} takes", f"as long as one of {baseline} ({', '.join(parts)})"
     if abs(found.seconds - 1) < ALIKE:
-        return f"{start} as much as {why}: the one that needs fewer rounds wins"
+        return f"{start} {why}: the one that needs fewer rounds is faster"
     same_work = all(value is None or abs(value - 1) < SAME for value in (found.down, found.up, found.compute))
     if abs(found.seconds - 1) <= found.margin and same_work:
         return (
-            f"{start} about as much as {why}: their seconds differ by no more than rounds do, as links and cohorts "
-            f"vary ({_between(found)}), so the one that needs fewer rounds wins"
+            f"{start} about {why}: the difference is within the variation of links and cohorts ({_between(found)}), so "
+            f"the one that needs fewer rounds is faster"
         )
-    varies = f" ({_between(found)}, as links and cohorts vary)" if found.margin > ALIKE else ""
+    varies = f" ({_between(found)}, because links and cohorts vary)" if found.margin > ALIKE else ""
     start = f"{start} {_times(found.seconds, 2)}{varies} {why}"
     if found.seconds > 1:
-        return f"{start}: it wins only below {_percent(found.wins_below)} of {baseline}'s rounds"
-    return f"{start}: it wins even with up to {_times(found.wins_below, 2)} of {baseline}'s rounds"
+        return f"{start}: it is faster only if it needs fewer than {_percent(found.wins_below)} of {baseline}'s rounds"
+    return f"{start}: it is faster even if it needs up to {_times(found.wins_below, 2)} {baseline}'s rounds"
 
 
 def _between(found: Ratio) -> str:
@@ -129,9 +129,9 @@ def shortage(label: str, of: MeanRound, needed: int, deadline: float | None, eno
     first, last = of.rounds
     within = f" within the deadline of {deadline:g} s" if deadline is not None else ""
     said = (
-        f"{label}: {of.counted:.1f} of the {wanted(of, needed):.3g} replies that close a round come{within} "
-        f"({of.asked:.3g} are asked: {', '.join(fates)}); {of.failed} of {last - first + 1} rounds fail, "
-        f"{100 * of.wasted:.0f} % of the bytes are wasted; no break-even"
+        f"{label}: only {of.counted:.1f} of the {wanted(of, needed):.3g} replies that close a round arrive{within} "
+        f"({of.asked:.3g} devices are selected: {', '.join(fates)}); {of.failed} of {last - first + 1} rounds fail and "
+        f"{100 * of.wasted:.0f} % of the bytes are wasted, so there is no break-even"
     )
     return f"{said}; allow {enough:g} s" if enough is not None else said
 
@@ -146,7 +146,7 @@ def by_the_hour(label: str, of: MeanRound) -> str:
 def no_match(label: str, of: MeanRound, baseline: str, theirs: MeanRound) -> str:
     """Returns the sentence for an algorithm that has no break-even because its baseline gets too few replies."""
     return (
-        f"{label}: no break-even, as {baseline} gets too few replies: "
+        f"{label}: no break-even, because {baseline} gets too few replies: "
         f"{theirs.counted:.1f} a round, {label} {of.counted:.1f}"
     )
 

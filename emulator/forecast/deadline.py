@@ -129,7 +129,7 @@ def _least_request(lab: Lab, label: str, seed: int, rounds: int) -> float:
 
 
 def _too_short(deadline: float, label: str, needed: int, last: Alone, server: float) -> str:
-    nth = "" if needed == 1 else f", the last of the {needed} that answer soonest (min_replies)"
+    nth = "" if needed == 1 else f", the last of the {needed} fastest to answer (min_replies)"
     parts = [f"{part} {getattr(last, part):.3g} s" for part in ("down", "compute", "up")]
     first = [f"server {server:.3g} s"] if server else []
     total = server + last.seconds

@@ -106,7 +106,7 @@ def price(rows: Sequence[Row], rounds: int, kind: Kind = alike) -> MeanRound:
     Raises ValueError if no round was played.
     """
     if not rows:
-        raise ValueError("no round was played; a mean needs at least 1")
+        raise ValueError("no round has finished; a mean needs at least 1")
     kinds, lasted = strata(len(rows), rounds, kind), lengths(rows)
     numbers = sorted(number for _, of in kinds for number in of)
     mean, parts = partial(_mean, rows, kinds), partial(_part_means, rows, kinds)

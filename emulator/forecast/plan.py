@@ -315,7 +315,7 @@ def _enough(lab: Lab, run: Run, conduct: Conduct, rounds: int) -> float | None:
 
 def _cut_short(rounds: Mapping[str, int], conducts: Conducts, unseen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     few = {
-        f"only {rounds[label]} rounds were rehearsed, as {conduct.rules.ask} devices are asked in each"
+        f"only {rounds[label]} rounds were simulated, because {conduct.rules.ask} devices are selected in each"
         for label, conduct in conducts.items()
         if rounds[label] < min(ROUNDS, conduct.rules.max)
     }
@@ -324,7 +324,7 @@ def _cut_short(rounds: Mapping[str, int], conducts: Conducts, unseen: Mapping[st
         for kind, number in kinds.items():
             yield (
                 f"{label}: rounds like round {number} ({kind}) are not in its figures: only {rounds[label]} rounds "
-                f"were rehearsed, as {conducts[label].rules.ask} devices are asked in each"
+                f"were simulated, because {conducts[label].rules.ask} devices are selected in each"
             )
 
 
@@ -332,7 +332,7 @@ def _failures(rehearsals: Mapping[str, Rehearsal]) -> list[str]:
     failed = [found.failure for found in rehearsals.values() if found.failure]
     rows = {label: sum(bool(row["failed"]) for row in found.rows) for label, found in rehearsals.items()}
     some = [
-        f"{label}: {count} of {len(rehearsals[label].rows)} rounds rehearsed fail: too few replies"
+        f"{label}: {count} of {len(rehearsals[label].rows)} simulated rounds fail: too few replies"
         for label, count in rows.items()
         if count
     ]

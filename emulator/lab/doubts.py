@@ -54,8 +54,8 @@ def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str
     if found > EVENER * law:
         fewest = -(-classes // len(lab.fleet))
         yield (
-            f"the split is evener than Dir({alpha:g}): a device holds {found:.1f} effective classes, where the law has "
-            f"{law:.1f}, because {len(lab.fleet)} devices share all examples of all classes; "
+            f"the split is evener than Dir({alpha:g}): a device holds {found:.1f} effective classes, while the "
+            f"distribution has {law:.1f}, because {len(lab.fleet)} devices share all examples of all classes; "
             f"split: {{kind: classes, each: {fewest}}} gives each as few as can be"
         )
 
@@ -68,7 +68,7 @@ def about_model(lab: Lab) -> Iterator[str]:
             "of logits, which has a softmax of its own, so the model should end before it"
         )
     if not len(lab.data.y_test):
-        yield f"{lab.data.name} has no test examples: no accuracy is known but that of validation (data.validation)"
+        yield f"{lab.data.name} has no test examples: the only accuracy is on validation data (data.validation)"
 
 
 def _ends_in_softmax(lab: Lab) -> bool:

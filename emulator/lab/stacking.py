@@ -149,7 +149,7 @@ def _trial(model: nn.Module, data: Dataset) -> str:
     parameters = dict(model.named_parameters())
     for name in [name for name in weights if name not in parameters]:
         owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
-        return f"{owner} keeps {name.rpartition('.')[2]} beside its parameters"
+        return f"{owner} keeps {name.rpartition('.')[2]} in addition to its parameters"
     x, y = torch.tensor(data.x[:3]), torch.tensor(data.y[:3])
     devices = [
         Party("", 2, model, models.cross_entropy, x[some], y[some], round=0, cycle=0, seed=seed)
@@ -164,7 +164,7 @@ def _trial(model: nn.Module, data: Dataset) -> str:
     except Exception as error:  # torch.func.vmap may reject a user's code, which may then raise anything
         failure = error
     if has_changed(model):
-        return "the model keeps something beside its weights, which a stack would share among its devices"
+        return "the model keeps something in addition to its weights, which a stack would share among its devices"
     if failure is not None:
         if _draws(model, x):
             return "forward draws random numbers, as torch.nn.functional.dropout does; nn.Dropout layers can be stacked"

@@ -24,7 +24,7 @@ class Otherwise(Exception):  # noqa: N818  it names an outcome of a run, and not
     def __str__(self) -> str:
         line = f", line {self.line}" if self.line else ""
         about = f" ({self.about})" if self.about else ""
-        return f"{self.file}{line}{about} comes out otherwise now"
+        return f"{self.file}{line}{about} is different now"
 
 
 class RepeatedFile:

@@ -87,7 +87,7 @@ class Prices:
             return said
         duty = self.duty(name, round)
         if duty is None:
-            raise Unsaid(f"what {name} computes, as it took part in no round")
+            raise Unsaid(f"what {name} computes, because it took part in no round")
         device = self.lab.fleet[name]
         key = device.profile.name, duty.pieces
         if key not in self.bills:
@@ -127,7 +127,7 @@ class Prices:
         phases of work."""
         done = [each for each in self.script.rounds if "combine" in each.server]
         if not done:
-            raise Unsaid("what the server computes, as no round had enough replies")
+            raise Unsaid("what the server computes, because no round had enough replies")
         own = written.server.get("combine")
 
         def unlike(each: RoundScript) -> tuple[bool, int, int]:

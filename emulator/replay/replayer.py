@@ -48,10 +48,10 @@ from emulator.worlds.virtual import VirtualWorld, at_once
 from scenarios.schema.scenario import Scenario
 
 # Phrases on devices whose part differs from the record: for one device, and for several.
-ASKED = ("is {} asked", "are {} asked")
-COUNTED = ("{} counts", "{} count")
+ASKED = ("is {} selected", "are {} selected")
+COUNTED = ("is {} aggregated", "are {} aggregated")
 TRAINED = ("{} ends its training", "{} end their training")
-OTHERS = "other devices are online and idle, and the algorithm has a rule of its own for whom it asks"
+OTHERS = "other devices are online and idle, and the algorithm has a rule of its own to select devices"
 OTHERS_IDLE, OTHER_ORDER = "other devices are online and idle", "replies arrive in another order"
 SEES = f"the choice looks at seconds and losses of earlier replies, or {OTHERS_IDLE}"
 LEARNT = (*NAMES, "leverage")  # values of a row that depend on models: no replay recomputes them
@@ -175,7 +175,7 @@ class Check:
         self.number, written, self.asks = number, self.script.rounds[number], 0
         if self.script.facts.cohort == "own" and digest_of(idle) != written.idle:
             self.part(number, OTHERS)
-            raise Unsaid("whom it asks of other devices than those that were online and idle")
+            raise Unsaid("which devices it selects from others than those that were online and idle")
         if not written.asks and tuple(names) != written.asked:
             self.part(number, f"{_moved(names, written.asked, ASKED)}, because {self.why(OTHERS_IDLE)}")
 
@@ -234,14 +234,14 @@ class Check:
 
 
 def _moved(now: Collection[str], before: Collection[str], verb: tuple[str, str]) -> str:
-    """Returns a phrase on the devices whose part has changed: `a and b now count and c no longer counts`.
+    """Returns a phrase on the devices whose part has changed: `a is now aggregated and c is no longer aggregated`.
 
     `verb`: the phrase for one device, and that for several.
     """
     more, less = sorted(set(now) - set(before)), sorted(set(before) - set(now))
     said = [(more, "now"), (less, "no longer")]
     parts = [f"{_some(names)} {verb[len(names) > 1].format(adverb)}" for names, adverb in said if names]
-    return " and ".join(parts) or "the same devices are asked in another order"
+    return " and ".join(parts) or "the same devices are selected in another order"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -156,12 +156,12 @@ def read_script(folder: Path) -> Script:
     rounds = reader.read(read_lines(folder / "events.jsonl"))
     for written, row in zip(rounds, rows, strict=False):
         if row.get("round") != written.number or not written.closed:
-            raise ValueError(f"{folder}: rounds.jsonl and events.jsonl are not of the same run; play it again")
+            raise ValueError(f"{folder}: rounds.jsonl and events.jsonl are not of the same run; run it again")
         written.row = row
     if not rows or len(rows) > len(rounds):
         raise ValueError(f"{folder} holds {len(rows)} whole rounds in rounds.jsonl, {len(rounds)} in events.jsonl")
     if facts.cohort == "own" and any(written.idle is None for written in rounds):
-        raise ValueError(f"{folder} does not say which devices were idle as each round opened; play it again")
+        raise ValueError(f"{folder} does not say which devices were idle as each round opened; run it again")
     examples = examples_of(folder.resolve().parent, run.seed)
     return Script(run, facts, rounds[: len(rows)], examples, reader.again)
 

@@ -36,7 +36,7 @@ def remarks(said: Caveats) -> list[str]:
 def repeated(said: Caveats) -> str:
     times = said["loops"]
     advice = "; use a longer one" if times > LOOPED else ""
-    return f"the trace {said['trace']} starts over {counted(times, 'time')} within the longest run{advice}"
+    return f"the trace {said['trace']} repeats {counted(times, 'time')} within the longest run{advice}"
 
 
 def unmetered(groups: Iterable[str]) -> list[str]:
@@ -46,7 +46,7 @@ def unmetered(groups: Iterable[str]) -> list[str]:
     more = [f"{len(names) - GROUPS} more"] if len(names) > GROUPS else []
     named = ", ".join([*names[:GROUPS], *more])
     said = (
-        f"the energy of the fleet is not known, because no power draw is known for {named}; add power_idle_w, "
+        f"the energy of the fleet is unknown, because the power draw of {named} is unknown; add power_idle_w, "
         "power_compute_w and power_radio_w to their profiles (without _w in a CSV file)"
     )
     return [said] if names else []

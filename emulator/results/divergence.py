@@ -99,7 +99,7 @@ def _worse_than_a_guess(rows: Rows, classes: int) -> str:
     accuracy, loss, guess = known[-1]["accuracy"], known[-1]["loss"], log(classes)
     if accuracy > CHANCE / classes or loss <= WORSE * guess:
         return ""
-    return f"the loss is {loss:.3g}, where a guess among {classes} classes has {guess:.2g}, and accuracy {accuracy:.2f}"
+    return f"the loss is {loss:.3g}, while a guess among {classes} classes has {guess:.2g}, and accuracy {accuracy:.2f}"
 
 
 def _worsened(losses: Sequence[float | None], classes: int) -> str:
@@ -111,7 +111,7 @@ def _worsened(losses: Sequence[float | None], classes: int) -> str:
     first, last, guess = known[0], known[-1], log(classes)
     if last < max(known) or last <= max(WORSENED * first, guess):
         return ""
-    return f"the loss grew from {first:.2g} to {last:.2g}, where a guess among {classes} classes has {guess:.2g}"
+    return f"the loss grew from {first:.2g} to {last:.2g}, while a guess among {classes} classes has {guess:.2g}"
 
 
 def _at_chance(rows: Rows, classes: int) -> str:

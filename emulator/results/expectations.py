@@ -50,7 +50,7 @@ def _reach(expected: Expect, target: Target, seeds: Mapping[int, Rows]) -> Itera
     count = f"{sum(at is not None for at in found)} of {len(found)} seed{'s' * (len(found) > 1)}"
     said = f"{expected.label}: {target.name}"
     ends = [rows[-1]["time_s"] if rows else 0.0 for rows in seeds.values()]
-    missed = f"({count}; {_span(ends)} were played)"
+    missed = f"({count}; {_span(ends)} were run)"
     bounds = [
         ("time_s", expected.time_s, 1.0, "s"),
         ("rounds", expected.rounds, 1.0, "rounds"),

@@ -128,7 +128,7 @@ def read(path: Path) -> Played:
         if rounds != sorted(set(rounds)) or min(rounds, default=0) < 0:
             raise ValueError
     except (LookupError, TypeError, ValueError, csv.Error):
-        raise ValueError(f"{path} is not as `fedlapse papers run` writes it; remove it to play the run again") from None
+        raise ValueError(f"{path} is not as `fedlapse papers run` writes it; remove it to run it again") from None
     return Played(facts, rows)
 
 
@@ -150,7 +150,7 @@ def finished(run: FullRun, out: Path) -> Played | None:
     rules, last = run.scenario.rounds, played.rows[-1]["round"] + 1 if played.rows else 0
     early = "told" in played.facts or rules.stop_at or rules.until_s
     if last > rules.max or (last < rules.max and not early):
-        raise ValueError(f"{path} ends with round {last} of {rules.max}; remove it to play the run again")
+        raise ValueError(f"{path} ends with round {last} of {rules.max}; remove it to run it again")
     return played
 
 

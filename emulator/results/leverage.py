@@ -37,7 +37,10 @@ def warnings(rows: Rows, momentum: float | None) -> Iterator[Warned]:
     elif idle:
         yield Warned("idle", f"{_of(idle, pulled)} {_idle(idle, alone=len(idle) == len(pulled))}")
     if (share := _unpenalised(rows)) >= SOME:
-        yield Warned("unpenalised", f"in {100 * share:.0f} % of all trainings the device had no Ω, and so no penalty")
+        yield Warned(
+            "unpenalised",
+            f"in {100 * share:.0f} % of local updates the device had not yet received Ω and trained without a penalty",
+        )
     if stiff:
         yield Warned("stiff", f"{_of(stiff, pulled)} {_stiff(stiff, momentum, bound)}")
 

@@ -17,32 +17,36 @@ DEFAULTS = "all defaults"
 ALWAYS = ("epochs", "batch", "lr")  # of training: shown even if they are defaults
 # Errors of a training step's seconds.  benchmarks/devices.py: networks left out of three phones' measurements, with one
 # speed (nine cells) and with a speed for each class of layers (twelve); benchmarks/compute.py: calibrated computers.
-ONE_SPEED = "measured on a phone; on networks not measured, the median error is 45 %, the worst 97 %"
-BY_CLASS = "measured on a phone by class of layer; on networks not measured, the median error is 37 %, the worst 117 %"
+ONE_SPEED = "measured on a phone; for models not measured, step times are off by 45 % (median), 97 % at worst"
+BY_CLASS = (
+    "measured on a phone by class of layer; for models not measured, step times are off by 37 % (median), 117 % at "
+    "worst"
+)
 # benchmarks/boards.py: families of networks left out of the fit; small networks and recurrent layers were not measured
 BOARDS: Mapping[str, str] = {
-    "pi-4": "fitted to 28 large networks on 64-bit PyTorch; of families not measured, the median error is 13 %, "
-    "the worst 50 %; for small networks the overheads, which are assumed, decide",
-    "pi-5": "fitted to 11 large networks on 64-bit PyTorch; of families not measured, the median error is 7 %, "
-    "the worst 31 %; for small networks the overheads, which are assumed, decide",
+    "pi-4": "fitted to 28 large models on 64-bit PyTorch; for other families, step times are off by 13 % (median), "
+    "50 % at worst; small models depend on overheads, which are assumed",
+    "pi-5": "fitted to 11 large models on 64-bit PyTorch; for other families, step times are off by 7 % (median), "
+    "31 % at worst; small models depend on overheads, which are assumed",
 }
 YOURS = "your own; "
-OWN = f"{YOURS}how far off it is, is not known"
+OWN = f"{YOURS}its error is unknown"
 # `fedlapse calibrate` writes its error so into the sources of a profile
 CALIBRATED = re.compile(r"a network that is left out is off by (\d+) % in the median, (\d+) % at worst")
 # The median errors above.  None for boards: theirs is that of large networks; the assumed overheads may decide.
 MEDIANS: Mapping[str, float] = {ONE_SPEED: 0.45, BY_CLASS: 0.37}
-ASSUMED = "assumed, nobody measured it"
+ASSUMED = "assumed, not measured"
 SAID = "set in the scenario"
 # benchmarks/fidelity_shared.py, three lots (one draw each) and benchmarks/fidelity.py
 TRANSFERS: Mapping[str, str] = {
     "windows": (
-        "beside real TCP, the last of several that fill a link is off by 3 to 4 % in the median of single runs, 17 % "
-        "of them by more than 15 %; at most by 163 %, or by 245 % where segments are lost by chance"
+        "when several transfers share a full link, the last finish differs from real TCP by 3 to 4 % (median of single "
+        "runs), by more than 15 % in 17 % of them, and by 163 % at most, or 245 % with random loss"
     ),
-    "tcp": "the last of several that fill a link is off by 9 % in the median, 50 % at most, beside real TCP",
+    "tcp": "when several transfers share a full link, the last finish differs from real TCP by 9 % (median), 50 % at "
+    "most",
     "ideal": "an assumption: neither round trips nor lost segments take time",
-    "lv08": "SimGrid's LV08, which was not compared with real TCP here",
+    "lv08": "SimGrid's LV08, which was not compared with real TCP",
 }
 
 
@@ -60,7 +64,7 @@ def settings(scenario: Scenario) -> Table:
     rows = [("all", _words(shared), once), *named]
     caption = "Epochs, batch and learning rate, and all other settings that are not defaults."
     if not any(how for *_, how in rows):
-        caption += " None is known to be tuned; `fedlapse tune` chooses those of all algorithms with the same care."
+        caption += " None is known to be tuned; `fedlapse tune` tunes all algorithms equally."
         return Table(caption, ("algorithm", "settings"), [row[:2] for row in rows], 2)
     return Table(caption, ("algorithm", "settings", "chosen by"), rows, 3)
 
@@ -88,8 +92,8 @@ def how_sure(scenario: Scenario, chance: Mapping[str, Any] | None = None) -> lis
         groups.setdefault(source(group, scenario), []).append(group.profile)
     said = [f"{joined(list(dict.fromkeys(profiles)))}: {source}" for source, profiles in groups.items()]
     return [
-        f"How sure the seconds of computing are: {'; '.join(said)}.",
-        f"How sure the seconds of transfers are: {TRANSFERS[scenario.network_model]}.",
+        f"Compute times: {'; '.join(said)}.",
+        f"Transfer times: {TRANSFERS[scenario.network_model]}.",
         *([_chance(chance)] if chance else []),
     ]
 
@@ -97,7 +101,7 @@ def how_sure(scenario: Scenario, chance: Mapping[str, Any] | None = None) -> lis
 def _chance(said: Mapping[str, Any]) -> str:
     shown = durations([s for ends in said["seconds"].values() for s in ends])
     bands = [f"{label} {shown(low)} to {shown(high)}" for label, (low, high) in said["seconds"].items()]
-    draws = f"{said['draws']} draws of when devices begin and who loses segments on full links, and 3 % around them"
+    draws = f"{said['draws']} random draws of starting times and lost segments on full links, and 3 % around them"
     return f"Mean times to {said['target']} over {draws}: {', '.join(bands)}."
 
 

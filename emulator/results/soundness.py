@@ -17,9 +17,9 @@ from scenarios.load import recorded
 
 SHOWN = 5  # damaged files
 LOST = (
-    f"{SEAL} is missing, though all runs have ended and are sealed: either somebody has deleted it, or the command was "
-    "killed, or found the disk full, after the last run. Put it back from a copy, or make these results again in a "
-    "new folder and compare the two with `fedlapse diff`"
+    f"{SEAL} is missing, although all runs have ended and are sealed: it was deleted, or the command was killed or "
+    "found the disk full after the last run. Restore it from a copy, or run the scenario again in a new folder and "
+    "compare the two with `fedlapse diff`"
 )
 
 
@@ -74,7 +74,7 @@ def missing(found: Results) -> Iterator[str]:
         instead = f"ratios are to {played[0]} instead" if other else "there are no ratios to it"
         yield f"The baseline, {first}, has no rounds: {instead}."
     if (least := shared(found)) is not None:
-        yield f"The runs have {least} to {max(_lengths(found))} rounds; values at the end are those after {least}."
+        yield f"The runs have {least} to {max(_lengths(found))} rounds; final values are after {least} rounds."
 
 
 def shared(found: Results) -> int | None:

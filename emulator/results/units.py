@@ -129,7 +129,7 @@ def counted(number: int, what: str) -> str:
 
 def under(network: str) -> str:
     """Returns the start of a sentence that names the model of the network by which times were computed."""
-    return f"Times are under network model {network}"
+    return f"Times are computed with network model {network}"
 
 
 def durations(seconds: Sequence[float]) -> Callable[[float], str]:

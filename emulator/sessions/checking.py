@@ -17,5 +17,5 @@ def planned(scenario: Scenario, workers: int | None = None, device: str = "cpu")
     """
     compile_network(scenario)
     places = gpus.found(device)
-    with busy("playing the first rounds of each algorithm without training"):
+    with busy("simulating the first rounds of each algorithm, without training"):
         return forecast_of(scenario, workers_of(workers, places), places)

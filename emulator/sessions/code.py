@@ -70,7 +70,7 @@ def why_otherwise(out: Path, now: str) -> str:
         then, here = json.loads((out / CODE).read_bytes()), json.loads(now)
         differ = [*_files(then, here), *_others(then, here)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return f"the folder has no readable {CODE}, so nobody knows why"
+        return f"the folder has no readable {CODE}, so the reason is unknown"
     variables = sorted({each.name for each in list(SEEN) if each.kind == "variable"})
     perhaps = f", perhaps {_named(variables)} of the environment" if variables else ""
     nothing = "no known file has changed, nor torch, nor the processor: your code reads or draws something else"
@@ -81,7 +81,7 @@ def or_go_on(out: Path) -> str:
     """Returns the advice for a resumed run that differs from its record: nothing was replaced yet, and the command that
     replaces what differs."""
     command = shlex.join(["fedlapse", "resume", "--force", str(out)])
-    return f"nothing in the folder was replaced; `{command}` replaces what comes out otherwise, and goes on"
+    return f"nothing in the folder was replaced; `{command}` replaces what differs, and continues"
 
 
 def _modules(scenario: Scenario) -> Mapping[str, str]:

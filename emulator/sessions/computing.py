@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 RAY = "pip install 'fedlapse[ray]'"
 MOST_WORKERS = 1024
+# Groups of options in --help.
+SCENARIO, RESULTS, TRAINING = "What to run", "Results", "Training"
+LEDGER = "Ledger, which stores results so that nothing is trained twice"
 
 
 class ExecutorName(StrEnum):
@@ -33,14 +36,21 @@ class ExecutorName(StrEnum):
 
 Workers = Annotated[
     int | None,
-    typer.Option(min=0, max=MOST_WORKERS, help="Worker processes; 0 trains in this process. Default: one per core."),
+    typer.Option(
+        min=0,
+        max=MOST_WORKERS,
+        metavar="N",
+        help="Worker processes; 0 trains in this process. Default: one per core.",
+        rich_help_panel=TRAINING,
+    ),
 ]
 DeviceOption = Annotated[
     str,
     typer.Option(
         "--device",
-        metavar="cpu | cuda | cuda:0,cuda:1 | auto",
-        help="What devices' trainings and evaluations are computed on. auto: on a GPU, if there is one.",
+        metavar="NAME",
+        help="Train and evaluate on cpu, cuda, cuda:0,cuda:1, or auto: a GPU if there is one.",
+        rich_help_panel=TRAINING,
     ),
 ]
 
@@ -53,14 +63,15 @@ class Computing:
     device: DeviceOption = "cpu"
     executor: Annotated[
         ExecutorName,
-        typer.Option("--executor", help="What trains: worker processes here, or workers of Ray, here or on a cluster."),
+        typer.Option("--executor", help="Worker processes here, or Ray's workers.", rich_help_panel=TRAINING),
     ] = ExecutorName.processes
     ray_address: Annotated[
         str | None,
         typer.Option(
-            metavar="auto | ray://HOST:PORT",
-            help="The cluster of --executor ray; auto: that of this computer. Default: Ray is started here.",
+            metavar="ADDRESS",
+            help="ray://HOST:PORT, or auto: the cluster that runs here. Default: a new one here.",
             show_default=False,
+            rich_help_panel=TRAINING,
         ),
     ] = None
 
@@ -99,21 +110,26 @@ class Playing(Computing):
     ledger: Annotated[
         Path | None,
         typer.Option(
-            help="The folder of the ledger, which remembers every training, so that none is done twice. "
-            "Default: $FEDLAPSE_LEDGER, or fedlapse/ledger in your cache folder.",
+            metavar="DIR",
+            help="Its folder. Default: $FEDLAPSE_LEDGER, or fedlapse/ledger in your cache folder.",
             show_default=False,
+            rich_help_panel=LEDGER,
         ),
     ] = None
-    no_ledger: Annotated[bool, typer.Option("--no-ledger", help="Train everything, and remember nothing.")] = False
+    no_ledger: Annotated[
+        bool,
+        typer.Option("--no-ledger", help="Train everything and store nothing.", rich_help_panel=LEDGER),
+    ] = False
     keep_states: Annotated[
         int,
         typer.Option(
             min=1,
-            help="The ledger keeps the model of every N-th round and of the last; with 1, of all.",
+            help="Store the model of every N-th round and of the last.",
             metavar="N",
+            rich_help_panel=LEDGER,
         ),
     ] = KEEP_STATES
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.", rich_help_panel=RESULTS)] = False
 
     def pool(self) -> Pool:
         """Returns the pool of workers that these options describe, not started yet.  Raises BadScenario for options

@@ -25,7 +25,7 @@ def exported(run: Path, form: ExportFormat, out: Path | None = None) -> Path:
     found = read(run)
     folder = out or run.resolve().with_name(f"{run.resolve().name}-tables")
     if folder.resolve().is_relative_to(run.resolve()):
-        raise ValueError(f"--out {folder} lies in {run}, which holds the record alone; give a folder beside it")
+        raise ValueError(f"--out {folder} lies in {run}, which holds the record alone; give a folder next to it")
     folder.mkdir(parents=True, exist_ok=True)
     for table, of in records.READERS.items():
         _write(folder / f"{table}.{form}", table, list(of(found)), form)

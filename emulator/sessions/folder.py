@@ -54,9 +54,9 @@ def why_not(out: Path, scenario: str) -> str | None:
     if (out / SEAL).exists():
         return "is complete; there is nothing to resume"
     if (out / "replay.json").exists():
-        return "holds a replay, which cannot be resumed; play it again"
+        return "holds a replay, which cannot be resumed; run it again"
     over_sockets = host_of(out).get("world") == "sockets"
-    return "holds runs over sockets, which cannot be resumed; play them again" if over_sockets else None
+    return "holds runs over sockets, which cannot be resumed; run them again" if over_sockets else None
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def make_ready(out: Path, scenario: Scenario, force: bool, over_sockets: bool = 
         return False
     refuse_links(out, coming)
     if force:
-        say(f"fedlapse: --force goes on with the runs in {out}, and replaces what comes out otherwise", err=True)
+        say(f"fedlapse: --force continues the runs in {out}, and replaces what differs", err=True)
         for run in coming:
             (out / run / SEAL).unlink(missing_ok=True)
     return force

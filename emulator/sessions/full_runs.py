@@ -110,7 +110,7 @@ class FullRuns:
                 self._play(run, f"{run.text}, {number + 1} of {len(self.due)}, {about(rest)} left for all")
         except (KeyboardInterrupt, Unfinished) as stop:
             exit_code, lines = (stop.code, stop.lines) if isinstance(stop, Unfinished) else (code_of(stop), ())
-            kept = f"{self.done}, and what others have played is kept"
+            kept = f"{self.done}, and what others have run is kept"
             raise Unfinished(exit_code, *lines, f"{kept}; the same command goes on") from None
         finally:
             self.trials.close()
@@ -164,7 +164,7 @@ class FullRuns:
             try:
                 locked.enter_context(alone(place))
             except BadScenario:
-                say(f"fedlapse: {run.text}: another fedlapse plays it", err=True)
+                say(f"fedlapse: {run.text}: another fedlapse is running it", err=True)
                 return
             kept = place.with_name(f"{place.name}.seconds")  # spent by earlier commands: of the clock, of this process
             spent = json.loads(kept.read_bytes()) if kept.is_file() else [0.0, 0.0]

@@ -30,6 +30,7 @@ from scenarios.schema.scenario import Scenario
 from scenarios.text.dimensions import RATE, SECONDS, SPEED
 from scenarios.text.faults import did_you_mean
 
+GRID = "Grid"  # group of options in --help
 MOST = 4096  # cells
 UPLINKS, LATENCIES = "0.1..100Mbit/s", "5..500ms"  # ranges of a map without options
 
@@ -40,26 +41,31 @@ class Ranges:
 
     uplink: Annotated[
         str | None,
-        typer.Option(metavar="RANGE", help=f"Rates of uplinks, such as {UPLINKS}, or one value."),
+        typer.Option(metavar="RANGE", help=f"Rates of uplinks, such as {UPLINKS}, or one value.", rich_help_panel=GRID),
     ] = None
     latency: Annotated[
         str | None,
-        typer.Option(metavar="RANGE", help=f"Latency one way, such as {LATENCIES}, or one value."),
+        typer.Option(
+            metavar="RANGE", help=f"Latency one way, such as {LATENCIES}, or one value.", rich_help_panel=GRID
+        ),
     ] = None
     speed: Annotated[
         str | None,
         typer.Option(
             metavar="RANGE",
-            help="Speed of all devices and kinds of layers, such as 0.1..100GFLOP/s, or one value.",
+            help="Speed of all devices, such as 0.1..100GFLOP/s, or one value.",
+            rich_help_panel=GRID,
         ),
     ] = None
     points: Annotated[
         int,
-        typer.Option(min=2, max=64, help="Values in each range, evenly spaced on a log scale."),
+        typer.Option(min=2, max=64, metavar="N", help="Values in each range, on a log scale.", rich_help_panel=GRID),
     ] = 7
     symmetric: Annotated[
         bool,
-        typer.Option("--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run."),
+        typer.Option(
+            "--symmetric", help="Downlinks are as fast as uplinks. Default: as in the run.", rich_help_panel=GRID
+        ),
     ] = False
 
     def axes(self) -> list[Axis]:
@@ -172,7 +178,7 @@ def _notes(batch: Batch, symmetric: bool, server_rate: str | None) -> list[str]:
     rate = RATE.value(server_rate) if server_rate else batch.base.server_link.mean("down")
     said = ["assumed: the downlink is as fast as the uplink" if symmetric else "downlinks are as recorded"]
     said.append(f"the server's link takes {rate * 8e-6:g} Mbit/s of uploads")
-    said += ["every cell's runs were really played"] if batch.source.train else []
+    said += ["the runs of every cell were really trained"] if batch.source.train else []
     return [*said, *([batch.match] if batch.match else []), under(batch.network)]
 
 

@@ -88,7 +88,7 @@ def play_scenario(
     out = folder(out, scenario.name)
     for each in track:
         if each.folder.resolve().is_relative_to(out.resolve()):
-            raise BadScenario(f"--track {each.said} lies in the folder of the results, {out}; give one beside it")
+            raise BadScenario(f"--track {each.said} lies in the folder of the results, {out}; give one next to it")
     with alone(out):
         goes_on = make_ready(out, scenario, force, speedup is not None)
         manner = Manner(goes_on, speedup, playing.quiet, _at_once(scenario, pool, speedup))
@@ -174,7 +174,7 @@ def _how_to_resume(out: Path, pool: Pool, manner: Manner) -> Sequence[str]:
         return ()
     usual = pool.ledger == default_folder(os.environ)
     where = [] if usual else ["--ledger", str(pool.ledger)] if pool.ledger else ["--no-ledger"]
-    twice = "nothing trained twice" if pool.ledger else "everything trained anew"
+    twice = "nothing trained twice" if pool.ledger else "everything trained again"
     words = ["fedlapse", "resume", *(["--force"] if manner.force else []), str(out), *where]
     return (f"to go on, with {twice}: {shlex.join(words)}",)
 

@@ -84,7 +84,9 @@ class Places:
         for (name, _), ends in zip(wanted.items(), there, strict=True):
             which = self.on_other_links(name)
             on[name], lost = analysis.elsewhere(analysis.chosen(self.runs, which), analysis.renamed(ends, which))
-            unknown += [f"{label} is not known on {name}: a decision there comes out otherwise" for label in lost]
+            unknown += [
+                f"{label} is unknown on {name}: other devices would be selected or aggregated there" for label in lost
+            ]
         return on, unknown
 
     def map(self, goal: Target) -> list[cells.Cell]:

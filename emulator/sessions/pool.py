@@ -53,7 +53,7 @@ class Pool:
         try:
             ledger = opened(self.ledger, lambda text: say(f"fedlapse: {text}", err=True))
         except OSError as error:
-            say(f"fedlapse: no ledger: {told(error)}; everything is trained anew", err=True)
+            say(f"fedlapse: no ledger: {told(error)}; everything is trained again", err=True)
             return executor(lab, count)
         noted_under = ledger.facts.about(dump(scenario))
         return remembering(lab, ledger, count, noted_under, keep_states=self.keep_states)

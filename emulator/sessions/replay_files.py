@@ -121,15 +121,15 @@ def _text(batch: Batch, findings: Sequence[Finding], passed: Sequence[str], whol
 
 def _played_again(batch: Batch, name: str) -> str:
     kind, how = ("Replays with training", "") if batch.source.train else ("Replays, no runs", " without training")
-    return f"{kind}: the runs in {batch.source.path}, played again{how} on “{name}”"
+    return f"{kind}: the runs in {batch.source.path}, replayed{how} on “{name}”"
 
 
 def _accuracies(batch: Batch, finding: Finding) -> str:
     if batch.source.train:
-        return "Accuracies are those of a run there."
+        return "Accuracies are from a run there."
     if any(times.assumed for of in finding.times.values() for times in of.values()):
         return f"Accuracies are assumed: {ASSUMPTION}."
-    return "Accuracies are those of the record."
+    return "Accuracies are from the record."
 
 
 def _ends(finding: Finding, label: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from emulator.ledger.place import KEEP_STATES
 from emulator.replay.batch import Batch, Order, Source
 from emulator.replay.conditions import Condition, Uplink, links_from
 from emulator.replay.findings import Finding, finding
-from emulator.sessions.computing import MOST_WORKERS, Playing
+from emulator.sessions.computing import MOST_WORKERS, SCENARIO, TRAINING, Playing
 from emulator.sessions.folder import alone, clear, folder
 from emulator.sessions.replay_files import Layout, begin, finish, plain, refuse_runs
 from emulator.sessions.replaying import Play, Played, play_all
@@ -24,6 +24,7 @@ from scenarios.load import load
 from scenarios.schema.scenario import Scenario
 from scenarios.text.dimensions import RATE, SECONDS
 
+LINKS, DIFFERS = "Links and devices", "If the replay leaves the record"  # groups of options in --help
 REPLAYED = "replayed"  # name of the only setting if nothing else names it
 
 
@@ -33,28 +34,37 @@ class ReplayLinks:
 
     down: Annotated[
         list[str] | None,
-        typer.Option(metavar="TRACE...", help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s."),
+        typer.Option(
+            metavar="TRACE...",
+            help="Downlinks of all devices: trace files, folders of them, or 10Mbit/s.",
+            rich_help_panel=LINKS,
+        ),
     ] = None
     up: Annotated[
         list[str] | None,
-        typer.Option(metavar="TRACE...", help="Uplinks likewise: one for all, or one for each downlink."),
+        typer.Option(metavar="TRACE...", help="Uplinks: one for all, or one for each downlink.", rich_help_panel=LINKS),
     ] = None
     up_ratio: Annotated[
         float | None,
-        typer.Option(min=1e-6, max=1e6, help="Uplinks have this share of the downlink's rate."),
+        typer.Option(
+            min=1e-6, max=1e6, metavar="X", help="Uplinks have X times the downlink's rate.", rich_help_panel=LINKS
+        ),
     ] = None
-    symmetric: Annotated[bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.")] = False
+    symmetric: Annotated[
+        bool, typer.Option("--symmetric", help="Uplinks are as fast as downlinks.", rich_help_panel=LINKS)
+    ] = False
     source: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="FORMAT",
-            help="The format of the traces, such as `oboe`. Default: recognised from the content.",
+            help="Format of the traces, such as `oboe`. Default: recognised from the content.",
+            rich_help_panel=LINKS,
         ),
     ] = None
     latency: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms."),
+        typer.Option(metavar="TIME", help="Latency of all devices, one way, such as 40ms.", rich_help_panel=LINKS),
     ] = None
 
     def rates(self, passed: list[str]) -> list[Condition]:
@@ -86,30 +96,38 @@ class ReplayChoice:
         typer.Option(
             metavar="RATE",
             help="Rate of the server's link in each direction, such as 100Mbit/s. Default: as in the run.",
+            rich_help_panel=LINKS,
         ),
     ] = None
     fleet: Annotated[
         str | None,
-        typer.Option(metavar="SCENARIO", help="Take devices, links and server from another scenario."),
+        typer.Option(
+            metavar="SCENARIO",
+            help="Take devices, links and server from another scenario.",
+            rich_help_panel=LINKS,
+        ),
     ] = None
     algorithm: Annotated[
         list[str] | None,
-        typer.Option("--algorithm", "-a", help="Only the algorithm with this label. May be given several times."),
+        typer.Option(
+            "--algorithm", "-a", metavar="LABEL", help="Only this algorithm. Can be repeated.", rich_help_panel=SCENARIO
+        ),
     ] = None
     anyway: Annotated[
         bool,
         typer.Option(
             "--anyway",
-            help="Go on where a decision differs (who is asked, whose reply counts). From there on accuracies are "
-            "assumed: those recorded after equally many rounds with enough replies. What the record cannot tell stays "
-            "not known.",
+            help="Continue where other devices would be selected or aggregated, and assume the accuracies recorded "
+            "after as many rounds.",
+            rich_help_panel=DIFFERS,
         ),
     ] = False
     train: Annotated[
         bool,
         typer.Option(
             "--train",
-            help="Go on where a decision differs, and train what the ledger lacks: each setting is a run of its own.",
+            help="Continue there, and train what the ledger does not have.",
+            rich_help_panel=DIFFERS,
         ),
     ] = False
 
@@ -134,7 +152,11 @@ class Replaying(Playing):
     workers: Annotated[
         int | None,
         typer.Option(
-            min=0, max=MOST_WORKERS, help="Worker processes. Default: one per core, if there is enough to do."
+            min=0,
+            max=MOST_WORKERS,
+            metavar="N",
+            help="Worker processes. Default: one per core, if there is enough to do.",
+            rich_help_panel=TRAINING,
         ),
     ] = None
 

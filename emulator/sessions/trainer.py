@@ -67,7 +67,9 @@ class Trainer:
         """
         compile_replays(self.batch, orders)
         played = gathered(self._all(orders), orders, Console(quiet=True))
-        trained = self.tally.sentence() if self.tally else "training: everything was computed, as there was no ledger"
+        trained = (
+            self.tally.sentence() if self.tally else "training: everything was computed, because there was no ledger"
+        )
         played = replace(played, trained=trained)
         if self.fault:
             say(f"fedlapse: {self.fault}", err=True)

@@ -119,10 +119,14 @@ def remarks(scenario: Scenario, founds: Founds) -> list[str]:
             advice = f"a larger budget tries {joined(more)} of the grid too" if more else "a wider grid may be better"
             said.append(f"{label}: the best {option}, {value:g}, is at the edge of what was tried; {advice}")
         if ties := sum(rung.ties for rung in found.rungs):
-            tied = "1 configuration went on, as it ties" if ties == 1 else f"{ties} configurations went on, as they tie"
+            tied = (
+                "1 configuration was kept because it ties"
+                if ties == 1
+                else f"{ties} configurations were kept because they tie"
+            )
             said.append(f"{label}: {tied} with the last of a better half")
         said += [
-            f"{label}: on {link} its time is not known, as a replay there is not exact"
+            f"{label}: on {link} its time is unknown, because a replay there is not exact"
             for link in tune.links
             if link not in found.clocks
         ]
@@ -177,7 +181,7 @@ def _flow(options: Mapping[str, Any]) -> CommentedMap:
 def _origin(scenario: Scenario, founds: Founds, label: str) -> str:
     found = founds.get(label)
     if found is None:
-        return "as the scenario says, not tuned"
+        return "from the scenario, not tuned"
     best = Best(label, OWN, found.best(), found.scores()[found.best()])
     seeds = ", ".join(map(str, tune_of(scenario).seeds))
     return f"best of {len(found.tried)}: {best.time} to {target_of(scenario).name} under seeds {seeds}"

@@ -38,7 +38,7 @@ def summed_up(
     early = list(dict.fromkeys([*failures, *cut_short]))
     reserved = [f"Some runs ended early ({', '.join(early)})."] if early else []
     if interrupted:
-        reserved = [f"{cut_off(found)}, so this is no result."]
+        reserved = [f"{cut_off(found)}, so these are not final results."]
     reserved += [_overtime(label, share, label in failures) for label, share in replayed.get("overtime", {}).items()]
     said = verdict(found.runs, targets(found.scenario), Plan.of(found.scenario))
     made = summary_json(found, failures, links, interrupted)
@@ -63,7 +63,7 @@ def _versions(scenario: Scenario) -> Iterator[str]:
 def _overtime(label: str, share: float, failed: bool) -> str:
     late = f"{label} took up to {figure(1 + share)}x as long as modelled"
     advice = "; a smaller --speedup helps, a longer deadline_s does not" if failed else ""
-    return f"This host does not keep the --speedup: {late}, so its seconds are the host's{advice}."
+    return f"This computer cannot keep up with the --speedup: {late}, so its seconds depend on the computer{advice}."
 
 
 def cut_off(found: Results) -> str:

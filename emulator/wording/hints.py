@@ -40,14 +40,14 @@ def hints(ranked: Ranking, seen: Seen, plan: Plan) -> Iterator[str]:
         seeds = ",".join(map(str, range(1, EXACT + 1)))
         yield _again("More seeds tell differences from chance", f"'seeds=[{seeds}]'", " trains only the new ones")
     if any(each.later for each in ranked.found):
-        yield _again("More rounds let times count for longer", f"rounds.max={_more(ranked.found, seen)}")
+        yield _again("With more rounds, times can be compared for longer", f"rounds.max={_more(ranked.found, seen)}")
     if ranked.others and not plan.tuned:
-        yield "Settings decide comparisons, and these are not known to be tuned: see `fedlapse tune --help`."
+        yield "These settings are not known to be tuned, which can change the order: see `fedlapse tune --help`."
     there = [each.mine for each in ranked.others if each.mine.reached]
     if there and plan.replayed_exactly:  # links change the result most if the numbers of rounds differ most
         best = ranked.best
         other = max(there, key=lambda each: abs(log(length(each, seen) / length(best, seen))))
-        yield f"Which of two is faster on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."
+        yield f"See which of these two is faster on other links: `fedlapse map OUT -a {best.label} -a {other.label}`."
 
 
 def of_nobody(seen: Seen, target: Target) -> Iterator[str]:

@@ -19,7 +19,7 @@ def held(said: Mapping[str, Any] | None, scenario: Scenario) -> list[str]:
     """
     if said is None:
         return []
-    drawn = [f"The {_order(said, 'within')} is within the chance of full links."] if "within" in said else []
+    drawn = [f"The {_order(said, 'within')} is within the random variation of full links."] if "within" in said else []
     return [*drawn, *([_on_errors(said, scenario)] if said["behind"] else [])]
 
 
@@ -41,7 +41,7 @@ def _order(said: Mapping[str, Any], others: str = "behind") -> str:
 
 
 def _not_known(said: Mapping[str, Any], why: Mapping[str, Any]) -> str:
-    return f"Up to which compute errors the {_order(said)} holds is not known: {why['unknown']}."
+    return f"It is unknown up to which compute errors the {_order(said)} holds: {why['unknown']}."
 
 
 def _up_to(least: Mapping[str, Any], said: Mapping[str, Any]) -> str:
@@ -59,7 +59,7 @@ def _ends(where: str, least: Mapping[str, Any], said: Mapping[str, Any]) -> str:
         return f"with {EVERY}{alone}, and no larger error was tried"
     off = f"with {where} {times:g}x as slow" if times > 1 else f"with {where} {1 / times:g}x as fast"
     if least["unknown"]:
-        return f"{off} it is not known ({least['unknown']})"
+        return f"{off} it is unknown ({least['unknown']})"
     return f"{off}, {least['first']} is faster than {said['best']}"
 
 
@@ -88,5 +88,5 @@ def _stated(where: str, said: Mapping[str, Any], scenario: Scenario) -> str:
             scan = min(scan, said["all"], key=lambda each: each["up_to"])
         borne[scan["up_to"] * (1 - error) >= 1].append(f"{profile} ({100 * error:.0f} %)")
     if borne[False]:
-        return f"; it is not sure for the median error of {joined(borne[False])}"
-    return f"; it holds for the median error of {joined(borne[True])}" if borne[True] else ""
+        return f"; it may not hold within the median error of {joined(borne[False])}"
+    return f"; it holds within the median error of {joined(borne[True])}" if borne[True] else ""

@@ -25,22 +25,22 @@ RULE = """\
 * *same direction*: all seeds differ in the paper's direction, but their median by more or less than that;
 * *against it*: all seeds differ in the other direction;
 * *undecided*: the seeds disagree, or one of them does not differ, or in one of them neither algorithm reached the
-  target. Where the paper has no difference, none in any seed is as published, and anything else is undecided.
+  target. If the paper has no difference, none in any seed is as published, and anything else is undecided.
 """
 INTRODUCTION = f"""\
 # The papers, full size
 
-Made by `fedlapse papers report` from the CSVs beside this page. Each CSV is one algorithm with one seed of a setting as
-the paper has it, `scenarios/papers/NAME.yaml`; `fedlapse papers run NAME` plays those that are missing. Every number is
-beside the paper's: the mean over seeds and [lowest, highest], at the end of a run, and as the mean of its last {ENDING}
-evaluated rounds, because some accuracies move a lot from round to round. Where a paper states how much an algorithm
-differs from the baseline, a second table has the median of our differences, seed by seed, and a verdict:
+Made by `fedlapse papers report` from the CSVs next to this page. Each CSV is one algorithm with one seed of a setting
+of the paper, `scenarios/papers/NAME.yaml`; `fedlapse papers run NAME` runs those that are missing. Every number is
+compared with the paper's: the mean over seeds and [lowest, highest], at the end of a run, and as the mean of its last
+{ENDING} evaluated rounds, because some accuracies vary a lot from round to round. If a paper states how much an
+algorithm differs from the baseline, a second table has the median of our differences, seed by seed, and a verdict:
 
 {RULE}
-The verdicts that are counted are those at the end of the runs, of algorithms that have been played with all seeds.
+The table below counts verdicts at the end of the runs, for algorithms that were run with all seeds.
 """
 TABLE = ("algorithm", "", "where", "published", "ours", f"mean of the last {ENDING}", "seeds")
-LEADS = ("beside the baseline", "", "where", "published", "ours", "", f"mean of the last {ENDING}", "", "seeds")
+LEADS = ("compared with the baseline", "", "where", "published", "ours", "", f"mean of the last {ENDING}", "", "seeds")
 
 
 def full_page(found: Mapping[str, Setting]) -> str:
@@ -126,7 +126,7 @@ def _told(of: Setting) -> Iterator[str]:
 def _stale(of: Setting) -> Iterator[str]:
     if of.stale:
         names = units.joined([f"`{escaped(path.name)}`" for path in of.stale])
-        yield f"Left out, as their row of the setting has changed since: {names}."
+        yield f"Left out, because their row of the setting has changed since: {names}."
 
 
 def _played(of: Setting) -> Iterator[str]:
@@ -150,8 +150,8 @@ def _open(found: Mapping[str, Setting]) -> Iterator[str]:
     yield "\n## Open\n"
     core, gpu = _pace(found, gpu=False) or 1.0, _pace(found, gpu=True) or 1.0 / GPU
     yield (
-        "What has not been run. CPU-hours, of one core, are what `fedlapse check` foresees, times what runs took here "
-        f"over that, {core:.2f}; a GPU is taken to do the work of {1.0 / gpu:.0f} cores.\n"
+        "What has not been run. CPU-hours, of one core, are the estimate of `fedlapse check` times the measured ratio "
+        f"of real time to it, {core:.2f}; a GPU is assumed to do the work of {1.0 / gpu:.0f} cores.\n"
     )
     rows = []
     for name, of in found.items():

@@ -91,9 +91,9 @@ def _deadline(plan: Forecast, width: int) -> Iterator[str]:
     The warnings are the first lines of the forecast, because late replies affect all other figures.
     """
     for label, enough in plan.too_short.items():
-        advice = f"; {enough:g} s would do" if enough is not None else ""
+        advice = f"; {enough:g} s is enough" if enough is not None else ""
         cost = plan.prices[label]
-        said = f"in a mean round {cost.late:.1f} of {short(cost.asked)} devices asked are late"
+        said = f"on average {cost.late:.1f} of {short(cost.asked)} selected devices are late"
         yield filled(f"rounds.deadline_s is too short for {label}: {said}{advice}", width)
 
 
@@ -103,25 +103,25 @@ def _opening(plan: Forecast) -> str:
     for label, of in plan.courses.items():
         courses.setdefault(_course(of), []).append(label)
     course = "; ".join(said if len(courses) == 1 else f"{joined(of)}: {said}" for said, of in courses.items())
-    mean = f"those of round {first}"
+    mean = f"of round {first}"
     if last > first:
         rounds = f"{first} to {last}" if len(courses) == 1 else f"{first} on"
-        mean = f"means of rounds {rounds}, each kind of round weighed by how often it occurs in the run"
+        mean = f"means of rounds {rounds}, each kind of round weighted by how often it occurs in the run"
     return (
         f"{plan.name}: {counted(plan.devices, 'device')}; {course}, {counted(plan.seeds, 'seed')}. Nothing was "
-        f"trained: rounds were rehearsed under seed {plan.seed}, and figures are {mean}. {under(plan.network)}."
+        f"trained: rounds were simulated with seed {plan.seed}, and figures are {mean}. {under(plan.network)}."
     )
 
 
 def _course(of: Course) -> str:
-    """Returns a phrase on who is asked, which replies make a round or a version, and how many there are at most."""
-    asked = "1 is" if of.asked == 1 else f"{of.asked} are"
+    """Returns a phrase on how many devices are selected, which replies make a round or a version, and how many there
+    are at most."""
     closing = "1 reply closes" if of.needed == 1 else f"{of.needed} replies close"
     if of.mode == "sync":
-        return f"{asked} asked in a round, {closing} it; at most {counted(of.rounds, 'round')}"
+        return f"{of.asked} selected per round, {closing} it; at most {counted(of.rounds, 'round')}"
     make = "1 reply makes" if of.needed == 1 else f"{of.needed} replies make"
     return (
-        f"{asked} at work, and {make} a version of the model, which the tables call a round; at most "
+        f"{of.asked} at work, and {make} a version of the model, which the tables call a round; at most "
         f"{counted(of.rounds, 'version')}, counted as {counted(of.turns, 'round')} of {of.asked} replies"
     )
 
@@ -132,7 +132,7 @@ def _versions(plan: Forecast) -> Iterator[str]:
     for label, cost in plan.prices.items():
         if plan.courses[label].mode == "sync":
             continue
-        replies = f"replies are {cost.staleness or 0:.1f} versions old in the mean"
+        replies = f"replies are {cost.staleness or 0:.1f} versions old on average"
         yield f"{label}: {3600 / cost.seconds:.4g} versions an hour; {replies}."
 
 
@@ -150,16 +150,19 @@ def _devices(plan: Forecast, width: int) -> list[Table]:
     one would be wider than the terminal."""
     baseline = next(iter(plan.prices))
     varying = any(group.repeats is not None for group in plan.groups)
-    seconds = f"seconds of a round of {baseline} for a device that is alone on its links"
-    seconds += " while these carry the most" if varying else ""
-    mean = "; ~ marks the mean of rates that vary" if varying else ""
+    seconds = f"seconds per {baseline} round for a device with its links to itself"
+    seconds += ", at their peak rate" if varying else ""
+    mean = "; ~ marks the mean of a varying rate" if varying else ""
     what, long = [_hardware(group) for group in plan.groups], [_seconds(group, baseline) for group in plan.groups]
     names = [(_called(group),) for group in plan.groups]
-    both = _rows(f"Devices, and the {seconds}{mean}", (*HARDWARE, *PARTS), names, what, long)
+    both = _rows(f"Devices, and {seconds}{mean}", (*HARDWARE, *PARTS), names, what, long)
     if Console(width=1000).measure(both).maximum <= width:
         return [both]
     again = [(name.partition("\n")[0],) for (name,) in names]  # the first table already says when a group is online
-    return [_rows(f"Devices{mean}", HARDWARE, names, what), _rows(f"The {seconds}", PARTS, again, long)]
+    return [
+        _rows(f"Devices{mean}", HARDWARE, names, what),
+        _rows(f"{seconds[0].upper()}{seconds[1:]}", PARTS, again, long),
+    ]
 
 
 HARDWARE = ("GFLOP/s", "MB", "Mbit/s\ndown", "Mbit/s\nup", "ms")
@@ -192,7 +195,7 @@ def _seconds(group: FleetGroup, baseline: str) -> Sequence[str]:
 
 def _shared(plan: Forecast) -> Table:
     """Returns a table of each shared link's traffic in a round, in MB, and the seconds that the link needs for it."""
-    title = "Shared links: what they carry in a round, and how long that takes if nothing else limits it"
+    title = "Shared links: traffic per round, and how long it takes if nothing else limits it"
     table = grid(title, "link", "algorithm", numbers=("Mbit/s\ndown / up", "MB\ndown", "s", "MB\nup", "s"))
     for link in plan.shared:
         name, rates = escape(link.name), _shared_rates(link)
@@ -226,7 +229,7 @@ def _percent(share: float) -> str:
 def _rounds(plan: Forecast) -> Table:
     """Returns a table with the parts of a round of each algorithm: seconds on the path of the device whose reply closes
     the round, and the MB of all devices."""
-    title = "A round: seconds on the path of the device whose reply closes it, MB of all devices"
+    title = "A round: seconds of the device whose reply closes it, MB of all devices"
     table = grid(title, "algorithm", "part", "seconds", "MB", "of which")
     for heading in (2, 3):
         table.columns[heading].justify = "right"
@@ -243,23 +246,25 @@ def _rounds(plan: Forecast) -> Table:
         table.add_row(name, "round", short(cost.seconds), short(both / 1e6), f"{short(cost.flops / 1e9)} GFLOP")
         if label in plan.bands:
             low, high = map(short, plan.bands[label])
-            table.add_row("", "", f"{low} to {high}", "", "as chance has it on full links")
+            table.add_row("", "", f"{low} to {high}", "", "random variation on full links")
         if cost.joules is not None:
             unit = of_energy([cost.joules])
-            table.add_row("", "energy", "", "", f"{short(cost.joules / unit.size)} {unit.name}, of all devices asked")
+            table.add_row(
+                "", "energy", "", "", f"{short(cost.joules / unit.size)} {unit.name}, of all selected devices"
+            )
         table.add_row("", "run", duration(cost.span_s), "", _of_run(cost, plan.courses[label].rounds))
         table.add_section()
     return table
 
 
 def _of_run(cost: MeanRound, rounds: int) -> str:
-    """Returns a phrase on a run's rounds: how many were rehearsed (played without training) and how long these take,
+    """Returns a phrase on a run's rounds: how many were simulated, without training, and how long these take,
     and how many more there are."""
     played = cost.rounds[1] + 1
     rest = rounds - played
     if rest <= 0:
-        return f"{counted(rounds, 'round')}, all rehearsed, if no target stops it"
-    return f"{played} rehearsed in {duration(cost.played_s)}, {rest} more like them, if no target stops it"
+        return f"{counted(rounds, 'round')}, all simulated, unless a target stops the run"
+    return f"{played} simulated, {duration(cost.played_s)}, and {rest} more like them, unless a target stops the run"
 
 
 def _fates(cost: MeanRound) -> str:
@@ -268,7 +273,7 @@ def _fates(cost: MeanRound) -> str:
     if cost.staleness is not None:
         return f"{cost.replies:.3g} count, {cost.replies - cost.counted:.1f} of which earlier rounds asked"
     others = [f"{getattr(cost, fate):.1f} {fate}" for fate in FATES if getattr(cost, fate)]
-    return f"{cost.counted:.3g} of {cost.asked:.3g} asked count: {', '.join(others)}"
+    return f"{cost.counted:.3g} of {cost.asked:.3g} selected are aggregated: {', '.join(others)}"
 
 
 def _parts(cost: MeanRound) -> Iterator[tuple[str, float, Mapping[str, float], str]]:
@@ -309,11 +314,11 @@ def _break_even(plan: Forecast, width: int) -> str:
     if plan.failing:
         lines.append(f"no round of {', '.join(plan.failing)} succeeds, so there is nothing to compare")
     elif len(plan.prices) == 1:
-        lines.append("this is one algorithm; name others to compare it with")
+        lines.append("there is only one algorithm; add others to compare it with")
     if plan.ratios:
         lines.append(
-            "(down and up compare bytes, compute compares seconds on the same devices; a round is as long as the path "
-            "of the last device that counts)"
+            "(down and up are ratios of bytes, compute is one of seconds on the same devices; a round ends with the "
+            "last reply that is aggregated)"
         )
     return "\n".join(["Break-even", *(filled(line, width, "  ") for line in lines)])
 
@@ -323,7 +328,7 @@ def _memory(plan: Forecast) -> Table:
 
     Algorithms are not columns, because long labels in column headings would be cut until they look alike.
     """
-    table = grid("Memory of a device that trains (without its runtime and its data)", "algorithm", "MB", "of which")
+    table = grid("Memory of a training device (without runtime and data)", "algorithm", "MB", "of which")
     table.columns[0].no_wrap, table.columns[1].justify = True, "right"
     for label, found in plan.memory.items():
         parts = {name: size / 1e6 for name, size in asdict(found).items()}
@@ -339,7 +344,7 @@ def _host(plan: Forecast, width: int) -> str:
     minutes = f"about {short(effort.seconds / 60, 2)} minutes{_between(effort)}"
     taken = f"{minutes} and {effort.memory_bytes / 1e9:.1f} GB of memory"
     lines = [
-        f"{counted(runs, 'run')} {take} {taken}, if no target stops {them}",
+        f"{counted(runs, 'run')} {take} {taken}, unless a target stops {them} earlier",
         f"over sockets, {_keeps(effort)}",
         *_alone(plan),
     ]
@@ -365,17 +370,15 @@ def _between(effort: Effort) -> str:
     least, most = (
         short(effort.seconds / 60 * host.flops_per_s / rate, 2) for rate in (host.samples[-1], host.samples[0])
     )
-    return f" ({least} to {most}, by the quickest and the slowest of {len(host.samples)} measurements)"
+    return f" ({least} to {most} at the fastest and slowest of {len(host.samples)} measured speeds)"
 
 
 def _keeps(effort: Effort) -> str:
     training, everything = effort.speedup, min(effort.speedup, effort.server_speedup)
-    said = f"up to --speedup {short(everything, 2)} or so, all work ends within its modelled time"
+    said = f"this computer keeps the modelled times up to about --speedup {short(everything, 2)}"
     if everything < training:
-        said = f"{said}, and devices' training alone up to {short(training, 2)}"
-    return (
-        f"{said}; above that it takes as long as this computer needs. At any speed-up, each message takes a few ms more"
-    )
+        said = f"{said} (training alone up to {short(training, 2)})"
+    return f"{said}; at any speed-up, each message takes a few ms more"
 
 
 def heat_map(labels: Mapping[str, Sequence[int]], width: int, devices: int = 0) -> str:

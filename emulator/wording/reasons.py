@@ -11,6 +11,7 @@ from emulator.results.resampling import bounded, figure
 from emulator.results.times import Values
 from emulator.results.units import duration, durations, joined, of_time
 from emulator.results.why import Pace, pace, until, why
+from emulator.wording.names import CALLED
 
 LEAST = 0.1  # of the difference between two rounds: smaller parts are not named
 SMALL = 0.01  # of a round: smaller differences are ignored
@@ -25,7 +26,7 @@ def reasons(ranked: Ranking, seen: Seen) -> Iterator[str]:
     played = f"{_rounds(best, seen):.3g} rounds of {duration(length(best, seen))} each{_within(best)}"
     yield f"{best.label}: {played}{_largest(own)}."
     for each in ranked.others:
-        yield f"{each.label}: {_ratios(each, seen)}{_parts(_pace(each.mine, seen), own)}."
+        yield f"{each.label} needed {_ratios(each, seen)}{_parts(_pace(each.mine, seen), own)}."
 
 
 def _spent(each: Values, seen: Seen) -> tuple[float, float]:
@@ -58,7 +59,7 @@ def _pace(each: Values, seen: Seen) -> Pace:
 def _ratios(each: Comparison, seen: Seen) -> str:
     """Returns how an algorithm's rounds compare with those of the best one, with intervals if they are known.
 
-    For example: `0.67x the rounds of fedavg, each 2.72x as long (9.7 s)`.
+    For example: `0.67x as many rounds as fedavg, each 2.72x as long (9.7 s)`.
     """
     mine, best = each.mine, each.theirs
     if mine.times.keys() == best.times.keys() and (split := why(mine, best, seen).split):
@@ -67,7 +68,7 @@ def _ratios(each: Comparison, seen: Seen) -> str:
         more = bounded(f"{figure(_rounds(mine, seen) / _rounds(best, seen))}x", each.bound)
         longer = f"{figure(length(mine, seen) / length(best, seen))}x"
     within = _within(mine) if each.bound == "neither" else ""
-    return f"{more} the rounds of {best.label}{within}, each {longer} as long ({duration(length(mine, seen))})"
+    return f"{more} as many rounds as {best.label}{within}, each {longer} as long ({duration(length(mine, seen))})"
 
 
 def _within(each: Values) -> str:
@@ -81,20 +82,29 @@ def _largest(own: Pace) -> str:
         return ""
     parts = _named(own)
     part = max(parts, key=lambda name: parts[name])
-    return f"; {100 * parts[part] / own.total:.0f} % of the time is {part}"
+    return f"; {100 * parts[part] / own.total:.0f} % of the time goes to {part}"
 
 
 def _named(own: Pace) -> dict[str, float]:
-    """Returns the seconds of a mean round by part, under names such as `upload of fisher`.
+    """Returns the seconds of a mean round by part, under names such as `the upload of fisher` or `training`.
 
     Messages named `fisher_...`, such as Fisher × θ, count as `fisher`.
     """
     found: dict[str, float] = {}
     for name, seconds in own.seconds.items():
         phase, _, what = name.partition(" ")
-        named = f"{phase} of {what.split('_')[0]}" if what else phase
+        named = _in_words(phase, what.split("_")[0])
         found[named] = found.get(named, 0.0) + seconds
     return found
+
+
+def _in_words(phase: str, kind: str) -> str:
+    """Returns a part of a round as a noun phrase.  `kind`: of message, or the phase of computing; "": not known."""
+    if not kind:
+        return {"server": "the server", "compute": "computing"}.get(phase, phase)
+    if phase == "compute" and kind == "train":
+        return "training"
+    return f"{'computing' if phase == 'compute' else f'the {phase} of'} {CALLED.get(kind, kind)}"
 
 
 def _parts(own: Pace, best: Pace) -> str:
@@ -106,11 +116,11 @@ def _parts(own: Pace, best: Pace) -> str:
     whole = own.total - best.total
     if not best.total or abs(whole) < SMALL * best.total:
         return ""
-    sign, word = (1, "longer") if whole > 0 else (-1, "shorter")
+    sign, word = (1, "more") if whole > 0 else (-1, "less")
     mine, theirs = _named(own), _named(best)
     more = {name: sign * (mine.get(name, 0.0) - theirs.get(name, 0.0)) for name in {**mine, **theirs}}
     large = [name for name in more if more[name] > max(LEAST * abs(whole), SMALL * best.total)]
     named = sorted(large, key=lambda name: -more[name])[:PARTS]
     show, least = durations([more[name] for name in named]), VISIBLE * of_time(more[name] for name in named).size
-    said = [f"{name} {show(more[name])} {word}" for name in named if more[name] >= least]
-    return f": {joined(said)}" if said else ""
+    said = [f"{name} took {show(more[name])} {word}" for name in named if more[name] >= least]
+    return f", because {joined(said)}" if said else ""

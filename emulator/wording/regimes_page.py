@@ -37,10 +37,10 @@ def _counted(question: Question, cells: Sequence[Place]) -> str:
     for label in question:
         won = [each for each in cells if each.winner == label]
         where = joined(list(dict.fromkeys(each.regime for each in won)))
-        said.append(f"{label} is faster on {len(won)}{f' (in {where})' if won else ''}")
+        said.append(f"{label} is faster at {len(won)}{f' (in {where})' if won else ''}")
     left = sum(each.winner not in question for each in cells)
     one, other = question
-    return f"{one} beside {other}, on {len(cells)} places of the map: {joined(said)}; {left} are undecided."
+    return f"{one} compared with {other}, at {len(cells)} points of the map: {joined(said)}; {left} are undecided."
 
 
 def markdown(answers: Answers, places: Sequence[Place], left: Sequence[str] = ()) -> str:
@@ -48,7 +48,7 @@ def markdown(answers: Answers, places: Sequence[Place], left: Sequence[str] = ()
     names of the regimes that are not played yet."""
     parts = [
         "# When does it pay?",
-        f"**Not finished**: still to be played: {joined(list(left))}." if left else "",
+        f"**Not finished**: still to run: {joined(list(left))}." if left else "",
         listed(verdict(answers, places)),
         "![Who is faster, by regime and uplink](figures/pays.png)" if places else "",
         f"<sub>{WHEN}</sub>" if places else "",
@@ -98,12 +98,12 @@ def table(answer: Answer) -> Table:
             )
         )
     caption = (
-        f"To {goal(answer.main)} on the study's own links. Rounds, seconds a round and time are multiples of {base}'s; "
-        f"the time is that of rounds times that of seconds a round. Placebo: the time of the algorithm with importance "
-        f"in the wrong places, as a multiple of its own. {DECIDED}: significant after Holm's adjustment over the "
-        "targets and links of the two. ≥, ≤: some runs of one did not reach the target."
+        f"To {goal(answer.main)} on the study's own links. Rounds, seconds per round and time are multiples of "
+        f"{base}'s; time is the product of the other two. Placebo: the time of the algorithm with importance in the "
+        f"wrong places, as a multiple of its own. {DECIDED}: significant after Holm's correction over the pair's "
+        "targets and links. ≥, ≤: some runs of one did not reach the target."
     )
-    headings = ("algorithm", "part", "best settings", "reached", "time", "rounds", "seconds a round")
+    headings = ("algorithm", "role", "best settings", "reached", "time", "rounds", "seconds per round")
     return Table(caption, (*headings, f"time over {base}", "placebo"), rows, 3)
 
 

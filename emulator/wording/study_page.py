@@ -46,7 +46,7 @@ def markdown(answer: Answer, figures: Mapping[str, str]) -> str:
 
 def _warnings(answer: Answer) -> Lines:
     if answer.warnings:
-        yield "**What to know about the runs** (with the settings for the study's own links):"
+        yield "**Warnings about the runs** (with the settings for the study's own links):"
         yield listed([f"{text}." for text in answer.warnings])
 
 
@@ -91,9 +91,9 @@ def _elsewhere(answer: Answer, figures: Mapping[str, str]) -> Lines:
 def _protocol(answer: Answer) -> Lines:
     scenario, said = answer.scenario, protocol_of(answer.scenario)
     seeds = ", ".join(map(str, scenario.seeds))
-    horizon = "the end of the first run, of the two algorithms that are compared, that did not get there"
+    horizon = "the end of the first run of the two compared algorithms that did not reach the target"
     if said.horizon_s:
-        horizon += f"; runs last {said.horizon_s:g} s at most"
+        horizon += f"; runs last at most {said.horizon_s:g} s"
     links = joined([OWN, *said.links])
     facts = [
         f"SHA-256 `{answer.digest}`{'' if answer.exploratory else ', fixed before training'}.",
@@ -105,23 +105,25 @@ def _protocol(answer: Answer) -> Lines:
         (
             f"Targets: {joined([goal(each) for each in answer.targets])}, held for "
             f"{counted(answer.main.hold, 'evaluation')} in a row; the main one is {goal(answer.main)}. Shares are of "
-            f"{answer.best:.4g}, the best validation accuracy that any ranked algorithm reached under the seeds of the "
-            "search, as a mean over them."
+            f"{answer.best:.4g}, the best mean validation accuracy that any ranked algorithm reached with the seeds of "
+            "the search."
         ),
         f"Links: {escaped(links)}. Horizon: {horizon}.",
         (
-            "Two algorithms are called different if the p-value of their ratio is below 0.05, adjusted over targets "
-            "and links, pair by pair."
+            "A difference is significant if the p-value of the ratio is below 0.05 after Holm's correction over the "
+            "pair's targets and links."
         ),
     ]
     if answer.exploratory:
-        facts.insert(0, "The protocol was changed after records were made, so nothing here confirms anything.")
+        facts.insert(
+            0, "The protocol was changed after records were made, so these results are exploratory and confirm nothing."
+        )
     yield "\n".join(f"- {each}" for each in facts)
     yield grid(study_tables.roles(answer))
     if scenario.tune:
         tuned = ", ".join(map(str, scenario.tune.seeds))
         yield (
-            f"Settings were chosen under seeds {tuned}, from {counted(scenario.tune.budget, 'configuration')} of each "
+            f"Settings were tuned with seeds {tuned} over {counted(scenario.tune.budget, 'configuration')} per "
             f"algorithm, by the restricted mean time to {escaped(target_of(scenario).name)}."
         )
         yield grid(study_tables.tuned(answer))

@@ -19,8 +19,8 @@ from emulator.wording.study_files import edges
 
 DECIDED, SAME = "✓", "="
 REACHED = (
-    "(a and b of n): seeds of the first and of the second that got there. ≥, ≤: seeds of one of the two did not, so "
-    f"the true ratio is at least, or at most, so large. Too few: neither got there in {SOME} seeds."
+    "(a and b of n): how many seeds of the first and of the second reached the target. ≥, ≤: some seeds of one of them "
+    f"did not, so the true ratio is at least, or at most, this large. Too few: neither reached it in {SOME} seeds."
 )
 LINKS = 8  # links that a table shows at most; comparisons.csv has all
 
@@ -33,7 +33,7 @@ def _labels(answer: Answer) -> list[str]:
 def roles(answer: Answer) -> Table:
     """Returns a table of each algorithm's role in the study."""
     rows = [(entry.name, role(answer.scenario, entry.name)) for entry in answer.scenario.algorithms]
-    return Table("The part of each algorithm.", ("algorithm", "part"), rows, 2)
+    return Table("The role of each algorithm.", ("algorithm", "role"), rows, 2)
 
 
 def times(answer: Answer) -> Table:
@@ -49,14 +49,14 @@ def times(answer: Answer) -> Table:
         for label, row in zip(_labels(answer), found, strict=True)
     ]
     caption = (
-        f"Restricted mean time on the study's own links, in {unit.name}, and how many seeds got there in time. ≥: the "
-        "others would have taken longer than they were watched for."
+        f"Restricted mean time on the study's own links, in {unit.name}, and how many seeds reached the target in "
+        "time. ≥: a lower bound, because the other seeds did not reach it while they ran."
     )
-    headings = ["algorithm", "part", *map(goal, answer.targets)]
+    headings = ["algorithm", "role", *map(goal, answer.targets)]
     if held:
         caption += (
             f" A target is reached with the first of {answer.main.hold} evaluations in a row at or above it; the last "
-            "column is the time to the very first evaluation there."
+            "column is the time of the first evaluation at or above it."
         )
         headings.append(f"{goal(answer.main)}, first crossing")
     return Table(caption, headings, rows, 2)
@@ -85,8 +85,8 @@ def ratios(answer: Answer) -> Table:
         if any(answer.compared(*pair, target) for target in answer.targets)
     ]
     caption = (
-        f"The time of the first over that of the second, with 95 % intervals, on the study's own links. {DECIDED}: "
-        f"significant after Holm's adjustment over the targets and links of the two. {REACHED}"
+        f"Time of the first algorithm divided by the second's, with 95 % intervals, on the study's own links. "
+        f"{DECIDED}: significant after Holm's correction over the pair's targets and links. {REACHED}"
     )
     return Table(caption, ("algorithm", "over", *map(goal, answer.targets)), rows, 2)
 
@@ -101,7 +101,7 @@ def ratio(each: Comparison | None, everywhere: bool = True) -> str:
         return NONE
     found = each.contrast
     if not found.reached + found.base_reached:
-        return "nobody got there"
+        return "neither reached it"
     if each.too_few:
         return f"too few{got_there(each)}"
     decided = f" {DECIDED}" if each.significant else ""
@@ -121,10 +121,10 @@ def on_links(answer: Answer) -> Table:
     ]
     more = f" {LINKS} of {len(all_)} links are shown." if len(all_) > LINKS else ""
     caption = (
-        f"The time of the first over that of the second on other links, to {goal(main)}{_for_links(answer, links)} "
-        f"{DECIDED}: significant."
+        f"Time to {goal(main)} of the first algorithm divided by the second's on other "
+        f"links{_for_links(answer, links)} {DECIDED}: significant."
     )
-    horizon = "(... in so many s): for as long as all runs of the two are known."
+    horizon = "(... in so many s): the time up to which all runs of the pair are known."
     return Table(f"{caption}{more} {REACHED} {horizon}", ("algorithm", "over", *links), rows, 2)
 
 
@@ -133,8 +133,8 @@ def _for_links(answer: Answer, links: Sequence[str]) -> str:
     tune = answer.scenario.tune
     known = [link for link in links if tune and link in tune.links]
     if known == list(links):
-        return ", each with the settings that are best there."
-    best = f"; on {joined(known)} with those that are best there" if known else ""
+        return ", each with the best settings there."
+    best = f"; on {joined(known)} with the best settings there" if known else ""
     return f", with the settings for the study's own links{best}."
 
 
@@ -151,8 +151,8 @@ def means(answer: Answer) -> Table:
         if links
     ]
     caption = (
-        f"Restricted mean time to {goal(answer.main)} on each link, and how many seeds got there in time. ≥: the "
-        "others would have taken longer than they were watched for."
+        f"Restricted mean time to {goal(answer.main)} on each link, and how many seeds reached it in time. ≥: a lower "
+        "bound, because the other seeds did not reach it while they ran."
     )
     return Table(caption, ("algorithm", *(f"{link}, {unit.name}" for link, unit in chosen.items())), rows, 1)
 
@@ -173,10 +173,10 @@ def reasons(answer: Answer) -> Table:
             )
             rows.append((each.label, each.base, both, *(str(part or NONE) for part in parts)))
     caption = (
-        f"To {goal(answer.main)} on the study's own links: the ratio of times is that of rounds times that of seconds "
-        "per round. Bytes and joules are those of all devices until then. Reached: seeds that got there in time, the "
-        "first's and the second's. Of seeds that did not, everything up to the horizon is counted, so that an "
-        "algorithm which rarely gets there has few rounds, bytes and joules only because it was cut off: ≥, ≤."
+        f"To {goal(answer.main)} on the study's own links: the ratio of times is the ratio of rounds times the ratio "
+        "of seconds per round. Bytes and joules are of all devices until then. Reached: how many seeds of the first "
+        "and of the second reached the target in time. Seeds that missed it count up to the horizon, so an algorithm "
+        "that rarely reaches it has few rounds, bytes and joules only because it was cut off: ≥, ≤."
     )
     headings = ("algorithm", "over", "reached", "time", "rounds", "seconds per round", "bytes", "joules")
     return Table(caption, headings, rows, 3)
@@ -205,7 +205,7 @@ def paces(answer: Answer) -> Table:
         *(f"down, {size.name}", f"up, {size.name}", f"energy, {spent.name}"),
     )
     caption = (
-        "A round, mean over all rounds and seeds; bytes and energy are of all devices together. What its parts leave "
+        "Mean round over all rounds and seeds; bytes and energy are of all devices together. The rest of its seconds "
         "goes to connections, waiting and the server."
     )
     return Table(caption, headings, rows, 1)
@@ -224,8 +224,8 @@ def shares(cells: Sequence[Cell], baseline: str, what: str) -> Table:
     found = winners(cells, [baseline] if cells else ())
     order = sorted(found, key=lambda name: (name in (UNDECIDED, UNKNOWN), -found[name]))
     rows = [(name, str(found[name]), f"{100 * found[name] / len(cells):.0f} %") for name in order]
-    caption = f"Who is first, of {len(cells)} {what}; each is judged by its own 95 % interval, without adjustment."
-    return Table(f"{caption}{_lost(cells)}", ("first", "count", "share"), rows, 1)
+    caption = f"Which algorithm is fastest, in {len(cells)} {what}, each by its own 95 % interval, without correction."
+    return Table(f"{caption}{_lost(cells)}", ("fastest", "count", "share"), rows, 1)
 
 
 def _lost(cells: Sequence[Cell]) -> str:
@@ -236,8 +236,8 @@ def _lost(cells: Sequence[Cell]) -> str:
     if not who:
         return ""
     return (
-        f" {joined(who)} {'is' if len(who) == 1 else 'are'} not known on {len(where)} of them, where a decision "
-        "comes out otherwise: which devices are asked, or whose replies count."
+        f" {joined(who)} {'is' if len(who) == 1 else 'are'} unknown in {len(where)} of them, because other devices "
+        "would be selected or aggregated there."
     )
 
 
@@ -249,9 +249,10 @@ def borders(answer: Answer) -> Table:
         (each.slower, each.faster, f"{each.up_mbit_s:.3g}", *(f"{each.place[axis]:g}" for axis in axes))
         for each in answer.borders
     ]
-    headings = ("first below", "first above", "uplink, Mbit/s", *(names.get(axis, axis) for axis in axes))
+    headings = ("fastest below", "fastest above", "uplink, Mbit/s", *(names.get(axis, axis) for axis in axes))
     return Table(
-        "Uplinks at which the winner changes, on the map and between pairs alone, where it is decided who wins.",
+        "Uplinks at which the fastest algorithm changes, on the map and for single pairs, if the difference is "
+        "significant.",
         headings,
         rows,
         2,
@@ -279,8 +280,8 @@ def nulls(answer: Answer) -> Table:
         rows.append((label, f"no: {joined(differ)}" if differ else same))
     caption = (
         f"Algorithms without their penalty must have exactly {answer.baseline}'s accuracies in all evaluated rounds "
-        "that both have played."
+        "of both."
     )
     if answer.scenario.time_decides:
-        caption += " Not so here, where who is asked or counts depends on how long rounds take."
+        caption += " Not so here, because which devices are selected or aggregated depends on how long rounds take."
     return Table(caption, ("algorithm", "same"), rows, 2)

@@ -52,8 +52,8 @@ def _warning(answer: Answer) -> Iterator[str]:
     said = [CHANGED] if answer.exploratory else []
     if wrong:
         said.append(
-            f"{'the' if said else 'The'} study is wrong: without their penalty, {joined(wrong)} must learn exactly as "
-            f"{answer.baseline} does, and did not"
+            f"{'the' if said else 'The'} study is invalid: without their penalty, {joined(wrong)} must learn exactly "
+            f"as {answer.baseline} does, but did not"
         )
     if said:
         yield ", and ".join(said) + "."
@@ -87,7 +87,7 @@ def _other(answer: Answer, label: str, base: str) -> str:
     control = "a control, " if base in protocol_of(answer.scenario).controls else ""
     compared = answer.compared(label, base, answer.main)
     if compared is None or compared.contrast is None:
-        return f"an unknown multiple of {base}'s time ({control}nothing was timed for both)"
+        return f"an unknown multiple of {base}'s time ({control}no time is known for both)"
     known = "significant" if compared.significant else "not significant"
     return f"{compared.contrast} times as long as {base} ({control}{known})"
 
@@ -96,13 +96,15 @@ def _pair(answer: Answer, label: str, base: str) -> str:
     control = " (a control)" if base in protocol_of(answer.scenario).controls else ""
     compared = answer.compared(label, base, answer.main)
     if compared is None or compared.contrast is None:
-        return f"How {label} compares with {base}{control} is not known, as nothing was timed for both"
+        return f"It is unknown how {label} compares with {base}{control}, because no time is known for both"
     said = f"{label} takes {compared.contrast} times as long as {base}{control} to {goal(answer.main)}, which is "
-    said += f"{'significant' if compared.significant else 'not significant'} after Holm's adjustment"
+    said += f"{'significant' if compared.significant else 'not significant'} after Holm's correction"
     why = next((w for w in answer.whys if (w.label, w.base, w.target) == (label, base, answer.main)), None)
     if why is None or why.split is None:
         return said
-    return f"{said}: {why.split.rounds} times as many rounds, each {why.split.pace} times as long{_cut(compared)}"
+    return (
+        f"{said}: it needs {why.split.rounds} times as many rounds, each {why.split.pace} times as long{_cut(compared)}"
+    )
 
 
 def _cut(pair: Comparison) -> str:
@@ -111,8 +113,8 @@ def _cut(pair: Comparison) -> str:
     found = [each for each in (pair.mine, pair.theirs) if each.cut]
     if not found:
         return ""
-    short = [f"{each.label} got there in only {count(each.reached, len(each.times))} seeds" for each in found]
-    return f" (rounds are counted until {duration(found[0].tau)}, as {joined(short)})"
+    short = [f"{each.label} reached it in only {count(each.reached, len(each.times))} seeds" for each in found]
+    return f" (rounds are counted until {duration(found[0].tau)}, because {joined(short)})"
 
 
 def _ratio(each: Comparison) -> str:
@@ -146,12 +148,12 @@ def _of_placebos(original: str, known: Sequence[Comparison]) -> tuple[str, str]:
     `original`: the algorithm.  `known`: comparisons of its placebos with it.
     """
     if not known:
-        return "is not known to help", "as no time of a placebo is known"
+        return "has an unknown effect on", "because no time of a placebo is known"
     if any(each.faster == each.label for each in known):
-        return "does not help", "as a placebo is faster"
+        return "does not help", "because a placebo is faster"
     if all(each.faster == original for each in known):
-        return "helps", "as every placebo takes longer"
-    return "is not shown to help", "as not every placebo takes significantly longer"
+        return "helps", "because every placebo is significantly slower"
+    return "has no significant effect on", "because not every placebo is significantly slower"
 
 
 def _on_map(answer: Answer) -> Iterator[str]:
@@ -176,7 +178,7 @@ def _guessed(answer: Answer) -> str:
     none."""
     number = sum(each.place.get("uplink") == GUESSED for each in answer.traces)
     ratio = protocol_of(answer.scenario).up_ratio
-    return f" ({number} with an uplink that is assumed to be {ratio:g} of the downlink)" if number else ""
+    return f" ({number} with an assumed uplink of {ratio:g} times the downlink)" if number else ""
 
 
 def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
@@ -187,7 +189,7 @@ def _won(cells: Sequence[Cell], always: Sequence[str]) -> str:
     counts = winners(cells, always)
     open_ = [name for name in (UNDECIDED, UNKNOWN) if name in counts]
     first = sorted(counts.keys() - open_, key=lambda name: (-counts[name], name))
-    said = [f"{name} is first on {_share(cells, name) if counts[name] else 'none'}" for name in first]
+    said = [f"{name} is fastest on {_share(cells, name) if counts[name] else 'none'}" for name in first]
     said += [
         f"{counts[name]} ({share(counts[name], len(cells))}) {'is' if counts[name] == 1 else 'are'} {name}"
         for name in open_
@@ -212,9 +214,9 @@ def _undecided(answer: Answer) -> Iterator[str]:
     unknown = f", and {counted(len(answer.unknown), 'time')} could not be replayed" if answer.unknown else ""
     pairs = counted(total, "comparison")
     seeds = counted(len(answer.scenario.seeds), "seed")
-    blind = "" if any(each.decidable for each in answer.comparisons) else f", as {seeds} are too few for so many"
+    blind = "" if any(each.decidable for each in answer.comparisons) else f", because {seeds} are too few for so many"
     few = sum(not each.significant and each.too_few for each in answer.comparisons)
-    because = f", {few} of them as fewer than {SOME} seeds of either got there in time" if few else ""
+    because = f", {few} of them because neither algorithm reached the target in {SOME} seeds" if few else ""
     yield f"Of {pairs} over {scope}, {left} are not significant{blind}{because}{unknown}."
 
 
@@ -227,7 +229,7 @@ def _ratios(answer: Answer) -> Iterator[str]:
             ratio = bounded(figure(compared.ratio), compared.bound)
             told.append(f"{label} takes {ratio} times as long as {base}")
     if told:
-        yield f"By these means, {joined(told)}."
+        yield f"In mean times, {joined(told)}."
 
 
 TESTED = (*(_warning, _first, _pairs, _importance, _on_map, _on_recorded_links, _undecided),)

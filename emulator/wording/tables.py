@@ -17,28 +17,28 @@ from emulator.results.units import Choice, Unit
 Column = tuple[str, Sequence[str]]  # heading, cells
 
 DEVICES = 20  # devices of a fleet that a table shows
-DREW = "what the devices drew in the rounds in which they were asked"
+DREW = "the energy of the devices in the rounds for which they were selected"
 UNITS: Mapping[str, Choice] = {"time_s": units.of_time, "rounds": units.of_rounds, "bytes": units.of_bytes}
 METRICS = ("accuracy", "initial", "personalised")
 NUMBERS = {
     "omega_max": "the largest Ω of a weight",
     "omega_mean": "the mean Ω of all weights",
     "drift": "‖θ_k − θ_t‖, how far a device’s model went from the one that it received",
-    "penalty_share": "the penalty’s part of the loss that training ended with",
-    "identity": "the share of devices for which 1 stood for Ω, for want of another",
-    "no_importance": "the share of devices that had no Ω, and so trained without a penalty",
-    "server_step": "the server’s step, as a multiple of how far training moved; above 2 it overshoots",
-    "clamped": "coordinates whose curvature would have been negative, and was set to 0",
-    "density": "the share of the Fisher values that came down which is not 0",
+    "penalty_share": "the penalty’s share of the final training loss",
+    "identity": "the share of devices that used Ω = 1, because they had no other",
+    "no_importance": "the share of devices that had not yet received Ω and trained without a penalty",
+    "server_step": "the server’s step, as a multiple of the local updates’; above 2 it overshoots",
+    "clamped": "coordinates whose negative curvature was set to 0",
+    "density": "the share of non-zero values in the received Fisher information",
     "forgetting": "accuracy lost on earlier time slices, best ever − now",
 }
 UNREACHED = (
-    " Where no seed got there, the best value stands in place of the time, "
-    "and after ~ the rounds that it would take at the pace of the last ones."
+    " If no seed reached the target, the best value is shown instead of the time, and after ~ the rounds needed at the "
+    "pace of the last ones."
 )
 CUT = (
-    " ≥, ≤: some seeds did not get there in time and count up to the second that the verdict names, so the true value "
-    "is at least, or at most, so large."
+    " ≥, ≤: some seeds did not reach the target in time and count up to the second that the verdict names, so the true "
+    "value is at least, or at most, this large."
 )
 FIGURES = Unit("", 1.0, 3)  # format of accuracies and other numbers of rounds
 
@@ -64,8 +64,8 @@ def to_targets(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
     missed = UNREACHED if any(not target["reached"] for target in targets) else ""
     cut = CUT if any(map(_cut, targets)) else ""
     caption = (
-        f"Mean over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; ∞: a seed that never got "
-        f"there.{cut} Ratios are those of means; that of times has its 95 % interval from 5 seeds on.{missed}"
+        f"Mean over seeds and [low, high]: the extremes below 5 seeds, else the quartiles; ∞: a seed that never "
+        f"reached it.{cut} Ratios are of means; the ratio of times has a 95 % interval from 5 seeds on.{missed}"
     )
     found = Table(caption, headings, rows, 2)
     return found if "joules" in without else _with_energy(found, targets)
@@ -156,11 +156,11 @@ def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
     ]
     caption = (
         "Initial: the global model on each device’s own test shard, mean over devices; "
-        "personalised: the same after one local training."
+        "personalised: the same after one local update."
     )
     if fates:
         what = ", ".join(fates).capitalize()
-        caption += f" {what}: of the devices asked, over all rounds and seeds."
+        caption += f" {what}: share of the selected devices, over all rounds and seeds."
     if any("staleness" in said for said in entries):
         rows = [(*row, _stale(said.get("staleness"))) for row, said in zip(rows, entries, strict=True)]
         fates.append("staleness")
@@ -203,9 +203,9 @@ def of_devices(summary: Mapping[str, Any]) -> Table:
         (name, *(units.NONE if (joules := of.get(name)) is None else unit.show(joules) for of in spent.values()))
         for name in shown
     ]
-    caption = f"{unit.name}: {DREW}, mean over seeds of whole runs; – where one never was, or its power is not known."
+    caption = f"{unit.name}: {DREW}, mean over seeds of whole runs; –: never selected, or power unknown."
     if len(names) > DEVICES:
-        caption += f" {DEVICES} of {len(names):,} are shown, those that drew most."
+        caption += f" The {DEVICES} of {len(names):,} with the most energy are shown."
     return Table(caption, ("device", *(f"{label}, {unit.name}" for label in spent)), rows, 1)
 
 
@@ -222,7 +222,7 @@ def numbers(summary: Mapping[str, Any]) -> Table:
     shown = {name: name.replace("_", " ") for name in names}
     rows = [(label, *_spreads(found, names)) for label, found in told.items()]
     words = [f" {shown[name].capitalize()}: {NUMBERS[name]}." for name in names if name in NUMBERS]
-    caption = f"In the last round, mean over the devices that were counted.{''.join(words)}"
+    caption = f"In the last round, mean over the aggregated devices.{''.join(words)}"
     return Table(caption, ("algorithm", *shown.values()), rows, 1)
 
 
@@ -247,7 +247,7 @@ def published(summary: Mapping[str, Any]) -> Table:
         ours = units.spread(one["ours"], unit)
         seeds = f"{one['reached']} of {one['of']}" if one["reached"] < one["of"] else ""
         rows.append((one["label"], one["what"], one["source"], unit.show(one["theirs"]), ours, seeds))
-    caption = "Numbers that papers state, beside ours (mean over seeds and [low, high]); shown, not judged."
+    caption = "Published numbers, compared with ours (mean over seeds and [low, high]); shown, not judged."
     return Table(caption, ("algorithm", "", "source", "published", "ours", "seeds"), rows, 3)
 
 

@@ -44,7 +44,7 @@ def table(scenario: Scenario, summary: Mapping[str, Any]) -> str:
         title = "At the end"
     parts.append(printed([tables.at_the_end(ordered, without) for without in END], title))
     if (stated := tables.published(ordered)).rows:
-        parts.append(printed([stated], "Beside what is published"))
+        parts.append(printed([stated], "Compared with published numbers"))
     return "\n\n".join(parts)
 
 

@@ -43,9 +43,9 @@ def verdict(
     """
     seen = observed(runs)
     if not seen:
-        return Verdict(["No round was played."])
+        return Verdict(["No round has finished."])
     if not targets:
-        return Verdict(["The scenario has no target, so there is no time to compare; rounds.targets sets one."])
+        return Verdict(["The scenario has no target, so there are no times to compare; set one with rounds.targets."])
     ranked = rankings(seen, targets)
     if not ranked:
         target = min(targets, key=lambda target: (target.value, target.hold))
@@ -55,7 +55,11 @@ def verdict(
         return Verdict(lines, paces(seen, target), list(of_nobody(seen, target)))
     hardest = ranked[0]
     waiting = [label for label in runs if label not in seen]
-    notes = [*_horizon(hardest), *_easier(ranked), *([f"No round of {joined(waiting)} was played."] if waiting else [])]
+    notes = [
+        *_horizon(hardest),
+        *_easier(ranked),
+        *([f"No round of {joined(waiting)} has finished."] if waiting else []),
+    ]
     return Verdict(
         answer(hardest, hardest.target.name), [*notes, *reasons(hardest, seen)], list(hints(hardest, seen, plan))
     )
@@ -76,27 +80,27 @@ def answer(ranked: Ranking, goal: str) -> list[str]:
     open_ = [each for each in ranked.others if each not in ranked.behind]
     slower = _named(ranked.slower, show)
     if not ranked.tested:
-        slower = f"not known with fewer than {ranked.needed} seeds" if ranked.seeds < ranked.needed else "not known"
+        slower = f"unknown with fewer than {ranked.needed} seeds" if ranked.seeds < ranked.needed else "unknown"
         later = f"; every seed took longer than any of {label}'s: {_named(ranked.behind, show)}"
         slower += later if ranked.behind else ""
     return [
-        f"{label} is fastest to {goal}: {best}{mean}." if ranked.fastest else f"{_nobody_shown(ranked, goal)}, {best}.",
+        f"{label} is fastest to {goal}: {best}{mean}." if ranked.fastest else f"{_open(ranked, goal)}, {best}.",
         f"Not distinguishable from it: {_named(open_, show)}.",
         f"Significantly slower: {slower}.",
     ]
 
 
-def _nobody_shown(ranked: Ranking, goal: str) -> str:
-    """Returns a text that says that no algorithm is shown to be fastest, why not, and which one has the least time."""
+def _open(ranked: Ranking, goal: str) -> str:
+    """Returns a text that says that no algorithm is significantly the fastest, why, and which one has the lowest
+    time."""
     seeds = counted(ranked.seeds, "seed")
     if ranked.tested:
-        why = f" ({seeds})"
-    elif ranked.seeds < ranked.needed:
-        why = f": {seeds} {'is' if ranked.seeds == 1 else 'are'} too few to tell a difference from chance"
+        first = f"No algorithm is significantly faster than all others to {goal} ({seeds})"
     else:
-        why = ": runs ended too early"
-    least = "the least mean time" if ranked.seeds > 1 else "the least time"
-    return f"No algorithm is shown to be fastest to {goal}{why}. {ranked.best.label} has {least}"
+        few = f"{seeds} {'is' if ranked.seeds == 1 else 'are'} too few to tell a difference from chance"
+        why = few if ranked.seeds < ranked.needed else "runs ended too early"
+        first = f"No algorithm can be called fastest to {goal}: {why}"
+    return f"{first}. {ranked.best.label} has the lowest {'mean time' if ranked.seeds > 1 else 'time'}"
 
 
 def _named(found: Sequence[Comparison], show: Show) -> str:
@@ -119,7 +123,7 @@ def _time(each: Values, show: Show) -> str:
     """Returns the mean time as text; if some seeds did not reach the target before the horizon, as a lower bound."""
     if not each.cut:
         return show(each.mean)
-    return f"at least {show(each.mean)}, {each.reached} of {counted(len(each.times), 'seed')} got there in time"
+    return f"at least {show(each.mean)}, {each.reached} of {counted(len(each.times), 'seed')} reached it in time"
 
 
 def _horizon(ranked: Ranking) -> Iterator[str]:
@@ -132,8 +136,8 @@ def _horizon(ranked: Ranking) -> Iterator[str]:
             for each in ranked.found
             if each.later
         ]
-        more = f"; {joined(late)} got there later, which ratios leave out" if late else ""
-        yield f"Times count up to {duration(tau)}, as far as all runs are known{more}."
+        more = f"; {joined(late)} reached the target later, which ratios ignore" if late else ""
+        yield f"Times are compared up to {duration(tau)}, the time up to which all runs are known{more}."
 
 
 def _easier(ranked: Sequence[Ranking]) -> Iterator[str]:
@@ -144,7 +148,7 @@ def _easier(ranked: Sequence[Ranking]) -> Iterator[str]:
         more = [slower for slower in each.slower if slower.label not in shown]
         if more and each is not ranked[0]:
             said = [f"{slower.label} takes {over(slower)} as long as {each.best.label}" for slower in more]
-            yield f"At {each.target.name}, taken by itself, {joined(said)}."
+            yield f"For {each.target.name} alone, {joined(said)}."
         shown.update(slower.label for slower in more)
 
 
@@ -160,14 +164,14 @@ def unreached(seen: Seen, target: Target, when: str = "by the end") -> list[str]
     if len(seen) > 1:
         then = {label: _mean([_at(run, target.metric, first) for run in of.values()]) for label, of in seen.items()}
         told = [f"{label} {_value(value)}" for label, value in _ranked(then)]
-        lines.append(f"At equal time, after {show(first)}: {', '.join(told)}.")
+        lines.append(f"After the same time, {show(first)}: {', '.join(told)}.")
     return lines
 
 
 def paces(seen: Seen, target: Target) -> list[str]:
     """Returns for each algorithm a line on when it would reach a target that no run reached.
 
-    For example: `fedavg played 10 rounds; at the pace of its last ones, 0.9 takes about 46 rounds (154 s).`
+    For example: `fedavg ran 10 rounds; at the pace of the last ones, it would reach 0.9 after about 46 rounds (154 s).`
     """
     needed = {label: rounds_at_pace([run.rows for run in of.values()], target) for label, of in seen.items()}
     show = durations([rounds * _seconds_a_round(seen[label]) for label, rounds in needed.items() if rounds])
@@ -182,12 +186,14 @@ def _pace(
     label: str, of: Mapping[int, Observed], target: Target, rounds: int | None, show: Callable[[float], str]
 ) -> str:
     played = max(len(run.rows) for run in of.values())
-    begin = f"{label} played {counted(played, 'round')}; at the pace of its last ones, {target.value:g}"
+    begin = f"{label} ran {counted(played, 'round')}"
     if len(curve_of([run.rows for run in of.values()], target.metric)) < LEAST:
-        return f"{label} played {counted(played, 'round')}, too few to say when it would reach {target.value:g}."
+        return f"{begin}, too few to estimate when it would reach {target.value:g}."
+    pace = f"{begin}; at the pace of the last ones,"
     if rounds is None:
-        return f"{begin} is not in sight."
-    return f"{begin} takes about {rounds} rounds ({show(rounds * _seconds_a_round(of))})."
+        return f"{pace} {target.value:g} is not in sight."
+    took = show(rounds * _seconds_a_round(of))
+    return f"{pace} it would reach {target.value:g} after about {rounds} rounds ({took})."
 
 
 def _at(run: Observed, metric: str, time: float) -> float | None:

@@ -63,7 +63,7 @@ def test_an_own_scenario_from_new_to_report(fedlapse, tmp_path):
     assert "exists already" in again
     checked = fedlapse("check", "campus.yaml")
     assert checked.returncode == 0, checked.stderr
-    assert "a round of fedcurv costs" in checked.stdout
+    assert "a round of fedcurv takes" in checked.stdout
     played = fedlapse("compare", "campus.yaml", *QUICK)
     assert played.returncode == 0, played.stderr
     out = tmp_path / "runs" / "campus-0001"
@@ -86,7 +86,7 @@ def test_new_writes_a_study_that_says_what_it_costs(fedlapse):
     assert "fedlapse study mine.yaml" in made.stdout
     planned = fedlapse("study", "mine.yaml", "--dry-run", "--workers", "0", "training.epochs=1")
     assert planned.returncode == 0, planned.stderr
-    assert "with the seeds that are reported" in planned.stdout
+    assert "with the reported seeds" in planned.stdout
 
 
 def test_what_is_tracked_changes_no_byte_of_the_results(fedlapse, tmp_path):

@@ -306,11 +306,11 @@ def test_compare_stores_and_reports_what_was_assumed_and_how_often_a_recording_l
     assert (said["loops"], said["trace"]) == (int((length + begun) // 1.6), name)
     assert said["loops"] > 0
     page = (traced / "o" / "report.html").read_text()
-    assert f"The trace {name} starts over {said['loops']} time" in page
+    assert f"The trace {name} repeats {said['loops']} time" in page
     assert "taken to be as fast as the recorded downlink" in page
     shown = fedlapse("report", "o", "--format", "markdown").stdout
     assert "taken to be as fast" in shown
-    assert f"starts over {said['loops']} time" in shown
+    assert f"repeats {said['loops']} time" in shown
     both = fedlapse("report", "o", "o", "--format", "markdown").stdout
     assert "o#1: phone-mid: their uplink" in both
 

@@ -212,14 +212,15 @@ def test_other_first_replies_end_it(ran, tmp_path):
     ]
     other = build(merged(SMALL, {"fleet": swapped, "rounds": rounds}))
     replayed, _ = again(run, tmp_path, other=other)
-    assert (replayed.parting.round, replayed.parting.why) == (0, "b-0 now counts and a-0 no longer counts")
+    why = "b-0 is now aggregated and a-0 is no longer aggregated"
+    assert (replayed.parting.round, replayed.parting.why) == (0, why)
 
 
 def test_a_device_that_is_off_when_it_was_not_ends_it(ran, tmp_path):
     run = ran("fedavg", {"fleet": FLEET, "rounds": {"max": 3}})
     other = build(merged(SMALL, {"fleet": [FLEET[0], {**FLEET[1], "presence": {"off": [[0.1, 1e6]]}}]}))
     replayed, _ = again(run, tmp_path, other=other)
-    assert (replayed.parting.round, replayed.parting.why) == (0, "pi-4-0 and pi-4-1 no longer count")
+    assert (replayed.parting.round, replayed.parting.why) == (0, "pi-4-0 and pi-4-1 are no longer aggregated")
 
 
 def test_a_roll_call_that_finds_others_ends_it(ran, tmp_path):

@@ -208,7 +208,7 @@ def test_fixed_algorithms_keep_their_settings(tmp_path: Path) -> None:
     assert made.found["algorithms"].keys() == {"fedavg"}
     (prox,) = (entry for entry in load(str(made.out / "tuned.yaml")).algorithms if entry.name == "prox")
     assert prox.options == {"mu": 0.1}
-    assert load(str(made.out / "tuned.yaml")).tuned["prox"] == "as the scenario says, not tuned"
+    assert load(str(made.out / "tuned.yaml")).tuned["prox"] == "from the scenario, not tuned"
     assert list(made.out.glob("trials/*/prox*")) == []
 
 
@@ -236,7 +236,7 @@ def test_where_decisions_depend_on_time_other_links_are_not_guessed_at(tmp_path:
     tune = {"grid": LR, "budget": 2, "rungs": 1}
     made = tuned(tmp_path, {"rounds": rounds, "algorithms": ["fedavg"], "tune": tune})
     assert made.found["algorithms"]["fedavg"]["best"].keys() == {"own links", "rounds"}
-    assert f"fedavg: on {SLOW} its time is not known, as a replay there is not exact" in made.said
+    assert f"fedavg: on {SLOW} its time is unknown, because a replay there is not exact" in made.said
 
 
 STOPPED = {"algorithms": ["fedavg"], "rounds": {"max": 2}, "tune": {"grid": LR | {"training.batch": [32, 64]}}}

@@ -164,6 +164,8 @@ def test_many_devices_in_a_round_are_rehearsed_in_fewer_rounds_and_check_says_so
     monkeypatch.setattr("emulator.forecast.rehearsal.REQUESTS", 12)
     found = forecast_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1)
     assert found.prices["fedavg"].rounds == (1, 2)  # 12 requests to 4 devices: three rounds, less round 0
-    assert any("only 3 rounds were rehearsed, as 4 devices are asked in each" in said for said in found.warnings)
+    assert any(
+        "only 3 rounds were simulated, because 4 devices are selected in each" in said for said in found.warnings
+    )
     monkeypatch.setattr("emulator.forecast.rehearsal.REQUESTS", 20)
     assert forecast_of(build(merged(SMALL, {"rounds": {"max": 5}})), workers=1).warnings == []

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from emulator.commands.group import flat
+from emulator.commands.help import Command
 from emulator.commands.options import Force, Format, FormatOption
 from emulator.commands.replay.text import text
 from emulator.record.folders import home
+from emulator.sessions.computing import RESULTS
 from emulator.sessions.replay_runs import ReplayChoice, Replaying, ReplayLinks
 from emulator.sessions.replay_runs import replay as replayed
 from emulator.terminal.lines import say
@@ -22,7 +23,7 @@ from emulator.terminal.reliance import soundness_told
 SEVERAL = ("--down", "--up")
 
 
-class Several(TyperCommand):
+class Several(Command):
     """A command with options that take all words up to the next option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -40,7 +41,10 @@ def _repeated(args: Sequence[str]) -> Iterator[str]:
         yield word
 
 
-Out = Annotated[Path | None, typer.Option(help="A new folder. Default: runs/NAME-replay-NNNN.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="A new folder. Default: runs/NAME-replay-NNNN.", rich_help_panel=RESULTS),
+]
 
 
 def replay(
@@ -49,18 +53,23 @@ def replay(
     recorded: ReplayChoice,
     events: Annotated[
         bool,
-        typer.Option("--events", help="Write timelines even if there are several settings."),
+        typer.Option("--events", help="Write timelines even with several settings.", rich_help_panel=RESULTS),
     ] = False,
     out: Out = None,
     force: Force = False,
     replaying: Replaying,
     format: FormatOption = Format.text,
 ) -> None:
-    """Plays finished runs again, without training, on other links or another fleet.
+    """Replay finished runs on other links, without training.
 
-    Sizes, work and accuracies come from the record; with --down, each trace is a row of the table. A replay is exact
-    until a decision differs (who is asked, whose reply counts); it stops there, unless --train trains the rest. Exit
-    codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
+    Sizes, work and accuracies come from the record; each trace is a row of the table. A replay is exact as long as the
+    same devices are selected and aggregated; otherwise it stops, unless --train trains the rest. Exit codes: 0; 1 a
+    worker was killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
+
+    \b
+    Examples:
+      fedlapse replay runs/campus-0001 --down 5Mbit/s 20Mbit/s --up-ratio 0.2
+      fedlapse replay runs/campus-0001 --fleet greenhouse
     """
     if recorded.train:
         replaying.have_workers_ready()

@@ -15,6 +15,7 @@ from emulator.replay.findings import ASSUMPTION
 from emulator.replay.grid import MapCell
 from emulator.results.resampling import bounded
 from emulator.results.units import counted
+from emulator.sessions.computing import RESULTS, SCENARIO
 from emulator.sessions.mapping import Drawn, Ranges, called, draw
 from emulator.sessions.replay_runs import ReplayChoice, Replaying
 from emulator.terminal.lines import say
@@ -24,14 +25,16 @@ REASONS = 3  # reasons for inexact cells that are printed
 DOUBTS: dict[str, Callable[[MapCell], bool]] = {
     "tie": lambda cell: cell.tie,
     "the seeds disagree": lambda cell: not cell.agree and not cell.tie,
-    "no algorithm gets there": lambda cell: cell.winner is None and cell.known,
-    "it is not known": lambda cell: not cell.known,
+    "no algorithm reaches it": lambda cell: cell.winner is None and cell.known,
+    "unknown": lambda cell: not cell.known,
     "accuracies are assumed": lambda cell: cell.assumed,
 }
 
 Out = Annotated[
     Path | None,
-    typer.Option(help="Folder for map.html, map.png and map.json. Default: RUN."),
+    typer.Option(
+        metavar="DIR", help="Folder for map.html, map.png and map.json. Default: RUN.", rich_help_panel=RESULTS
+    ),
 ]
 
 
@@ -41,7 +44,9 @@ def map_(
     target: Annotated[
         str | None,
         typer.Option(
-            help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest that was reached, else all rounds.",
+            metavar="TARGET",
+            help="Such as 'accuracy 0.9', or 'all rounds'. Default: the hardest target that was reached.",
+            rich_help_panel=SCENARIO,
         ),
     ] = None,
     recorded: ReplayChoice,
@@ -49,10 +54,15 @@ def map_(
     replaying: Replaying,
     format: FormatOption = Format.text,
 ) -> None:
-    """Replays finished runs over a grid of links, and draws which algorithm reaches a target first, and by how much.
+    """Map which algorithm is fastest over a grid of links.
 
-    Without a range: uplinks of 0.1 to 100 Mbit/s and latencies of 5 to 500 ms. Cells in which the seeds disagree are
-    marked. Exit codes: 0; 1 a worker was killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
+    Finished runs are replayed, without training, at each point of the grid; without a range it has uplinks of 0.1 to
+    100 Mbit/s and latencies of 5 to 500 ms. Cells in which the seeds disagree are marked. Exit codes: 0; 1 a worker was
+    killed, or an algorithm failed; 2 bad input; 130 Ctrl-C.
+
+    \b
+    Example:
+      fedlapse map runs/campus-0001 --uplink 1..50Mbit/s --latency 10..200ms --points 9
     """
     if recorded.train:
         replaying.have_workers_ready()
@@ -75,7 +85,7 @@ def _text(found: Drawn) -> Iterator[str]:
     batch, cells, total = found.batch, found.cells, found.total
     played = f"{total} cells"
     if len(cells) < total:
-        played = f"the {len(cells)} of {total} cells that were played"
+        played = f"the {len(cells)} of {total} cells that were replayed"
     goal = called(batch, found.goal)
     yield f"{batch.scenario.name}: which algorithm is first to {goal}, in {played}, network model {batch.network}"
     yield from (f"  {why}" for why in found.fallen)
@@ -83,10 +93,10 @@ def _text(found: Drawn) -> Iterator[str]:
         yield _wins(label, [each for each in cells if each.first == label])
     for what, holds in DOUBTS.items():
         if number := sum(map(holds, cells)):
-            why = ": the first two are less than 1 % apart, or not distinguishable" if what == "tie" else ""
+            why = ": the first two differ by less than 1 %, or not significantly" if what == "tie" else ""
             yield f"  {what} in {number}{why}"
     if len(batch.labels) > 2 and any(each.tie for each in cells):
-        yield f"  two alone: -a NAME -a NAME, such as -a {batch.labels[-2]} -a {batch.labels[-1]}"
+        yield f"  to compare two of them: -a NAME -a NAME, such as -a {batch.labels[-2]} -a {batch.labels[-1]}"
     reasons = Counter(each.why for each in cells if each.why)
     for reason, count in reasons.most_common(REASONS):
         yield f"    in {count}: {reason}"
@@ -95,8 +105,8 @@ def _text(found: Drawn) -> Iterator[str]:
     if any(each.assumed for each in cells):
         yield f"    assumed: {ASSUMPTION}"
     if any(each.why for each in cells) and not (batch.source.anyway or batch.source.train):
-        yield "    --train goes on, and trains what differs"
-        yield f"    --anyway goes on: {ASSUMPTION}"
+        yield "    --train continues, and trains what differs"
+        yield f"    --anyway continues: {ASSUMPTION}"
     yield f"map: {found.out / 'map.html'}"
 
 

@@ -18,7 +18,7 @@ from emulator.wording.terminal import printed
 from emulator.wording.verdict import answer, over
 
 TOLD = 6  # lines of a kind; further ones are counted
-NOT_SHOWN = "none shown"  # enough seeds show no algorithm to be fastest
+NOT_SHOWN = "not significant"  # enough seeds show no algorithm to be fastest
 NAMED = 3  # settings that a line names
 
 
@@ -47,7 +47,12 @@ def _table(batch: Batch, findings: Sequence[Finding], target: str) -> str:
         first = NOT_SHOWN if tested and first == TIED else first
         first += " (order changes)" if each.name in turned else ""
         rows.append([each.name, *([] if unit else [its.name]), *cells(each, target, its), *([first] * several)])
-    headings = ["links", *([] if unit else ["in"]), *batch.labels, *(["fastest" if tested else "least mean"] * several)]
+    headings = [
+        "links",
+        *([] if unit else ["in"]),
+        *batch.labels,
+        *(["fastest" if tested else "lowest mean"] * several),
+    ]
     until = f"for {batch.every}" if target == ALL else f"until {target}"
     title = f"{batch.scenario.name}: mean time {until}{f' in {unit.name}' if unit else ''}"
     return printed([Table("", headings, rows, 1 if unit else 2)], f"{title}, network model {batch.network}")
@@ -69,7 +74,7 @@ def _orders(batch: Batch, findings: Sequence[Finding], target: str) -> str:
     """The record's verdict as in `compare`, ratios in a few other settings, and the settings with another order."""
     called = f"the end of {batch.every}" if target == ALL else target
     if (ranked := findings[0].ranking(target)) is None:
-        return f"To {called}, the record does not say in which order the algorithms come."
+        return f"To {called}, the order of the algorithms is unknown in the record."
     lines = answer(ranked, called)
     if len(findings) <= NAMED:
         for each in findings[1:]:
@@ -80,16 +85,16 @@ def _orders(batch: Batch, findings: Sequence[Finding], target: str) -> str:
 
 
 def _turned(findings: Sequence[Finding], target: str, called: str) -> str:
-    """`Order at accuracy 0.8 by mean times: a, b. It is the same in every setting.`"""
+    """`Order at accuracy 0.8 by mean time: a, b. It is the same in every setting.`"""
     order = findings[0].order(target) or ()
-    said = f"Order at {called} by mean times: {', '.join(order)}."
+    said = f"Order at {called} by mean time: {', '.join(order)}."
     if turned := flips(findings, target):
         return f"{said} It changes on {', '.join(turned)}."
     if not any(each.order(target) for each in findings[1:]):
-        return f"{said} No other setting is known."
-    known = "" if all(each.order(target) for each in findings[1:]) else " that is known"
+        return f"{said} No other setting has a known order."
+    known = "" if all(each.order(target) for each in findings[1:]) else " with a known order"
     others = [each.name for each in findings[1:] if each.order(target) not in (None, order)]
-    but = f", but for differences below 1 % or not shown on {', '.join(others)}" if others else ""
+    but = f", except for ties on {', '.join(others)} (less than 1 %, or not significant)" if others else ""
     return f"{said} It is the same in every setting{known}{but}."
 
 
@@ -106,8 +111,8 @@ def _assumed(findings: Sequence[Finding]) -> Iterator[str]:
 def _like_others(lacking: int, pieces: int) -> str:
     share = f"{100 * lacking / pieces:.2g} %" if lacking < pieces else "all"
     return (
-        f"{share} of all messages and computations did not take place in the recorded runs: each is taken to be as "
-        "large as the same device's in another round, or as another device's in this one"
+        f"{share} of all messages and computations are not in the recorded runs: each is assumed to be as large as the "
+        "same device's in another round, or as another device's in this round"
     )
 
 
@@ -133,8 +138,8 @@ def _partings(findings: Sequence[Finding], anyway: bool) -> Iterator[str]:
     if len(said) > TOLD:
         yield f"and {len(said) - TOLD} more in replay.json"
     if any(each.partings for each in findings) and not anyway:
-        yield "a replay stops where it is no longer exact; --train goes on, and trains what differs"
-        yield f"--anyway goes on: {ASSUMPTION}"
+        yield "a replay stops if it is no longer exact; --train continues, and trains what differs"
+        yield f"--anyway continues: {ASSUMPTION}"
 
 
 def _guessed(findings: Sequence[Finding]) -> Iterator[str]:

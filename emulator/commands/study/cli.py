@@ -19,7 +19,7 @@ from emulator.commands.options import (
 from emulator.commands.tune.cli import tell_cost
 from emulator.play.progress import about
 from emulator.results.units import joined
-from emulator.sessions.computing import Playing
+from emulator.sessions.computing import SCENARIO, Playing
 from emulator.terminal.errors import told_in_one_line
 from emulator.terminal.lines import say
 from scenarios.text.faults import placed
@@ -35,11 +35,15 @@ def study(
         bool,
         typer.Option(
             "--exploratory",
-            help="Go on with records of another protocol, such as with other targets. The report then says so.",
+            help="Use records of another protocol, such as with other targets. The report then says so.",
+            rich_help_panel=SCENARIO,
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how much is trained, and how long that takes here.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Print how much would be trained, and how long it takes here.", rich_help_panel=SCENARIO
+        ),
     ] = False,
     small: SmallOption = False,
     out: Out = None,
@@ -47,10 +51,14 @@ def study(
     playing: Playing,
     format: FormatOption = Format.text,
 ) -> None:
-    """Follows a study's protocol: tunes all algorithms, plays them with other seeds, and says who is faster where.
+    """Tune, run with new seeds, and test which algorithm is faster.
 
-    The scenario's `tune:` and `study:` are the protocol. It leaves a page with the verdict, tables, figures and the
-    runs. The same command goes on where it was stopped. Exit codes: 0; 1 a run failed; 2 bad input; 130 Ctrl-C.
+    The scenario's `tune:` and `study:` are the protocol. Results are a page with the verdict, tables, figures and the
+    runs. If it was interrupted, the same command continues. Exit codes: 0; 1 a run failed; 2 bad input; 130 Ctrl-C.
+
+    \b
+    Example:
+      fedlapse study campus.yaml --dry-run
     """
     if not dry_run:
         playing.have_workers_ready()
@@ -81,7 +89,7 @@ def _tell_cost(regime: str, cost: StudyCost) -> None:
         say(f"{regime}:")
     tell_cost(cost.search)
     took = about(cost.seconds_each * cost.reported)
-    say(f"then about {cost.reported:.0f} device-rounds, with the seeds that are reported: {took}")
+    say(f"then about {cost.reported:.0f} device-rounds with the reported seeds: {took}")
     where = [f"{cost.cells} cells of the map"] if cost.cells else []
     where += ["the recorded links"] if cost.traces else []
     if where:

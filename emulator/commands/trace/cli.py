@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.group import Commands
+from emulator.commands.help import Command
 from emulator.commands.options import Format, FormatOption
 from emulator.commands.trace import facts
 from emulator.commands.trace.facts import TraceFacts
@@ -33,7 +34,7 @@ from network.links.tcp import Tcp
 from scenarios.text.dimensions import SECONDS, SIZE
 
 trace = typer.Typer(
-    help="Inspects, converts and generates traces of links, and says how long a payload takes on one.",
+    help="Inspect, convert and generate traces of links.",
     cls=Commands,
     add_completion=False,
 )
@@ -59,9 +60,9 @@ From = Annotated[
 ]
 Direction = Annotated[
     OneWay | None,
-    typer.Option("--direction", help="Only this direction. Needed for a Mahimahi file without a suffix."),
+    typer.Option("--direction", help="Only this direction; needed for a Mahimahi file without a suffix."),
 ]
-Plot = Annotated[Path | None, typer.Option(metavar="PICTURE", help="Also draw it, as .png or .svg.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE", help="Also draw it, as .png or .svg.")]
 To = Annotated[
     str | None,
     typer.Option("--to", metavar="FORMAT", help="csv or mahimahi. Default: recognised from the file's suffix."),
@@ -72,7 +73,7 @@ Replace = Annotated[bool, typer.Option("--force", help="Replace a file that exis
 STEM = "for a pair of Mahimahi files, the name without .down and .up."
 
 
-@trace.command()
+@trace.command(cls=Command)
 def info(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help=f"Trace files; {STEM}", readable=False)],
     direction: Direction = None,
@@ -80,11 +81,14 @@ def info(
     plot: Plot = None,
     format: FormatOption = Format.text,
 ) -> None:
-    """Says what traces hold: format, direction, kind, duration, mean, quantiles, outages, and a sparkline.
+    """Show what traces contain.
 
-    A file that cannot be read is reported in one line, and the others are shown; the exit code is then 2.
+    That is format, direction, kind, duration, mean, quantiles, outages, and a sparkline. A file that cannot be read is
+    reported in one line, and the others are shown; the exit code is then 2.
 
-    Example: fedlapse trace info norway_bus_1 Verizon-LTE-short.down --plot links.png
+    \b
+    Example:
+      fedlapse trace info norway_bus_1 Verizon-LTE-short.down --plot links.png
     """
     with told_in_one_line(ValueError):
         check_picture(plot)
@@ -116,7 +120,7 @@ def _read(files: list[Path], format: str | None, direction: OneWay | None) -> tu
     return found, faults
 
 
-@trace.command()
+@trace.command(cls=Command)
 def convert(
     in_: Annotated[Path, typer.Argument(metavar="IN", help=f"A trace file; {STEM}", readable=False)],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .csv, .down or .up; - is stdout.")],
@@ -125,13 +129,14 @@ def convert(
     to: To = None,
     force: Replace = False,
 ) -> None:
-    """Writes a trace as fedlapse's own CSV or for Mahimahi, and says what is lost.
+    """Convert a trace to fedlapse's CSV or to Mahimahi's format, and name what is lost.
 
     With --to mahimahi and both directions, OUT.down and OUT.up are written.
 
-    Examples: fedlapse trace convert Verizon-LTE-short lte.csv
-
-    fedlapse trace convert 5g_trace_4_walking walk --to mahimahi
+    \b
+    Examples:
+      fedlapse trace convert Verizon-LTE-short lte.csv
+      fedlapse trace convert 5g_trace_4_walking walk --to mahimahi
     """
     with told_in_one_line(ValueError):
         written_as = target(out, to)
@@ -142,25 +147,29 @@ def convert(
             typer.echo(f"lost: {loss}", err=out == STDOUT)
 
 
-@trace.command()
+@trace.command(cls=Command)
 def synth(
     preset: Annotated[
-        str | None, typer.Argument(metavar="[PRESET]", help="Name of a preset. Default: list them.")
+        str | None, typer.Argument(metavar="PRESET", help="Name of a preset. Default: list them.")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Length of the trace, s.")] = 600.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed draws the same link.")] = 1,
-    step: Annotated[float, typer.Option(help="Seconds between changes of the rate.")] = 1.0,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Length of the trace.")] = 600.0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The same seed generates the same trace.")] = 1,
+    step: Annotated[float, typer.Option(metavar="S", help="Seconds between changes of the rate.")] = 1.0,
     direction: Annotated[OneWay | None, typer.Option("--direction", help="Only this direction. Default: both.")] = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="A .csv, or .down or .up for Mahimahi; - is stdout.")
+        Path, typer.Option("--out", "-o", metavar="FILE", help="A .csv, or .down or .up for Mahimahi; - is stdout.")
     ] = STDOUT,
     to: To = None,
     force: Replace = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Generates a link from a preset: a Markov-modulated rate with outages. Without a preset, lists them.
+    """Generate a trace from a preset, or list the presets.
 
-    Example: fedlapse trace synth lte-driving --seconds 600 --seed 1 -o lte.csv
+    The rate is Markov-modulated, with outages.
+
+    \b
+    Example:
+      fedlapse trace synth lte-driving --seconds 600 --seed 1 -o lte.csv
     """
     with told_in_one_line(ValueError):
         if preset is None:
@@ -197,7 +206,7 @@ def _listed(format: Format) -> str:
             f"{rate}{one.out:.1%}",
             f"{latency}{one.latency * 1e3:g}",
         )
-    legend = "~ assumed: nobody measured it. Each number's source is in --format json."
+    legend = "~ assumed, not measured. Each number's source is in --format json."
     return printed([table, filled(legend, columns())], columns())
 
 
@@ -215,7 +224,7 @@ def _plain(name: str) -> dict[str, object]:
     }
 
 
-@trace.command()
+@trace.command(cls=Command)
 def transfer(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=f"A trace file; {STEM}", readable=False)],
     size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Size of the payload, such as 6.65MB.")],
@@ -232,11 +241,14 @@ def transfer(
     plot: Plot = None,
     format: FormatOption = Format.text,
 ) -> None:
-    """Says how long a payload takes over a trace from each start, alone and over a new connection.
+    """Compute how long a payload takes over a trace.
 
-    If the trace is of measured downloads, tcp adds only round trips: slow start and headers are in it already.
+    A transfer begins every 10 s, alone and over a new connection. If the trace is of measured downloads, tcp adds only
+    round trips: slow start and headers are in it already.
 
-    Example: fedlapse trace transfer lte.csv --bytes 6.65MB --every 10s --latency 50ms
+    \b
+    Example:
+      fedlapse trace transfer lte.csv --bytes 6.65MB --every 10s --latency 50ms
     """
     with told_in_one_line(ValueError):
         check_picture(plot)
@@ -258,4 +270,4 @@ def transfer(
 
 def _modelled(model: Model, latency: str | None) -> str:
     one_way = "the file's latency, or 0 if it has none" if latency is None else f"{latency} one way"
-    return f"Model {model}, with {one_way}; nobody else uses the link."
+    return f"Model {model}, with {one_way}; no other device uses the link."

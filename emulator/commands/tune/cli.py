@@ -18,7 +18,7 @@ from emulator.commands.options import (
     scenario_of,
 )
 from emulator.play.progress import about
-from emulator.sessions.computing import Playing
+from emulator.sessions.computing import SCENARIO, Playing
 from emulator.terminal.errors import told_in_one_line
 from emulator.terminal.lines import say, to_open
 from scenarios.text.faults import placed
@@ -33,7 +33,7 @@ def tune(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Say how much would be trained, what of it is known, and how long it takes here."
+            "--dry-run", help="Print how much would be trained, and how long it takes here.", rich_help_panel=SCENARIO
         ),
     ] = False,
     rounds: RoundsOption = None,
@@ -43,11 +43,15 @@ def tune(
     playing: Playing,
     format: FormatOption = Format.text,
 ) -> None:
-    """Finds good settings for each algorithm of a scenario, by validation accuracy alone.
+    """Tune each algorithm by validation accuracy.
 
-    The scenario's `tune:` names the values to try, the seeds, and how many configurations each algorithm gets. It
-    leaves tuned.yaml, a scenario with the best settings, tune.html and tune.json. The same command goes on where it was
-    stopped. Exit codes: 0; 1 a run failed; 2 bad input; 130 Ctrl-C.
+    The scenario's `tune:` names the values to try, the seeds, and the number of configurations per algorithm. Results
+    are tuned.yaml, a scenario with the best settings, tune.html and tune.json. If it was interrupted, the same command
+    continues. Exit codes: 0; 1 a run failed; 2 bad input; 130 Ctrl-C.
+
+    \b
+    Example:
+      fedlapse tune campus.yaml --dry-run
     """
     if not dry_run:
         playing.have_workers_ready()
@@ -77,5 +81,5 @@ def tell_cost(cost: SearchCost) -> None:
 
     typer.echo(text_of_plan(cost.scenario, ", ".join(map(str, cost.steps))))
     much = f"{cost.total}" if cost.exact else f"about {cost.total}"  # exact if no two tie and all clocks agree
-    say(f"{much} device-rounds are trained, and {cost.known} of them are in the ledger")
+    say(f"{much} device-rounds to train, of which {cost.known} are in the ledger")
     say(f"the rest takes {about(cost.seconds)} on this computer, with {cost.workers} workers")

@@ -81,8 +81,8 @@ def test_the_page_has_the_map_first_and_a_table_for_each_regime() -> None:
     found = places(answers)
     page = markdown(answers, found)
     line = (
-        "fedcl beside fedavg, on 4 places of the map: fedcl is faster on 3 (in skewed and even) and fedavg is faster "
-        "on 0; 1 are undecided."
+        "fedcl compared with fedavg, at 4 points of the map: fedcl is faster at 3 (in skewed and even) and fedavg is "
+        "faster at 0; 1 are undecided."
     )
     assert verdict(answers, found)[0] == line
     assert page.index(line) < page.index("figures/pays.png") < page.index("## skewed") < page.index("## even")

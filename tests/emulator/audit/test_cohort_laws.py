@@ -75,7 +75,7 @@ def test_the_seed_says_which_device_is_asked(verdict: Judge, number: int) -> Non
     [due] = draw(NAMES, 1, seed(number, "cohort", 0))
     for name in NAMES:
         faults = verdict(name, number).faults
-        said = f"scenario: line 1, round 0: asks {name!r} where the seed draws {due!r}"
+        said = f"scenario: line 1, round 0: selects {name!r}, but the seed draws {due!r}"
         assert faults == ([] if name == due else [said])
 
 
@@ -85,10 +85,12 @@ def test_not_all_seeds_draw_the_same_device() -> None:
 
 def test_fewer_or_more_than_the_scenario_says_are_found(verdict: Judge, tmp_path: Path) -> None:
     [fault] = verdict("a-0", ask=2).faults
-    assert fault.endswith("asks 1 devices; 4 are online and idle, of which the scenario asks 2 at most")
+    assert fault.endswith("selects 1 devices; 4 are online and idle, of which the scenario selects 2 at most")
     declare(tmp_path, rounds=SCENARIO["rounds"] | {"ask": 1})
     faults = audit(write(tmp_path, events(), rows())).faults
-    assert faults[0].endswith("round 0: asks 2 devices; 2 are online and idle, of which the scenario asks 1 at most")
+    assert faults[0].endswith(
+        "round 0: selects 2 devices; 2 are online and idle, of which the scenario selects 1 at most"
+    )
 
 
 def test_who_is_offline_is_not_among_those_of_whom_the_seed_draws(verdict: Judge) -> None:
@@ -99,7 +101,8 @@ def test_who_is_offline_is_not_among_those_of_whom_the_seed_draws(verdict: Judge
     for number in range(1, 5):
         assert verdict("a-0", number, devices=devices).faults == []
         assert (
-            "scenario: line 1, round 0: asks 'b-0', which is offline" in verdict("b-0", number, devices=devices).faults
+            "scenario: line 1, round 0: selects 'b-0', which is offline"
+            in verdict("b-0", number, devices=devices).faults
         )
 
 
@@ -110,7 +113,7 @@ def test_a_straggler_is_not_among_them_until_it_has_ended(tmp_path: Path) -> Non
     fleet = [{**SCENARIO["fleet"][0], "presence": {}}, SCENARIO["fleet"][1]]
     declare(tmp_path, fleet=fleet)
     [fault] = audit(write(tmp_path, events(), rows())).faults
-    assert "round 3: asks 1 devices; 2 are online and idle" in fault
+    assert "round 3: selects 1 devices; 2 are online and idle" in fault
 
 
 def test_over_sockets_nobody_knows_who_was_online_at_the_very_opening(verdict: Judge) -> None:
@@ -148,7 +151,7 @@ def test_a_rule_of_its_own_asks_no_more_than_the_scenario_says_unless_it_asks_al
     declare(tmp_path, rounds=SCENARIO["rounds"] | {"ask": 1, "fraction": 0.3}, fleet=[*SCENARIO["fleet"], third])
     faults = audit(write(tmp_path, lines, rows(), facts=OWN)).faults
     assert any(
-        fault.endswith("asks 2 devices; it must be 1 at most, or all 3 that are online and idle") for fault in faults
+        fault.endswith("selects 2 devices; it must be 1 at most, or all 3 that are online and idle") for fault in faults
     )
 
 

@@ -128,7 +128,7 @@ def test_a_seal_that_is_missing_above_sealed_runs_was_deleted_or_never_written(o
     (out / SEAL).unlink()
     code, shown, reserved = said(out)
     assert code == 1
-    assert "seal: seal.json is missing, though all runs have ended and are sealed" in shown
+    assert "seal: seal.json is missing, although all runs have ended and are sealed" in shown
     assert "deleted" in shown
     assert "killed" in shown
     assert "fedlapse diff" in shown

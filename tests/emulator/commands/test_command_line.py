@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from importlib import metadata
@@ -13,6 +14,7 @@ from typer.main import get_command
 
 from emulator.__main__ import COMMANDS, app
 from emulator.sessions.computing import Computing, ExecutorName, workers_of
+from tests.all_of import all_of
 from tests.emulator.commands.processes import Command, wait_for
 
 
@@ -60,11 +62,19 @@ def test_output_that_does_not_fit_on_the_disk_is_one_line(command: str) -> None:
     assert (done.returncode, done.stderr) == (1, "fedlapse: no space left on the disk\n")
 
 
-@pytest.mark.parametrize("words", [[], ["trace"]])
-def test_without_a_command_there_is_help(fedlapse, words) -> None:
-    alone, asked = fedlapse(*words), fedlapse(*words, "--help")
+def test_a_group_without_a_command_shows_its_help(fedlapse) -> None:
+    alone, asked = fedlapse("trace"), fedlapse("trace", "--help")
     assert alone.stdout == asked.stdout != ""
     assert (alone.returncode, asked.returncode) == (2, 0)
+
+
+def test_fedlapse_alone_shows_first_steps(fedlapse, tmp_path) -> None:
+    alone = fedlapse()
+    assert alone.returncode == 2
+    steps = [line.split("   ")[0].split() for line in alone.stdout.splitlines() if line.startswith("  fedlapse")]
+    assert [step[1] for step in steps] == ["compare", "new", "check", "compare"]
+    assert fedlapse(*steps[1][1:]).returncode == 0
+    assert [(tmp_path / step[2]).exists() for step in steps[2:]] == [True, True]
 
 
 def test_which_version_this_is(fedlapse) -> None:
@@ -208,8 +218,9 @@ def test_a_file_that_is_not_there_is_told_with_that_prefix_too(fedlapse, words) 
     assert re.fullmatch(r"fedlapse: (?!fedlapse).*\n", done.stderr)
 
 
-PAGES = [[], *([name] for name in COMMANDS)]
-PAGES += [["trace", name] for name in ("info", "convert", "synth", "transfer")]
+GROUP = get_command(app)
+BELOW = [[name, each] for name in COMMANDS for each in getattr(GROUP.get_command(None, name), "commands", ())]
+PAGES = [[], *([name] for name in COMMANDS), *BELOW]
 
 
 @pytest.mark.parametrize("words", PAGES, ids=str)
@@ -222,8 +233,27 @@ def test_an_option_that_no_command_has_is_told_with_that_prefix(fedlapse, words)
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_first_sentence_that_a_list_of_commands_shows_is_the_commands_own(command: str) -> None:
-    own = get_command(app).get_command(None, command).help
+    own = GROUP.get_command(None, command).help
     assert COMMANDS[command][1] == " ".join(own.split("\n\n")[0].split())
+
+
+@pytest.mark.parametrize("words", PAGES, ids=str)
+def test_help_is_plain_and_has_an_example_that_is_right(fedlapse, words) -> None:
+    told = fedlapse(*words, "--help").stdout
+    assert not re.search(r"<\w|\[default|\bPython\b|[╭│]", told)
+    assert all_of(len(line) <= 100 for line in told.splitlines())
+    examples = [shlex.split(line.partition(" > ")[0]) for line in told.splitlines() if line.startswith("    fedlapse ")]
+    if not hasattr(command := within(words), "commands"):
+        known = {name for each in command.params for name in each.opts}
+        assert all_of(example[1 : 1 + len(words)] == words for example in examples)
+        assert {word for example in examples for word in example if re.match("--?[a-z]", word)} <= known
+
+
+def within(words):
+    command = GROUP
+    for word in words:
+        command = command.get_command(None, word)
+    return command
 
 
 @pytest.mark.parametrize("words", PAGES, ids=str)

@@ -34,6 +34,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "perfetto": ("report", "OUT", "--perfetto", "trace.json"),
     "several": ("report", "OUT", "OUT", "--format", "json"),
     "export": ("export", "OUT"),
+    "cite": ("cite", "OUT"),
     "audit": ("audit", "OUT"),
     "diff": ("diff", "OUT", "OUT"),
 }

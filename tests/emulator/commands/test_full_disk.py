@@ -156,7 +156,7 @@ def test_where_a_ledger_cannot_be_made_a_line_says_so_and_everything_is_trained(
     done = fedlapse(*ARGUMENTS, *CHANGES, "--out", tmp_path / "out", "--ledger", place / "ledger")
     assert done.returncode == 0
     assert [line for line in done.stderr.splitlines() if "ledger" in line] == [
-        f"fedlapse: no ledger: {place / 'ledger'}: the file system is read-only; everything is trained anew"
+        f"fedlapse: no ledger: {place / 'ledger'}: the file system is read-only; everything is trained again"
     ]
 
 

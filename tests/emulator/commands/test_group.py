@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -11,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from emulator.commands.group import Lazy, flat
+from emulator.commands.help import Command
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,14 @@ def test_the_fields_of_a_dataclass_are_options_and_come_as_one_object() -> None:
         got.extend((quiet, shared, level))
 
     app = typer.Typer(add_completion=False)
-    app.command()(flat(command))
+    app.command(cls=Command)(flat(command))
     done = CliRunner().invoke(app, ["here", "-n", "a", "--name", "b", "--level", "2"])
     assert (done.exit_code, got) == (0, [False, Shared(place="here", speed=7, names=["a", "b"]), 2]), done.output
     told = CliRunner().invoke(app, ["--help"]).output
     assert "Takes all." in told
-    assert "How fast it goes." in told
+    assert re.search(r"--speed SPEED +How fast it goes. Default: 7.", told)
+    assert re.search(r"-n, --name NAMES", told)
+    assert "INTEGER" not in told.upper()
 
 
 def test_a_command_is_imported_when_it_is_called_and_not_to_be_listed(
@@ -48,7 +52,7 @@ def test_a_command_is_imported_when_it_is_called_and_not_to_be_listed(
     monkeypatch.syspath_prepend(tmp_path)
 
     class Group(Lazy):
-        known: ClassVar = {"show": ("called_late:show", "Shows.")}
+        known: ClassVar = {"show": ("called_late:show", "Shows.", "All")}
 
     app = typer.Typer(cls=Group, callback=lambda: None)
     for words, said in ((["--help"], "Shows."), (["shov"], "Did you mean 'show'")):

@@ -132,7 +132,7 @@ def test_an_interrupted_record_says_so_and_is_compared_up_to_the_shortest_run(
     assert reported.returncode == 0
     for said in (reported.stderr, reported.stdout):
         assert "This record has no seal: it was interrupted." in said
-        assert "The runs have 2 to 3 rounds; values at the end are those after 2." in said
+        assert "The runs have 2 to 3 rounds; final values are after 2 rounds." in said
     second = json.loads((out / "fedprox-s1" / "rounds.jsonl").read_text().splitlines()[1])
     end = json.loads(fedlapse("report", out, "--format", "json").stdout)["labels"]["fedprox"]
     assert (end["rounds"], end["time_s"]["mean"]) == ({"1": 2}, second["time_s"])

@@ -39,11 +39,11 @@ def test_a_scenario_of_the_user_is_not_taken_for_a_run(fedlapse, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("replay.json", "{}", "holds a replay, which cannot be resumed; play it again"),
+        ("replay.json", "{}", "holds a replay, which cannot be resumed; run it again"),
         (
             "host.json",
             json.dumps({"world": "sockets"}),
-            "holds runs over sockets, which cannot be resumed; play them again",
+            "holds runs over sockets, which cannot be resumed; run them again",
         ),
     ],
 )

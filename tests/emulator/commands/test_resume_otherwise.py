@@ -93,9 +93,9 @@ def test_a_model_that_has_changed_is_named_and_nothing_is_replaced(fedlapse, tmp
     done = resume(fedlapse)
     assert done.returncode == 2
     assert done.stderr == (
-        f"fedlapse: out/fedavg-s1/events.jsonl, line 1 (open round 0) comes out otherwise now: {name} has changed "
-        "since it was begun\nnothing in the folder was replaced; `fedlapse resume --force out` replaces what comes out "
-        "otherwise, and goes on\n"
+        f"fedlapse: out/fedavg-s1/events.jsonl, line 1 (open round 0) is different now: {name} has changed "
+        "since it was begun\nnothing in the folder was replaced; `fedlapse resume --force out` replaces what differs, "
+        "and continues\n"
     )
     assert content(broken_off) == before
 
@@ -123,10 +123,10 @@ def test_force_that_is_interrupted_goes_on_with_force_and_the_reason_stays_known
         patch.setattr("emulator.sessions.session.run_virtual", interrupted)
         done = resume(fedlapse, "--force")
     assert done.returncode == 1
-    said = "fedlapse: to go on, with everything trained anew: fedlapse resume --force out"
+    said = "fedlapse: to go on, with everything trained again: fedlapse resume --force out"
     assert done.stderr.splitlines()[-1] == said
     assert modules(broken_off) == before
-    assert f"comes out otherwise now: {FILE} has changed" in resume(fedlapse).stderr
+    assert f"is different now: {FILE} has changed" in resume(fedlapse).stderr
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_only_force_goes_on_with_another_split(tmp_path):
     (tmp_path / "fedavg-s1" / "events.jsonl").write_bytes(LINE)
     (tmp_path / "split.json").write_text("then")
     scenario = build(merged(SMALL, {"seeds": [1]}))
-    with pytest.raises(Otherwise, match=r"split\.json comes out otherwise now"):
+    with pytest.raises(Otherwise, match=r"split\.json is different now"):
         code.begin(tmp_path, scenario, "", "now", force=False)
     assert code.begin(tmp_path, scenario, "", "now", force=True)
     assert (tmp_path / "split.json").read_text() == "now"
@@ -203,7 +203,7 @@ def test_torch_and_the_processor_are_named(tmp_path, now, why):
 
 def test_without_the_file_nobody_knows_why(tmp_path):
     said_why = code.why_otherwise(tmp_path, json.dumps(said()))
-    assert said_why == "the folder has no readable code.json, so nobody knows why"
+    assert said_why == "the folder has no readable code.json, so the reason is unknown"
 
 
 @pytest.fixture
@@ -260,11 +260,11 @@ def test_where_nothing_known_has_changed_the_whole_sentence_is_said(fedlapse, br
     first, *others = events.read_bytes().splitlines(keepends=True)
     events.write_bytes(b"".join([first.replace(b'"model":"', b'"model":"0'), *others]))
     assert resume(fedlapse).stderr == (
-        "fedlapse: out/fedavg-s1/events.jsonl, line 1 (open round 0) comes out otherwise now: no known file has "
+        "fedlapse: out/fedavg-s1/events.jsonl, line 1 (open round 0) is different now: no known file has "
         "changed, nor torch, nor the processor: your code reads or draws something else, perhaps BIAS of "
         "the environment\n"
-        "nothing in the folder was replaced; `fedlapse resume --force out` replaces what comes out otherwise, and goes "
-        "on\n"
+        "nothing in the folder was replaced; `fedlapse resume --force out` replaces what differs, and "
+        "continues\n"
     )
 
 

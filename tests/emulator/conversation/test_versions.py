@@ -237,7 +237,7 @@ def test_check_says_how_fast_versions_are_and_how_stale_replies(fedlapse: Any, t
     said = " ".join(done.stdout.split())
     assert "12 are at work, and 3 replies make a version" in said
     assert "at most 8 versions, counted as 2 rounds of 12 replies" in said
-    assert "replies are 3.0 versions old in the mean" in said
+    assert "replies are 3.0 versions old on average" in said
 
 
 @dataclass(frozen=True)

@@ -77,21 +77,21 @@ def test_a_dearer_round_wins_only_below_its_inverse():
     found = ratio(of(27.1, moved=300), of(10.0), seconds=2.4)
     assert found.wins_below == pytest.approx(10 / 27.1)
     assert sentence("fedcurv", "fedavg", found, 10.0) == (
-        "a round of fedcurv costs 2.71x one of fedavg here (down 3.0x, up 3.0x, compute 1.2x): "
-        "it wins only below 37 % of fedavg's rounds"
+        "a round of fedcurv takes 2.71x as long as one of fedavg (down 3.0x, up 3.0x, compute 1.2x): "
+        "it is faster only if it needs fewer than 37 % of fedavg's rounds"
     )
 
 
 def test_a_cheaper_round_wins_with_more_rounds():
     found = ratio(of(8.0, moved=50), of(10.0))
     assert sentence("small", "fedavg", found, 10.0) == (
-        "a round of small costs 0.80x one of fedavg here (down 0.5x, up 0.5x, compute 1.0x): "
-        "it wins even with up to 1.25x of fedavg's rounds"
+        "a round of small takes 0.80x as long as one of fedavg (down 0.5x, up 0.5x, compute 1.0x): "
+        "it is faster even if it needs up to 1.25x fedavg's rounds"
     )
 
 
 def test_equal_rounds_leave_it_to_their_number():
-    assert "costs as much as one of fedavg" in sentence("other", "fedavg", ratio(of(10.04), of(10.0)), 10.0)
+    assert "takes as long as one of fedavg" in sentence("other", "fedavg", ratio(of(10.04), of(10.0)), 10.0)
 
 
 def test_a_server_that_works_longer_is_named():
@@ -187,17 +187,17 @@ def test_the_margin_is_that_of_the_ratio_estimator():
 def test_a_difference_within_the_margin_is_no_cost():
     found = over(of(10.4), of(10.0), {"a-0": 2.0}, {"a-0": 2.0}, 0.09)
     said = sentence("fedprox", "fedavg", found, 10.0)
-    assert said.startswith("a round of fedprox costs about as much as one of fedavg here (")
+    assert said.startswith("a round of fedprox takes about as long as one of fedavg (")
     assert "(0.95x to 1.13x)" in said
     found = over(of(12.0), of(10.0), {"a-0": 2.0}, {"a-0": 2.0}, 0.09)
     said = sentence("fedprox", "fedavg", found, 10.0)
-    assert "costs 1.20x (1.11x to 1.29x, as links and cohorts vary) one of fedavg here" in said
+    assert "takes 1.20x (1.11x to 1.29x, because links and cohorts vary) as long as one of fedavg" in said
 
 
 def test_three_times_the_bytes_are_a_cost_however_links_vary():
     found = over(of(18.0, moved=300), of(10.0), {"a-0": 2.0}, {"a-0": 2.0}, 0.9)
     said = sentence("fedcurv", "fedavg", found, 10.0)
-    assert "costs 1.80x (0.90x to 2.70x, as links and cohorts vary)" in said
+    assert "takes 1.80x (0.90x to 2.70x, because links and cohorts vary)" in said
 
 
 def test_work_is_the_mean_of_what_is_declared_in_the_rounds_that_weigh():
@@ -247,8 +247,9 @@ def test_a_shortage_says_how_many_come_and_what_would_do():
     rows = [row(3.0), row(6.0, asked=14, counted=0, late=13, lost=1, failed=True, wasted_bytes=300)]
     rows.append(row(9.0, asked=14, counted=5, late=9, wasted_bytes=150))
     assert shortage("fedcurv", price(rows, 3), 11, 3.0, 9.3) == (
-        "fedcurv: 2.5 of the 11 replies that close a round come within the deadline of 3 s (14 are asked: 11.0 late, "
-        "0.5 lost); 1 of 2 rounds fail, 75 % of the bytes are wasted; no break-even; allow 9.3 s"
+        "fedcurv: only 2.5 of the 11 replies that close a round arrive within the deadline of 3 s (14 devices are "
+        "selected: 11.0 late, 0.5 lost); 1 of 2 rounds fail and 75 % of the bytes are wasted, so there is no "
+        "break-even; allow 9.3 s"
     )
 
 

@@ -135,7 +135,7 @@ BOARD = {"speed_gflop_s": 4, "memory_bandwidth_gb_s": 3, "overhead_ms": 2, "memo
 def test_a_plan_tells_the_joules_of_a_round_where_all_watts_are_known(play, planned):
     run, plan = play(rounds={"max": 2}), planned(rounds={"max": 2})
     assert plan.prices["fedavg"].joules == pytest.approx(sum(run.rounds[1]["joules"].values()), rel=1e-12)
-    assert " J, of all devices asked" in text(plan)
+    assert " J, of all selected devices" in text(plan)
     assert plan.warnings == []
 
 
@@ -144,10 +144,10 @@ def test_a_plan_names_those_whose_watts_are_not_known(planned):
     fleet = [*SMALL["fleet"], {"profile": "plain", "count": 2, "link": FAST}]
     plan = planned(fleet=fleet, profiles={"plain": BOARD})
     assert plan.prices["fedavg"].joules is None
-    assert "of all devices asked" not in text(plan)
+    assert "of all selected devices" not in text(plan)
     [line] = plan.warnings
     assert line.startswith(
-        "the energy of the fleet is not known, because no power draw is known for plain; add power_idle_w"
+        "the energy of the fleet is unknown, because the power draw of plain is unknown; add power_idle_w"
     )
 
 
@@ -166,7 +166,7 @@ def test_an_algorithm_that_no_device_can_hold_leaves_the_others_their_table(plan
 def test_one_of_each_is_told_in_the_singular(planned):
     page = text(planned(fleet=[{"profile": "pi-4", "count": 1, "link": FAST}], rounds={"max": 1}))
     words = " ".join(page.split())
-    assert "small: 1 device; 1 is asked in a round, 1 reply closes it; at most 1 round, 1 seed." in words
+    assert "small: 1 device; 1 selected per round, 1 reply closes it; at most 1 round, 1 seed." in words
     assert "1 run takes about" in words
 
 
@@ -291,7 +291,9 @@ def test_a_deadline_that_keeps_replies_out_is_told_instead_of_a_break_even(plann
     assert (plan.prices["fedavg"].counted, curv.counted, curv.late, plan.courses["fedavg"].needed) == (6, 2, 4, 6)
     assert plan.ratios.keys() == {"fedprox"}
     said = plan.sentences["fedcurv"]
-    assert said.startswith(f"fedcurv: {curv.counted:.1f} of the 6 replies that close a round come within the deadline")
+    assert said.startswith(
+        f"fedcurv: only {curv.counted:.1f} of the 6 replies that close a round arrive within the deadline"
+    )
     assert "0 of 5 rounds fail" in said
     assert "asked count: " in text(plan)
     enough = float(said.rpartition("allow ")[2].removesuffix(" s"))
@@ -304,7 +306,7 @@ def test_a_deadline_that_keeps_replies_out_is_told_instead_of_a_break_even(plann
 def test_a_deadline_that_is_too_short_stands_on_top(planned):
     page = " ".join(text(planned(**TIGHT)).split())  # wherever the terminal's width breaks it
     assert page.startswith(
-        "rounds.deadline_s is too short for fedcurv: in a mean round 4.0 of 6 devices asked are late; "
+        "rounds.deadline_s is too short for fedcurv: on average 4.0 of 6 selected devices are late; "
     )
     assert "too short" not in text(planned(**merged(TIGHT, {"rounds": {"deadline_s": 60.0}})))
 
@@ -348,7 +350,7 @@ def test_a_shared_link_carries_the_messages_of_the_devices_behind_it(planned):
         assert carried.nbytes == pytest.approx(part * sent)
         assert carried.seconds == pytest.approx(part * sent / rate)
     assert rows["wifi"].airtime
-    assert "Shared links: what they carry in a round" in text(plan)
+    assert "Shared links: traffic per round" in text(plan)
     assert planned().shared == []
 
 
@@ -385,7 +387,7 @@ def test_a_baseline_that_is_kept_out_is_told_too(planned):
     plan = planned(**{**TIGHT, "algorithms": algorithms})
     assert plan.ratios == {}
     assert "come within the deadline of 2 s" in plan.sentences["fedcurv"]
-    assert plan.sentences["fedavg"].startswith("fedavg: no break-even, as fedcurv gets too few replies")
+    assert plan.sentences["fedavg"].startswith("fedavg: no break-even, because fedcurv gets too few replies")
 
 
 @pytest.mark.slow
@@ -456,7 +458,7 @@ def test_chance_on_full_links_is_told_as_a_range_and_only_there(planned):
         assert low <= full.prices[label].seconds <= high < 2 * low
         assert high / low > 1.03 / 0.97  # the draws differ
     assert full.bands.keys() == full.prices.keys()
-    assert text(full).count("as chance has it on full links") == len(full.prices)
+    assert text(full).count("random variation on full links") == len(full.prices)
 
 
 @pytest.mark.slow
@@ -466,7 +468,7 @@ def test_a_plan_is_json_and_text_of_80_columns(planned, monkeypatch):
     assert json.loads(json.dumps(plan.plain(), allow_nan=False))["ratios"].keys() == {"fedcurv"}
     page = text(plan)
     assert max(map(len, page.splitlines())) <= 80
-    assert "it wins only below" in " ".join(page.split())
+    assert "it is faster only if it needs fewer than" in " ".join(page.split())
     assert "\x1b" not in page
 
 

@@ -177,7 +177,7 @@ def test_a_single_network_says_nothing_of_its_error(fedlapse, file):
 def test_one_step_tells_one_factor_and_measures_no_rate(fedlapse, file):
     file("digits-cnn,32,0.41,")
     done = fedlapse("calibrate", "--from", "steps.csv")
-    assert "1 factor fitted to 1 step in steps.csv; all other proportions are those of pi-4" in done.stderr
+    assert "1 factor fitted to 1 step in steps.csv; all other proportions are from pi-4" in done.stderr
     sources = {row["quantity"]: row["source"] for row in csv.DictReader(done.stdout.splitlines())}
     assert all_of(source.startswith("assumed: ") for source in sources.values())
 

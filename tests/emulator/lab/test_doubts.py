@@ -48,9 +48,9 @@ def test_a_split_that_is_evener_than_its_law_is_told_with_both_numbers(alpha, to
         about_data(lab([*range(10)] * 2, range(10), [[0, 1], [2, 3], [4, 5]]), Split(kind="dirichlet", alpha=alpha))
     )
     law = {0.001: "1.0", 0.04: "1.3"}.get(alpha)
-    assert [f"holds 2.0 effective classes, where the law has {law}, because 3 devices" in each for each in found] == (
-        [True] if told else []
-    )
+    assert [
+        f"holds 2.0 effective classes, while the distribution has {law}, because 3 devices" in each for each in found
+    ] == ([True] if told else [])
     assert [each.endswith("split: {kind: classes, each: 4} gives each as few as can be") for each in found] == (
         [True] if told else []
     )

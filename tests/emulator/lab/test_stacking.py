@@ -121,9 +121,9 @@ def test_a_resolved_scenario_keeps_its_number_on_any_device() -> None:
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        (NORMED, "BatchNorm1d keeps running_mean beside its parameters"),
+        (NORMED, "BatchNorm1d keeps running_mean in addition to its parameters"),
         (named(Functional), "forward draws random numbers, as torch.nn.functional.dropout does"),
-        (named(Counting), "the model keeps something beside its weights"),
+        (named(Counting), "the model keeps something in addition to its weights"),
         (named(Drawing), "forward draws from Python's or NumPy's generator"),
         (named(Read), "torch.func.vmap cannot run the model: vmap: "),
     ],

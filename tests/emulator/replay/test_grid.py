@@ -110,14 +110,14 @@ def test_a_cell_of_which_not_all_is_known_has_no_winner():
 
 
 def test_a_cell_knows_why_it_is_not_exact():
-    note = Note("x", 2, "from round 3 on: a no longer counts")
+    note = Note("x", 2, "from round 3 on: a is no longer aggregated")
     beyond = Finding("here", (), {"t": {"x": Times({2: None})}}, (note,), (), 0, 0)
-    assert cell({}, beyond, "t").why == "x-s2 from round 3 on: a no longer counts"
+    assert cell({}, beyond, "t").why == "x-s2 from round 3 on: a is no longer aggregated"
     assert cell({}, found(x=[2.0], y=[6.0]), "t").why == ""
 
 
 def test_a_cell_that_is_not_known_says_what_ended_it_and_one_that_is_assumed_what_differed():
-    parted, ended = Note("x", 2, "from round 3 on: a no longer counts"), Note("x", 2, "ends: 3 rounds in a row")
+    parted, ended = Note("x", 2, "from round 3 on: a is no longer aggregated"), Note("x", 2, "ends: 3 rounds in a row")
     open_, assumed = (
         Finding("here", (), {"t": {"x": times}}, (parted,), notes, 0, 0)
         for times, notes in ((Times({2: None}), (ended,)), (Times({2: Timed(5.0, 5.0)}, assumed=True), ()))

@@ -114,10 +114,10 @@ def test_from_the_first_other_decision_on_nothing_is_known(played: Path, tmp_pat
     found = holding(read(out), 1)
     assert found is not None
     assert (found["all"]["up_to"], found["all"]["times"], found["all"]["first"]) == (1.25, 1.5, None)
-    assert found["all"]["unknown"].startswith("heavy-s1 is not exact from round 1 on: pi-0 no longer counts")
+    assert found["all"]["unknown"].startswith("heavy-s1 is not exact from round 1 on: pi-0 is no longer aggregated")
     (out / "scenario.yaml").write_text(scenario.replace("deadline_s: null", f"deadline_s: {t + 1.1 * c}"))
     [line] = held(holding(read(out), 1), read(out).scenario)
-    assert line.startswith(f"Up to which compute errors t{ORDER[1:]} holds is not known: heavy-s1 is not exact from")
+    assert line.startswith(f"It is unknown up to which compute errors t{ORDER[1:]} holds: heavy-s1 is not exact from")
 
 
 @pytest.mark.slow
@@ -213,7 +213,9 @@ def test_an_algorithm_that_was_late_is_marked_in_the_verdict_the_tables_and_the_
     found = read(played)
     made = summed_up(found, {}, {}, replayed={"overtime": {"heavy": 0.26}})
     late = "heavy took up to 1.26x as long as modelled"
-    assert made["reserved"] == [f"This host does not keep the --speedup: {late}, so its seconds are the host's."]
+    assert made["reserved"] == [
+        f"This computer cannot keep up with the --speedup: {late}, so its seconds depend on the computer."
+    ]
     assert made["overtime"] == {"heavy": 0.26}
     for table in (to_targets(made), at_the_end(made)):
         assert {row[0] for row in table.rows} == {"light", "heavy (slow host)"}

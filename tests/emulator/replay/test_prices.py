@@ -87,7 +87,7 @@ def test_work_is_that_of_the_nearest_round_with_such_phases() -> None:
 
 
 def test_what_a_device_never_did_nobody_knows() -> None:
-    with pytest.raises(Unsaid, match="what b computes, as it took part in no round"):
+    with pytest.raises(Unsaid, match="what b computes, because it took part in no round"):
         prices(combined(0, 1, a=trained())).device("b", 0, (), ())
 
 

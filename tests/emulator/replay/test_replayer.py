@@ -53,7 +53,7 @@ def test_a_target_that_is_not_reached_is_never():
     [
         {"parting": Parting(1, "counts a, not b")},
         {"failure": "3 rounds in a row had fewer than min_replies"},
-        {},  # the record does not say what is sent in round 1: not even --anyway goes on
+        {},  # the record does not say what is sent in round 1: not even --anyway continues
     ],
 )
 def test_what_is_beyond_the_end_of_a_replay_is_not_known_and_what_is_before_it_is(ended):
@@ -205,11 +205,11 @@ def test_five_seeds_cannot_show_a_lead_so_their_means_count():
 def test_the_order_is_told_with_the_settings_that_change_it() -> None:
     record, same = found("as recorded", a=1.0, b=2.0), found("s", a=3.0, b=4.0)
     tied, turned = found("t", a=1.001, b=1.0), found("u", a=3.0, b=2.0)
-    order = "Order at t by mean times: a, b."
+    order = "Order at t by mean time: a, b."
     assert _turned([record, same], "t", "t") == f"{order} It is the same in every setting."
     assert _turned([record, turned, same], "t", "t") == f"{order} It changes on u."
     assert _turned([record, tied], "t", "t").endswith(
-        "the same in every setting, but for differences below 1 % or not shown on t."
+        "the same in every setting, except for ties on t (less than 1 %, or not significant)."
     )
 
 
@@ -415,7 +415,7 @@ def test_how_much_of_a_replay_the_record_lacks_is_told_as_a_share():
     there = finding("there", (), [result_of(run, [GOAL], 1) for run in runs])
     assert (there.plain["assumed"], there.plain["pieces"]) == (4, 100)
     (said,) = _assumed([found("as recorded", x=1.0), there])
-    assert said.startswith("4 % of all messages and computations did not take place in the recorded runs")
+    assert said.startswith("4 % of all messages and computations are not in the recorded runs")
     assert list(_assumed([found("as recorded", x=1.0)])) == []
 
 
@@ -454,7 +454,7 @@ def test_a_round_without_enough_replies_moves_no_model():
         (round.lose if number == 1 else round.count)("a")
         check.closed(round)
     assert check.steps == [1, 1, 2]
-    assert check.parting == Parting(1, "a no longer counts")
+    assert check.parting == Parting(1, "a is no longer aggregated")
 
 
 def test_a_round_that_failed_has_no_leverage():
@@ -463,7 +463,7 @@ def test_a_round_that_failed_has_no_leverage():
     for written, accuracy in zip(made.rounds, (0.4, 0.6), strict=True):
         written.row.update(accuracy=accuracy, leverage={"p99": 2.0})
     check = Check(made, anyway=True)
-    check.parting, check.steps = Parting(1, "a no longer counts"), [1, 1]
+    check.parting, check.steps = Parting(1, "a is no longer aggregated"), [1, 1]
     row = check.row({"round": 1, "failed": True, "numbers": {}, "accuracy": None, "leverage": {}})
     assert (row["accuracy"], row["leverage"]) == (0.4, {})
 

@@ -117,7 +117,7 @@ def test_the_twenty_devices_that_drew_most_are_listed_by_their_most() -> None:
     assert list(shown.headings) == ["device", "one, J", "two, J"]
     assert shown.rows[:2] == [("d-24", "76.0", "500.0"), ("d-0", "100.0", "–")]
     assert [line[0] for line in shown.rows[1:]] == [f"d-{number}" for number in range(19)]
-    assert "20 of 26 are shown, those that drew most." in shown.caption  # e is known to have been there
+    assert "The 20 of 26 with the most energy are shown." in shown.caption  # e is known to have been there
     assert tables.of_devices(summary({"two": {1: [row(joules={"e": None})]}})).rows == []
 
 
@@ -129,7 +129,7 @@ def test_a_device_without_watts_is_listed_and_named() -> None:
     assert tables.at_the_end(found).headings[-1] == "accuracy"
     [line] = tables.unmetered({**found, "unmetered": ["host"]})
     assert line.startswith(
-        "the energy of the fleet is not known, because no power draw is known for host; add power_idle_w, "
+        "the energy of the fleet is unknown, because the power draw of host is unknown; add power_idle_w, "
     )
 
 
@@ -139,7 +139,7 @@ def test_where_all_watts_are_known_nothing_is_said_of_them() -> None:
 
 def test_of_many_groups_without_watts_five_are_named() -> None:
     [line] = caveats.unmetered(f"g{number}" for number in range(7) for _ in range(3))
-    assert "no power draw is known for g0, g1, g2, g3, g4, 2 more; add" in line
+    assert "the power draw of g0, g1, g2, g3, g4, 2 more is unknown; add" in line
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------

@@ -135,11 +135,11 @@ def test_of_all_that_are_replayed_the_most_repeated_counts():
 def test_the_most_repeated_recording_of_all_runs_is_told_and_above_ten_times_warned_of():
     some = caveats([], [(2, "a"), (5, "b"), (0, "")])
     assert (some["loops"], some["trace"], warnings(some)) == (5, "b", [])
-    assert remarks(some) == ["the trace b starts over 5 times within the longest run."]
+    assert remarks(some) == ["the trace b repeats 5 times within the longest run."]
     many = caveats(["x"], [(11, "a")])
     assert remarks(many) == []
     assert warnings(many)[0] == "x"
-    assert "starts over 11 times within the longest run; use a longer one" in warnings(many)[1]
+    assert "repeats 11 times within the longest run; use a longer one" in warnings(many)[1]
     assert remarks(caveats([], [(0, "")])) == warnings(caveats([], [])) == []
 
 
@@ -155,4 +155,4 @@ def test_a_link_of_constants_never_repeats():
 def test_a_group_whose_name_ends_in_a_number_is_named_whole():
     """pi-4 is a group; its devices are pi-4-0, pi-4-1, ..."""
     [line] = unmetered(["pi-4"])
-    assert "no power draw is known for pi-4; add" in line
+    assert "because the power draw of pi-4 is unknown; add" in line

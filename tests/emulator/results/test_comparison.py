@@ -1,4 +1,4 @@
-"""Who is shown to be fastest, by hand: no claim without enough seeds, Holm's adjustment with them, horizons always."""
+"""Who is shown to be fastest, by hand: no claim without enough seeds, Holm's correction with them, horizons always."""
 
 from __future__ import annotations
 

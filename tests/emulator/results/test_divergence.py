@@ -64,7 +64,7 @@ def test_a_run_that_diverged_before_its_first_evaluation_is_told_by_a_guess_s_lo
     (warned,) = warnings({1: run([0.1, 0.1], losses=[160.0, 23.1])}, 10)
     assert warned.kind == "diverges"
     assert warned.text.endswith(
-        "training diverges: the loss is 23.1, where a guess among 10 classes has 2.3, and accuracy 0.10"
+        "training diverges: the loss is 23.1, while a guess among 10 classes has 2.3, and accuracy 0.10"
     )
     assert kinds(run([0.1, 0.1], losses=[160.0, 23.0])) == []
     assert kinds(run([0.1, 0.2], losses=[160.0, 160.0])) == []  # it knows something

@@ -77,11 +77,11 @@ def test_a_seed_that_never_gets_there_is_infinite() -> None:
     )
     assert judged({1: run(0.9), 2: run(0.1)}, reach=0.9, time_s=1e6)[0] == (
         False,
-        "fedavg: accuracy 0.9 within 1000000 s: not reached by the median seed (1 of 2 seeds; 10 s were played)",
+        "fedavg: accuracy 0.9 within 1000000 s: not reached by the median seed (1 of 2 seeds; 10 s were run)",
     )
     assert judged({1: run(0.1), 2: run(0.1, 0.1)}, reach=0.9, time_s=60)[0] == (
         False,
-        "fedavg: accuracy 0.9 within 60 s: not reached (0 of 2 seeds; 10 s to 20 s were played)",
+        "fedavg: accuracy 0.9 within 60 s: not reached (0 of 2 seeds; 10 s to 20 s were run)",
     )
 
 
@@ -89,7 +89,7 @@ def test_reach_alone_asks_for_every_seed() -> None:
     assert judged(reach=0.9) == [(True, "fedavg: accuracy 0.9 reached: yes (2 of 2 seeds)")]
     three = {**TWO, 3: run(0.1, 0.2)}
     assert judged(three, reach=0.9) == [
-        (False, "fedavg: accuracy 0.9 reached: no (2 of 3 seeds; 20 s to 40 s were played)")
+        (False, "fedavg: accuracy 0.9 reached: no (2 of 3 seeds; 20 s to 40 s were run)")
     ]
 
 
@@ -127,5 +127,5 @@ def test_a_label_that_was_not_run_meets_nothing() -> None:
 
 def test_seeds_without_a_single_round_are_judged() -> None:
     assert judged({1: [], 2: []}, reach=0.9) == [
-        (False, "fedavg: accuracy 0.9 reached: no (0 of 2 seeds; 0 s were played)")
+        (False, "fedavg: accuracy 0.9 reached: no (0 of 2 seeds; 0 s were run)")
     ]

@@ -90,7 +90,10 @@ def lacking(counted: int, share: float) -> dict[str, Any]:
 def test_trainings_without_an_importance_are_told_as_a_share_of_all() -> None:
     """By hand: none of 4, all of 2, half of 4: 4 of 10 trainings.  A round that failed trained for nothing."""
     (warned,) = said([lacking(4, 0.0), lacking(2, 1.0), lacking(4, 0.5), {"leverage": {}, "counted": 0}])
-    assert warned == ("unpenalised", "in 40 % of all trainings the device had no Ω, and so no penalty")
+    assert warned == (
+        "unpenalised",
+        "in 40 % of local updates the device had not yet received Ω and trained without a penalty",
+    )
 
 
 @pytest.mark.parametrize(("share", "warned"), [(0.0, 0), (0.09, 0), (0.1, 1)])

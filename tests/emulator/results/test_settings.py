@@ -43,11 +43,11 @@ def test_what_was_not_tuned_is_said_not_to_be() -> None:
 
 def test_each_profile_is_said_to_be_measured_or_assumed() -> None:
     computing, transfers = how_sure(scenario())
-    assert "phone-mid: measured on a phone; on networks not measured, the median error is 45 %" in computing
+    assert "phone-mid: measured on a phone; for models not measured, step times are off by 45 % (median)" in computing
     assert "pixel-4: measured on a phone by class" in computing
-    assert "pi-4: fitted to 28 large networks" in computing
-    assert "laptop: assumed, nobody measured it" in computing
-    assert "3 to 4 % in the median of single runs" in transfers
+    assert "pi-4: fitted to 28 large models" in computing
+    assert "laptop: assumed, not measured" in computing
+    assert "3 to 4 % (median of single runs)" in transfers
     ideal = how_sure(scenario(network={"model": "ideal"}))[1]
     assert "an assumption" in ideal
 
@@ -60,10 +60,10 @@ def test_an_own_profile_has_the_error_that_calibrate_wrote_into_its_source_or_no
     said = scenario(profiles=own, fleet=[{"profile": name, "count": 1, "link": link} for name in own])
     computing = how_sure(said)[0]
     assert "measured: your own; a network that is left out is off by 12 % in the median, 40 % at worst" in computing
-    assert "typed: your own; how far off it is, is not known" in computing
+    assert "typed: your own; its error is unknown" in computing
     assert [median_error(group, said) for group in said.fleet] == [0.12, None]
 
 
 def test_the_median_errors_are_those_of_the_words() -> None:
     for words, error in MEDIANS.items():
-        assert f"the median error is {100 * error:.0f} %" in words
+        assert f"step times are off by {100 * error:.0f} % (median)" in words

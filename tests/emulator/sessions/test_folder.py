@@ -229,7 +229,7 @@ def test_force_says_that_an_interrupted_record_goes_on_and_takes_its_seals(broke
     scenario, out = broken_off
     assert make_ready(out, scenario, True) is True
     assert files(out) == {"scenario.yaml", "split.json", "host.json", "fedavg-s1/events.jsonl"}
-    said = f"fedlapse: --force goes on with the runs in {out}, and replaces what comes out otherwise\n"
+    said = f"fedlapse: --force continues the runs in {out}, and replaces what differs\n"
     assert capsys.readouterr().err == said
 
 

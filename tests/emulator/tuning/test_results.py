@@ -122,7 +122,7 @@ def test_the_best_is_told_by_each_clock_that_is_known_of_all() -> None:
         (
             {"budget": 2, "links": {"slow": {"up_mbit_s": 1}, "lossy": {"up_mbit_s": 2}}},
             found({of(0.01): both(30, 100), of(0.1): both(20, 200)}),
-            "fedavg: on lossy its time is not known, as a replay there is not exact",
+            "fedavg: on lossy its time is unknown, because a replay there is not exact",
         ),
         (
             {"budget": 2},
@@ -157,7 +157,7 @@ def test_values_of_the_grid_beyond_the_edge_are_named_for_a_larger_budget() -> N
 def test_ties_that_went_on_are_told() -> None:
     made = found({of(value): both(30, 100) for value in (0.01, 0.1, 1.0)})
     made.rungs = [Rung("coarse", 2, {}, (), 1)]
-    said = "fedavg: 1 configuration went on, as it ties with the last of a better half"
+    said = "fedavg: 1 configuration was kept because it ties with the last of a better half"
     assert said in results.remarks(scenario(), {"fedavg": made})
 
 
@@ -174,5 +174,5 @@ def test_tuned_yaml_is_the_scenario_with_the_best_settings_and_where_they_come_f
     assert again.model_dump(exclude=others) == said.model_dump(exclude=others)
     assert again.tuned == {
         "fedavg": "best of 2: 20.0 s (2 of 2) to validation 0.9 under seeds 101, 102",
-        "prox": "as the scenario says, not tuned",
+        "prox": "from the scenario, not tuned",
     }

@@ -14,7 +14,7 @@ SCENARIO = build(merged(SMALL, {}))  # the median error of phone-mid is 45 %; th
 ENDLESS = {"up_to": 4.0, "times": None, "first": None, "unknown": None}
 HOLDS = "The order of a before b holds for compute errors up to"
 
-UNKNOWN = "Up to which compute errors the order of a before b holds is not known"
+UNKNOWN = "It is unknown up to which compute errors the order of a before b holds"
 
 
 def said(every: dict[str, Any], **alone: dict[str, Any]) -> str:
@@ -28,7 +28,7 @@ def turned(up_to: float, times: float) -> dict[str, Any]:
 
 
 def unknown(up_to: float, times: float) -> dict[str, Any]:
-    return {"up_to": up_to, "times": times, "first": None, "unknown": "c no longer counts"}
+    return {"up_to": up_to, "times": times, "first": None, "unknown": "c is no longer aggregated"}
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def unknown(up_to: float, times: float) -> dict[str, Any]:
         ),
         (
             said(unknown(1.5, 2.0)),
-            f"{HOLDS} 1.5x, slower or faster: with all profiles 2x as slow it is not known (c",
+            f"{HOLDS} 1.5x, slower or faster: with all profiles 2x as slow it is unknown (c",
         ),
         (
             said(turned(1.0, 0.8)),
             "The order of a before b does not hold for compute errors of 1.25x: with all profiles 1.25x as",
         ),
-        (said(unknown(1.0, 1.25)), f"{UNKNOWN}: c no longer counts."),
+        (said(unknown(1.0, 1.25)), f"{UNKNOWN}: c is no longer aggregated."),
     ],
 )
 def test_the_range_ends_where_the_first_scan_ends(line: str, due: str) -> None:
@@ -63,23 +63,23 @@ def test_where_all_profiles_at_once_matter_most_the_worst_one_alone_is_named() -
 
 def test_seconds_said_too_short_by_45_percent_are_1_82_times_as_long() -> None:
     """1 / (1 - 0.45) = 1.82 lies between the steps 1.5 and 2."""
-    assert said(turned(2.0, 4.0)).endswith("; it holds for the median error of phone-mid (45 %).")
-    assert said(turned(1.5, 2.0)).endswith("; it is not sure for the median error of phone-mid (45 %).")
+    assert said(turned(2.0, 4.0)).endswith("; it holds within the median error of phone-mid (45 %).")
+    assert said(turned(1.5, 2.0)).endswith("; it may not hold within the median error of phone-mid (45 %).")
 
 
 def test_an_error_is_compared_with_the_range_of_its_own_profile() -> None:
     """Where pi alone ends the range, the error of phone-mid is not in it."""
     alone = {"phone-mid": ENDLESS, "pi": turned(1.25, 1.5)}
-    assert said(turned(1.5, 2.0), **alone).endswith("; it holds for the median error of phone-mid (45 %).")
+    assert said(turned(1.5, 2.0), **alone).endswith("; it holds within the median error of phone-mid (45 %).")
     alone = {"phone-mid": turned(1.5, 2.0), "pi": turned(1.25, 1.5)}
-    assert said(ENDLESS, **alone).endswith("; it is not sure for the median error of phone-mid (45 %).")
+    assert said(ENDLESS, **alone).endswith("; it may not hold within the median error of phone-mid (45 %).")
     alone = {"phone-mid": ENDLESS, "pi": ENDLESS}
-    assert said(turned(1.5, 2.0), **alone).endswith("; it is not sure for the median error of phone-mid (45 %).")
+    assert said(turned(1.5, 2.0), **alone).endswith("; it may not hold within the median error of phone-mid (45 %).")
 
 
 def test_what_is_within_chance_has_a_line_of_its_own() -> None:
     shown = {"best": "a", "behind": [], "within": ["b"], "tried": [1.25]}
-    drawn = "The order of a before b is within the chance of full links."
+    drawn = "The order of a before b is within the random variation of full links."
     assert held(shown, SCENARIO) == [drawn]
     lines = held({**shown, "behind": ["c"], "all": ENDLESS, "alone": {}}, SCENARIO)
     assert lines[0] == drawn

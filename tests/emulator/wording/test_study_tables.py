@@ -118,7 +118,5 @@ def test_nulls_count_rounds_from_1():
 def test_recorded_links_without_an_uplink_are_counted():
     trace = answer().traces[0]
     found = answer(traces=[replace(trace, place={"trace": "walk", "uplink": "assumed"}), trace])
-    assert "Of the 2 recorded links (1 with an uplink that is assumed to be 0.2 of the downlink), " in "".join(
-        verdict(found)
-    )
+    assert "Of the 2 recorded links (1 with an assumed uplink of 0.2 times the downlink), " in "".join(verdict(found))
     assert "Of the 1 recorded links, " in "".join(verdict(answer()))

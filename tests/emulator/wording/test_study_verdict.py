@@ -70,14 +70,14 @@ def test_a_pair_is_told_with_its_reasons():
     """60 s over 44.5 s; 5 rounds over 4.5; 12 s a round over 44.5 / 4.5."""
     line = verdict(answer())[3]
     assert line.startswith("fedcl takes 1.35 [1.3")
-    assert "] times as long as fedcurv to test accuracy 0.8, which is significant after Holm's adj" in line
-    assert "ustment: 1.11 [" in line
+    assert "] times as long as fedcurv to test accuracy 0.8, which is significant after Holm's cor" in line
+    assert "rection: it needs 1.11 [" in line
     assert "times as many rounds, each 1.21 [" in line
 
 
 def test_significant_and_other_differences_are_kept_apart():
     first, open_, slower, *_, last = verdict(undecided())
-    assert first.startswith("No algorithm is shown to be fastest to ")
+    assert first.startswith("No algorithm is significantly faster than all others to ")
     assert open_.startswith("Not distinguishable from it: fedavg 1.05x [")
     assert slower.startswith("Significantly slower: fedcl 1.")
     assert last == "Of 6 comparisons over 1 target and 2 links, 2 are not significant."
@@ -86,8 +86,8 @@ def test_significant_and_other_differences_are_kept_apart():
 @pytest.mark.parametrize(
     ("rounds", "said"),
     [
-        (7, f"Importance helps fedcl, as every placebo takes longer; {PLACEBOS}: fedcl-shuffled 1.4"),
-        (3, f"Importance does not help fedcl, as a placebo is faster; {PLACEBOS}: fedcl-shuffled 0.6"),
+        (7, f"Importance helps fedcl, because every placebo is significantly slower; {PLACEBOS}: fedcl-shuffled 1.4"),
+        (3, f"Importance does not help fedcl, because a placebo is faster; {PLACEBOS}: fedcl-shuffled 0.6"),
     ],
 )
 def test_placebos_say_whether_importance_helps(rounds: int, said: str):
@@ -98,8 +98,8 @@ def test_a_placebo_that_does_as_well_shows_no_help():
     runs = {**runs_of(8), "fedcl-shuffled": runs_of(8)["fedcl"]}
     told = verdict(answer(runs=runs, said=scenario(8, **ROLES)))
     assert (
-        f"Importance is not shown to help fedcl, as not every placebo takes significantly longer; {PLACEBOS}: "
-        "fedcl-shuffled 1.00."
+        f"Importance has no significant effect on fedcl, because not every placebo is significantly slower; "
+        f"{PLACEBOS}: fedcl-shuffled 1.00."
     ) in told
 
 
@@ -111,7 +111,7 @@ def test_algorithms_whose_placebos_say_the_same_share_a_sentence():
         placebos={"fedcl-shuffled": "fedcl", "other": "fedcurv"},
     )
     (line,) = (line for line in verdict(answer(runs=runs, said=said)) if line.startswith("Importance"))
-    assert line.startswith("Importance is not shown to help fedcl and fedcurv, as not every placebo")
+    assert line.startswith("Importance has no significant effect on fedcl and fedcurv, because not every placebo")
     assert line.endswith(": fedcl-shuffled 1.00 and other 1.00.")
 
 
@@ -133,7 +133,7 @@ def test_a_later_pair_says_whether_it_is_a_control_undecided_or_not_known():
     assert line.endswith(" times as long as fedcurv (a control, not significant).")
     nothing = replace(made, comparisons=[])
     assert (
-        "fedavg takes an unknown multiple of fedcurv's time (a control, nothing was timed for both)."
+        "fedavg takes an unknown multiple of fedcurv's time (a control, no time is known for both)."
         in verdict(nothing)[4]
     )
 
@@ -148,10 +148,11 @@ def test_a_control_is_called_one():
 
 def test_shares_of_the_map_and_of_traces():
     told = verdict(answer())
-    assert "Of the 2 links and device speeds on the map, fedavg is first on 2 (100 %)." in told
+    assert "Of the 2 links and device speeds on the map, fedavg is fastest on 2 (100 %)." in told
     open_ = replace(answer().cells[0], contrast=None)
     assert (
-        "fedavg is first on 1 (50 %) and 1 (50 %) is undecided." in verdict(answer(cells=[answer().cells[0], open_]))[4]
+        "fedavg is fastest on 1 (50 %) and 1 (50 %) is undecided."
+        in verdict(answer(cells=[answer().cells[0], open_]))[4]
     )
 
 
@@ -159,8 +160,8 @@ def test_between_the_two_of_a_pair_alone_it_says_who_is_first_on_recorded_links_
     cells = answer().cells
     told = verdict(answer(trace_duels={("fedavg", "fedcl"): [cells[0], replace(cells[0], contrast=None)]}))
     assert (
-        "Of the 1 recorded links, fedavg is first on 1 (100 %); between fedavg and fedcl alone, fedavg is first on 1 "
-        "(50 %) and 1 (50 %) is undecided."
+        "Of the 1 recorded links, fedavg is fastest on 1 (100 %); between fedavg and fedcl alone, fedavg is fastest on "
+        "1 (50 %) and 1 (50 %) is undecided."
     ) in told
 
 
@@ -179,7 +180,7 @@ def test_places_that_are_won_by_next_to_nothing_are_counted():
     cells = [place({"up_mbit_s": 1.0}, runs), place({"up_mbit_s": 2.0}, {k: runs_of(8)[k] for k in runs})]
     assert [each.slight for each in cells] == [True, False]
     told = verdict(answer(cells=[cells[0]]))
-    assert any("fedavg is first on 1 (100 %; all of them by less than 1 %)." in line for line in told)
+    assert any("fedavg is fastest on 1 (100 %; all of them by less than 1 %)." in line for line in told)
 
 
 def test_the_main_target_is_that_of_the_middle_share():
@@ -215,7 +216,9 @@ def test_where_not_all_seeds_got_there_the_page_says_so_beside_the_rounds():
     made = answer(runs=runs)
     line = next(line for line in verdict(made) if line.startswith("fedcl takes "))
     assert " times as many rounds, each " in line
-    assert line.endswith(" times as long (rounds are counted until 120 s, as fedcl got there in only 0 of 8 seeds).")
+    assert line.endswith(
+        " times as long (rounds are counted until 120 s, because fedcl reached it in only 0 of 8 seeds)."
+    )
     (row,) = (
         line for line in markdown(made, {}).splitlines() if line.startswith("| fedcl | fedcurv | 0 and 8 of 8 | ")
     )
@@ -225,7 +228,7 @@ def test_where_not_all_seeds_got_there_the_page_says_so_beside_the_rounds():
 
 def test_a_ratio_says_who_got_there_where_not_all_did():
     nobody = {label: {seed: run(99, 12.0) for seed in range(1, 9)} for label in ("fedavg", "fedcl", "fedcurv")}
-    assert "| fedcl | fedavg | nobody got there |" in markdown(answer(runs=nobody), {})
+    assert "| fedcl | fedavg | neither reached it |" in markdown(answer(runs=nobody), {})
     some = {**runs_of(8), "fedcl": {seed: run(5 if seed < 4 else 99, 12.0) for seed in range(1, 9)}}
     page = markdown(answer(runs=some), {})
     assert " (3 and 8 of 8) |" in page
@@ -243,7 +246,7 @@ def test_a_ratio_of_which_one_side_never_got_there_is_a_bound():
     page = markdown(cut(0), {})
     assert "| fedcl | fedavg | ≥ 3.00 [3.00, ∞] ✓ (0 and 8 of 8) |" in page
     assert "| fedcl | fedavg | ≥ 3.00 [3.00, ∞] ✓ (0 and 8 of 8 in 120 s) |" in page  # on the other link
-    assert "fedcl ≥ 3.00x [3.00, ∞] (at least 120 s, 0 of 8 seeds got there in time)" in verdict(cut(0))[2]
+    assert "fedcl ≥ 3.00x [3.00, ∞] (at least 120 s, 0 of 8 seeds reached it in time)" in verdict(cut(0))[2]
 
 
 def test_a_ratio_of_which_one_side_missed_some_seeds_is_a_bound_in_each_place():
@@ -272,7 +275,11 @@ def test_a_ratio_of_too_few_seeds_is_not_shown():
 
 @pytest.mark.parametrize(
     ("reached", "said"),
-    [(0, ", 6 of them as fewer than 3 seeds of either got there in time."), (2, ", 6 of them as fewer "), (3, ".")],
+    [
+        (0, ", 6 of them because neither algorithm reached the target in 3 seeds."),
+        (2, ", 6 of them because neither "),
+        (3, "."),
+    ],
 )
 def test_comparisons_of_which_too_few_seeds_got_there_are_counted_apart(reached: int, said: str):
     each = {seed: run(4 if seed <= reached else 99, 12.0) for seed in range(1, 9)}
@@ -288,38 +295,38 @@ def test_the_page_says_in_how_many_rounds_a_null_is_the_baseline():
 
 def test_a_null_that_differs_is_said_first():
     assert verdict(answer(nulls=[WRONG]))[0] == (
-        "The study is wrong: without their penalty, fedcl-0 must learn exactly as fedavg does, and did not."
+        "The study is invalid: without their penalty, fedcl-0 must learn exactly as fedavg does, but did not."
     )
 
 
 def test_exploratory_is_the_first_word():
     assert verdict(answer(exploratory=True))[0] == "Exploratory: the protocol was changed after records were made."
     both = verdict(answer(exploratory=True, nulls=[WRONG]))[0]
-    assert both.startswith("Exploratory: the protocol was changed after records were made, and the study is wrong: ")
+    assert both.startswith("Exploratory: the protocol was changed after records were made, and the study is invalid: ")
 
 
 def test_below_6_seeds_nothing_is_called_significant():
     """FedAvg is faster in every seed, by the same factor; the least p of five seeds is 1/16."""
     first, open_, slower, ratios, *_ = verdict(answer(5))
-    assert ": 5 seeds are too few to tell a difference from chance. fedavg has the least mean time" in first
+    assert ": 5 seeds are too few to tell a difference from chance. fedavg has the lowest mean time" in first
     assert open_ == "Not distinguishable from it: no other algorithm."
-    assert slower.startswith("Significantly slower: not known with fewer than 7 seeds; every seed took longer than any")
-    assert ratios == "By these means, fedcl takes 1.35 times as long as fedcurv."
+    assert slower.startswith("Significantly slower: unknown with fewer than 7 seeds; every seed took longer than any")
+    assert ratios == "In mean times, fedcl takes 1.35 times as long as fedcurv."
 
 
 def test_too_few_seeds_for_so_many_comparisons_are_said():
     """Two links, so two comparisons of each pair: six seeds give an adjusted p of 2/32 at the least."""
     told = verdict(answer(6))
     assert told[-1] == (
-        "Of 6 comparisons over 1 target and 2 links, 6 are not significant, as 6 seeds are too few for so many."
+        "Of 6 comparisons over 1 target and 2 links, 6 are not significant, because 6 seeds are too few for so many."
     )
     assert "too few for so many" not in verdict(answer(7))[-1]
 
 
 def test_below_5_seeds_there_are_values_only():
     told = verdict(answer(3))
-    assert "3 seeds are too few to tell a difference from chance. fedavg has the least mean time, 40.0 s." in told[0]
-    assert told[3] == "By these means, fedcl takes 1.34 times as long as fedcurv."
+    assert "3 seeds are too few to tell a difference from chance. fedavg has the lowest mean time, 40.0 s." in told[0]
+    assert told[3] == "In mean times, fedcl takes 1.34 times as long as fedcurv."
     assert all_of("[" not in line for line in told)
 
 
@@ -327,7 +334,7 @@ def test_where_a_seed_did_not_get_there_the_horizon_is_told():
     """FedCL's last seed stops after 120 s, when FedCurv's and FedAvg's have long got there: (7 x 60 + 120) / 8."""
     runs = runs_of(8)
     made = answer(runs={**runs, "fedcl": {**runs["fedcl"], 5: run(11, 12.0)}})
-    assert "(at least 67.5 s, 7 of 8 seeds got there in time)" in "".join(verdict(made)[:3])
+    assert "(at least 67.5 s, 7 of 8 seeds reached it in time)" in "".join(verdict(made)[:3])
     page = markdown(made, {})
     assert "| fedcl | ranked | ≥ 67.5 (7 of 8) |" in page
 
@@ -338,7 +345,7 @@ def test_nobody_reached_it():
 
 
 def test_never_more_than_eleven_lines():
-    made = replace(with_placebo(7), exploratory=True, nulls=[WRONG], unknown=["fedcl is not known on fast"])
+    made = replace(with_placebo(7), exploratory=True, nulls=[WRONG], unknown=["fedcl is unknown on fast"])
     pairs = [["fedcl", "fedcurv"], ["fedcurv", "fedcl"], ["fedcl-shuffled", "fedcurv"]]
     told = verdict(replace(made, scenario=scenario(8, **{**ROLES, "pairs": pairs})))
     assert len(told) <= LINES
@@ -350,7 +357,7 @@ def test_never_more_than_eleven_lines():
 def test_the_page_says_what_is_wrong_with_the_runs():
     page = markdown(answer(warnings=["fedcurv: in 9 of 9 rounds the penalty does nothing"]), {})
     assert "- fedcurv: in 9 of 9 rounds the penalty does nothing." in page
-    assert "What to know" not in markdown(answer(), {})
+    assert "Warnings about the runs" not in markdown(answer(), {})
 
 
 @pytest.mark.parametrize("away", [True, False])
@@ -358,16 +365,16 @@ def test_where_time_decides_who_learns_a_null_may_differ(away: bool):
     said = scenario(8)
     group = said.fleet[0].model_copy(update={"presence": Presence(off=((5.0, 6.0),))})
     made = replace(answer(nulls=[WRONG]), scenario=said.model_copy(update={"fleet": (group,)} if away else {}))
-    assert verdict(made)[0].startswith("The study is wrong") is not away
+    assert verdict(made)[0].startswith("The study is invalid") is not away
     assert ("Not so here" in markdown(made, {})) is away
 
 
 @pytest.mark.parametrize(
     ("tuned", "said"),
     [
-        ({}, "to test accuracy 0.8, with the settings for the study's own links. ✓"),
-        ({"fast": {"up_mbit_s": 9}}, "to test accuracy 0.8, each with the settings that are best there. ✓"),
-        ({"slow": {"up_mbit_s": 9}}, "to test accuracy 0.8, with the settings for the study's own links. ✓"),
+        ({}, ", with the settings for the study's own links. ✓"),
+        ({"fast": {"up_mbit_s": 9}}, ", each with the best settings there. ✓"),
+        ({"slow": {"up_mbit_s": 9}}, ", with the settings for the study's own links. ✓"),
     ],
 )
 def test_the_page_says_for_which_links_settings_were_chosen(tuned: dict[str, object], said: str):
@@ -375,15 +382,18 @@ def test_the_page_says_for_which_links_settings_were_chosen(tuned: dict[str, obj
     assert plain.tune
     tune = plain.tune.model_copy(update={"links": tuned})
     page = markdown(replace(answer(), scenario=plain.model_copy(update={"tune": tune})), {})
-    assert f"The time of the first over that of the second on other links, {said}: significant." in page
+    assert (
+        f"Time to test accuracy 0.8 of the first algorithm divided by the second's on other links{said}: significant."
+        in page
+    )
 
 
 def test_the_page_says_where_replays_are_not_known():
     cell = answer().cells[0]
     lost = replace(cell, means={"fedavg": 40.0})
     page = markdown(answer(cells=[cell, lost]), {})
-    assert "fedcl is not known on 1 of them, where a decision comes out otherwise" in page
-    assert "not known on" not in markdown(answer(), {})
+    assert "fedcl is unknown in 1 of them, because other devices would be selected or aggregated there" in page
+    assert "is unknown in" not in markdown(answer(), {})
 
 
 def test_the_page_names_everything():

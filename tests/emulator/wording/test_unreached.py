@@ -35,7 +35,7 @@ def test_what_rises_no_longer_has_no_pace() -> None:
     few = falling(0.5, rounds=3)
     assert rounds_at_pace([few], Target("accuracy", 0.9)) is None
     (said,) = paces(observed(runs_of(a=[few])), Target("accuracy", 0.9))
-    assert said == "a played 3 rounds, too few to say when it would reach 0.9."
+    assert said == "a ran 3 rounds, too few to estimate when it would reach 0.9."
     assert rounds_at_pace([falling(0.01)], Target("accuracy", 0.99)) is None  # far beyond what was played
 
 
@@ -43,7 +43,7 @@ def test_the_line_says_rounds_and_seconds() -> None:
     """0.8 / sqrt(n) = 0.1 at n = 64, of 3 s each."""
     seen = observed(runs_of(a=[falling(0.5)]))
     (said,) = paces(seen, Target("accuracy", 0.9))
-    begin = "a played 20 rounds; at the pace of its last ones, 0.9 takes about"
+    begin = "a ran 20 rounds; at the pace of the last ones, it would reach 0.9 after about"
     assert said in (f"{begin} 64 rounds (192 s).", f"{begin} 65 rounds (195 s).")  # rounding of logs, as above
 
 

@@ -111,13 +111,13 @@ def test_the_table_has_a_row_for_each_setting_and_says_where_the_order_turns(fed
     assert rows["links"].split()[-3:] == ["fedcurv", "least", "mean"]
     assert rows["as recorded"].split()[-1] == rows["2Mbit/s"].split()[-1] == "fedavg"
     assert rows["1Mbit/s"].endswith("fedcurv (order changes)")
-    assert "Order at accuracy 0.5 by mean times: fedavg, fedcurv. It changes on 1Mbit/s.\n" in done.stdout
+    assert "Order at accuracy 0.5 by mean time: fedavg, fedcurv. It changes on 1Mbit/s.\n" in done.stdout
     assert "the uplink is 0.5Mbit/s (2Mbit/s)\nthe uplink is 900Mbit/s (1Mbit/s)\n" in done.stdout
 
 
 def test_an_order_that_holds_everywhere_is_said_to(fedlapse, record, tmp_path):
     done = fedlapse("replay", record, "--down", "4Mbit/s", "--up-ratio", "0.25", "--out", tmp_path / "new")
-    assert "by mean times: fedavg, fedcurv. It is the same in every setting.\n" in done.stdout
+    assert "by mean time: fedavg, fedcurv. It is the same in every setting.\n" in done.stdout
     assert done.stdout.startswith("small: mean time until accuracy 0.5 in s, network model ideal\n")
     assert "order changes" not in done.stdout
     assert "tie" not in done.stdout
@@ -217,9 +217,9 @@ def late(fedlapse, record, fleet, tmp_path, *more):
 
 def test_it_stops_where_a_decision_comes_out_otherwise_and_says_how_to_go_on(fedlapse, record, fleet, tmp_path):
     done = late(fedlapse, record, fleet, tmp_path)
-    assert "fedavg-s1 is not exact from round 1 on: pi-4-0 and pi-4-1 no longer count" in done.stdout
-    assert "--anyway goes on" in done.stdout
-    assert "by mean times: fedavg, fedcurv. No other setting is known.\n" in done.stdout
+    assert "fedavg-s1 is not exact from round 1 on: pi-4-0 and pi-4-1 are no longer aggregated" in done.stdout
+    assert "--anyway continues" in done.stdout
+    assert "by mean time: fedavg, fedcurv. No other setting has a known order.\n" in done.stdout
     assert done.stdout.count("not known") == 3  # two times, and who is slower
     assert json.loads((tmp_path / "new" / "replay.json").read_text())["flips"]["accuracy 0.5"] == []
 
@@ -494,8 +494,8 @@ def test_a_map_says_why_cells_are_not_known_and_what_would_make_them(fedlapse, r
     """On 2 kbit/s the first deadline is missed."""
     done = fedlapse("map", record, *MAP, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "  it is not known in 1\n    in 1: fedavg-s1 is not exact from round 1 on: " in done.stdout
-    assert "--anyway goes on" in done.stdout
+    assert "  unknown in 1\n    in 1: fedavg-s1 is not exact from round 1 on: " in done.stdout
+    assert "--anyway continues" in done.stdout
     assert [cell["winner"] for cell in json.loads((tmp_path / "map.json").read_text())["cells"]] == [None, "fedcurv"]
 
 
@@ -506,7 +506,7 @@ def test_a_map_of_targets_that_nobody_reaches_is_of_all_rounds_and_says_so(fedla
     assert f"  n{why}\n" in done.stdout
     page = (tmp_path / "map" / "map.html").read_text()
     assert f" N{why}." in page
-    assert "Times are under network model ideal." in page
+    assert "Times are computed with network model ideal." in page
     said = json.loads((tmp_path / "map" / "map.json").read_text())
     assert (said["target"], said["network"]) == ("the end of all 3 rounds", "ideal")
     assert all_of(cell["winner"] for cell in said["cells"])
@@ -515,14 +515,14 @@ def test_a_map_of_targets_that_nobody_reaches_is_of_all_rounds_and_says_so(fedla
 def test_a_target_that_is_named_is_mapped_though_nobody_reaches_it(fedlapse, short, tmp_path, undrawn):
     done = fedlapse("map", short, "--uplink", "20..2000Mbit/s", *MAP[2:], "--target", "accuracy 0.9", "--out", tmp_path)
     assert "which algorithm is first to accuracy 0.9, in 2 cells" in done.stdout
-    assert "no algorithm gets there in 2" in done.stdout
+    assert "no algorithm reaches it in 2" in done.stdout
 
 
 def test_a_map_that_went_on_says_so_in_its_caption(fedlapse, record, fleet, tmp_path, undrawn):
     """The pis miss every deadline, and the phones do not."""
     arguments = ("--latency", "1..2ms", *MAP[2:], "--anyway", "--fleet", some_are_late(fleet))
     done = fedlapse("map", record, *arguments, "--out", tmp_path)
-    assert "--anyway goes on" not in done.stdout
+    assert "--anyway continues" not in done.stdout
     assert "  accuracies are assumed in 2\n" in done.stdout
     assert "Assumed in 2 cells: from the first decision that differs" in (tmp_path / "map.html").read_text()
 
@@ -544,7 +544,7 @@ def test_ctrl_c_leaves_a_map_of_the_cells_that_are_done(fedlapse, record, tmp_pa
     assert (done.returncode, done.stderr) == (130, "fedlapse: stopped; 1 of 2 cells are drawn\n")
     said = json.loads((tmp_path / "map.json").read_text())
     assert (len(said["cells"]), said["notes"][-2]) == (1, "stopped after 1 of 2 cells")
-    assert "which algorithm is first to accuracy 0.5, in the 1 of 2 cells that were played" in done.stdout
+    assert "which algorithm is first to accuracy 0.5, in the 1 of 2 cells that were replayed" in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map.html", "map.json", "map.png"]
 
 
