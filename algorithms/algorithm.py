@@ -22,6 +22,7 @@ Tensors = dict[str, "Tensor"]  # parameter name -> tensor
 Message = dict[str, Tensors]  # kind -> tensors, such as {"weights": ..., "importance": ...}
 Loss = Callable[["Tensor", "Tensor"], "Tensor"]  # (outputs, y) -> loss of each example, (n,)
 Precision = Literal["float32", "tf32", "bf16"]
+Augment = Callable[["Tensor"], "Tensor"]  # (one example) -> the example, changed at random
 Send = Callable[[str, Tensors], Tensors]  # (kind, tensors) -> the tensors that the receiver decodes
 
 
@@ -97,6 +98,7 @@ class Party:
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
     lossy: Mapping[str, str] = field(default_factory=dict)  # lossy encodings, such as {"up fisher": "bfloat16"}
     constants: Mapping[str, ndarray] = field(default_factory=dict)  # the server's: buffers that are not finite at first
+    augment: Augment | None = None  # for training steps only (training/augmenting.py); draws from torch's generator
     trial: bool = False  # true if only the metric `personalised` is measured: nothing is sent, kept or charged
     # Returns these tensors, sent as this kind in this round, as the receiver decodes them. An algorithm that needs the
     # result of a lossy encoding (FedCurv's own part) calls it, and puts the returned object itself into its upload.

@@ -18,6 +18,7 @@ from torch import Tensor
 from algorithms.algorithm import Party, Phase, Tensors, Training, Work
 from algorithms.counting.cost import SQUARES
 from algorithms.models import twice_differentiable
+from algorithms.training.augmenting import augmented
 from algorithms.training.local import Quadratic, batches, check_penalty, pull, seeded_step, single_values, steps
 from algorithms.training.tensors import load, tensors_of
 
@@ -153,7 +154,8 @@ class _Way:
         step."""
         chosen = self.batches[step]
         seeded_step(self.device.seed, step)
-        loss = self.device.loss(self.model(self.device.x[chosen]), self.device.y[chosen]).mean()
+        x = augmented(self.device, self.device.x[chosen], step)
+        loss = self.device.loss(self.model(x), self.device.y[chosen]).mean()
         return torch.autograd.grad(loss, list(self.parameters.values()), create_graph=graph, materialize_grads=True)
 
     def after(self, state: _State, step: int) -> _State:

@@ -405,6 +405,7 @@ def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., P
         loss=models.cross_entropy,
         round=lab.turn(round),
         cycle=lab.cycle(run.label, round),
+        augment=lab.augment,
         lossy=lab.lossy(run.label),
     )
 

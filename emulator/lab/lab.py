@@ -25,6 +25,7 @@ from network.wire import payload
 from network.wire.encoding import parse
 from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.roster import all_names, sample
+from scenarios.builders.transforms import Augmentation
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -42,6 +43,7 @@ class Division:
     validation: Held
     tests: Held
     proxy: ndarray  # the server's
+    owners: Mapping[str, str] = field(default_factory=dict)  # device -> whose examples it has, if they have names
     test: ndarray | None = None  # tests the global model; None: all test examples
 
 
@@ -70,6 +72,7 @@ class Lab:
     stack: Mapping[str, int] = field(default_factory=dict)  # by label: devices in a stack, at most; default 1
     over_sockets: bool = False  # uploads are sent as bytes, with their tensors' names
     draw: int = 0  # number of TCP's chances on full links that a run has; 0 is the record's, others are for comparison
+    augment: Augmentation | None = None  # of training examples
     trains_on: Sequence[str] = ("cpu",)  # where torch computes the devices' halves: or GPUs, each worker's in turn
 
     @property
