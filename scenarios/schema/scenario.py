@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Presence, Server
@@ -128,7 +128,11 @@ class Columns(Part):
     )
 
 
-Step = str | dict[str, Any]
+# A transform: its name, or {name: arguments}
+Step = Annotated[
+    Annotated[str, Tag("<word>")] | Annotated[dict[str, Any], Field(min_length=1, max_length=1), Tag("<mapping>")],
+    Discriminator(lambda value: "<word>" if isinstance(value, str) else "<mapping>"),
+]
 
 
 class Data(Part):
