@@ -23,6 +23,10 @@ COMMANDS = {  # the place of each command, and its first sentence
         "emulator.commands.check:check",
         "Says what a scenario will cost, without training.",
     ),
+    "data": (
+        "emulator.commands.data:data",
+        "Shows what each device has of a scenario's data: examples, owner and classes, under the first seed.",
+    ),
     "compare": (
         "emulator.commands.compare:compare",
         "Runs all algorithms and seeds of a scenario in virtual time, and says when each reached its targets.",

@@ -222,17 +222,20 @@ class Lab:
         return [names[start:end] for start, end in pairwise(ends)]
 
     def label_counts(self, seed: int) -> dict[str, list[int]]:
-        """Returns, by device, the number of its training examples of each class, under one seed; for texts, of each
-        time slice.
+        """Returns `counts_by_class` of the devices' training examples under one seed."""
+        return counts_by_class(self.data, self.splits[seed].train)
 
-        For a large fleet that draws its examples, only a sample of the devices.
-        """
-        train, data = self.splits[seed].train, self.data
-        shards = {name: train[name] for name in sample(train)}
-        if data.y.ndim > 1 or data.text:
-            return {name: [len(part) for part in slices] for name, slices in shards.items()}
-        counts = {name: np.concatenate(slices) for name, slices in shards.items()}
-        return {name: bincount(data.y[held], minlength=data.classes).tolist() for name, held in counts.items()}
+
+def counts_by_class(data: Dataset, train: Held) -> dict[str, list[int]]:
+    """Returns, by device, the number of its training examples of each class; for texts, of each time slice.
+
+    For a large fleet that draws its examples, only a sample of the devices.
+    """
+    shards = {name: train[name] for name in sample(train)}
+    if data.y.ndim > 1 or data.text:
+        return {name: [len(part) for part in slices] for name, slices in shards.items()}
+    counts = {name: np.concatenate(slices) for name, slices in shards.items()}
+    return {name: bincount(data.y[held], minlength=data.classes).tolist() for name, held in counts.items()}
 
 
 @kept_for_a_call(maxsize=4)
