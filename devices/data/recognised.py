@@ -130,7 +130,7 @@ def _partitioned(found: Any, columns: Columns, transform: Change | None) -> tupl
             return joined(train), joined(split)
         try:
             whole = found.load_split(split)
-        except (KeyError, ValueError):  # there is none of this name
+        except ValueError:  # there is none of this name
             continue
         return joined(train), _examples(whole, columns, transform)
     return joined(train), None
