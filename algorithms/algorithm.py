@@ -22,6 +22,7 @@ Tensors = dict[str, "Tensor"]  # parameter name -> tensor
 Message = dict[str, Tensors]  # kind -> tensors, such as {"weights": ..., "importance": ...}
 Loss = Callable[["Tensor", "Tensor"], "Tensor"]  # (outputs, y) -> loss of each example, (n,)
 Precision = Literal["float32", "tf32", "bf16"]
+Augment = Callable[["Tensor"], "Tensor"]  # (one example) -> the example, changed at random
 Send = Callable[[str, Tensors], Tensors]  # (kind, tensors) -> the tensors that the receiver decodes
 
 
@@ -126,6 +127,7 @@ class Party:
     # A device's: its memory as of its last reply that the model which it received has; None: that is `memory`.
     # Otherwise a later reply waits in the buffer of an open round (docs/design/async.md §8).
     combined: Message | None = None
+    augment: Augment | None = None  # for training steps only (training/augmenting.py); draws from torch's generator
     trial: bool = False  # true if only the metric `personalised` is measured: nothing is sent, kept or charged
     losses: Losses | None = None  # a device's: where training notes its losses, if the server asks for them
     # Returns these tensors, sent as this kind in this round, as the receiver decodes them. An algorithm that needs the

@@ -18,6 +18,7 @@ from torch import Tensor
 from algorithms.algorithm import Party, Phase, Tensors, Training, Work
 from algorithms.counting.cost import SQUARES
 from algorithms.models import twice_differentiable
+from algorithms.training.augmenting import augmented
 from algorithms.training.local import Quadratic, batches, check_penalty, pull, seeded_step, single_values, steps
 from algorithms.training.tensors import load, tensors_of
 
@@ -154,7 +155,8 @@ class _Way:
         step; notes its losses if the step has not been computed before."""
         chosen = self.batches[step]
         seeded_step(self.device.seed, step)
-        losses = self.device.loss(self.model(self.device.x[chosen]), self.device.y[chosen])
+        x = augmented(self.device, self.device.x[chosen], step)
+        losses = self.device.loss(self.model(x), self.device.y[chosen])
         if self.device.losses and step == self.noted:
             self.device.losses.note(losses)
             self.noted += 1

@@ -18,6 +18,7 @@ GROUPS = {  # by heading: the place of each command, and its first sentence
     "Run": {
         "new": ("new:new", "Write a commented scenario to start from."),
         "check": ("check:check", "Estimate what a scenario will cost, without training."),
+        "data": ("data:data", "Show which examples and classes each device has."),
         "compare": ("compare:compare", "Run all algorithms of a scenario, and compare their times."),
         "run": ("run:run", "Run one algorithm, in virtual time or over real sockets."),
         "resume": ("resume:resume", "Continue runs that were interrupted."),

@@ -20,6 +20,7 @@ from algorithms.algorithm import Message, Party, Reply, Tensors, Training, match
 from algorithms.course import Course, structure
 from algorithms.training import precision, transfers
 from algorithms.training.as_built import restore
+from algorithms.training.augmenting import augmented
 from algorithms.training.pulls import form
 from algorithms.training.seeding import seeded
 from algorithms.training.tensors import BATCH_NORMS, call, load, tensors_of
@@ -203,7 +204,7 @@ def sgd(
         for step, drawn in enumerate(draws(len(device.y), training, device.seed)):
             _forget(trained)
             chosen = drawn.to(device.x.device)
-            x = device.x[chosen]
+            x = augmented(device, device.x[chosen], step)
             said = precision.outputs(training.precision, x.device, partial(model, x))
             each = device.loss(said, device.y[chosen])
             if device.losses:

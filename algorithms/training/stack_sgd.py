@@ -12,6 +12,7 @@ from torch import Tensor
 
 from algorithms.algorithm import Tensors
 from algorithms.training import precision, stack_graph
+from algorithms.training.augmenting import augmented
 from algorithms.training.local import Sgd, order, steps
 from algorithms.training.seeding import seeded
 from algorithms.training.stack_batches import StepBatches, by_length, means_of, schedule, sums_of
@@ -42,6 +43,8 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
     with precision.multiplying(training.precision):
         for step, batches in enumerate(schedule(drawn, training.batch, x.device)):
             chosen = batches.of(x)
+            for task, own, size in zip(tasks, chosen, batches.sizes.tolist(), strict=False):
+                own[:size] = augmented(task.device, own[:size], step)
             dropout = stack.model.draw(seeds, step, chosen, batches.sizes.tolist())
             losses = take(StackBatch(chosen, batches.of(y), batches.counted, tuple(dropout)))
             _note(tasks, counts, step, losses, batches)

@@ -36,7 +36,7 @@ class Dataset:
     classes: int  # or tokens of the vocabulary
     owners: tuple[str, ...] = ()  # names of natural clients; () if there are none
     owner: NDArray[np.int64] | None = None  # (n,), index into owners
-    owner_test: NDArray[np.int64] | None = None  # (n_test,)
+    owner_test: NDArray[np.int64] | None = None  # (n_test,); None: the test examples are nobody's
     cycles: int = 1  # time slices
     cycle: NDArray[np.int64] | None = None  # (n,), from 0; None: all in slice 0
     cycle_test: NDArray[np.int64] | None = None  # (n_test,)
@@ -122,10 +122,12 @@ class Dataset:
 
     def _check_numbers(self, what: str, count: int) -> None:
         """Raises ValueError unless `what`, "owner" or "cycle", is given for both the training and the test examples or
-        for neither, with one number from 0 to count - 1 for each example."""
+        for neither, with one number from 0 to count - 1 for each example; test examples need no owner."""
         for suffix, y in (("", self.y), ("_test", self.y_test)):
             numbers = getattr(self, what + suffix)
             if numbers is None:
+                if what == "owner" and suffix and self.owner is not None:
+                    continue
                 if count > 1 or getattr(self, what) is not None or getattr(self, what + "_test") is not None:
                     raise ValueError(f"{self.name}: {what}{suffix} is missing; {what} and {what}_test belong together")
                 continue

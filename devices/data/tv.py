@@ -41,4 +41,9 @@ def datasets() -> ModuleType:
     return importlib.import_module("torchvision.datasets")
 
 
+def transforms() -> ModuleType:
+    """Returns `torchvision.transforms.v2`; raises ImportError if torchvision is not installed."""
+    return importlib.import_module("torchvision.transforms.v2")
+
+
 sys.meta_path.insert(0, Definitions)

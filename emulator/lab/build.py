@@ -29,6 +29,7 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
     Raises BadScenario, also for a precision that the places do not support.
     """
     data = parts.dataset(scenario)
+    augmentation = parts.augmentation(scenario, data)
     parts.check_model(scenario, data)
     parts.check_enough(scenario, data)
     scenario = stacking.resolved(scenario, data, places[0])
@@ -65,6 +66,7 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
         selections=_selections(scenario),
         always_on=machines.always_on(scenario),
         stack={entry.name: stacking.size_of(entry, algorithms[entry.name], scenario) for entry in scenario.algorithms},
+        augment=augmentation,
         trains_on=places,
     )
     single.check(scenario, lab)

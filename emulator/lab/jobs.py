@@ -430,6 +430,7 @@ def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., P
         loss=models.cross_entropy,
         round=lab.turn(run.label, round),
         cycle=lab.cycle(run.label, round),
+        augment=lab.augment,
         lossy=lab.lossy(run.label),
     )
 

@@ -26,6 +26,7 @@ from network.wire import payload
 from network.wire.encoding import parse
 from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.roster import all_names, sample
+from scenarios.builders.transforms import Augmentation
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -43,6 +44,7 @@ class Division:
     validation: Held
     tests: Held
     proxy: ndarray  # the server's
+    owners: Mapping[str, str] = field(default_factory=dict)  # device -> whose examples it has, if they have names
     test: ndarray | None = None  # tests the global model; None: all test examples
 
 
@@ -72,6 +74,7 @@ class Lab:
     stack: Mapping[str, int] = field(default_factory=dict)  # by label: devices in a stack, at most; default 1
     over_sockets: bool = False  # uploads are sent as bytes, with their tensors' names
     draw: int = 0  # number of TCP's chances on full links that a run has; 0 is the record's, others are for comparison
+    augment: Augmentation | None = None  # of training examples
     trains_on: Sequence[str] = ("cpu",)  # where torch computes the devices' halves: or GPUs, each worker's in turn
 
     @property
@@ -234,17 +237,20 @@ class Lab:
         return [names[start:end] for start, end in pairwise(ends)]
 
     def label_counts(self, seed: int) -> dict[str, list[int]]:
-        """Returns, by device, the number of its training examples of each class, under one seed; for texts, of each
-        time slice.
+        """Returns `counts_by_class` of the devices' training examples under one seed."""
+        return counts_by_class(self.data, self.splits[seed].train)
 
-        For a large fleet that draws its examples, only a sample of the devices.
-        """
-        train, data = self.splits[seed].train, self.data
-        shards = {name: train[name] for name in sample(train)}
-        if data.y.ndim > 1 or data.text:
-            return {name: [len(part) for part in slices] for name, slices in shards.items()}
-        counts = {name: np.concatenate(slices) for name, slices in shards.items()}
-        return {name: bincount(data.y[held], minlength=data.classes).tolist() for name, held in counts.items()}
+
+def counts_by_class(data: Dataset, train: Held) -> dict[str, list[int]]:
+    """Returns, by device, the number of its training examples of each class; for texts, of each time slice.
+
+    For a large fleet that draws its examples, only a sample of the devices.
+    """
+    shards = {name: train[name] for name in sample(train)}
+    if data.y.ndim > 1 or data.text:
+        return {name: [len(part) for part in slices] for name, slices in shards.items()}
+    counts = {name: np.concatenate(slices) for name, slices in shards.items()}
+    return {name: bincount(data.y[held], minlength=data.classes).tolist() for name, held in counts.items()}
 
 
 @kept_for_a_call(maxsize=4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,9 @@ class Keys:
     def _of_party(self, run: Run, round: int, penalised: bool) -> Parts:
         """Returns the parts of a key that the server and the devices of a round share.  `penalised`: includes the
         options of the penalty."""
+        augment = self.lab.augment and {"steps": plain(self.lab.augment), "torchvision": version("torchvision")}
         return {
+            **({"augment": augment} if augment else {}),
             "model": self._model(),
             "algorithm": self._once(lambda: _options(self.lab.algorithms[run.label], penalised), run.label, penalised),
             "sources": self._sources(run.label),

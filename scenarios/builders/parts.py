@@ -20,6 +20,8 @@ from network.wire.payload import DTYPES
 from scenarios.builders import plugins, reads, sets
 from scenarios.builders.drawn import Drawing, SplitInput, by_cycle
 from scenarios.builders.roster import MANY, all_names
+from scenarios.builders.split_files import read_split
+from scenarios.builders.transforms import Augmentation, check_augmentation
 from scenarios.schema.scenario import Data, Proxy, Scenario, Split
 from scenarios.text.faults import BadScenario
 
@@ -37,6 +39,14 @@ def dataset(scenario: Scenario) -> Dataset:
     if data.cycles > 1 and not scenario.rounds.per_cycle:
         return replace(data, cycles=1, cycle=None, cycle_test=None)
     return data
+
+
+def augmentation(scenario: Scenario, data: Dataset) -> Augmentation | None:
+    """Returns the augmentation of the training examples, tried on one; None if there is none.  Raises BadScenario."""
+    found = Augmentation.of(scenario.data.augment, scenario.data.transform)
+    if found:
+        check_augmentation(found, data.x[0])
+    return found
 
 
 def check_model(scenario: Scenario, data: Dataset) -> None:
@@ -94,7 +104,7 @@ def check_enough(scenario: Scenario, data: Dataset) -> None:
         if metric != "validation" and not len(data.y_test):
             message = f"{metric} can never be seen: {data.name} has no test examples; the metric must be validation"
             raise BadScenario(message, loc)
-    if scenario.devices > len(data.y) and scenario.data.split.kind != "draw":
+    if scenario.devices > len(data.y) and scenario.data.split.kind not in ("draw", "file"):
         raise BadScenario(
             f"{scenario.devices} devices, but {data.name} has {len(data.y)} training examples; devices may share them, "
             f"as data.split: {{kind: draw, each: 50}}",
@@ -127,11 +137,12 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
         drawing = Drawing(SplitInput.of(data), pool, proxy, each, said.validation, len(fleet), root)
         return {**drawing.shares(fleet), "proxy": proxy, "test": None}
     names = all_names(fleet)
-    if len(pool) < len(names):
+    if len(pool) < len(names) and said.split.kind != "file":
         raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
     known = SplitInput.of(data)
-    owned, held = _held(said.split, data, pool, len(names), rng)
+    owned, held, called = _held(said.split, data, pool, names, rng)
     parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy, "test": None}
+    parts["owners"] = dict(zip(names, called, strict=True)) if called else {}
     if said.proxy.owners:
         parts["proxy"], parts["test"] = _of_owners(said.proxy, data, owned, len(proxy), rng)
         if not said.proxy.overlap:
@@ -141,10 +152,9 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
         parts["train"][name] = tuple(train for train, _ in slices)
         # examples on which the server trains, or which it sends, must not decide when to stop
         parts["validation"][name] = tuple(np.setdiff1d(kept, parts["proxy"]) for _, kept in slices)
-        if owned is None:
+        if owned is None or data.owner_test is None:
             parts["tests"][name] = known.test_shards(own, len(names), rng)
         else:
-            assert data.owner_test is not None
             (mine,) = splits.owned(data.owner_test, owned[number : number + 1])
             parts["tests"][name] = by_cycle(mine, data.cycle_test, data.cycles)
     _check_all_train(parts["train"], data)
@@ -161,20 +171,22 @@ def _check_all_train(parts: Mapping[str, Sequence[ndarray]], data: Dataset) -> N
 
 
 def _held(
-    said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator
-) -> tuple[ndarray | None, list[ndarray]]:
-    """Returns the owner that each device has got, None unless the split is by owners, and the indices of each device's
-    examples."""
+    said: Split, data: Dataset, pool: ndarray, names: Sequence[str], rng: np.random.Generator
+) -> tuple[ndarray | None, list[ndarray], Sequence[str]]:
+    """Returns the owner that each device has got, None unless the split is by owners; the indices of each device's
+    examples; and what the owners are called, () if they have no names."""
+    if said.kind == "file":
+        called, held = read_split(said.path or "", names, len(data.y))
+        return None, [np.intersect1d(own, pool) for own in held], called
     if said.kind == "natural":
         if data.owner is None:
             raise ValueError(
                 f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards, classes or draw"
             )
         globs, least = said.owners or "*", said.least or LEAST_OWNED
-        owners, found = splits.natural(data.owner[pool], data.owners, devices, rng, globs, least)
-    else:
-        owners, found = None, _dealt(said, data, pool, devices, rng)
-    return owners, [pool[each] for each in found]
+        owners, found = splits.natural(data.owner[pool], data.owners, len(names), rng, globs, least)
+        return owners, [pool[each] for each in found], [data.owners[owner] for owner in owners]
+    return None, [pool[each] for each in _dealt(said, data, pool, len(names), rng)], ()
 
 
 def _dealt(said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:
@@ -204,8 +216,10 @@ def _of_owners(
 ) -> tuple[ndarray, ndarray]:
     """Returns the indices of the server's own examples, which come from a set of owners, and of these owners' test
     examples (as in FedMeta, Fig. 5)."""
-    if devices is None or data.owner is None or data.owner_test is None:
+    if devices is None or data.owner is None:
         raise ValueError("proxy.owners belongs to a natural split")
+    if data.owner_test is None:
+        raise ValueError(f"proxy.owners needs the owners of the test examples too, and {data.name} has none")
     known = splits.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
     tested = np.sort(np.concatenate(splits.owned(data.owner_test, known)))
     return splits.among(data.owner, known, size, rng), tested

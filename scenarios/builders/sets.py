@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from pkgutil import resolve_name
@@ -11,9 +12,13 @@ from typing import Any
 
 from pydantic import ConfigDict, ValidationError, validate_call
 
+from devices.data import own_files
 from devices.data.dataset import Dataset
 from devices.data.finite import check_finite
+from devices.data.recognised import changed, recognised
 from scenarios.builders.plugins import UnknownName, thing
+from scenarios.builders.recordings import place
+from scenarios.builders.transforms import pipeline
 from scenarios.schema.scenario import Data
 from scenarios.text.faults import BadScenario, did_you_mean
 
@@ -30,6 +35,11 @@ SETS: Mapping[str, str] = {  # imported on demand: some imports take a second
     "reddit": "devices.data.reddit:reddit",
     "shakespeare": "devices.data.shakespeare:shakespeare",
 }
+FORMS: Mapping[str, Callable[..., Any]] = {  # of FORM:WHAT, as folder:birds
+    "torchvision": own_files.torchvision,
+    "folder": own_files.folder,
+    "file": own_files.file,
+}
 SET = ("data", "set")
 OF_THE_DATA = ("root", "download")  # arguments of readers that are keys of their own
 
@@ -39,7 +49,21 @@ def dataset(said: Data) -> Dataset:
 
     Raises BadScenario if files are missing or damaged, options are wrong, or a value is not finite.
     """
-    made = _own(said.set, said.options) if ":" in said.set else _read(said)
+    from algorithms.training.seeding import seeded  # imports torch
+
+    transform = pipeline(said.transform, ("data", "transform")) if said.transform else None
+    found = _found(said)
+    seeded(0)  # transforms that draw draw the same in each run, and so does a user's own code
+    try:
+        if not isinstance(found, Dataset):
+            made = recognised(said.set, found, said.columns.model_dump(), said.test, transform)
+        elif transform:
+            made = replace(found, x=changed(found.x, transform), x_test=changed(found.x_test, transform))
+        else:
+            made = found
+    except (Exception, SystemExit) as error:  # data sets of users are their own code
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        raise BadScenario(f"{said.set}: {kind}{' '.join(str(error).split())}", SET) from None
     try:
         check_finite(made)
     except ValueError as error:
@@ -47,32 +71,39 @@ def dataset(said: Data) -> Dataset:
     return made
 
 
-def _read(said: Data) -> Dataset:
-    """Returns a built-in data set.  Raises BadScenario."""
-    reader = resolve_name(SETS[said.set])
-    known = options_of(said.set)
-    for name in said.options:
+def _found(said: Data) -> Any:
+    """Returns what a scenario names: a Dataset, or what `recognised` makes one of.  Raises BadScenario."""
+    form, _, what = said.set.partition(":")
+    if not what:
+        return _read(said, resolve_name(SETS[said.set]), {})
+    if form not in FORMS:
+        return _own(said.set, said.options)
+    if form == "torchvision":
+        return _read(said, FORMS[form], {"name": what})
+    return _read(said, FORMS[form], {"path": place(what)})
+
+
+def _read(said: Data, reader: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """Returns what a reader makes of the scenario's options and those that are `given`.  Raises BadScenario."""
+    takes = signature(reader).parameters
+    known = [option for option in takes if option not in (*OF_THE_DATA, *given)]
+    for name in () if "options" in takes else said.options:
         if name not in known:
-            takes = did_you_mean(name, known) if known else f"{said.set} takes none"
-            raise BadScenario(f"there is no option {name!r}; {takes}", ("data", "options", name))
-    options = dict(said.options)
-    if "root" in signature(reader).parameters:
+            hint = did_you_mean(name, known) if known else f"{said.set} takes none"
+            raise BadScenario(f"there is no option {name!r}; {hint}", ("data", "options", name))
+    options = {**said.options, **given}
+    if "root" in takes:
         options["root"] = _folder(said)
-    if "download" in signature(reader).parameters:
+    if "download" in takes:
         options["download"] = said.download
     try:
-        made: Dataset = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(reader)(**options)
+        made = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(reader)(**options)
     except ValidationError as error:
         first = error.errors()[0]
         raise BadScenario(f"{first['msg']}, not {first['input']!r}", ("data", "options", *first["loc"])) from None
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError) as error:
         raise BadScenario(" ".join(str(error).split()), ("data",)) from None
     return made
-
-
-def options_of(name: str) -> list[str]:
-    """Returns the options of a data set's reader, besides `root` and `download`."""
-    return [option for option in signature(resolve_name(SETS[name])).parameters if option not in OF_THE_DATA]
 
 
 def _folder(said: Data) -> Path:
@@ -83,18 +114,15 @@ def _folder(said: Data) -> Path:
         raise BadScenario(f"there is no such home folder as in {root!r}", ("data", "root")) from None
 
 
-def _own(path: str, options: Mapping[str, Any]) -> Dataset:
+def _own(path: str, options: Mapping[str, Any]) -> Any:
     from algorithms.training.seeding import seeded  # imports torch
 
     seeded(0)  # global generators draw the same in each run
     try:
         found = thing(path)
-        made = found(**options) if callable(found) else found
+        return found(**options) if callable(found) else found
     except UnknownName as error:
         raise BadScenario(str(error), SET) from None
     except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
         said = " ".join(str(error).split())
         raise BadScenario(f"{path}() failed: {type(error).__name__}: {said}", SET) from None
-    if not isinstance(made, Dataset):
-        raise BadScenario(f"{path}() must return a devices.data.dataset.Dataset, not {type(made).__name__}", SET)
-    return made

@@ -21,12 +21,12 @@ class Split(Part):
     """Division of the training set among the devices, in equal shares unless the data have owners or `sizes_sigma` is
     given."""
 
-    kind: Literal["iid", "dirichlet", "shards", "classes", "natural", "draw"] = says(
+    kind: Literal["iid", "dirichlet", "shards", "classes", "natural", "draw", "file"] = says(
         "Rule of the split. iid: at random. dirichlet: each device draws its class shares from Dir(alpha, ..., "
         "alpha). shards: sorted by label, cut, and dealt (McMahan et al. 2017). classes: each device has the same "
         "number of classes, and all examples are dealt (other tools' pathological split). natural: each device is one "
         "of the data's owners, such as a writer. draw: each device draws its examples independently, so that devices "
-        "share some.",
+        "share some. file: as `path` says.",
         "dirichlet",
         default="iid",
     )
@@ -41,6 +41,12 @@ class Split(Part):
     )
     pure: bool | None = says(
         "Give each shard of a shards split a single label, as FedCurv's blocks have.", True, default=None
+    )
+    path: str | None = says(
+        "File of a file split: the indices of each device's training examples, which devices may share. JSON with a "
+        "list of lists, or an object of lists by device or owner; or npz with an array for each.",
+        "split.json",
+        default=None,
     )
     owners: str | None = says(
         "Owners that a natural split uses, as a pattern with * for their names.", "census-*", default=None
@@ -63,10 +69,13 @@ class Split(Part):
             raise ValueError("a draw needs `each`, as {kind: draw, each: 50}")
         if self.kind == "classes" and self.each is None:
             raise ValueError("a classes split needs `each`, as {kind: classes, each: 2}")
+        if self.kind == "file" and self.path is None:
+            raise ValueError("a file split needs path, as {kind: file, path: split.json}")
         kinds = {
             "alpha": "dirichlet",
             "each": "shards classes draw",
             "pure": "shards",
+            "path": "file",
             "owners": "natural",
             "least": "natural",
             "sizes_sigma": "iid dirichlet classes",
@@ -98,21 +107,72 @@ class Proxy(Part):
     )
 
 
+class Columns(Part):
+    """Names of the columns of a table, the arrays of an npz file, or the keys of each example. By default they are
+    found by their usual names."""
+
+    x: str | tuple[str, ...] | None = says(
+        "Column of the inputs, or several, as names or patterns with *, each a feature. By default image, img, x or "
+        "another usual name, or else all columns but those of labels and owners.",
+        "image",
+        ["temperature", "sensor_*"],
+        default=None,
+    )
+    y: str | None = says(
+        "Column of the labels. By default label, target, y or another usual name.", "class", default=None
+    )
+    owner: str | None = says(
+        "Column that names whose example it is, for natural splits. By default owner, if there is one.",
+        "writer_id",
+        default=None,
+    )
+
+
+# A transform: its name, or {name: arguments}
+Step = Annotated[
+    Annotated[str, Tag("<word>")] | Annotated[dict[str, Any], Field(min_length=1, max_length=1), Tag("<mapping>")],
+    Discriminator(lambda value: "<word>" if isinstance(value, str) else "<mapping>"),
+]
+
+
 class Data(Part):
     """The data set, and its division among the devices."""
 
     set: str = says(
         "Name of the data set. digits (8 x 8 images) and babble (generated text that drifts) come with fedlapse; "
         "mnist, fashion-mnist, cifar10, qmnist (by writer), femnist, shakespeare, leaf-shakespeare, reddit and "
-        "leaf-reddit are read from files. Your own is package.module:function.",
+        "leaf-reddit are read from files. torchvision:CIFAR100 is a class of torchvision.datasets, folder:PATH has a "
+        "folder of images for each class, file:PATH is npz, CSV or Parquet. Your own is package.module:function, which "
+        "may return arrays, or a data set of PyTorch, Hugging Face or Flower.",
         "digits",
         "mnist",
+        "torchvision:CIFAR100",
+        "folder:birds",
+        "file:readings.csv",
         "my_package.data:readings",
         default="digits",
     )
     options: dict[str, Any] = says("Options that the reader of the data set takes.", {"batches": 1}, default={})
     root: str | None = says(
         "Folder with the files of the data set. By default $FEDLAPSE_DATA, or else ./data.", "~/data", default=None
+    )
+    columns: Columns = says("Names of columns, if they are not the usual ones.", {"y": "class"}, default=Columns())
+    test: BelowOne = says(
+        "Share of the examples set aside for tests, at random, if the data have no test examples of their own. Sets "
+        "that come with fedlapse, and a `Dataset` that your own function returns, stay as they are.",
+        0.1,
+        default=0.2,
+    )
+    transform: tuple[Step, ...] = says(
+        "Transforms of every example, applied once as it is read, by their names in torchvision.transforms.v2.",
+        [{"Resize": [64, 64]}, {"Normalize": {"mean": [0.5], "std": [0.25]}}],
+        default=(),
+    )
+    augment: tuple[Step, ...] = says(
+        "Random transforms of the training examples, drawn anew in each step, by their names in "
+        "torchvision.transforms.v2; they cost no virtual time. A Normalize that ends `transform` comes after them.",
+        [{"RandomCrop": {"size": 32, "padding": 4}}, "RandomHorizontalFlip"],
+        default=(),
     )
     download: bool = says("Download missing files into `root`.", False, default=False)
     split: Split = says(

@@ -138,7 +138,6 @@ def test_owners_and_cycles_are_kept_with_their_examples():
     ("numbers", "numbers_test", "reason"),
     [
         (None, None, "{} is missing"),
-        ([0, 1, 1, 0], None, "{}_test is missing"),
         (None, [0, 1], "{} is missing"),
         ([0, 1, 1], [0, 1], "{} is int64 of shape"),
         ([0, 1, 1, 0], [0, 1, 1, 0], "{}_test is int64 of shape"),
@@ -151,6 +150,16 @@ def test_owners_and_cycles_that_do_not_fit_are_refused(what, count, numbers, num
     arrays = [None if given is None else np.array(given) for given in (numbers, numbers_test)]
     with pytest.raises(ValueError, match="toy: " + reason.format(what)):
         toy(**count, **{what: arrays[0], f"{what}_test": arrays[1]})
+
+
+def test_test_examples_may_be_nobodys():
+    given = toy(owners=("anna", "bert"), owner=np.array([0, 1, 1, 0]))
+    assert given.owner_test is None
+
+
+def test_time_slices_of_the_training_examples_alone_are_refused():
+    with pytest.raises(ValueError, match="cycle_test is missing"):
+        toy(cycles=2, cycle=np.array([0, 1, 1, 0]))
 
 
 def test_owners_without_names_are_refused():
