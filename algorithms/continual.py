@@ -15,7 +15,7 @@ from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cohort import CohortRule
 from algorithms.continual_turns import CycleSchedule, Variant, part
-from algorithms.counting.cost import sgd_traffic
+from algorithms.counting.cost import optimizer_traffic
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.training.local import Sgd, sgd
@@ -156,7 +156,7 @@ class Continual(FedAvg):
         turn, batch = self.turns.of(load.round), max(1, min(self.training.batch, load.examples))
         if not (turn.trained and turn.epochs):
             return ()
-        moved = sgd_traffic(1, self.training.momentum)
+        moved = optimizer_traffic(1, self.training)
         return (Phase(turn.name, "batch", load.examples, batch, turn.epochs, turn.trained, per_parameter=moved),)
 
     def combine_work(self, load: Load) -> Work:

@@ -47,7 +47,7 @@ class SCAFFOLD(FedAvg):
     the fleet.  The models are weighted by examples, as in FedAvg, which round 0 equals. c counts each device once, as
     in the paper, and determines the fixed point: the minimum of the mean loss of the *devices*.  Weight decay is part
     of the gradients.  In a round with rate 0 nothing changes, not even c_i.  Raises ValueError if server_lr is out of
-    its range.
+    its range, and for another optimiser than SGD.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "control")
@@ -59,6 +59,7 @@ class SCAFFOLD(FedAvg):
 
     def __post_init__(self) -> None:
         option_checks.check(self, server_lr=(0, inf))
+        option_checks.plain_sgd(self.training, "control variates, which are mean gradients,")
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
         """Returns the message for all devices: the model and, once a reply has been counted, c."""

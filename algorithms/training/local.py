@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -14,12 +13,12 @@ import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.optim.sgd import sgd as descend
 
 from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
 from algorithms.course import Course, structure
 from algorithms.training import precision, transfers
 from algorithms.training.as_built import restore
+from algorithms.training.optimizers import descent
 from algorithms.training.pulls import form
 from algorithms.training.seeding import seeded
 from algorithms.training.tensors import BATCH_NORMS, call, load, tensors_of
@@ -116,56 +115,6 @@ class Quadratic:
         return self.strength * total
 
 
-class Descent:
-    """The steps of one round of plain SGD, by torch's fused kernel: 0.9 ms each instead of 1.5 (MNIST CNN with
-    momentum).
-
-    The kernel is elementwise, so no order of summation changes.  The same bits as torch.optim.SGD(fused=True), which
-    would import torch's compiler: a second of CPU and 70 MB in each process.
-    """
-
-    def __init__(self, training: Training, round: int) -> None:
-        self.training = training
-        self.rate: float | Tensor = training.rate(round)  # a tensor () in a recorded step (stack_graph.py)
-        self.momentum: dict[str, Tensor] = {}
-
-    @torch.no_grad()
-    def step(self, parameters: Mapping[str, Tensor], grads: Mapping[str, Tensor]) -> None:
-        """Moves the parameters that have a gradient, in place.  In a stack, tensors (devices, *shape), a step may have
-        fewer devices than the step before; these are the first ones."""
-        momentum = [self._momentum(name, grad) for name, grad in grads.items()]
-        descend(
-            [parameters[name] for name in grads],
-            list(grads.values()),
-            momentum,
-            foreach=False,
-            fused=True,
-            lr=self.rate,  # type: ignore[arg-type]  # or a tensor
-            momentum=self.training.momentum,
-            weight_decay=self.training.weight_decay,
-            dampening=0,
-            nesterov=False,
-            maximize=False,
-        )
-        if not self.momentum:
-            self.momentum = {name: own for name, own in zip(grads, momentum, strict=True) if own is not None}
-
-    def tensors(self) -> list[Tensor]:
-        """Returns the rate, if it is a tensor, and the momenta, always in the same order."""
-        return [*([self.rate] if isinstance(self.rate, Tensor) else []), *self.momentum.values()]
-
-    def mapped(self, change: Callable[[Tensor], Tensor]) -> Descent:
-        """Returns a copy that has `change(t)` in place of each tensor t."""
-        found = copy(self)
-        found.rate = change(self.rate) if isinstance(self.rate, Tensor) else self.rate
-        found.momentum = {name: change(value) for name, value in self.momentum.items()}
-        return found
-
-    def _momentum(self, name: str, grad: Tensor) -> Tensor | None:
-        own = self.momentum.get(name)
-        return own if own is None or own.shape == grad.shape else own[: len(grad)]
-
-
 def _forget(parameters: Mapping[str, Tensor]) -> None:
     """Clears the parameters' gradients."""
     for parameter in parameters.values():
@@ -182,9 +131,9 @@ def sgd(
 ) -> Tensors:
     """Returns the weights (parameters and buffers) after one round of local training from `weights`.
 
-    `training.epochs` passes of plain SGD on the mean loss of each batch; the momentum starts at zero and the rate is
-    that of the device's global round.  `penalty` adds to the gradient of each trained parameter before the optimiser
-    adds its weight decay.  Only parameters that match the globs `only` are trained.  `losses` gets the mean loss of
+    `training.epochs` passes on the mean loss of each batch, by a fresh optimiser (optimizers.py); the rate is that of
+    the device's global round.  `penalty` adds to the gradient of each trained parameter before the optimiser clips it
+    and adds its weight decay.  Only parameters that match the globs `only` are trained.  `losses` gets the mean loss of
     each batch of the last epoch, (), without the penalty.  Shuffling and dropout depend on `device.seed` alone.
     `device.model` holds the trained weights afterwards, and no gradients.  Raises RuntimeError if `weights` do not fit
     the model.
@@ -197,7 +146,7 @@ def sgd(
     trained = {name: parameter for name, parameter in trainable.items() if matches(name, only)}
     for name, parameter in trainable.items():
         parameter.requires_grad_(name in trained)
-    descent = Descent(training, device.round)
+    optimizer = descent(training, device.round)
     last = steps(len(device.y), training) - ceil(len(device.y) / training.batch)  # the last epoch's first step
     with single_values(model), precision.multiplying(training.precision):
         for step, drawn in enumerate(draws(len(device.y), training, device.seed)):
@@ -211,7 +160,7 @@ def sgd(
             torch.autograd.backward(loss)
             if penalty is not None:
                 _penalise(trained, penalty)
-            descent.step(trained, {name: p.grad for name, p in trained.items() if p.grad is not None})
+            optimizer.step(trained, {name: p.grad for name, p in trained.items() if p.grad is not None})
     _forget(trained)
     for parameter in trainable.values():
         parameter.requires_grad_(True)
@@ -252,7 +201,7 @@ def fitting(
     device: Party, weights: Tensors, training: Training, penalty: Penalty | None = None, watch: Pull | None = None
 ) -> Course[Reply]:
     """Trains for a round, and returns the reply with the trained weights.  Under a penalty the reply also reports the
-    penalty's leverage and its share of the loss.
+    penalty's share of the loss and, with SGD, its leverage.
 
     `watch` is called with each trained parameter and its gradient before each step, without the penalty's part.
     """
@@ -263,7 +212,8 @@ def fitting(
     examples = len(device.y)
     if penalty is None:
         return Reply({"weights": trained}, examples)
-    reached = leverage(penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training))
+    given = penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training)
+    reached = leverage(*given) if training.optimizer == "sgd" else {}  # others rescale the penalty's gradient
     parameters = {name: trained[name] for name, p in device.model.named_parameters() if p.requires_grad}
     share = {"penalty_share": share_of(float(penalty.value(parameters)), losses)}
     return Reply({"weights": trained}, examples, leverage=reached, numbers=share)
