@@ -32,14 +32,14 @@ class TensorRow(Protocol):
 
 def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensors:
     """Returns the mean of the uploads of this kind, tensor by tensor, weighted by the replies' `examples` (McMahan et
-    al. 2017, Alg. 1, line 8).
+    al. 2017, Alg. 1, line 8), or by their `weight` if they have one.
 
     Means are computed in float64 and in the order of the names, so that they do not depend on the order of arrival.
     Integer buffers, such as BatchNorm's count of batches, take the largest value (docs/design/algorithms.md §15).
     Raises ValueError if all replies have 0 examples.
     """
     counted = _counted(replies)
-    return _means(counted, kind, [reply.examples for reply in counted])
+    return _means(counted, kind, [reply.weight or reply.examples for reply in counted])
 
 
 def plain_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:

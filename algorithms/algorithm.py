@@ -27,6 +27,7 @@ Precision = Literal["float32", "tf32", "bf16"]
 Send = Callable[[str, Tensors], Tensors]  # (kind, tensors) -> the tensors that the receiver decodes
 
 
+MOST_STEPS = 1_000_000  # of a round on one device
 OPTIMIZERS = ("sgd", "adam", "adamw")
 Schedule = Literal["exponential", "cosine", "step", "linear_warmup", "constant"]
 LENGTHS = {"cosine": "a cosine", "step": "a step", "linear_warmup": "a warm-up"}  # schedules that have lr_rounds
@@ -36,7 +37,8 @@ LENGTHS = {"cosine": "a cosine", "step": "a step", "linear_warmup": "a warm-up"}
 class Training:
     """Local training: a fresh optimiser each round (docs/design/algorithms.md §1)."""
 
-    epochs: int = 5  # passes over the device's examples in a round (E)
+    # Passes over the device's examples in a round (E); of a fraction, its steps are rounded up. Whole ones are an int.
+    epochs: int | float = 5
     batch: int = 10  # examples per step (B); the last batch of an epoch may be shorter
     lr: float = 0.05  # learning rate of round 0
     lr_decay: float = 1.0  # lr of round t is lr * lr_decay**t, t counted globally
@@ -49,10 +51,15 @@ class Training:
     nesterov: bool = False  # Nesterov's momentum
     clip_norm: float = 0.0  # largest norm of a step's gradient, with penalties; 0: no limit
     precision: Precision = "float32"  # precision of products in a step (algorithms/training/precision.py)
+    steps: int = 0  # steps of a round, instead of epochs; 0: by epochs
+    seconds: float = 0.0  # instead: as many whole steps as the device's profile says that fit, and 1 at least; 0: not
+    weigh_by: Literal["examples", "steps"] = "examples"  # weights of replies in means
     per_cycle: int = 0  # rounds per time slice of the data; 0: the data do not change
 
     def __post_init__(self) -> None:
-        option_checks.check(self, clip_norm=(0, inf))
+        option_checks.check(self, clip_norm=(0, inf), steps=(0, MOST_STEPS), seconds=(0, inf))
+        if self.steps and self.seconds:
+            raise ValueError(f"steps is {self.steps} and seconds {self.seconds:g}; it must be one of the two")
         if self.lr_schedule in LENGTHS and self.lr_rounds < 1:
             example = f"{{lr_schedule: {self.lr_schedule}, lr_rounds: 50}}"
             raise ValueError(
@@ -124,6 +131,7 @@ class Party:
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
     lossy: Mapping[str, str] = field(default_factory=dict)  # lossy encodings, such as {"up fisher": "bfloat16"}
     constants: Mapping[str, ndarray] = field(default_factory=dict)  # the server's: buffers that are not finite at first
+    steps: int = 0  # steps of its local training in this round; 0: as many as Training says
     trial: bool = False  # true if only the metric `personalised` is measured: nothing is sent, kept or charged
     # Returns these tensors, sent as this kind in this round, as the receiver decodes them. An algorithm that needs the
     # result of a lossy encoding (FedCurv's own part) calls it, and puts the returned object itself into its upload.
@@ -150,6 +158,8 @@ class Reply:
     leverage: Mapping[str, float] = field(default_factory=dict)  # leverage of the penalty (local.leverage); never sent
     numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
     staleness: int = 0  # in `combine`: versions of the model since the one from which the device started
+    steps: int = 0  # in `combine`: the steps of its local training
+    weight: int = 0  # in `combine`: its weight in means; 0: its examples
 
 
 Pass = Literal["forward", "batch", "each", "each_label"]  # computation for each example: see Phase
@@ -201,6 +211,7 @@ class Load:
     devices: int = 1  # size of the fleet
     asked: int = 1  # devices asked in this round
     lossy: Mapping[str, str] = field(default_factory=dict)  # as in Party
+    steps: int = 0  # as in Party
 
 
 class Algorithm(Protocol):

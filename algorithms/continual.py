@@ -77,6 +77,7 @@ class Continual(FedAvg):
     all devices."""
 
     def __post_init__(self) -> None:
+        option_checks.whole_epochs(self.training, "rounds that also retrain")
         option_checks.check(self, inner=(1, inf), retrain_epochs=(0, inf), pretrain=(0, inf))
         if "!" in {glob[0] for glob in self.personal.split()}:
             raise ValueError(f"personal is {self.personal!r}; it must be what is personal, without a '!'")

@@ -14,7 +14,7 @@ from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Te
 from algorithms.cohort import CohortRule, draw
 from algorithms.counting.cost import optimizer_traffic
 from algorithms.course import Course, alone
-from algorithms.training.local import Penalty, fitting, forms
+from algorithms.training.local import Penalty, fitting, forms, passes, steps
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,12 @@ class FedAvg:
         return 0.0
 
     def device_work(self, load: Load) -> Work:
-        """Returns the work of E epochs on the device's examples."""
+        """Returns the work of the steps on the device's examples."""
         moved = optimizer_traffic(load.parameters, self.training)
         moved += self.penalty_traffic(load) * load.parameters
         batch = max(1, min(self.training.batch, load.examples))
-        return (Phase("train", "batch", load.examples, batch, self.training.epochs, traffic=moved),)
+        count = steps(load.examples, self.training, load.steps)
+        return passes(Phase("train", "batch", load.examples, batch, traffic=moved), count)
 
     def device_floats(self, load: Load) -> float:
         """Returns 0: plain training holds no floats in addition to the model, gradients and the optimiser's state."""

@@ -30,6 +30,15 @@ def plain_sgd(training: Training, what: str) -> None:
             raise ValueError(f"{name} is {getattr(training, name)!r}; for {what} it must be {value!r}")
 
 
+def whole_epochs(training: Training, what: str) -> None:
+    """Raises ValueError unless a round of local training is a whole number of epochs; `what` needs it."""
+    for name in ("steps", "seconds"):
+        if getattr(training, name):
+            raise ValueError(f"{name} is {getattr(training, name):g}; for {what} it must be left out")
+    if training.epochs % 1:
+        raise ValueError(f"epochs is {training.epochs}; for {what} it must be a whole number")
+
+
 def either(words: Sequence[str]) -> str:
     """Returns the words in quotes, as 'a', 'b' or 'c'."""
     *others, last = map(repr, words)

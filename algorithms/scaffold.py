@@ -73,7 +73,8 @@ class SCAFFOLD(FedAvg):
         c, own = _doubles(download.get("control", {})), device.memory.get("control", {})
         corrections = {name: (value - own.get(name, 0.0)).to(before[name].dtype) for name, value in c.items()}
         weights = yield Sgd(device, before, training, (Correction(corrections),) if corrections else ())
-        reach = training.rate(device.round) * _gradients(steps(len(device.y), training), training.momentum)
+        taken = steps(len(device.y), training, device.steps)
+        reach = training.rate(device.round) * _gradients(taken, training.momentum)
         gone = change(device.model, before, weights)
         new = {name: -value / reach - c.get(name, 0.0) for name, value in gone.items()} if reach else _zeros(gone)
         sent = device.send("control", {name: value.to(before[name].dtype) for name, value in new.items()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from typing import ClassVar, Protocol
@@ -14,7 +14,7 @@ import torch
 from numpy import ndarray
 from torch import Tensor, nn
 
-from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
+from algorithms.algorithm import Message, Party, Phase, Reply, Tensors, Training, Work, matches
 from algorithms.course import Course, structure
 from algorithms.training import precision, transfers
 from algorithms.training.as_built import restore
@@ -25,6 +25,7 @@ from algorithms.training.tensors import BATCH_NORMS, call, load, tensors_of
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
+SLACK = 1e-9  # steps: 0.07 of 100 steps is 7.000000000000001
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
 PENALTY = ("strength", "importance", "value")  # members of a Penalty in addition to its call
 # Examples per forward pass of an evaluation; constants, because the last bits depend on them.
@@ -48,9 +49,20 @@ def order(n: int, seed: int, epoch: int) -> ndarray:
     return np.random.default_rng([seed, epoch]).permutation(n)
 
 
-def steps(n: int, training: Training) -> int:
-    """Returns the SGD steps of one round on a device with `n` examples."""
-    return training.epochs * ceil(n / training.batch)
+def steps(n: int, training: Training, asked: int = 0) -> int:
+    """Returns the steps of one round on a device with `n` examples: `asked`, if that is not 0, those of `training`, or
+    those of its epochs, of which a fraction is rounded up to whole steps.  Without examples there is no step."""
+    per_epoch = ceil(n / training.batch)
+    if per_epoch and (given := asked or training.steps):
+        return given
+    return ceil(training.epochs * per_epoch - SLACK)
+
+
+def passes(phase: Phase, steps: int) -> Work:
+    """Returns the work of this many steps: whole passes over the phase's examples, and the first batches of another."""
+    whole, rest = divmod(steps, max(1, ceil(phase.examples / phase.batch)))
+    found = (replace(phase, epochs=whole),) if whole or not rest else ()
+    return (*found, *((replace(phase, examples=rest * phase.batch, epochs=1),) if rest else ()))
 
 
 def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor | None = None) -> None:
@@ -131,10 +143,10 @@ def sgd(
 ) -> Tensors:
     """Returns the weights (parameters and buffers) after one round of local training from `weights`.
 
-    `training.epochs` passes on the mean loss of each batch, by a fresh optimiser (optimizers.py); the rate is that of
-    the device's global round.  `penalty` adds to the gradient of each trained parameter before the optimiser clips it
-    and adds its weight decay.  Only parameters that match the globs `only` are trained.  `losses` gets the mean loss of
-    each batch of the last epoch, (), without the penalty.  Shuffling and dropout depend on `device.seed` alone.
+    Steps on the mean loss of a batch, as many as `steps` says, by a fresh optimiser (optimizers.py); the rate is that
+    of the device's global round.  `penalty` adds to the gradient of each trained parameter before the optimiser clips
+    it and adds its weight decay.  Only parameters that match the globs `only` are trained.  `losses` gets the mean
+    loss of each batch in the last pass, (), without the penalty.  Shuffling and dropout depend on `device.seed` alone.
     `device.model` holds the trained weights afterwards, and no gradients.  Raises RuntimeError if `weights` do not fit
     the model.
     """
@@ -147,9 +159,10 @@ def sgd(
     for name, parameter in trainable.items():
         parameter.requires_grad_(name in trained)
     optimizer = descent(training, device.round)
-    last = steps(len(device.y), training) - ceil(len(device.y) / training.batch)  # the last epoch's first step
+    count = steps(len(device.y), training, device.steps)
+    last = count - ceil(len(device.y) / training.batch)  # the first of the last steps that have all examples
     with single_values(model), precision.multiplying(training.precision):
-        for step, drawn in enumerate(draws(len(device.y), training, device.seed)):
+        for step, drawn in enumerate(draws(len(device.y), training, device.seed, count)):
             _forget(trained)
             chosen = drawn.to(device.x.device)
             x = device.x[chosen]
@@ -212,7 +225,7 @@ def fitting(
     examples = len(device.y)
     if penalty is None:
         return Reply({"weights": trained}, examples)
-    given = penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training)
+    given = penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training, device.steps)
     reached = leverage(*given) if training.optimizer == "sgd" else {}  # others rescale the penalty's gradient
     parameters = {name: trained[name] for name, p in device.model.named_parameters() if p.requires_grad}
     share = {"penalty_share": share_of(float(penalty.value(parameters)), losses)}
@@ -263,15 +276,15 @@ def _by_size(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     layer.train(x.numel() > x.shape[1])
 
 
-def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
-    """Yields the batches of one round, as indices of examples.  Seeds all generators before each, so a step's draws do
-    not depend on earlier draws."""
-    step = 0
-    for epoch in range(training.epochs):
-        for chosen in batches(n, training.batch, seed, epoch):
-            seeded_step(seed, step)
-            yield chosen
-            step += 1
+def draws(n: int, training: Training, seed: int, asked: int = 0) -> Iterator[Tensor]:
+    """Yields the batches of one round (`asked` as in `steps`), as indices of examples.  Seeds all generators before
+    each, so a step's draws do not depend on earlier draws."""
+    for step in range(steps(n, training, asked)):
+        epoch, place = divmod(step, ceil(n / training.batch))
+        if not place:
+            chosen = list(batches(n, training.batch, seed, epoch))
+        seeded_step(seed, step)
+        yield chosen[place]
 
 
 def seeded_step(seed: int, step: int) -> None:

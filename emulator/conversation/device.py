@@ -10,6 +10,7 @@ from emulator.lab.jobs import Learnt, Trained
 from emulator.messages.store import EMPTY, Stored
 from emulator.pricing.charges import Charges
 from emulator.record.call import Call
+from emulator.record.work import TRAINING
 from emulator.worlds.interface import CallingEnd, Cancelled, DeviceEnd, Lost, Parcel, Task, Ticket, WaitingEnd, World
 from network.wire import envelope
 
@@ -180,7 +181,8 @@ class Attendant:
         self.ticket = None
         self.home.keep(round, done)
         self.notes[call] = done.learnt
-        await self._send(channel, {"round": round, "examples": done.examples}, done.upload)
+        told = {"steps": bill.steps[TRAINING]} if self.costs.lab.tells_steps(self.trainings.run.label) else {}
+        await self._send(channel, {"round": round, "examples": done.examples, **told}, done.upload)
 
     @staticmethod
     async def _send(channel: DeviceEnd, header: envelope.Header, message: Stored) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from algorithms.algorithm import MOST_STEPS
 from emulator.conversation.underway import Arrival, Play
 from emulator.lab.lab import Lab
 from emulator.record.call import Call
@@ -38,17 +39,22 @@ class Judge(Protocol):
 class ReplyJudge:
     """The judge of a run with training; a replay has another one.
 
-    A sound reply reports a possible number of examples, and its message has this round's shapes and finite values.
+    A sound reply reports possible numbers of examples and, if replies tell them, of steps; its message has this round's
+    shapes and finite values.
     """
 
     def __init__(self, lab: Lab, run: Run) -> None:
         self.lab, self.run = lab, run
+        self.tells_steps = lab.tells_steps(run.label)
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         examples = reply.header.get("examples")
         held = len(self.lab.held(self.run.seed, name, self.lab.cycle(self.run.label, play.round.number)))
         if not isinstance(examples, int) or not 1 <= examples <= held:
             return Refusal("examples", f"says it used {examples} examples; it holds {held}")
+        steps = reply.header.get("steps")
+        if self.tells_steps and not (isinstance(steps, int) and 1 <= steps <= MOST_STEPS):
+            return Refusal("examples", f"says it took {steps} steps; it may take 1 to {MOST_STEPS}")
         try:
             reply.message.check(self.lab.upload_form(self.run.label, play.round.number, self.run.seed))
         except form.NotFinite as fault:
@@ -109,8 +115,10 @@ class Exchange:
         elif play.round.reason is None or play.round.rules.asynchronous or play.round.rules.admit(1, 0):
             examples = reply.header["examples"]
             assert isinstance(examples, int)
+            steps = reply.header.get("steps")
             play.waiting.add(name)
-            self.inbox.append(Arrival(self.record.now(), name, play, examples, reply.message.ref))
+            told = steps if isinstance(steps, int) else 0
+            self.inbox.append(Arrival(self.record.now(), name, play, examples, reply.message.ref, told))
             if self.at_once:
                 self.take_in()
 

@@ -133,13 +133,15 @@ async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
 def _parcel(data: bytes, names: tuple[str, str], store: Store) -> Parcel:
     """Decodes a message.  Raises RefusedMessage unless its header holds the two numbers `names`.
 
-    The header of a reply may also hold the reason for which the device refuses.
+    The header of a reply may also hold the reason for which the device refuses, or the steps that it trained.
     """
     header, body = envelope.unpack(data)
     why = header.get("refusal", "") if "examples" in names else ""
     if type(why) is not str or not why.isprintable():  # a terminal will show it
         raise RefusedMessage("the header's refusal must be printable text")
     numbers = header.keys() - {"refusal"} if why else header.keys()
+    if "examples" in names and type(header.get("steps")) is int:
+        numbers = numbers - {"steps"}
     if numbers != set(names) or type(header["round"]) is not int or type(header[names[1]]) not in (int, type(None)):
         raise RefusedMessage(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")
     return Parcel.of(header, Arrived(payload.view(body), store))

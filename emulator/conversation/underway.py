@@ -27,6 +27,7 @@ class Arrival(NamedTuple):
     asked: Play  # the round whose request it answers
     examples: int
     upload: Ref
+    steps: int = 0  # 0: the reply does not tell them
 
     @property
     def call(self) -> Call:

@@ -132,6 +132,7 @@ class Keys:
         replies: Mapping[str, tuple[Ref, int]],
         download: Ref,
         stale: Mapping[str, tuple[int, Ref]] = jobs.NONE_STALE,
+        steps: Mapping[str, int] = jobs.NONE_TOLD,
     ) -> Parts:
         uploads = [[name, upload.digest, examples] for name, (upload, examples) in sorted(replies.items())]
         # Only differences of weights are added to the download.
@@ -139,7 +140,8 @@ class Keys:
         base = download.digest if relative else None
         older = [[name, age, sent.digest if relative else None] for name, (age, sent) in sorted(stale.items())]
         parts = {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
-        return {**parts, "stale": older} if older else parts
+        told = {"steps": sorted(map(list, steps.items()))} if steps else {}
+        return {**parts, **told, "stale": older} if older else {**parts, **told}
 
     def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
         return {
@@ -166,7 +168,9 @@ class Keys:
 
     def _of_device(self, run: Run, device: str, round: int, download: Ref, memory: Ref, measure: bool) -> Parts:
         cycle = self.lab.cycle(run.label, round)
+        profile = self.lab.fleet[device].profile if self.lab.tells_steps(run.label) else None
         return {
+            **({"profile": plain(profile), "load": [len(self.lab.fleet), self.lab.asked]} if profile else {}),
             "device": device,
             "examples": self._once(lambda: digest(self.lab.held(run.seed, device, cycle)), run.seed, device, cycle),
             "seed": derive(run.seed, "train", device, round),

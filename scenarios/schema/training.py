@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from algorithms.algorithm import Precision, Schedule
+from algorithms.algorithm import MOST_STEPS, Precision, Schedule
 from algorithms.algorithm import Training as Sgd
-from scenarios.schema.keys import BelowOne, Count, NotNegative, Part, Positive, Seconds, Share, Word, says
+from scenarios.schema.keys import LONG, BelowOne, Count, NotNegative, Part, Positive, Seconds, Share, Word, says
 
 Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
@@ -16,6 +16,10 @@ Metric = Literal["accuracy", "initial", "personalised", "validation"]
 Either = Discriminator(
     lambda value: "<word>" if isinstance(value, str) else "<number>"
 )  # so that an error describes the intended one
+Epochs = Annotated[
+    Annotated[Count, Tag("<number>")] | Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False), Tag("<fraction>")],
+    Discriminator(lambda value: "<fraction>" if isinstance(value, float) else "<number>"),
+]
 Stack = Annotated[Annotated[Literal["auto"], Tag("<word>")] | Annotated[Count, Tag("<number>")], Either]
 PersonaliseEvery = Annotated[
     Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<number>")], Either
@@ -25,7 +29,26 @@ PersonaliseEvery = Annotated[
 class Training(Part):
     """Local training. An algorithm may override any of these values in its own `training:`."""
 
-    epochs: Count = says("Passes over a device's examples in a round (E).", 1, 5, default=Sgd.epochs)
+    epochs: Epochs = says(
+        "Passes over a device's examples in a round (E). Of a fraction, the steps are rounded up.",
+        5,
+        0.5,
+        default=Sgd.epochs,
+    )
+    steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] = says(
+        "Steps of a device in a round, instead of epochs; with 0 epochs count.", 20, default=Sgd.steps
+    )
+    seconds: Annotated[float, Field(ge=0, le=LONG, allow_inf_nan=False)] = says(
+        "Seconds of training in a round, instead of epochs: each device takes as many whole steps as fit by its own "
+        "profile, without jitter, heat and absences, and at least one; with 0 epochs count.",
+        30,
+        default=Sgd.seconds,
+    )
+    weigh_by: Literal["examples", "steps"] = says(
+        "Weights of devices in the mean of their models: their examples, or the steps of their training.",
+        "steps",
+        default=Sgd.weigh_by,
+    )
     batch: Count = says("Number of examples in a step (B).", 10, 64, default=Sgd.batch)
     optimizer: Word = says(
         "Optimiser, fresh in each round: sgd, adam, adamw, or your own as package.module:factory, which is called with "
