@@ -84,7 +84,7 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
     return counted
 
 
-def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
+def _means(counted: Sequence[Reply], kind: str, times: Sequence[float]) -> Tensors:
     """Returns the mean of each tensor of this kind over the uploads of the replies `counted`, weighted by `times`.  Two
     threads compute large tensors in blocks, which does not change the result."""
     uploads = [reply.upload[kind] for reply in counted]
@@ -126,7 +126,7 @@ def _either(tensors: Tensors, name: str) -> Tensor:
     return tensors[name] if value is None else value
 
 
-def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
+def _mean(values: Iterable[Tensor], times: Sequence[float]) -> Tensor:
     """Returns the mean of the tensors `values`, weighted by `times`, in the first one's dtype; of integers, the largest
     in each coordinate.  Holds only a few of the tensors in memory at a time."""
     others = iter(values)

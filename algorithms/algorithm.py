@@ -159,7 +159,7 @@ class Reply:
     numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
     staleness: int = 0  # in `combine`: versions of the model since the one from which the device started
     steps: int = 0  # in `combine`: the steps of its local training
-    weight: int = 0  # in `combine`: its weight in means; 0: its examples
+    weight: float = 0  # in `combine`: its weight in means; 0: its examples
 
 
 Pass = Literal["forward", "batch", "each", "each_label"]  # computation for each example: see Phase

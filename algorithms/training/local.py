@@ -78,6 +78,18 @@ def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor |
         grad.addcmul_(importance, difference, value=2 * strength)
 
 
+@dataclass(frozen=True)
+class Shift:
+    """An addition of the same tensors to each gradient."""
+
+    coordinatewise: ClassVar[bool] = True
+
+    of: Tensors
+
+    def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:  # noqa: ARG002
+        grad.add_(self.of[name])
+
+
 class Penalty(Protocol):
     """A quadratic penalty: it adds its gradient, and has the numbers from which its leverage is computed.
 
@@ -211,17 +223,18 @@ class Sgd:
 
 
 def fitting(
-    device: Party, weights: Tensors, training: Training, penalty: Penalty | None = None, watch: Pull | None = None
+    device: Party, weights: Tensors, training: Training, penalty: Penalty | None = None, pulls: Sequence[Pull] = ()
 ) -> Course[Reply]:
     """Trains for a round, and returns the reply with the trained weights.  Under a penalty the reply also reports the
     penalty's share of the loss and, with SGD, its leverage.
 
-    `watch` is called with each trained parameter and its gradient before each step, without the penalty's part.
+    `pulls` are called with each trained parameter and its gradient before each step, in their order, and before the
+    penalty adds its part.
     """
     check_penalty(penalty)
     losses: list[Tensor] = []
-    pulls = tuple(each for each in (watch, penalty) if each is not None)
-    trained = yield Sgd(device, weights, training, pulls, losses=None if penalty is None else losses)
+    every = (*pulls, *(() if penalty is None else (penalty,)))
+    trained = yield Sgd(device, weights, training, every, losses=None if penalty is None else losses)
     examples = len(device.y)
     if penalty is None:
         return Reply({"weights": trained}, examples)
