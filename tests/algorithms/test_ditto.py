@@ -50,7 +50,7 @@ def test_the_personal_optimum_lies_between_the_device_s_own_and_the_global_model
     def half_square(outputs: Tensor, y: Tensor) -> Tensor:
         return 0.5 * (outputs[:, 0] - y) ** 2
 
-    x = torch.full((1, 1), a**0.5).double()
+    x = torch.full((1, 1), a**0.5, dtype=torch.float64)
     device = Party("a", 1, nn.Linear(1, 1, bias=False).double(), half_square, x, c * x[0], 0, 0, 1)
     down = {"weights": {"weight": torch.full((1, 1), start).double()}}
     found = Ditto(Training(epochs=80, batch=1, lr=0.2), strength=strength).train(down, device)

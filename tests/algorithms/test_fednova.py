@@ -51,7 +51,7 @@ def fixed_point(kind: type[FedAvg], lr: float, momentum: float) -> float:
         weights = {"weight": torch.tensor([[theta]], dtype=torch.float64)}
         replies = {}
         for k, (a, c, p, taken) in enumerate(zip(A, C, P, STEPS, strict=True)):
-            model, x = nn.Linear(1, 1, bias=False).double(), torch.full((p, 1), a**0.5).double()
+            model, x = nn.Linear(1, 1, bias=False).double(), torch.full((p, 1), a**0.5, dtype=torch.float64)
             device = Party(str(k), 3, model, half_square, x, c * x[:, 0], 0, 0, 1, steps=taken)
             reply: Reply = algorithm.train({"weights": weights}, device)
             replies[str(k)] = replace(reply, steps=taken)
