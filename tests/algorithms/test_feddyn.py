@@ -58,18 +58,18 @@ class Play:
 @pytest.mark.slow
 def test_on_quadratics_that_are_solved_exactly_it_ends_in_the_global_optimum_and_fedprox_does_not() -> None:
     dyn, prox = Play(FedDyn(EXACT, alpha=ALPHA)), Play(FedProx(EXACT, mu=ALPHA))
-    for round in range(20):
+    for round in range(30):
         dyn.play()
         if round < 12:
             prox.play()
-    assert dyn.theta == pytest.approx(OPTIMUM, abs=5e-4)
+    assert dyn.theta == pytest.approx(OPTIMUM, abs=1e-5)
     shares = [a / (a + ALPHA) for a in A]  # how far each device goes to its own optimum
     ends = sum(share * c for share, c in zip(shares, C, strict=True)) / sum(shares)
     assert prox.theta == pytest.approx(ends, abs=1e-3)
     assert abs(ends - OPTIMUM) > 0.02
     slopes = {str(k): A[k] * (OPTIMUM - C[k]) for k in range(4)}  # g_k ends as the gradient at the optimum
     found = {name: memory["gradient"]["weight"].item() for name, memory in dyn.memory.items()}
-    assert found == pytest.approx(slopes, abs=2e-3)
+    assert found == pytest.approx(slopes, abs=2e-4)
 
 
 @pytest.mark.slow
