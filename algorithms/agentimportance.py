@@ -150,7 +150,8 @@ class AgentImportance(FedAvg):
         """Trains under the penalty, then estimates the device's own importance; uploads the model
         and the importance."""
         walk = agentimportance_walk.Walk(self.window, self.damping) if self._walks else None
-        reply = yield from fitting(device, download["weights"], self.training, self.penalty(download, device), walk)
+        pulls = (walk,) if walk else ()
+        reply = yield from fitting(device, download["weights"], self.training, self.penalty(download, device), pulls)
         if not self._up:
             return reply
         scores = walk.scores(reply.upload["weights"]) if walk else {}

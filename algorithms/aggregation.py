@@ -32,14 +32,14 @@ class TensorRow(Protocol):
 
 def weighted_mean(replies: Mapping[str, Reply], kind: str = "weights") -> Tensors:
     """Returns the mean of the uploads of this kind, tensor by tensor, weighted by the replies' `examples` (McMahan et
-    al. 2017, Alg. 1, line 8).
+    al. 2017, Alg. 1, line 8), or by their `weight` if they have one.
 
     Means are computed in float64 and in the order of the names, so that they do not depend on the order of arrival.
     Integer buffers, such as BatchNorm's count of batches, take the largest value (docs/design/algorithms.md §15).
     Raises ValueError if all replies have 0 examples.
     """
     counted = _counted(replies)
-    return _means(counted, kind, [reply.examples for reply in counted])
+    return _means(counted, kind, [reply.weight or reply.examples for reply in counted])
 
 
 def plain_mean(replies: Mapping[str, Reply], kind: str) -> Tensors:
@@ -84,7 +84,7 @@ def _counted(replies: Mapping[str, Reply]) -> list[Reply]:
     return counted
 
 
-def _means(counted: Sequence[Reply], kind: str, times: Sequence[int]) -> Tensors:
+def _means(counted: Sequence[Reply], kind: str, times: Sequence[float]) -> Tensors:
     """Returns the mean of each tensor of this kind over the uploads of the replies `counted`, weighted by `times`.  Two
     threads compute large tensors in blocks, which does not change the result."""
     uploads = [reply.upload[kind] for reply in counted]
@@ -126,7 +126,7 @@ def _either(tensors: Tensors, name: str) -> Tensor:
     return tensors[name] if value is None else value
 
 
-def _mean(values: Iterable[Tensor], times: Sequence[int]) -> Tensor:
+def _mean(values: Iterable[Tensor], times: Sequence[float]) -> Tensor:
     """Returns the mean of the tensors `values`, weighted by `times`, in the first one's dtype; of integers, the largest
     in each coordinate.  Holds only a few of the tensors in memory at a time."""
     others = iter(values)

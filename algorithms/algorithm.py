@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from math import cos, pi
+from math import cos, inf, pi
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, get_args
+
+from algorithms import option_checks
 
 if TYPE_CHECKING:  # a replay reads these types and computes nothing, so it need not import torch
     from numpy import ndarray
@@ -26,41 +28,73 @@ Augment = Callable[["Tensor"], "Tensor"]  # (one example) -> the example, change
 Send = Callable[[str, Tensors], Tensors]  # (kind, tensors) -> the tensors that the receiver decodes
 
 
+MOST_STEPS = 1_000_000  # of a round on one device
+OPTIMIZERS = ("sgd", "adam", "adamw")
+Schedule = Literal["exponential", "cosine", "step", "linear_warmup", "constant"]
+LENGTHS = {"cosine": "a cosine", "step": "a step", "linear_warmup": "a warm-up"}  # schedules that have lr_rounds
+
+
 @dataclass(frozen=True)
 class Training:
-    """Local training: plain SGD, a fresh optimiser each round (docs/design/algorithms.md §1)."""
+    """Local training: a fresh optimiser each round (docs/design/algorithms.md §1)."""
 
-    epochs: int = 5  # passes over the device's examples in a round (E)
+    # Passes over the device's examples in a round (E); of a fraction, its steps are rounded up. Whole ones are an int.
+    epochs: int | float = 5
     batch: int = 10  # examples per step (B); the last batch of an epoch may be shorter
     lr: float = 0.05  # learning rate of round 0
     lr_decay: float = 1.0  # lr of round t is lr * lr_decay**t, t counted globally
-    lr_schedule: Literal["exponential", "cosine"] = "exponential"  # by lr_decay; or half a cosine from lr to lr_end
+    lr_schedule: Schedule = "exponential"
     lr_end: float = 0.0  # last learning rate of the cosine schedule, from round lr_rounds on
-    lr_rounds: int = 0  # length of the cosine in rounds
+    lr_rounds: int = 0  # length in rounds of the cosine, of each step, or of the warm-up
     momentum: float = 0.0
     weight_decay: float = 0.0
+    optimizer: str = "sgd"  # one of OPTIMIZERS, or a user's own, package.module:factory (training/optimizers.py)
+    nesterov: bool = False  # Nesterov's momentum
+    clip_norm: float = 0.0  # largest norm of a step's gradient, with penalties; 0: no limit
     precision: Precision = "float32"  # precision of products in a step (algorithms/training/precision.py)
+    steps: int = 0  # steps of a round, instead of epochs; 0: by epochs
+    seconds: float = 0.0  # instead: as many whole steps as the device's profile says that fit, and 1 at least; 0: not
+    weigh_by: Literal["examples", "steps"] = "examples"  # weights of replies in means
     per_cycle: int = 0  # rounds per time slice of the data; 0: the data do not change
 
     def __post_init__(self) -> None:
-        if self.lr_schedule not in ("exponential", "cosine"):
-            raise ValueError(f"lr_schedule is {self.lr_schedule!r}; it must be 'exponential' or 'cosine'")
-        if self.lr_schedule == "cosine" and self.lr_rounds < 1:
-            raise ValueError(f"lr_rounds is {self.lr_rounds}; a cosine takes 1 round or more")
-        if self.precision not in get_args(Precision):
-            raise ValueError(f"precision is {self.precision!r}; it must be 'float32', 'tf32' or 'bf16'")
+        option_checks.check(self, clip_norm=(0, inf), steps=(0, MOST_STEPS), seconds=(0, inf))
+        if self.steps and self.seconds:
+            raise ValueError(f"steps is {self.steps} and seconds {self.seconds:g}; it must be one of the two")
+        if self.lr_schedule in LENGTHS and self.lr_rounds < 1:
+            example = f"{{lr_schedule: {self.lr_schedule}, lr_rounds: 50}}"
+            raise ValueError(
+                f"lr_rounds is {self.lr_rounds}; {LENGTHS[self.lr_schedule]} takes 1 or more, as {example}"
+            )
+        name, words = self.optimizer, option_checks.either(OPTIMIZERS)
+        if name not in OPTIMIZERS and ":" not in name:
+            raise ValueError(f"optimizer is {name!r}; it must be {words}, or your own as package.module:factory")
+        if name in ("adam", "adamw") and self.momentum:
+            raise ValueError(f"momentum is {self.momentum}; {name} has none, so it must be 0")
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov is true and momentum is 0; it must be above, as {momentum: 0.9, nesterov: true}")
 
     def cycle(self, round: int) -> int:
         """Returns the number of the data's time slice in global round `round`; both count from 0."""
         return round // self.per_cycle if self.per_cycle else 0
 
     def rate(self, round: int) -> float:
-        """Returns the learning rate in global round `round`, counted from 0 (cosine: Loshchilov and Hutter 2017, Eq.
-        5)."""
-        if self.lr_schedule == "exponential":
-            return self.lr * self.lr_decay**round
-        gone = min(1.0, round / self.lr_rounds)
-        return self.lr_end + (self.lr - self.lr_end) * (1 + cos(pi * gone)) / 2
+        """Returns the learning rate in global round `round`, counted from 0.
+
+        exponential: lr * lr_decay**t; cosine: Loshchilov and Hutter 2017, Eq. 5; step: multiplied by lr_decay after
+        each lr_rounds rounds; linear_warmup: lr (t + 1) / lr_rounds, and lr after these rounds; constant: lr.
+        """
+        match self.lr_schedule:
+            case "cosine":
+                gone = min(1.0, round / self.lr_rounds)
+                return self.lr_end + (self.lr - self.lr_end) * (1 + cos(pi * gone)) / 2
+            case "step":
+                return self.lr * self.lr_decay ** (round // self.lr_rounds)
+            case "linear_warmup":
+                return self.lr * min(1.0, (round + 1) / self.lr_rounds)
+            case "constant":
+                return self.lr
+        return self.lr * self.lr_decay**round
 
 
 def matches(name: str, globs: str) -> bool:
@@ -128,6 +162,7 @@ class Party:
     # Otherwise a later reply waits in the buffer of an open round (docs/design/async.md §8).
     combined: Message | None = None
     augment: Augment | None = None  # for training steps only (training/augmenting.py); draws from torch's generator
+    steps: int = 0  # steps of its local training in this round; 0: as many as Training says
     trial: bool = False  # true if only the metric `personalised` is measured: nothing is sent, kept or charged
     losses: Losses | None = None  # a device's: where training notes its losses, if the server asks for them
     # Returns these tensors, sent as this kind in this round, as the receiver decodes them. An algorithm that needs the
@@ -156,6 +191,8 @@ class Reply:
     numbers: Mapping[str, float] = field(default_factory=dict)  # others for the report, as {"drift": 0.3}; never sent
     staleness: int = 0  # in `combine`: versions of the model since the one from which the device started
     asked: int | None = None  # in `combine`: round in which the device was asked, as Party.round; None: in this one
+    steps: int = 0  # in `combine`: the steps of its local training
+    weight: float = 0  # in `combine`: its weight in means; 0: its examples
 
 
 Pass = Literal["forward", "batch", "each", "each_label"]  # computation for each example: see Phase
@@ -209,6 +246,7 @@ class Load:
     first: bool = True  # of a request: no earlier one is in this round; an asynchronous round has several
     ahead: int = 1  # of a combination: as in Party
     lossy: Mapping[str, str] = field(default_factory=dict)  # as in Party
+    steps: int = 0  # as in Party
 
 
 class Algorithm(Protocol):

@@ -15,7 +15,7 @@ from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Work
 from algorithms.cohort import CohortRule
 from algorithms.continual_turns import CycleSchedule, Variant, part
-from algorithms.counting.cost import sgd_traffic
+from algorithms.counting.cost import optimizer_traffic
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
 from algorithms.training.local import Sgd, sgd
@@ -77,6 +77,7 @@ class Continual(FedAvg):
     all devices."""
 
     def __post_init__(self) -> None:
+        option_checks.whole_epochs(self.training, "rounds that also retrain")
         option_checks.check(self, inner=(1, inf), retrain_epochs=(0, inf), pretrain=(0, inf))
         if "!" in {glob[0] for glob in self.personal.split()}:
             raise ValueError(f"personal is {self.personal!r}; it must be what is personal, without a '!'")
@@ -156,7 +157,7 @@ class Continual(FedAvg):
         turn, batch = self.turns.of(load.round), max(1, min(self.training.batch, load.examples))
         if not (turn.trained and turn.epochs):
             return ()
-        moved = sgd_traffic(1, self.training.momentum)
+        moved = optimizer_traffic(1, self.training)
         return (Phase(turn.name, "batch", load.examples, batch, turn.epochs, turn.trained, per_parameter=moved),)
 
     def combine_work(self, load: Load) -> Work:

@@ -49,7 +49,7 @@ class CycleSchedule:
         per_cycle = self.training.per_cycle
         if self.asks_all and per_cycle > 0 and (round + 1) % (per_cycle // (self.inner if apart else 1)) == 0:
             return self._retraining(round, sent)
-        return Turn("train", sent, sent, self.training.epochs, sent)
+        return Turn("train", sent, sent, int(self.training.epochs), sent)
 
     @property
     def _shared(self) -> str:

@@ -12,9 +12,9 @@ from torch import nn
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Phase, Reply, Request, Tensors, Training, Work
 from algorithms.cohort import CohortRule, draw
-from algorithms.counting.cost import sgd_traffic
+from algorithms.counting.cost import optimizer_traffic
 from algorithms.course import Course, alone
-from algorithms.training.local import Penalty, fitting, forms
+from algorithms.training.local import Penalty, fitting, forms, passes, steps
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class FedAvg:
         return alone(self.course(download, device))
 
     def course(self, download: Message, device: Party) -> Course[Reply]:
-        """Trains for E epochs of SGD from the broadcast model and uploads the result.  A class that overrides `train`
+        """Trains for E epochs from the broadcast model and uploads the result.  A class that overrides `train`
         instead has each device trained separately."""
         return fitting(device, download["weights"], self.training, self.penalty(download, device))
 
@@ -114,14 +114,15 @@ class FedAvg:
         return 0.0
 
     def device_work(self, load: Load) -> Work:
-        """Returns the work of E epochs of SGD on the device's examples."""
-        moved = sgd_traffic(load.parameters, self.training.momentum)
+        """Returns the work of the steps on the device's examples."""
+        moved = optimizer_traffic(load.parameters, self.training)
         moved += self.penalty_traffic(load) * load.parameters
         batch = max(1, min(self.training.batch, load.examples))
-        return (Phase("train", "batch", load.examples, batch, self.training.epochs, traffic=moved),)
+        count = steps(load.examples, self.training, load.steps)
+        return passes(Phase("train", "batch", load.examples, batch, traffic=moved), count)
 
     def device_floats(self, load: Load) -> float:
-        """Returns 0: plain training holds no floats in addition to the model, gradients and momentum."""
+        """Returns 0: plain training holds no floats in addition to the model, gradients and the optimiser's state."""
         return 0.0
 
     def combine_traffic(self, load: Load) -> float:

@@ -102,7 +102,7 @@ class FedMeta(FedAvg):
 
     @property
     def _epochs(self) -> int:
-        return self.training.epochs if self.meta == "E_epochs" else 1
+        return int(self.training.epochs) if self.meta == "E_epochs" else 1
 
     def _rate(self, round: int) -> float:
         return self.training.rate(round) if self.eta_meta == "matched" else self.eta_meta

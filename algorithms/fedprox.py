@@ -17,7 +17,7 @@ class FedProx(FedAvg):
     """Devices add the penalty (μ/2) ‖θ - θ_t‖² to their loss, so that the gradient μ (θ - θ_t) pulls them back to the
     broadcast model (Li et al. 2020, Eq. 2).
 
-    Devices do all of their work: γ-inexactness is not used here (docs/design/algorithms.md §3).  Bytes as FedAvg.
+    For its partial work give `training.seconds` (docs/design/algorithms.md §3).  Bytes as FedAvg.
     Raises ValueError if μ is negative.
     """
 

@@ -66,7 +66,7 @@ def replayed(n: int, training: Training, every: int) -> int:
     lasts = [step for step in range(T) if step % every == every - 1 or step == T - 1]
     short = per_epoch * training.batch - n  # number of examples missing from an epoch's last batch
     kept = sum(training.batch - (short if step % per_epoch == per_epoch - 1 else 0) for step in lasts)
-    return (training.epochs - 1) * n - kept
+    return int(training.epochs - 1) * n - kept
 
 
 def keep_trace(
@@ -130,7 +130,7 @@ class _Way:
         self.parameters = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         self.batches = [
             chosen.to(device.x.device)
-            for epoch in range(training.epochs)
+            for epoch in range(int(training.epochs))
             for chosen in batches(len(device.y), training.batch, device.seed, epoch)
         ]
         self.steps = traced_steps(len(device.y), training)
@@ -276,7 +276,7 @@ def work(train: Phase, parameters: int, training: Training, every: int, first_or
     """Returns the work of `keep_trace` on a device whose plain training is the phase `train`; `spring`: with a
     quadratic penalty."""
     n = int(train.examples)
-    before = replace(train, epochs=training.epochs - 1)
+    before = replace(train, epochs=int(training.epochs) - 1)
     whole = Phase("gradient", "batch", n, train.batch, traffic=SQUARES * parameters)
     if before.epochs == 0:
         return (whole,)

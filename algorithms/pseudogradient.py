@@ -36,6 +36,13 @@ def stepped(mean: Tensors, change: Tensors, step: Tensors) -> Tensors:
     return {**mean, **moved}
 
 
+def gradients(steps: int, momentum: float) -> float:
+    """Returns how far this many equal gradients have moved the weights, in units of rate times gradient.  With momentum
+    the last gradients have not had their full effect yet."""
+    spent = momentum * (1 - momentum**steps) / (1 - momentum)
+    return (steps - spent) / (1 - momentum)
+
+
 # Why rounds must be synchronous: the difference of a stale model should be that from the model its device started from.
 FROM_THE_CURRENT = "its step is the difference of the replies from the current model"
 

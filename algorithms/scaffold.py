@@ -9,30 +9,17 @@ from math import inf
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from algorithms import option_checks
 from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Load, Message, Party, Reply, Request, Tensors
 from algorithms.course import Course
 from algorithms.fedavg import FedAvg
-from algorithms.pseudogradient import change, stepped
-from algorithms.training.local import Sgd, steps
+from algorithms.pseudogradient import change, gradients, stepped
+from algorithms.training.local import Sgd, Shift, steps
 
 CORRECTION = 3.0  # floats per parameter and step: gradient and correction read, gradient written
 MOVED = 3.0  # floats per parameter: θ and mean read, θ written; a reply's control read, the sum read and written
-
-
-@dataclass(frozen=True)
-class Correction:
-    """An addition to each gradient: c - c_i, the mean gradient over all devices minus the device's own."""
-
-    coordinatewise: ClassVar[bool] = True
-
-    of: Tensors
-
-    def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:  # noqa: ARG002
-        grad.add_(self.of[name])
 
 
 @dataclass(frozen=True)
@@ -47,7 +34,7 @@ class SCAFFOLD(FedAvg):
     the fleet.  The models are weighted by examples, as in FedAvg, which round 0 equals. c counts each device once, as
     in the paper, and determines the fixed point: the minimum of the mean loss of the *devices*.  Weight decay is part
     of the gradients.  In a round with rate 0 nothing changes, not even c_i.  Raises ValueError if server_lr is out of
-    its range.
+    its range, and for another optimiser than SGD.
     """
 
     downloads: ClassVar[Collection[str]] = ("weights", "control")
@@ -59,6 +46,7 @@ class SCAFFOLD(FedAvg):
 
     def __post_init__(self) -> None:
         option_checks.check(self, server_lr=(0, inf))
+        option_checks.plain_sgd(self.training, "control variates, which are mean gradients,")
 
     def request(self, state: Message, names: Sequence[str], server: Party) -> Request:  # noqa: ARG002
         """Returns the message for all devices: the model and, once a reply has been counted, c."""
@@ -71,8 +59,9 @@ class SCAFFOLD(FedAvg):
         before, training = download["weights"], self.training
         c, own = _doubles(download.get("control", {})), device.memory.get("control", {})
         corrections = {name: (value - own.get(name, 0.0)).to(before[name].dtype) for name, value in c.items()}
-        weights = yield Sgd(device, before, training, (Correction(corrections),) if corrections else ())
-        reach = training.rate(device.round) * _gradients(steps(len(device.y), training), training.momentum)
+        weights = yield Sgd(device, before, training, (Shift(corrections),) if corrections else ())
+        taken = steps(len(device.y), training, device.steps)
+        reach = training.rate(device.round) * gradients(taken, training.momentum)
         gone = change(device.model, before, weights)
         new = {name: -value / reach - c.get(name, 0.0) for name, value in gone.items()} if reach else _zeros(gone)
         sent = device.send("control", {name: value.to(before[name].dtype) for name, value in new.items()})
@@ -111,10 +100,3 @@ def _doubles(values: Tensors) -> Tensors:
 
 def _zeros(values: Tensors) -> Tensors:
     return {name: torch.zeros_like(value) for name, value in values.items()}
-
-
-def _gradients(steps: int, momentum: float) -> float:
-    """Returns how far this many equal gradients have moved the weights, in units of rate times gradient.  With momentum
-    the last gradients have not had their full effect yet."""
-    spent = momentum * (1 - momentum**steps) / (1 - momentum)
-    return (steps - spent) / (1 - momentum)

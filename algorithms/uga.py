@@ -59,6 +59,8 @@ class UGA(FedAvg):
         check_rate("eta_g", self.eta_g)
         if self.training.precision != "float32":
             raise ValueError(f"precision is {self.training.precision!r}; gradients through training need 'float32'")
+        option_checks.plain_sgd(self.training, "gradients through training")
+        option_checks.whole_epochs(self.training, "gradients through training")
         option_checks.check(self, **dict.fromkeys(("budget_mb", "clip_norm", "mu"), (0, STRONGEST)))
         if self.loss != "mean" and self.eta_g == "matched":
             raise ValueError(f"eta_g is 'matched'; with loss {self.loss!r} it must be a number")

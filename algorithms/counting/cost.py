@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from algorithms.algorithm import Loss, Phase, matches
+from algorithms.algorithm import Loss, Phase, Training, matches
 from algorithms.counting.flops import counter
 from algorithms.counting.operators import recurrent_flops, watched
 from algorithms.counting.step_counts import StepCounts
@@ -31,6 +31,7 @@ from algorithms.importance.gradients import alone
 from algorithms.training.as_built import remember, restore
 from algorithms.training.copied import on_meta, shapes
 from algorithms.training.local import single_values
+from algorithms.training.optimizers import state_floats
 from algorithms.training.seeding import seeded
 from algorithms.training.torch_lock import TURN
 
@@ -56,6 +57,13 @@ def sgd_traffic(parameters: int, momentum: float) -> float:
     free, because the fused step has already read the parameter.
     """
     return (5.0 if momentum else 3.0) * parameters
+
+
+def optimizer_traffic(parameters: int, training: Training) -> float:
+    """Returns the floats that the optimiser of `training` moves in a step over `parameters` parameters: as
+    `sgd_traffic`, with its own state read and written; clipping reads the gradient once more, and reads and writes it
+    again."""
+    return sgd_traffic(parameters, 0.0) + (2 * state_floats(training) + (3 if training.clip_norm else 0)) * parameters
 
 
 class FloatCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's has no types

@@ -72,7 +72,7 @@ class _Examples:
 
     def schedule(self, batch: int) -> Iterator[StepBatches]:
         """Yields batches of each device's examples in the order given."""
-        return schedule([[np.arange(len(task.y)) for task in self.tasks]], batch, self.x.device)
+        return schedule([[np.arange(len(task.y))] for task in self.tasks], batch, self.x.device)
 
     def zeros(self) -> Tensors:
         shapes = {name: self.weights[name].shape for name in self.names}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from typing import ClassVar, Protocol
@@ -14,19 +13,20 @@ import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.optim.sgd import sgd as descend
 
-from algorithms.algorithm import Message, Party, Reply, Tensors, Training, matches
+from algorithms.algorithm import Message, Party, Phase, Reply, Tensors, Training, Work, matches
 from algorithms.course import Course, structure
 from algorithms.training import precision, transfers
 from algorithms.training.as_built import restore
 from algorithms.training.augmenting import augmented
+from algorithms.training.optimizers import descent
 from algorithms.training.pulls import form
 from algorithms.training.seeding import seeded
 from algorithms.training.tensors import BATCH_NORMS, call, load, tensors_of
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
+SLACK = 1e-9  # steps: 0.07 of 100 steps is 7.000000000000001
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
 PENALTY = ("strength", "importance", "value")  # members of a Penalty in addition to its call
 # Examples per forward pass of an evaluation; constants, because the last bits depend on them.
@@ -50,9 +50,20 @@ def order(n: int, seed: int, epoch: int) -> ndarray:
     return np.random.default_rng([seed, epoch]).permutation(n)
 
 
-def steps(n: int, training: Training) -> int:
-    """Returns the SGD steps of one round on a device with `n` examples."""
-    return training.epochs * ceil(n / training.batch)
+def steps(n: int, training: Training, asked: int = 0) -> int:
+    """Returns the steps of one round on a device with `n` examples: `asked`, if that is not 0, those of `training`, or
+    those of its epochs, of which a fraction is rounded up to whole steps.  Without examples there is no step."""
+    per_epoch = ceil(n / training.batch)
+    if per_epoch and (given := asked or training.steps):
+        return given
+    return ceil(training.epochs * per_epoch - SLACK)
+
+
+def passes(phase: Phase, steps: int) -> Work:
+    """Returns the work of this many steps: whole passes over the phase's examples, and the first batches of another."""
+    whole, rest = divmod(steps, max(1, ceil(phase.examples / phase.batch)))
+    found = (replace(phase, epochs=whole),) if whole or not rest else ()
+    return (*found, *((replace(phase, examples=rest * phase.batch, epochs=1),) if rest else ()))
 
 
 def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor | None = None) -> None:
@@ -66,6 +77,18 @@ def pull(grad: Tensor, difference: Tensor, strength: float, importance: Tensor |
         grad.add_(difference, alpha=2 * strength)
     else:
         grad.addcmul_(importance, difference, value=2 * strength)
+
+
+@dataclass(frozen=True)
+class Shift:
+    """An addition of the same tensors to each gradient."""
+
+    coordinatewise: ClassVar[bool] = True
+
+    of: Tensors
+
+    def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:  # noqa: ARG002
+        grad.add_(self.of[name])
 
 
 class Penalty(Protocol):
@@ -117,56 +140,6 @@ class Quadratic:
         return self.strength * total
 
 
-class Descent:
-    """The steps of one round of plain SGD, by torch's fused kernel: 0.9 ms each instead of 1.5 (MNIST CNN with
-    momentum).
-
-    The kernel is elementwise, so no order of summation changes.  The same bits as torch.optim.SGD(fused=True), which
-    would import torch's compiler: a second of CPU and 70 MB in each process.
-    """
-
-    def __init__(self, training: Training, round: int) -> None:
-        self.training = training
-        self.rate: float | Tensor = training.rate(round)  # a tensor () in a recorded step (stack_graph.py)
-        self.momentum: dict[str, Tensor] = {}
-
-    @torch.no_grad()
-    def step(self, parameters: Mapping[str, Tensor], grads: Mapping[str, Tensor]) -> None:
-        """Moves the parameters that have a gradient, in place.  In a stack, tensors (devices, *shape), a step may have
-        fewer devices than the step before; these are the first ones."""
-        momentum = [self._momentum(name, grad) for name, grad in grads.items()]
-        descend(
-            [parameters[name] for name in grads],
-            list(grads.values()),
-            momentum,
-            foreach=False,
-            fused=True,
-            lr=self.rate,  # type: ignore[arg-type]  # or a tensor
-            momentum=self.training.momentum,
-            weight_decay=self.training.weight_decay,
-            dampening=0,
-            nesterov=False,
-            maximize=False,
-        )
-        if not self.momentum:
-            self.momentum = {name: own for name, own in zip(grads, momentum, strict=True) if own is not None}
-
-    def tensors(self) -> list[Tensor]:
-        """Returns the rate, if it is a tensor, and the momenta, always in the same order."""
-        return [*([self.rate] if isinstance(self.rate, Tensor) else []), *self.momentum.values()]
-
-    def mapped(self, change: Callable[[Tensor], Tensor]) -> Descent:
-        """Returns a copy that has `change(t)` in place of each tensor t."""
-        found = copy(self)
-        found.rate = change(self.rate) if isinstance(self.rate, Tensor) else self.rate
-        found.momentum = {name: change(value) for name, value in self.momentum.items()}
-        return found
-
-    def _momentum(self, name: str, grad: Tensor) -> Tensor | None:
-        own = self.momentum.get(name)
-        return own if own is None or own.shape == grad.shape else own[: len(grad)]
-
-
 def _forget(parameters: Mapping[str, Tensor]) -> None:
     """Clears the parameters' gradients."""
     for parameter in parameters.values():
@@ -183,10 +156,10 @@ def sgd(
 ) -> Tensors:
     """Returns the weights (parameters and buffers) after one round of local training from `weights`.
 
-    `training.epochs` passes of plain SGD on the mean loss of each batch; the momentum starts at zero and the rate is
-    that of the device's global round.  `penalty` adds to the gradient of each trained parameter before the optimiser
-    adds its weight decay.  Only parameters that match the globs `only` are trained.  `losses` gets the mean loss of
-    each batch of the last epoch, (), without the penalty.  Shuffling and dropout depend on `device.seed` alone.
+    Steps on the mean loss of a batch, as many as `steps` says, by a fresh optimiser (optimizers.py); the rate is that
+    of the device's global round.  `penalty` adds to the gradient of each trained parameter before the optimiser clips
+    it and adds its weight decay.  Only parameters that match the globs `only` are trained.  `losses` gets the mean
+    loss of each batch in the last pass, (), without the penalty.  Shuffling and dropout depend on `device.seed` alone.
     `device.model` holds the trained weights afterwards, and no gradients.  Raises RuntimeError if `weights` do not fit
     the model.
     """
@@ -198,10 +171,11 @@ def sgd(
     trained = {name: parameter for name, parameter in trainable.items() if matches(name, only)}
     for name, parameter in trainable.items():
         parameter.requires_grad_(name in trained)
-    descent = Descent(training, device.round)
-    last = steps(len(device.y), training) - ceil(len(device.y) / training.batch)  # the last epoch's first step
+    optimizer = descent(training, device.round)
+    count = steps(len(device.y), training, device.steps)
+    last = count - ceil(len(device.y) / training.batch)  # the first of the last steps that have all examples
     with single_values(model), precision.multiplying(training.precision):
-        for step, drawn in enumerate(draws(len(device.y), training, device.seed)):
+        for step, drawn in enumerate(draws(len(device.y), training, device.seed, count)):
             _forget(trained)
             chosen = drawn.to(device.x.device)
             x = augmented(device, device.x[chosen], step)
@@ -215,7 +189,7 @@ def sgd(
             torch.autograd.backward(loss)
             if penalty is not None:
                 _penalise(trained, penalty)
-            descent.step(trained, {name: p.grad for name, p in trained.items() if p.grad is not None})
+            optimizer.step(trained, {name: p.grad for name, p in trained.items() if p.grad is not None})
     _forget(trained)
     for parameter in trainable.values():
         parameter.requires_grad_(True)
@@ -253,21 +227,23 @@ class Sgd:
 
 
 def fitting(
-    device: Party, weights: Tensors, training: Training, penalty: Penalty | None = None, watch: Pull | None = None
+    device: Party, weights: Tensors, training: Training, penalty: Penalty | None = None, pulls: Sequence[Pull] = ()
 ) -> Course[Reply]:
     """Trains for a round, and returns the reply with the trained weights.  Under a penalty the reply also reports the
-    penalty's leverage and its share of the loss.
+    penalty's share of the loss and, with SGD, its leverage.
 
-    `watch` is called with each trained parameter and its gradient before each step, without the penalty's part.
+    `pulls` are called with each trained parameter and its gradient before each step, in their order, and before the
+    penalty adds its part.
     """
     check_penalty(penalty)
     losses: list[Tensor] = []
-    pulls = tuple(each for each in (watch, penalty) if each is not None)
-    trained = yield Sgd(device, weights, training, pulls, losses=None if penalty is None else losses)
+    every = (*pulls, *(() if penalty is None else (penalty,)))
+    trained = yield Sgd(device, weights, training, every, losses=None if penalty is None else losses)
     examples = len(device.y)
     if penalty is None:
         return Reply({"weights": trained}, examples)
-    reached = leverage(penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training))
+    given = penalty.strength, penalty.importance, training.rate(device.round), steps(examples, training, device.steps)
+    reached = leverage(*given) if training.optimizer == "sgd" else {}  # others rescale the penalty's gradient
     parameters = {name: trained[name] for name, p in device.model.named_parameters() if p.requires_grad}
     share = {"penalty_share": share_of(float(penalty.value(parameters)), losses)}
     return Reply({"weights": trained}, examples, leverage=reached, numbers=share)
@@ -317,15 +293,15 @@ def _by_size(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     layer.train(x.numel() > x.shape[1])
 
 
-def draws(n: int, training: Training, seed: int) -> Iterator[Tensor]:
-    """Yields the batches of one round, as indices of examples.  Seeds all generators before each, so a step's draws do
-    not depend on earlier draws."""
-    step = 0
-    for epoch in range(training.epochs):
-        for chosen in batches(n, training.batch, seed, epoch):
-            seeded_step(seed, step)
-            yield chosen
-            step += 1
+def draws(n: int, training: Training, seed: int, asked: int = 0) -> Iterator[Tensor]:
+    """Yields the batches of one round (`asked` as in `steps`), as indices of examples.  Seeds all generators before
+    each, so a step's draws do not depend on earlier draws."""
+    for step in range(steps(n, training, asked)):
+        epoch, place = divmod(step, ceil(n / training.batch))
+        if not place:
+            chosen = list(batches(n, training.batch, seed, epoch))
+        seeded_step(seed, step)
+        yield chosen[place]
 
 
 def seeded_step(seed: int, step: int) -> None:

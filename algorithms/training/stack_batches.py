@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -48,22 +49,29 @@ def means_of(losses: Tensor, counted: Tensor | None) -> Tensor:
     return losses.mean(1) if counted is None else sums_of(losses, counted) / counted.sum(1)
 
 
-def schedule(epochs: Sequence[Sequence[ndarray]], batch: int, on: torch.device) -> Iterator[StepBatches]:
+def schedule(
+    orders: Sequence[Sequence[ndarray]], batch: int, on: torch.device, counts: Sequence[int] | None = None
+) -> Iterator[StepBatches]:
     """Yields the batches of all steps, `batch` examples at a time, for examples on the device `on`.
 
-    `epochs` has, for each epoch, the order of each device's examples; devices with the most steps come first, so that
-    the devices that take a step are always the first ones.
+    `orders` has, for each device, the order of its examples in each of its epochs; `counts`: the steps that each device
+    takes, by default all of its epochs.  Devices with the most steps come first, so that the devices that take a step
+    are always the first ones.
     """
-    examples = np.array([len(order) for order in epochs[0]])
-    width, begins = min(batch, examples.max()), np.cumsum(examples) - examples
-    steps = int(len(epochs) * -(-examples.max() // batch))
+    examples = np.array([len(epochs[0]) if epochs else 0 for epochs in orders])
+    if counts is None:
+        counts = [len(epochs) * -(-n // batch) for epochs, n in zip(orders, examples.tolist(), strict=True)]
+    width, begins, steps = min(batch, examples.max()), np.cumsum(examples) - examples, max(counts)
     places, sizes = np.zeros((len(examples), steps, width), np.int64), np.zeros((len(examples), steps), np.int64)
-    for n in set(examples.tolist()) - {0}:
-        these = np.flatnonzero(examples == n).tolist()
-        drawn = np.array([[epoch[k] for epoch in epochs] for k in these])
-        own = [min(batch, n - start) for start in range(0, n, batch)] * len(epochs)
-        places[these, : len(own)] = _batches(drawn, batch, width) + begins[these, None, None]
-        sizes[these, : len(own)] = own
+    alike = defaultdict(list)  # devices by their examples and steps
+    for k, (n, count) in enumerate(zip(examples.tolist(), counts, strict=True)):
+        alike[n, count].append(k)
+    for (n, count), these in alike.items():
+        if n and count:
+            drawn = np.array([orders[k] for k in these])
+            own = [min(batch, n - start) for start in range(0, n, batch)] * drawn.shape[1]
+            places[these, :count] = _batches(drawn, batch, width)[:, :count] + begins[these, None, None]
+            sizes[these, :count] = own[:count]
     for step in range(steps):
         taking = sizes[: np.count_nonzero(sizes[:, step]), step].copy()
         chosen = np.ascontiguousarray(places[: len(taking), step, : taking.max()])

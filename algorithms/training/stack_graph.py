@@ -49,7 +49,7 @@ def steps_of(stack: Stack) -> StackSteps:
 def recordable(stack: Stack) -> bool:
     """Returns true if the stack is on a GPU and its steps differ in tensors only."""
     on_a_gpu = all(value.is_cuda for value in stack.weights.values())
-    return on_a_gpu and all(pull.recordable for pull in stack.pulls)
+    return on_a_gpu and stack.descent.recordable and all(pull.recordable for pull in stack.pulls)
 
 
 def forget() -> None:
@@ -62,8 +62,7 @@ def _with_tensors(stack: Stack) -> Stack:
     round."""
     descent = stack.descent.mapped(lambda tensor: tensor)
     descent.rate = torch.tensor(float(descent.rate), device=next(iter(stack.weights.values())).device)
-    if descent.training.momentum:
-        descent.momentum = {name: torch.zeros_like(stack.weights[name]) for name in stack.names}
+    descent.begin({name: stack.weights[name] for name in stack.names})
     return replace(stack, descent=descent)
 
 

@@ -6,6 +6,7 @@ Each device draws its examples and its dropout as it does alone, so the results 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 import torch
 from torch import Tensor
@@ -24,10 +25,14 @@ def sgd(tasks: Sequence[Sgd]) -> list[Tensors]:
 
     Devices with the most steps come first, so that the devices still training are a slice of the stack.
     """
-    places = by_length([steps(len(task.device.y), task.training) for task in tasks])
+    places = by_length([_steps(task) for task in tasks])
     trained = _trained([tasks[k] for k in places])
     found = dict(zip(places, trained, strict=True))
     return [found[k] for k in range(len(tasks))]
+
+
+def _steps(task: Sgd) -> int:
+    return steps(len(task.device.y), task.training, task.device.steps)
 
 
 def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
@@ -37,11 +42,14 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
     stack = Stack.of(tasks)
     x, y = (torch.cat([getattr(task.device, part) for task in tasks]) for part in "xy")
     sizes, seeds = [len(task.device.y) for task in tasks], [task.device.seed for task in tasks]
-    drawn = [[order(*each, epoch) for each in zip(sizes, seeds, strict=True)] for epoch in range(training.epochs)]
-    counts = [steps(n, training) for n in sizes]
+    counts = [_steps(task) for task in tasks]
+    drawn = [
+        [order(n, seed, epoch) for epoch in range(ceil(count / max(1, ceil(n / training.batch))))]
+        for n, seed, count in zip(sizes, seeds, counts, strict=True)
+    ]
     take = stack_graph.steps_of(stack)
     with precision.multiplying(training.precision):
-        for step, batches in enumerate(schedule(drawn, training.batch, x.device)):
+        for step, batches in enumerate(schedule(drawn, training.batch, x.device, counts)):
             chosen = batches.of(x)
             for task, own, size in zip(tasks, chosen, batches.sizes.tolist(), strict=False):
                 own[:size] = augmented(task.device, own[:size], step)
@@ -53,11 +61,11 @@ def _trained(tasks: Sequence[Sgd]) -> list[Tensors]:
 
 
 def _note(tasks: Sequence[Sgd], counts: Sequence[int], step: int, losses: Tensor, batches: StepBatches) -> None:
-    """Appends the mean losses of the last epoch's batches to the lists of the tasks that have one, and notes all losses
-    (k, B) of the step for the devices whose server asks for them."""
+    """Appends the mean losses of the batches in each device's last pass to the lists of the tasks that have one, and
+    notes all losses (k, B) of the step for the devices whose server asks for them."""
     if any(task.losses is not None for task in tasks):
         for task, count, mean in zip(tasks, counts, means_of(losses, batches.counted), strict=False):
-            if task.losses is not None and step >= count - count // task.training.epochs:
+            if task.losses is not None and step >= count - ceil(len(task.device.y) / task.training.batch):
                 task.losses.append(mean)
     if noting := tasks[0].device.losses:
         sums = sums_of(losses.double() ** noting.power, batches.counted)

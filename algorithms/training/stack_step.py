@@ -11,7 +11,8 @@ from torch import Tensor
 
 from algorithms.algorithm import Tensors, matches
 from algorithms.training.as_built import restore
-from algorithms.training.local import Descent, Pull, Sgd
+from algorithms.training.local import Pull, Sgd
+from algorithms.training.optimizers import Descent, descent
 from algorithms.training.pulls import changed, joined, mappings, others
 from algorithms.training.stack_batches import means_of, stacked
 from algorithms.training.stack_model import StackModel, stack_model
@@ -61,8 +62,8 @@ class Stack:
         for name in names:
             weights[name] = weights[name].clone(memory_format=torch.contiguous_format)
         pulls = [JointPull.of(each, first.weights) for each in zip(*(task.pulls for task in tasks), strict=True)]
-        descent = Descent(first.training, first.device.round)
-        return cls(stack_model(model).as_built(), first.device.loss, names, weights, descent, pulls)
+        optimizer = descent(first.training, first.device.round, stacked=True)
+        return cls(stack_model(model).as_built(), first.device.loss, names, weights, optimizer, pulls)
 
     def step(self, batch: StackBatch) -> Tensor:
         """Takes one step of as many devices as the batch has, the first ones; returns their losses (k, B)."""
@@ -81,6 +82,8 @@ class Stack:
     def _descend(self, theta: Tensors, found: Mapping[str, Tensor | None]) -> None:
         # Contiguous as the parameters are, because the fused kernel ignores strides.
         grads = {name: grad.contiguous() for name, grad in found.items() if grad is not None}
+        if self.pulls or self.descent.training.clip_norm:  # both change gradients in place
+            grads = _apart(grads)
         if self.pulls:  # pulls also reach parameters that the loss does not reach
             grads = {name: grads[name] if name in grads else torch.zeros_like(value) for name, value in theta.items()}
             for name, grad in grads.items():
@@ -98,6 +101,12 @@ class Stack:
         """Returns all its tensors, always in the same order."""
         pulls = [tensor for pull in self.pulls for tensor in pull.tensors()]
         return [*self.weights.values(), *self.descent.tensors(), *pulls]
+
+
+def _apart(grads: Tensors) -> Tensors:
+    """Returns the gradients, each in memory of its own: autograd gives parameters that are only added the same one."""
+    places = [grad.data_ptr() for grad in grads.values()]
+    return {name: grad.clone() if places[k] in places[:k] else grad for k, (name, grad) in enumerate(grads.items())}
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from emulator.messages.codec import ERROR
 from emulator.messages.store import EMPTY, Ref, Stored
 from emulator.pricing.charges import Charges
 from emulator.record.call import Call, place
+from emulator.record.work import TRAINING
 from emulator.worlds.interface import CallingEnd, Cancelled, DeviceEnd, Lost, Parcel, Task, Ticket, WaitingEnd, World
 from network.wire import envelope
 from network.wire.form import FRAME
@@ -224,6 +225,8 @@ class Attendant:
         self.home.keep(round, done)
         self.notes[call] = done.learnt
         told = {} if done.loss is None else {"loss": done.loss}
+        if self.costs.lab.tells_steps(self.trainings.run.label):
+            told["steps"] = bill.steps[TRAINING]
         await self._send(channel, {"round": round, "examples": done.examples, **told}, done.upload)
 
     @staticmethod

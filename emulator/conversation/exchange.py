@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol
 
+from algorithms.algorithm import MOST_STEPS
 from emulator.conversation.underway import Arrival, Play
 from emulator.lab.lab import Lab
 from emulator.record.call import Call
@@ -39,11 +40,13 @@ class Judge(Protocol):
 class ReplyJudge:
     """The judge of a run with training; a replay has another one.
 
-    A sound reply reports a possible number of examples, and its message has this round's shapes and finite values.
+    A sound reply reports possible numbers of examples and, if replies tell them, of steps; its message has this round's
+    shapes and finite values.
     """
 
     def __init__(self, lab: Lab, run: Run) -> None:
         self.lab, self.run = lab, run
+        self.tells_steps = lab.tells_steps(run.label)
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         examples = reply.header.get("examples")
@@ -53,6 +56,9 @@ class ReplyJudge:
         loss = reply.header.get("loss")
         if self.lab.loss_power(self.run.label) and not (isinstance(loss, float) and isfinite(loss)):
             return Refusal("values", f"says its loss is {loss}; it must be a finite number")
+        steps = reply.header.get("steps")
+        if self.tells_steps and not (isinstance(steps, int) and 1 <= steps <= MOST_STEPS):
+            return Refusal("examples", f"says it took {steps} steps; it may take 1 to {MOST_STEPS}")
         try:
             reply.message.check(self.lab.upload_form(self.run.label, play.round.number, self.run.seed))
         except form.NotFinite as fault:
@@ -113,10 +119,14 @@ class Exchange:
         elif play.round.reason is None or play.round.rules.asynchronous or play.round.rules.admit(1, 0):
             examples = reply.header["examples"]
             assert isinstance(examples, int)
+            loss, steps = reply.header.get("loss"), reply.header.get("steps")
             play.waiting.add(name)
-            loss = reply.header.get("loss")
-            told = loss if isinstance(loss, float) else None
-            self.inbox.append(Arrival(self.record.now(), name, play, examples, reply.message.ref, told))
+            arrival = Arrival(
+                *(self.record.now(), name, play, examples, reply.message.ref),
+                loss=loss if isinstance(loss, float) else None,
+                steps=steps if isinstance(steps, int) else 0,
+            )
+            self.inbox.append(arrival)
             if self.at_once:
                 self.take_in()
 

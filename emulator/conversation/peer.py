@@ -133,15 +133,16 @@ async def paced(flight: Flight, data: bytes) -> AsyncIterator[bytes]:
 def _parcel(data: bytes, names: tuple[str, str], store: Store) -> Parcel:
     """Decodes a message.  Raises RefusedMessage unless its header holds the two numbers `names`.
 
-    The header of a reply may also hold the reason for which the device refuses, and the loss of its training; that of a
-    request a third number, `combined`.
+    The header of a reply may also hold the reason for which the device refuses, or the loss and the steps of its
+    training; that of a request a third number, `combined`.
     """
     header, body = envelope.unpack(data)
     why = header.get("refusal", "") if "examples" in names else ""
     if type(why) is not str or not why.isprintable():  # a terminal will show it
         raise RefusedMessage("the header's refusal must be printable text")
-    loss = {"loss"} if "examples" in names and type(header.get("loss")) is float else set()
-    numbers = header.keys() - loss - ({"refusal"} if why else {"combined"} if "counted" in names else set())
+    kinds = {"loss": float, "steps": int} if "examples" in names else {}
+    told = {name for name, kind in kinds.items() if type(header.get(name)) is kind}
+    numbers = header.keys() - told - ({"refusal"} if why else {"combined"} if "counted" in names else set())
     others = {type(header.get(name)) for name in (names[1], "combined")}
     if numbers != set(names) or type(header["round"]) is not int or others - {int, type(None)}:
         raise RefusedMessage(f"the header has {sorted(header)}; it must have numbers {' and '.join(names)}")

@@ -314,7 +314,8 @@ class Server:
             if number != reply.call.version
         }
         args = self.run, number, self.state.message, replies, play.download
-        ticket = self.world.submit(combine, *args, *([stale] if stale else []))
+        steps = {name: reply.steps for name, reply in named_replies.items() if reply.steps}
+        ticket = self.world.submit(combine, *args, *([stale] if stale or steps else []), *([steps] if steps else []))
         self.state = await self._serve_work(play, "combine", self.costs.combine(number, len(replies)), ticket)
         for reply in play.replies:
             reply.asked.useful.add(reply.device)

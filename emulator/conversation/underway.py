@@ -28,6 +28,7 @@ class Arrival(NamedTuple):
     examples: int
     upload: Ref
     loss: float | None = None  # of the training, if the selection asks for it
+    steps: int = 0  # 0: the reply does not tell them
 
     @property
     def call(self) -> Call:

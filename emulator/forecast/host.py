@@ -65,7 +65,7 @@ def _samples(lab: Lab, seed: int) -> tuple[float, ...]:
     some = lab.held(seed, name)[: training.batch * STEPS]
     plain = replace(
         lab,
-        algorithms={"plain": FedAvg(replace(training, epochs=1))},
+        algorithms={"plain": FedAvg(replace(training, epochs=1, steps=0, seconds=0.0))},
         splits={seed: Division({name: (some,)}, {}, {}, split.proxy)},
     )
     with _store(lab) as store:

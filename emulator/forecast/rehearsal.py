@@ -23,7 +23,7 @@ from emulator.conversation.rounds import RoundRules
 from emulator.forecast.host import timed
 from emulator.forecast.mean_round import Kind, first_of_each
 from emulator.lab.guarded import Faulty, Guarded
-from emulator.lab.jobs import NONE_STALE, Trained, combine, message_sizes, request, train
+from emulator.lab.jobs import NONE_STALE, NONE_TOLD, Trained, combine, message_sizes, request, train
 from emulator.lab.lab import Division, Held, Lab
 from emulator.messages.scratch import Scratch
 from emulator.messages.store import EMPTY, Ref, Store
@@ -181,6 +181,7 @@ class Understudy(Inline):
         replies: Replies,
         download: Ref,
         stale: Mapping[str, tuple[int, Ref]] = NONE_STALE,
+        steps: Mapping[str, int] = NONE_TOLD,
     ) -> Any:
         work = lab.algorithms[run.label].combine_work(
             Load(
@@ -195,7 +196,7 @@ class Understudy(Inline):
         most = max(1, MOST // max(upload.nbytes for upload, _ in replies.values()))
         some = dict(list(replies.items())[:most])
         served = self._served(lab, run, work)
-        done, seconds = timed(lambda: combine(served, store, run, round, state, some, download, stale))
+        done, seconds = timed(lambda: combine(served, store, run, round, state, some, download, stale, steps))
         self.combining = max(self.combining, seconds * len(replies) / len(some))
         return done
 
@@ -229,11 +230,11 @@ def _few(held: Held, name: str) -> tuple[ndarray, ...]:
 
 
 def _idle(algorithm: Any) -> Any:
-    """Returns the algorithm with one epoch and a tiny learning rate, or unchanged if its constructor takes no
+    """Returns the algorithm with one epoch of steps and a tiny learning rate, or unchanged if its constructor takes no
     `training`."""
     if isinstance(algorithm, Guarded):
         return replace(algorithm, algorithm=_idle(algorithm.algorithm))
     if not is_dataclass(algorithm) or "training" not in {field.name for field in fields(algorithm)}:
         return algorithm
     made: Any = algorithm
-    return replace(made, training=replace(made.training, epochs=1, lr=STILL))
+    return replace(made, training=replace(made.training, epochs=1, steps=0, seconds=0.0, lr=STILL))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 SLACK = 1 << 17  # bytes: encodings have longer names, and a message has at most 4096 tensors
 ROUNDS = 12  # rounds among which the largest upload is searched
+NONE_TOLD: Mapping[str, int] = {}
 NONE_STALE: Mapping[str, tuple[int, Ref]] = {}
 NO_LOSSES = (
     "train() noted no losses, which `selection` asks for; it must train by algorithms.training.local.sgd, or call "
@@ -218,7 +219,9 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     ):
         outboxes.append(_outbox(lab, run, device, round, download, memory))
         losses = Losses(power) if power and not trial else None
-        parties.append(_party(shared, run, device, round, "train", examples, memory, outboxes[-1].send, losses))
+        party = _party(shared, run, device, round, "train", examples, memory, outboxes[-1].send, losses)
+        steps = _steps(lab, run, party, frozenset(download), frozenset(memory))
+        parties.append(replace(party, steps=steps) if steps else party)
     for k, ref in enumerate(combined):
         if ref is not None:
             parties[k] = replace(parties[k], combined=moved(lab, decode(store.get(ref))))
@@ -233,6 +236,16 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     if power and not trial and None in told:
         raise Faulty(run.label, f", round {round}, device {devices[told.index(None)]}", NO_LOSSES)
     return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, told, strict=True)]
+
+
+def _steps(lab: Lab, run: Run, device: Party, kinds: Collection[str], memory: Collection[str]) -> int:
+    """Returns the steps of the device's training, if the scenario limits its `seconds`; 0 otherwise."""
+    if not lab.tells_steps(run.label):
+        return 0
+    from emulator.lab.budget import load_of, steps_of
+
+    load = load_of(lab, run.label, run.seed, device.round, len(device.y), kinds=kinds, memory=memory)
+    return steps_of(lab, run.label, device.name, load)
 
 
 def _each(refs: Sequence[Ref], read: Callable[[Ref], Message]) -> list[Message]:
@@ -334,10 +347,13 @@ def combine(
     replies: Mapping[str, tuple[Ref, int]],
     download: Ref,
     stale: Mapping[str, tuple[int, Ref]] = NONE_STALE,
+    steps: Mapping[str, int] = NONE_TOLD,
 ) -> State:
     """Closes a round, and returns the server's new state.  `replies`: (upload, examples) by device name; `download`:
     the message that the round sent; `stale`: (staleness, the message that the device got) by name, for replies to
-    earlier rounds."""
+    earlier rounds; `steps`: by name, the steps that replies tell; those of others follow from their examples."""
+    from algorithms.training.local import steps as steps_for
+
     algorithm, relative = lab.algorithms[run.label], "weights" in lab.up.get(run.label, {})
     sent = cache(lambda message: decode(store.get(message)).get("weights", {}) if relative else {})
     kept, stacks = flat.keeping(store), cache(lambda stack: unstacked(read(store, stack)))
@@ -352,7 +368,10 @@ def combine(
     for name, (upload, examples) in sorted(replies.items()):
         staleness, message = stale.get(name, (0, download))
         asked = lab.turn(run.label, round - staleness) if staleness else None
-        uploads[name] = Reply(received(upload, message), examples, staleness=staleness, asked=asked)
+        taken = steps[name] if name in steps else steps_for(examples, algorithm.training)
+        weight = taken if algorithm.training.weigh_by == "steps" else 0
+        content = received(upload, message)
+        uploads[name] = Reply(content, examples, staleness=staleness, asked=asked, steps=taken, weight=weight)
     server = _drawing(_server(lab, run, round))
     return _state(lab, store, algorithm.combine(decode(store.get(state)), uploads, server))
 

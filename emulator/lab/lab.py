@@ -205,9 +205,16 @@ class Lab:
 
     def cycle(self, label: str, round: int) -> int:
         """Returns the number of the data's time slice in this round, for the algorithm `label`."""
+        return self._training(label).cycle(self.turn(label, round))
+
+    def tells_steps(self, label: str) -> bool:
+        """Returns true if the algorithm's devices train for `seconds`, and tell in how many steps."""
+        return self._training(label).seconds > 0
+
+    def _training(self, label: str) -> Training:
         if label not in self._trainings:
             self._trainings[label] = self.algorithms[label].training  # cached, because a guarded algorithm takes 5 us
-        return self._trainings[label].cycle(self.turn(label, round))
+        return self._trainings[label]
 
     def turn(self, label: str, round: int) -> int:
         """Returns the number of this round of the algorithm `label` as algorithms and schedules count rounds."""

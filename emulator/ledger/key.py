@@ -8,13 +8,13 @@ of each job as lab/jobs.py uses.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from algorithms.algorithm import Algorithm
+from algorithms.algorithm import Algorithm, Training
 from emulator.lab import jobs
 from emulator.lab.guarded import unguarded
 from emulator.lab.jobs import Opening, Trained
@@ -143,6 +143,7 @@ class Keys:
         replies: Mapping[str, tuple[Ref, int]],
         download: Ref,
         stale: Mapping[str, tuple[int, Ref]] = jobs.NONE_STALE,
+        steps: Mapping[str, int] = jobs.NONE_TOLD,
     ) -> Parts:
         uploads = [[name, upload.digest, examples] for name, (upload, examples) in sorted(replies.items())]
         # Only differences of weights are added to the download.
@@ -153,7 +154,8 @@ class Keys:
             for name, (age, sent) in sorted(stale.items())
         ]
         parts = {**self._of_server(run, round), "state": state.digest, "uploads": uploads, "download": base}
-        return {**parts, "stale": older} if older else parts
+        told = {"steps": sorted(map(list, steps.items()))} if steps else {}
+        return {**parts, **told, "stale": older} if older else {**parts, **told}
 
     def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
         return {
@@ -193,8 +195,11 @@ class Keys:
         combined: Mapping[str, Ref],
     ) -> Parts:
         cycle = self.lab.cycle(run.label, round)
-        own = {"combined": combined[device].digest} if device in combined else {}
-        return own | {
+        profile = self.lab.fleet[device].profile if self.lab.tells_steps(run.label) else None
+        asked = self.lab.asked.get(run.label, 1)
+        return {
+            **({"profile": plain(profile), "load": [len(self.lab.fleet), asked]} if profile else {}),
+            **({"combined": combined[device].digest} if device in combined else {}),
             "device": device,
             "examples": self._once(lambda: digest(self.lab.held(run.seed, device, cycle)), run.seed, device, cycle),
             "seed": derive(run.seed, "train", device, round),
@@ -281,25 +286,42 @@ def watch_own(lab: Lab) -> None:
 
 
 def _own_modules(lab: Lab, labels: Iterable[str]) -> list[str]:
-    """Returns the names of a user's own modules: that of the model, and those of the algorithms with these labels."""
-    kinds = {type(unguarded(lab.algorithms[label])).__module__ for label in labels}
-    model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
-    return sorted(model | {name for name in kinds if name.partition(".")[0] not in OURS})
+    """Returns the names of a user's own modules: that of the model, and those of the algorithms with these labels and
+    of their optimisers."""
+    algorithms = [unguarded(lab.algorithms[label]) for label in labels]
+    kinds = {type(each).__module__ for each in algorithms}
+    named = _modules(lab.model, *map(_optimizer, algorithms))
+    return sorted(named | {name for name in kinds if name.partition(".")[0] not in OURS})
+
+
+def _optimizer(algorithm: Any) -> str:
+    """Returns the name of the algorithm's optimiser; "" if it cannot tell it, or if it is torch's, whose version is in
+    the key."""
+    training = getattr(algorithm, "training", None)
+    found = training.optimizer if isinstance(training, Training) else ""
+    return "" if found.startswith("torch.") else found
+
+
+def _modules(*names: str) -> set[str]:
+    """Returns the modules of those of the names that are package.module:thing."""
+    return {name.partition(":")[0] for name in names if ":" in name}
 
 
 def sources_of(lab: Lab) -> Code:
     """Returns digests of the source files that the lab's jobs use, by the algorithm's label.  Takes a quarter of a
     second."""
-    classes = {label: (type(own), type(unguarded(own))) for label, own in lab.algorithms.items()}
-    return {label: _sources(lab, *of_label) for label, of_label in {"": (), **classes}.items()}
+    own = {
+        label: {type(each).__module__, type(unguarded(each)).__module__, *_modules(_optimizer(unguarded(each)))}
+        for label, each in lab.algorithms.items()
+    }
+    return {label: _sources(lab, modules) for label, modules in {"": set[str](), **own}.items()}
 
 
-def _sources(lab: Lab, *classes: type) -> str | None:
-    """Returns the digest of the source files of jobs that use these classes; None if a class has no file, or if the
-    file of a user's class has changed since it was imported."""
-    of_model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
+def _sources(lab: Lab, modules: Collection[str]) -> str | None:
+    """Returns the digest of the source files of jobs that use these modules; None if one has no file, or if the file of
+    a user's own has changed since it was imported."""
     try:
-        found = sources({jobs.__name__, *of_model, *(each.__module__ for each in classes)})
+        found = sources({jobs.__name__, *_modules(lab.model), *modules})
     except ValueError:
         return None
     return None if own_code.changed(found) else digest(packed(found))

@@ -14,9 +14,7 @@ from devices.device import Device
 from devices.jitter import factor
 from emulator.lab.seeds import seed
 from emulator.record.tally import Bill
-from emulator.record.work import Pieces
-
-TRAINING = "train"  # the training phase of FedAvg's device_work, and of algorithms that build on it
+from emulator.record.work import TRAINING, Pieces
 
 
 def priced(pieces: Pieces, device: Device) -> Bill:

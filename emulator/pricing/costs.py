@@ -6,12 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
-import torch
-
-from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.counting.cost import Meter
 from devices.device import Device
+from emulator.lab.budget import load_of, meter_of, steps_of
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab, in_cycle
 from emulator.pricing.bills import jittered, priced
@@ -20,11 +18,11 @@ from emulator.record.call import version
 from emulator.record.tally import Bill
 from emulator.record.work import Duty, Piece
 from network.wire.form import FRAME
-from scenarios.builders.own_code import kept_for_a_call
 from scenarios.builders.roster import MANY, sample
 
 Numbered = tuple[int, Work]  # equal work has one number, because comparing work is slow
-Depends = tuple[int, int, frozenset[str], frozenset[str]]  # turn (Lab), examples, kinds received, and kinds kept
+# Turn (Lab), examples, kinds received, kinds kept, and steps of Load.
+Depends = tuple[int, int, frozenset[str], frozenset[str], int]
 
 # Floats moved for each encoded value: read for the scale, read and written for encoding, and read by the receiver.
 CODING = 4
@@ -46,6 +44,7 @@ class Costs:
         self.numbers: dict[Work, int] = {}  # numbers of all work so far
         self.bills: dict[tuple[str, int], Bill] = {}  # by profile, and the work's number
         self.pieces: dict[Phase, Piece] = {}
+        self.steps: dict[tuple[str, Any], int] = {}  # of training in `seconds`, by profile and load
 
     @cached_property
     def meter(self) -> Meter:
@@ -79,8 +78,8 @@ class Costs:
 
     def _load_of(self, depends: Depends) -> Load:
         if depends not in self.loads:
-            turn, examples, kinds, memory = depends
-            self.loads[depends] = self._load(turn, examples, kinds=kinds, memory=memory)
+            turn, examples, kinds, memory, steps = depends
+            self.loads[depends] = self._load(turn, examples, kinds=kinds, memory=memory, steps=steps)
         return self.loads[depends]
 
     def heaviest(self) -> Load:
@@ -107,11 +106,21 @@ class Costs:
         turn = self.lab.turn(self.label, round)
         if turn > self.turn:
             self.turn = turn
-            self.loads, self.works, self.duties, self.uploaded = {}, {}, {}, None
+            self.loads, self.works, self.duties, self.steps, self.uploaded = {}, {}, {}, {}, None
             if len(self.numbers) > MANY:  # for example with drifting data; no number is in use at this point
                 self.numbers, self.bills = {}, {}
         examples = len(in_cycle(self.split.train, name, self.lab.cycle(self.label, round)))
-        return turn, examples, _tensors(tuple(kinds)), _tensors(tuple(memory))
+        depends = turn, examples, _tensors(tuple(kinds)), _tensors(tuple(memory))
+        return *depends, self._steps(name, *depends) if self.lab.tells_steps(self.label) else 0
+
+    def _steps(self, name: str, *depends: Any) -> int:
+        """Returns the steps of the device's training in `seconds`; computed once for equal profiles and loads."""
+        key = self.lab.fleet[name].profile.name, depends
+        if key not in self.steps:
+            turn, examples, kinds, memory = depends
+            load = self._load(turn, examples, kinds=kinds, memory=memory)
+            self.steps[key] = steps_of(self.lab, self.label, name, load)
+        return self.steps[key]
 
     def refusal(self, name: str, round: int, duty: Duty | None) -> str | None:  # noqa: ARG002
         """Returns the reason why the device cannot take part; None if its memory is large enough."""
@@ -134,17 +143,7 @@ class Costs:
         return self.lab.upload_form(self.label, round).shapes.keys() if self.up else ()
 
     def _load(self, turn: int, examples: int, **more: Any) -> Load:
-        proxy, fleet = len(self.split.proxy), len(self.lab.fleet)
-        return Load(
-            turn,
-            examples,
-            self.parameters,
-            proxy=proxy,
-            devices=fleet,
-            asked=self.lab.asked.get(self.label, 1),
-            lossy=self.lossy,
-            **more,
-        )
+        return load_of(self.lab, self.label, self.root, turn, examples, **more)
 
     def _coding(self, name: str, kinds: Collection[str], messages: int = 1) -> Work:
         """Returns the phase of encoding or decoding these kinds in `messages` messages, each kind assumed as large as
@@ -185,13 +184,3 @@ def _tensors(kinds: tuple[str, ...]) -> frozenset[str]:
 def _of_tensors(sizes: Mapping[str, int]) -> int:
     """Returns the bytes of all kinds but "frame"."""
     return sum(sizes.values()) - sizes.get(FRAME, 0)
-
-
-@kept_for_a_call(maxsize=8)
-def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[int, ...], text: bool) -> Meter:
-    """Returns the meter of a network on examples and targets of these shapes.
-
-    All runs of this process share it, because counting takes longer than a round of a small scenario.
-    """
-    dtype = torch.int64 if text else torch.float32
-    return Meter(models.build(model, 0, classes, shape, text), shape, models.cross_entropy, dtype, targets)

@@ -13,6 +13,7 @@ from algorithms import models
 from algorithms.algorithm import Load, Phase
 from algorithms.training.copied import on_meta, shapes
 from algorithms.training.local import single_values
+from algorithms.training.optimizers import state_floats
 from algorithms.training.torch_lock import TURN
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab
@@ -28,7 +29,7 @@ class Footprint:
 
     parameters: int  # and buffers
     gradients: int
-    momentum: int
+    optimizer: int  # its state, as the momentum
     downloaded: int  # the original download, to which penalties refer
     uploaded: int  # the upload besides the weights
     kept: int  # the device's memory from earlier rounds
@@ -57,7 +58,7 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
     return Footprint(
         parameters=held,
         gradients=trained,
-        momentum=trained if algorithm.training.momentum else 0,
+        optimizer=round(trained * state_floats(algorithm.training)),
         downloaded=downloaded,
         uploaded=uploaded,
         kept=kept,

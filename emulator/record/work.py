@@ -28,6 +28,8 @@ from emulator.record.call import place
 
 Entry = TypeVar("Entry")
 
+TRAINING = "train"  # the training phase of FedAvg's device_work, and of algorithms that build on it
+
 LINES = (  # the keys of each kind of line
     {"work", "pieces"},
     {"device", "round", "work", "examples", "held"},

@@ -82,7 +82,10 @@ def bare(scenario: Scenario, script: Script, setting: Setting) -> Lab:
 
     Its data are a single example, as nothing is trained.
     """
-    algorithm: Any = RecordedAlgorithm(script, Training(per_cycle=scenario.rounds.per_cycle))
+    entry = next(each for each in scenario.algorithms if each.name == script.label)
+    said = entry.options.get("training") or {}
+    training = Training(seconds=said.get("seconds", scenario.training.seconds), per_cycle=scenario.rounds.per_cycle)
+    algorithm: Any = RecordedAlgorithm(script, training)
     cycles = 2 if script.cycles else 1
     nothing = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
     time = np.zeros(1, np.int64) if cycles > 1 else None  # the time slice of that example

@@ -112,7 +112,8 @@ def _facts(scenario: Scenario) -> str:
     split = scenario.data.split.model_dump(exclude_none=True)
     said = ", ".join(f"{key} {value}" for key, value in split.items())
     share = f"{scenario.needed} of {counted(scenario.devices, 'device')} a round"
-    work = counted(scenario.training.epochs, "epoch")
+    epochs = scenario.training.epochs
+    work = "1 epoch" if epochs == 1 else f"{epochs:g} epochs"
     return f"{escaped(scenario.data.set)} ({escaped(said)}), {escaped(scenario.model)}, {share}, {work}."
 
 

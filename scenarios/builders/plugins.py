@@ -191,7 +191,7 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, rounds: schema.Round
         return [Fault((*inside, "training"), f"it must be a mapping, as {{lr: 0.1}}, not {own!r}")]
     found: list[Fault] = []
     try:
-        training_of(entry, shared)
+        found += _unusable(training_of(entry, shared), (*inside, "training") if "optimizer" in own else ("training",))
         rounds = schema.own_rounds(rounds, entry.options.get("rounds") or {})
         made = algorithm(entry, shared, rounds.per_cycle)
         encoding(entry, made)
@@ -208,6 +208,22 @@ def faults(entry: Entry, shared: schema.Training, loc: Loc, rounds: schema.Round
     except (Exception, SystemExit):  # a failure of its own code is no fault of the scenario: its runs tell it
         return found
     return found
+
+
+def _unusable(training: schema.Training, loc: Loc) -> Iterator[Fault]:
+    """Yields a fault if a user's own optimiser does not exist or cannot take a step."""
+    if ":" not in training.optimizer:
+        return
+    from algorithms.training.optimizers import state_floats  # imports torch, which a report need not
+
+    try:
+        thing(training.optimizer)
+        state_floats(Training(**training.model_dump(exclude={"stack"})))
+    except UnknownName as error:
+        yield Fault((*loc, "optimizer"), str(error))
+    except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
+        said = f"{type(error).__name__}: {_words(error)}"
+        yield Fault((*loc, "optimizer"), f"{training.optimizer} takes no step on a matrix: {said}")
 
 
 def _stale(key: str, made: Algorithm, rounds: schema.Rounds) -> Iterator[str]:

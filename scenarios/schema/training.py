@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from algorithms.algorithm import Precision
+from algorithms.algorithm import MOST_STEPS, Precision, Schedule
 from algorithms.algorithm import Training as Sgd
-from scenarios.schema.keys import BelowOne, Count, NotNegative, Part, Positive, Seconds, Share, says
+from scenarios.schema.keys import LONG, BelowOne, Count, NotNegative, Part, Positive, Seconds, Share, Word, says
 
 Metric = Literal["accuracy", "initial", "personalised", "validation"]
 
@@ -17,6 +17,10 @@ Metric = Literal["accuracy", "initial", "personalised", "validation"]
 Either = Discriminator(
     lambda value: "<word>" if isinstance(value, str) else "<number>"
 )  # so that an error describes the intended one
+Epochs = Annotated[
+    Annotated[Count, Tag("<number>")] | Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False), Tag("<fraction>")],
+    Discriminator(lambda value: "<fraction>" if isinstance(value, float) else "<number>"),
+]
 Stack = Annotated[Annotated[Literal["auto"], Tag("<word>")] | Annotated[Count, Tag("<number>")], Either]
 PersonaliseEvery = Annotated[
     Annotated[Literal["never"], Tag("<word>")] | Annotated[int, Field(ge=0, le=1_000_000), Tag("<number>")], Either
@@ -24,24 +28,64 @@ PersonaliseEvery = Annotated[
 
 
 class Training(Part):
-    """Local training by SGD. An algorithm may override any of these values in its own `training:`."""
+    """Local training. An algorithm may override any of these values in its own `training:`."""
 
-    epochs: Count = says("Passes over a device's examples in a round (E).", 1, 5, default=Sgd.epochs)
+    epochs: Epochs = says(
+        "Passes over a device's examples in a round (E). Of a fraction, the steps are rounded up.",
+        5,
+        0.5,
+        default=Sgd.epochs,
+    )
+    steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] = says(
+        "Steps of a device in a round, instead of epochs; with 0 epochs count.", 20, default=Sgd.steps
+    )
+    seconds: Annotated[float, Field(ge=0, le=LONG, allow_inf_nan=False)] = says(
+        "Seconds of training in a round, instead of epochs: each device takes as many whole steps as fit by its own "
+        "profile, without jitter, heat and absences, and at least one; with 0 epochs count.",
+        30,
+        default=Sgd.seconds,
+    )
+    weigh_by: Literal["examples", "steps"] = says(
+        "Weights of devices in the mean of their models: their examples, or the steps of their training.",
+        "steps",
+        default=Sgd.weigh_by,
+    )
     batch: Count = says("Number of examples in a step (B).", 10, 64, default=Sgd.batch)
+    optimizer: Word = says(
+        "Optimiser, fresh in each round: sgd, adam, adamw, or your own as package.module:factory, which is called with "
+        "the parameters, `lr`, and those of `momentum`, `nesterov` and `weight_decay` that are set, as torch.optim's "
+        "classes are.",
+        "adam",
+        "torch.optim:RMSprop",
+        default=Sgd.optimizer,
+    )
     lr: Positive = says("Learning rate in the first round.", 0.05, default=Sgd.lr)
-    lr_decay: Share = says("Factor by which the learning rate shrinks each round.", 0.99, default=Sgd.lr_decay)
-    lr_schedule: Literal["exponential", "cosine"] = says(
+    lr_decay: Share = says(
+        "Factor by which the learning rate shrinks each round, or with `lr_schedule: step` in each `lr_rounds` rounds.",
+        0.99,
+        default=Sgd.lr_decay,
+    )
+    lr_schedule: Schedule = says(
         "Schedule of the learning rate. exponential: multiplied by `lr_decay` each round. cosine: half a cosine "
-        "from `lr` to `lr_end` in `lr_rounds` rounds.",
+        "from `lr` to `lr_end` in `lr_rounds` rounds. step: multiplied by `lr_decay` after each `lr_rounds` rounds. "
+        "linear_warmup: rises to `lr` in `lr_rounds` equal steps, and stays there. constant: `lr`.",
         "cosine",
         default=Sgd.lr_schedule,
     )
     lr_end: NotNegative = says("Learning rate at the end of a cosine schedule.", 0.0001, default=Sgd.lr_end)
     lr_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = says(
-        "Length of a cosine schedule, in rounds.", 500, default=Sgd.lr_rounds
+        "Length of a cosine, of each step, or of a warm-up, in rounds.", 500, default=Sgd.lr_rounds
     )
     momentum: BelowOne = says("Momentum of SGD, which starts at zero in each round.", 0.9, default=Sgd.momentum)
-    weight_decay: NotNegative = says("Weight decay of SGD (L2 penalty).", 0.0001, default=Sgd.weight_decay)
+    nesterov: bool = says("Take Nesterov's momentum instead of the plain one.", True, default=Sgd.nesterov)
+    weight_decay: NotNegative = says(
+        "Weight decay: an L2 penalty, or with adamw decoupled from the gradient.", 0.0001, default=Sgd.weight_decay
+    )
+    clip_norm: NotNegative = says(
+        "Largest norm of the gradient in a step, with penalties and before weight decay; 0 means no limit.",
+        1.0,
+        default=Sgd.clip_norm,
+    )
     precision: Precision = says(
         "Precision of the products in training steps; weights, losses and updates are float32 always. tf32: their "
         "factors have 10 bits, on GPUs only (`--device cuda`). bf16: they are computed in bfloat16, 8 bits, on GPUs "
@@ -59,9 +103,8 @@ class Training(Part):
     )
 
     @model_validator(mode="after")
-    def _a_cosine_takes_rounds(self) -> Training:
-        if self.lr_schedule == "cosine" and not self.lr_rounds:
-            raise ValueError("a cosine needs lr_rounds, as {lr_schedule: cosine, lr_rounds: 500}")
+    def _fits_together(self) -> Training:
+        Sgd(**self.model_dump(exclude={"stack"}))
         return self
 
 

@@ -344,6 +344,62 @@ class SCAFFOLD(FedAvg):
         return {"weights": self.theta, "control": sum(self.controls.values(), self.net.zeros())}
 
 
+class FedNova(FedAvg):
+    """Wang et al. 2020, Eq. 6 and 7: gradient k of τ has moved the weights 1 + ρ + ... + ρ^(τ-1-k) times."""
+
+    def close(self, server: Party, counted: Sequence[str]) -> None:
+        m, n = self.training.momentum, sum(self.sizes[name] for name in counted)
+        taken = {name: len(self.walks[name].slopes) for name in counted}
+        reach = {name: sum(m**later for k in range(K) for later in range(K - k)) for name, K in taken.items()}
+        shares = {name: self.sizes[name] / n for name in counted}
+        effective = sum(shares[name] * reach[name] for name in counted)
+        normalised = sum(shares[name] * (self.theta - self.models[name]) / reach[name] for name in counted)
+        self.theta = self.theta - effective * normalised
+
+
+class FedDyn(FedAvg):
+    """Acar et al. 2021, Alg. 1."""
+
+    def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
+        super().__init__(net, how, theta)
+        self.h, self.slopes, self.new = net.zeros(), dict[str, Tensor](), dict[str, Tensor]()
+
+    def springs(self, device: Party) -> Springs | None:
+        return [(self.how.alpha * torch.ones_like(self.theta), self.theta)]
+
+    def walk(self, device: Party) -> Walk:
+        springs = self.sprung[device.name] = self.springs(device)
+        own = self.slopes.get(device.name, self.net.zeros())
+        walk = sgd(self.net, self.theta, device, self.training, lambda theta: pulled(springs, theta) - own)
+        self.new[device.name] = own - self.how.alpha * (walk.places[-1] - self.theta)
+        return walk
+
+    def close(self, server: Party, counted: Sequence[str]) -> None:
+        gone = sum(self.models[name] - self.theta for name in counted)
+        self.h = self.h - self.how.alpha / server.devices * gone
+        self.theta = sum(self.models[name] for name in counted) / len(counted) - self.h / self.how.alpha
+        self.slopes |= {name: self.new[name] for name in counted}
+
+    def kinds(self) -> Mapping[str, Tensor]:
+        return {"weights": self.theta, "h": self.h}
+
+
+class Ditto(FedAvg):
+    """Li et al. 2021, Alg. 1; a device's own model is what its training is compared by."""
+
+    def __init__(self, net: Net, how: Any, theta: Tensor) -> None:
+        super().__init__(net, how, theta)
+        self.own: dict[str, Tensor] = {}
+
+    def train(self, device: Party) -> Tensor:
+        super().train(device)
+        spring = [(self.how.strength * torch.ones_like(self.theta), self.theta)]
+        start = self.own.get(device.name, self.theta)
+        walk = sgd(self.net, start, device, self.training, lambda theta: pulled(spring, theta))
+        self.own[device.name] = walk.places[-1]
+        return walk.places[-1]
+
+
 class FedAvgM(FedAvg):
     """Hsu et al. 2019, §4.3."""
 

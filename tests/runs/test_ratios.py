@@ -61,6 +61,9 @@ RATIOS: dict[str, list[tuple[dict[str, Any], float]]] = {
     "fedmeta": [({}, 1.0), ({"clients": "uga"}, 1.0)],
     "fedshare": [({}, 1.0 + SHARED / (2 * T * 4 * SIZE))],
     "scaffold": [({}, 2 - 1 / (2 * T))],  # down 1 |θ| in the first round
+    "fednova": [({}, 1.0)],
+    "feddyn": [({}, 1.0)],
+    "ditto": [({}, 1.0)],
     "fedavgm": [({}, 1.0)],
     "fedadam": [({}, 1.0)],
     "fedyogi": [({}, 1.0)],
@@ -109,7 +112,18 @@ def test_bytes_are_in_the_ratio_of_the_paper(run: Any, key: str, options: dict[s
 
 
 def test_most_algorithms_cost_not_a_byte_more_than_fedavg(run: Any) -> None:
-    for key in ("fedprox", "uga", "fedmeta", "fedavgm", "fedadam", "fedyogi", "continual"):
+    for key in (
+        "fedprox",
+        "uga",
+        "fedmeta",
+        "fednova",
+        "feddyn",
+        "ditto",
+        "fedavgm",
+        "fedadam",
+        "fedyogi",
+        "continual",
+    ):
         assert tensors(run({key: {}}).rounds) == tensors(run().rounds), key
 
 

@@ -55,6 +55,10 @@ OWN: dict[str, tuple[Any, dict[str, Any]]] = {
         {"fedavg": {"encoding": {"up": {"weights": "top-0.1"}, "down": {"weights": "float16"}}}},
         {"fleet": FLEET, "rounds": {"max": 3}},
     ),
+    "seconds": (
+        {"fedprox": {}},
+        {"fleet": FLEET, "rounds": {"max": 3}, "training": {"batch": 20, "seconds": 0.03, "weigh_by": "steps"}},
+    ),
     "too-few": (
         "fedavg",
         {"fleet": FLEET, "rounds": {"max": 6, "deadline_s": 0.2, "min_replies": 2}},

@@ -41,7 +41,19 @@ def test_a_built_in_name_imports_one_module():
     said, modules = loaded("quickstart")
     assert said == ""
     assert {f"algorithms.{name}" for name in ("fedavg", "fedprox", "fedcl", "fedcurv")} <= modules
-    others = ("scaffold", "fedadam", "fedyogi", "fedavgm", "fedmeta", "fedshare", "agentimportance", "continual")
+    others = (
+        "scaffold",
+        "fednova",
+        "feddyn",
+        "ditto",
+        "fedadam",
+        "fedyogi",
+        "fedavgm",
+        "fedmeta",
+        "fedshare",
+        "agentimportance",
+        "continual",
+    )
     assert not {f"algorithms.{name}" for name in others} & modules
     assert all_of((ROOT / "algorithms" / f"{name}.py").is_file() for name in others)
 

@@ -43,7 +43,10 @@ def line_that(*replies: Parcel) -> Any:
     ("examples", "sound"), [(0, False), (-1, False), (None, False), (6, False), (1, True), (5, True)]
 )
 def test_a_sound_reply_rests_on_examples_that_the_device_holds(examples: int | None, sound: bool) -> None:
-    lab, play = Mock(**{"held.return_value": range(HELD), "loss_power.return_value": 0}), opened()
+    lab, play = (
+        Mock(**{"held.return_value": range(HELD), "loss_power.return_value": 0, "tells_steps.return_value": False}),
+        opened(),
+    )
     refusal = ReplyJudge(lab, Run("fedavg", 1)).refusal(play, "a", reply(examples=examples))
     assert (refusal is None) is sound
     if refusal:
@@ -54,11 +57,24 @@ def test_a_sound_reply_rests_on_examples_that_the_device_holds(examples: int | N
     ("loss", "sound"), [(0.5, True), (math.nan, False), (math.inf, False), (None, False), (1, False), ("1", False)]
 )
 def test_a_loss_that_the_choice_of_devices_asks_for_must_be_finite(loss: Any, sound: bool) -> None:
-    lab = Mock(**{"held.return_value": range(HELD), "loss_power.return_value": 2})
+    lab = Mock(**{"held.return_value": range(HELD), "loss_power.return_value": 2, "tells_steps.return_value": False})
     refusal = ReplyJudge(lab, Run("fedavg", 1)).refusal(opened(), "a", reply(examples=1, loss=loss))
     assert (refusal is None) is sound
     if refusal:
         assert (refusal.kind, refusal.text) == ("values", f"says its loss is {loss}; it must be a finite number")
+
+
+@pytest.mark.parametrize(
+    ("steps", "sound"), [(None, False), (0, False), (1_000_001, False), ("9", False), (1, True), (1_000_000, True)]
+)
+def test_a_reply_that_tells_its_steps_tells_a_possible_number(steps: Any, sound: bool) -> None:
+    lab = Mock(**{"held.return_value": range(HELD), "loss_power.return_value": 0, "tells_steps.return_value": True})
+    told = Parcel.of({"round": 0, "examples": 3, **({} if steps is None else {"steps": steps})}, EMPTY)
+    told = told._replace(message=Mock())
+    refusal = ReplyJudge(lab, Run("fedavg", 1)).refusal(opened(), "a", told)
+    assert (refusal is None) is sound
+    if refusal:
+        assert refusal.text == f"says it took {steps} steps; it may take 1 to 1000000"
 
 
 def test_who_is_off_when_it_would_be_asked_is_lost_and_nothing_is_sent() -> None:

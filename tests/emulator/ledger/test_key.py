@@ -313,3 +313,14 @@ def test_jobs_read_nothing_of_the_study_but_what_keys_know_of() -> None:
         "split": {"train", "validation", "tests", "proxy"},
         "data": {"x", "y", "x_test", "y_test", "classes"},
     }
+
+
+def test_an_optimiser_of_one_s_own_is_own_code_and_its_file_is_in_the_key(before: dict[str, str]) -> None:
+    job, *args = JOBS["train"]
+    path = "tests.algorithms.training.test_optimizers:lars"
+    own = lab(FedAvg(replace(TRAINING, optimizer=path)))
+    assert (Keys(lab(), "n").own(job, args), Keys(own, "n").own(job, args)) == (False, True)
+    parts = Keys(own, "n").parts(job, args)
+    assert parts["sources"] != Keys(lab(), "n").parts(job, args)["sources"]
+    assert parts["algorithm"]["training"]["optimizer"] == path
+    assert keys(own)["train"] != before["train"]

@@ -40,6 +40,6 @@ def test_parameters_gradients_and_momentum_are_of_the_model_s_size(momentum, buf
     lab = lab_of(build(merged(SMALL, {"training": {"momentum": momentum}})))
     messages = {"weights": 212_008, "importance": 7}
     found = largest(Costs(lab, "fedavg", 1), Rehearsal((), (), None, messages, messages, {"importance": 5}))
-    assert (found.parameters, found.gradients, found.momentum) == (212_008, 212_008, buffer)
+    assert (found.parameters, found.gradients, found.optimizer) == (212_008, 212_008, buffer)
     assert (found.downloaded, found.uploaded, found.kept) == (212_015, 7, 5)
     assert found.total == 3 * 212_008 + buffer + 7 + 7 + 5 + found.activations

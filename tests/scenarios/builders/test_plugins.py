@@ -211,3 +211,21 @@ def test_no_choice_of_an_option_is_a_word_that_yaml_reads_as_something_else():
         for name, said in plugins.options(own)["properties"].items():
             for choice in said.get("enum", ()):
                 assert yaml.load(f"{name}: {choice}") == {name: choice}, f"{key}.{name}"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "said"),
+    [
+        ("torch.optim:Adagrad", []),
+        ("torch.optim:Adagard", ["cannot find 'torch.optim:Adagard'"]),
+        ("torch.optim:LBFGS", ["torch.optim:LBFGS takes no step on a matrix: TypeError"]),
+    ],
+)
+def test_an_optimiser_of_ones_own_is_tried_before_any_run(optimizer, said):
+    from scenarios.schema import training as schema
+    from scenarios.schema.entries import Entry
+
+    shared = schema.Training(optimizer=optimizer)
+    found = plugins.faults(Entry.model_validate("fedavg"), shared, ("algorithms", 0))
+    assert [fault.loc for fault in found] == [("training", "optimizer")] * len(said)
+    assert [fault.message.startswith(words) for fault, words in zip(found, said, strict=True)] == [True] * len(said)
