@@ -61,7 +61,21 @@ PAPERS = {  # by algorithm
         "Term project, Seoul National University",
         2020,
     ),
+    "ca2fl": Paper(
+        "wang2024tackling",
+        "Yujia Wang and Yuanpu Cao and Jingcheng Wu and Ruoyu Chen and Jinghui Chen",
+        "Tackling the Data Heterogeneity in Asynchronous Federated Learning with Cached Update Calibration",
+        "International Conference on Learning Representations (ICLR)",
+        2024,
+    ),
     "continual": Paper("bian2018continual", "An Bian", "Knowledge Transfer for Continual Federated Learning", "", 2018),
+    "fadas": Paper(
+        "wang2024fadas",
+        "Yujia Wang and Shiqiang Wang and Songtao Lu and Jinghui Chen",
+        "{FADAS}: Towards Federated Adaptive Asynchronous Optimization",
+        "International Conference on Machine Learning (ICML)",
+        2024,
+    ),
     "fedadam": ADAPTIVE,
     "fedasync": Paper(
         "xie2019asynchronous",

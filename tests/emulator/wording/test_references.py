@@ -27,7 +27,7 @@ def test_no_algorithm_is_left_out() -> None:
     assert PAPERS.keys() == set(algorithms())
 
 
-@pytest.mark.parametrize("paper", {*PAPERS.values(), *ESTIMATES.values()}, ids=lambda paper: paper.key)
+@pytest.mark.parametrize("paper", dict.fromkeys([*PAPERS.values(), *ESTIMATES.values()]), ids=lambda paper: paper.key)
 def test_a_reference_is_valid_bibtex(paper: Any) -> None:
     (found,) = ENTRY.findall(paper.bibtex())
     fields = dict(re.findall(r"(\w+) = \{(.*)\},", found[2]))
