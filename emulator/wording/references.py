@@ -69,6 +69,14 @@ PAPERS = {  # by algorithm
         2024,
     ),
     "continual": Paper("bian2018continual", "An Bian", "Knowledge Transfer for Continual Federated Learning", "", 2018),
+    "ditto": Paper(
+        "li2021ditto",
+        "Tian Li and Shengyuan Hu and Ahmad Beirami and Virginia Smith",
+        "Ditto: Fair and Robust Federated Learning Through Personalization",
+        "International Conference on Machine Learning (ICML)",
+        2021,
+        "2012.04221",
+    ),
     "fadas": Paper(
         "wang2024fadas",
         "Yujia Wang and Shiqiang Wang and Songtao Lu and Jinghui Chen",
@@ -127,7 +135,24 @@ PAPERS = {  # by algorithm
         2019,
         "1910.07796",
     ),
+    "feddyn": Paper(
+        "acar2021federated",
+        "Durmus Alp Emre Acar and Yue Zhao and Ramon Matas Navarro and Matthew Mattina and Paul N. Whatmough and "
+        "Venkatesh Saligrama",
+        "Federated Learning Based on Dynamic Regularization",
+        "International Conference on Learning Representations (ICLR)",
+        2021,
+        "2111.04263",
+    ),
     "fedmeta": UNBIASED,
+    "fednova": Paper(
+        "wang2020tackling",
+        "Jianyu Wang and Qinghua Liu and Hao Liang and Gauri Joshi and H. Vincent Poor",
+        "Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization",
+        "Advances in Neural Information Processing Systems (NeurIPS)",
+        2020,
+        "2007.07481",
+    ),
     "fedprox": Paper(
         "li2020heterogeneous",
         "Tian Li and Anit Kumar Sahu and Manzil Zaheer and Maziar Sanjabi and Ameet Talwalkar and Virginia Smith",

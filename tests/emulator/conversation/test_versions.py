@@ -276,7 +276,7 @@ def test_what_cannot_combine_stale_replies_is_refused(algorithm: Any, why: str, 
     build({**SMALL, "algorithms": [algorithm], "rounds": {"max": 2, "stragglers": "finish"}})
 
 
-ASYNCHRONOUS = ("fedavg", "fedprox", "fedcl", "fedcurv", "fedshare", "fedasync", "fedbuff", "fadas", "ca2fl")
+ASYNCHRONOUS = ("ditto", "fedavg", "fedprox", "fedcl", "fedcurv", "fedshare", "fedasync", "fedbuff", "fadas", "ca2fl")
 
 
 def test_all_algorithms_but_these_are_refused() -> None:

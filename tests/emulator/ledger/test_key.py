@@ -178,7 +178,7 @@ def test_each_argument_that_counts_is_in_the_key(what: str, before: dict[str, st
 
 def test_in_which_round_the_next_version_is_counts_for_the_server_s_jobs_alone() -> None:
     """Version 3 is in round 0 with 4 or 5 at work, but only with 4 is the next one in round 1."""
-    four, five = (keys(lab(buffer=1, asked=asked)) for asked in (4, 5))
+    four, five = (keys(lab(buffer={"mine": 1}, asked={"mine": asked})) for asked in (4, 5))
     assert changed(four, five) == {"request", "combine"}
 
 
