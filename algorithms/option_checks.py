@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
-
-if TYPE_CHECKING:
-    from algorithms.algorithm import Training
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 def check(algorithm: object, **ranges: tuple[float, float]) -> None:
@@ -23,14 +20,14 @@ def check(algorithm: object, **ranges: tuple[float, float]) -> None:
             raise ValueError(f"{name} is {getattr(algorithm, name)}; it must be {allowed}")
 
 
-def plain_sgd(training: Training, what: str) -> None:
+def plain_sgd(training: Any, what: str) -> None:
     """Raises ValueError unless local training is by SGD, perhaps with plain momentum; `what` needs it."""
     for name, value in (("optimizer", "sgd"), ("nesterov", False), ("clip_norm", 0.0)):
         if getattr(training, name) != value:
             raise ValueError(f"{name} is {getattr(training, name)!r}; for {what} it must be {value!r}")
 
 
-def whole_epochs(training: Training, what: str) -> None:
+def whole_epochs(training: Any, what: str) -> None:
     """Raises ValueError unless a round of local training is a whole number of epochs; `what` needs it."""
     for name in ("steps", "seconds"):
         if getattr(training, name):

@@ -46,7 +46,6 @@ class ReplyJudge:
 
     def __init__(self, lab: Lab, run: Run) -> None:
         self.lab, self.run = lab, run
-        self.tells_steps = lab.tells_steps(run.label)
 
     def refusal(self, play: Play, name: str, reply: Parcel) -> Refusal | None:
         examples = reply.header.get("examples")
@@ -57,7 +56,7 @@ class ReplyJudge:
         if self.lab.loss_power(self.run.label) and not (isinstance(loss, float) and isfinite(loss)):
             return Refusal("values", f"says its loss is {loss}; it must be a finite number")
         steps = reply.header.get("steps")
-        if self.tells_steps and not (isinstance(steps, int) and 1 <= steps <= MOST_STEPS):
+        if self.lab.tells_steps(self.run.label) and not (isinstance(steps, int) and 1 <= steps <= MOST_STEPS):
             return Refusal("examples", f"says it took {steps} steps; it may take 1 to {MOST_STEPS}")
         try:
             reply.message.check(self.lab.upload_form(self.run.label, play.round.number, self.run.seed))

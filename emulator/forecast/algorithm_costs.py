@@ -14,7 +14,7 @@ from devices.presence import StatedPresence
 from emulator.forecast.mean_round import Kind, comparable, price, weights
 from emulator.forecast.rehearsal import Rehearsal, enough, rehearse, sound
 from emulator.lab.build import lab_of
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.play.conduct import Conduct
 from emulator.record.events import ComputeStarted, Event, ServerStarted
 from emulator.record.run import Run

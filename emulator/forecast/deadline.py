@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from devices.jitter import least
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.jobs import message_sizes, start
 from emulator.lab.lab import Lab
 from emulator.messages.files import Memory

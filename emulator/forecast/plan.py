@@ -28,7 +28,7 @@ from emulator.forecast.rehearsal import ROUNDS, Rehearsal, enough, rehearse, sou
 from emulator.forecast.shared import FilledLink, shared_links
 from emulator.lab.build import lab_of
 from emulator.lab.doubts import about_data, about_model
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.lab import CPU, Lab
 from emulator.lab.links import DRAWS, FEW, band
 from emulator.lab.stacking import why_alone

@@ -22,7 +22,8 @@ from emulator.compute.executors import Inline
 from emulator.conversation.rounds import RoundRules
 from emulator.forecast.host import timed
 from emulator.forecast.mean_round import Kind, first_of_each
-from emulator.lab.guarded import Faulty, Guarded
+from emulator.lab.faulty import Faulty
+from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import NONE_STALE, NONE_TOLD, Trained, combine, message_sizes, request, train
 from emulator.lab.lab import Division, Held, Lab
 from emulator.messages.scratch import Scratch

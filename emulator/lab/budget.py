@@ -14,7 +14,7 @@ import torch
 from algorithms import models
 from algorithms.algorithm import MOST_STEPS, Load
 from algorithms.counting.cost import Meter
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.lab import Lab
 from emulator.record.work import TRAINING
 from scenarios.builders.own_code import kept_for_a_call

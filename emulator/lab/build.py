@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from emulator.lab import single, stacking
-from emulator.lab.guarded import CAUGHT, Faulty, Guarded, GuardedSelection, Unmade
+from emulator.lab.faulty import Faulty
+from emulator.lab.guarded import CAUGHT, Guarded, GuardedSelection, Unmade
 from emulator.lab.lab import CPU, Division, Lab
 from emulator.lab.seeds import seed as derive
 from scenarios.builders import machines, parts, plugins, selections, wiring

@@ -35,10 +35,11 @@ from algorithms.course import Course
 from algorithms.selection.past import Selection
 from algorithms.staleness import Stale
 from algorithms.training.torch_lock import TURN
+from emulator.lab.faulty import Faulty
 from emulator.messages.codec import finite
 from emulator.record.run import AlgorithmFacts
 from network.wire import payload
-from scenarios.text.faults import BadScenario, in_one_line
+from scenarios.text.faults import in_one_line
 
 if TYPE_CHECKING:
     import torch
@@ -48,26 +49,6 @@ SHORT = 160  # letters of an error, so that the place that follows is never cut 
 CAUGHT = (Exception, SystemExit)  # a user's code may raise anything; its message helps the user
 
 Shapes = Mapping[str, tuple["torch.dtype", "torch.Size"]]  # by the tensor's name
-
-
-class Faulty(BadScenario):
-    """An algorithm's own code has failed: its label, the place (", round 0, device pi-4-0"), and the error.
-
-    The arguments are these three parts, because SimPy and pickle rebuild exceptions from them.
-    """
-
-    def __init__(self, label: str, where: str, said: str) -> None:
-        super().__init__(f"{label}{where}: {said}")
-        self.args = label, where, said
-
-    def __str__(self) -> str:
-        label, where, said = self.args
-        return in_one_line(f"{label}{where}: {said}")
-
-    def under(self, seed: int) -> Faulty:
-        """Returns a copy whose message also names the seed of the run."""
-        label, where, said = self.args
-        return Faulty(label, f", seed {seed}{where}", said)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from numpy import ndarray
 from safetensors.numpy import save
 
 from algorithms.algorithm import Losses, Message, Party, Reply, Send, Tensors, unharmed
+from emulator.lab.faulty import Faulty
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
-from emulator.lab.guarded import Faulty
 from emulator.lab.lab import CPU, Lab, in_cycle
 from emulator.lab.scoring import Hits, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive

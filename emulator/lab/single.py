@@ -17,7 +17,7 @@ from algorithms import models
 from algorithms.algorithm import Load, Work
 from algorithms.training.local import PIECE, single_values
 from devices.data.dataset import Dataset
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.lab import Held, Lab, in_cycle
 from scenarios.builders.roster import sample
 from scenarios.schema.scenario import Scenario

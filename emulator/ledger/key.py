@@ -16,7 +16,7 @@ import numpy as np
 
 from algorithms.algorithm import Algorithm, Training
 from emulator.lab import jobs
-from emulator.lab.guarded import unguarded
+from emulator.lab.guarded import Unmade, unguarded
 from emulator.lab.jobs import Opening, Trained
 from emulator.lab.lab import Lab
 from emulator.lab.scoring import test_shards
@@ -295,9 +295,9 @@ def _own_modules(lab: Lab, labels: Iterable[str]) -> list[str]:
 
 
 def _optimizer(algorithm: Any) -> str:
-    """Returns the name of the algorithm's optimiser; "" if it cannot tell it, or if it is torch's, whose version is in
-    the key."""
-    training = getattr(algorithm, "training", None)
+    """Returns the name of the algorithm's optimiser; "" if it cannot tell it, could not be made, or if it is torch's,
+    whose version is in the key."""
+    training = None if isinstance(algorithm, Unmade) else getattr(algorithm, "training", None)
     found = training.optimizer if isinstance(training, Training) else ""
     return "" if found.startswith("torch.") else found
 

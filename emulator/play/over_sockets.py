@@ -15,7 +15,7 @@ from emulator.compute.executor import Executor
 from emulator.conversation.server import After, Server
 from emulator.conversation.versions import AsyncServer
 from emulator.conversation.websocket import CLOSES, STRANGERS, Reception, WebEnd, WebLine
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.jobs import message_limits, personalise_stack, request, start
 from emulator.lab.lab import Lab
 from emulator.messages.store import NOTHING

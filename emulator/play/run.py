@@ -14,7 +14,8 @@ from emulator.conversation.channel import MemoryLine
 from emulator.conversation.server import After, Server
 from emulator.conversation.underway import RunFailed
 from emulator.conversation.versions import AsyncServer
-from emulator.lab.guarded import Faulty, facts_of
+from emulator.lab.faulty import Faulty
+from emulator.lab.guarded import facts_of
 from emulator.lab.jobs import State, export
 from emulator.lab.lab import Lab
 from emulator.messages.store import Ref

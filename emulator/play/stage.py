@@ -12,7 +12,7 @@ from emulator.conversation.processor import Bench
 from emulator.conversation.traffic import Traffic
 from emulator.conversation.trainings import Trainings
 from emulator.conversation.underway import Play
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct
 from emulator.pricing.charges import Charges

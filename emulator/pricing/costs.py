@@ -10,7 +10,7 @@ from algorithms.algorithm import Load, Phase, Work
 from algorithms.counting.cost import Meter
 from devices.device import Device
 from emulator.lab.budget import load_of, meter_of, steps_of
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.lab import Lab, in_cycle
 from emulator.pricing.bills import jittered, priced
 from emulator.pricing.memory import footprint, uploaded

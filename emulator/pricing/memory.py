@@ -15,7 +15,7 @@ from algorithms.training.copied import on_meta, shapes
 from algorithms.training.local import single_values
 from algorithms.training.optimizers import state_floats
 from algorithms.training.torch_lock import TURN
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.lab import Lab
 from scenarios.builders.own_code import kept_for_a_call
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from emulator.compute.executor import Executor, Tally
 from emulator.compute.remembering import Disagreed
 from emulator.lab.build import lab_of
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.jobs import start
 from emulator.lab.lab import Lab
 from emulator.play.conduct import Conduct

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from algorithms.algorithm import MOST_STEPS, Precision, Schedule
 from algorithms.algorithm import Training as Sgd
@@ -20,6 +20,7 @@ Either = Discriminator(
 Epochs = Annotated[
     Annotated[Count, Tag("<number>")] | Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False), Tag("<fraction>")],
     Discriminator(lambda value: "<fraction>" if isinstance(value, float) else "<number>"),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1e6}),
 ]
 Stack = Annotated[Annotated[Literal["auto"], Tag("<word>")] | Annotated[Count, Tag("<number>")], Either]
 PersonaliseEvery = Annotated[

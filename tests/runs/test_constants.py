@@ -9,7 +9,8 @@ from algorithms.aggregation import weighted_mean
 from algorithms.algorithm import Reply, Training
 from algorithms.fedavg import FedAvg
 from emulator.lab.build import lab_of
-from emulator.lab.guarded import Faulty, Guarded
+from emulator.lab.faulty import Faulty
+from emulator.lab.guarded import Guarded
 from emulator.lab.seeds import seed as derive
 from emulator.messages.codec import Outbox, arrays_of
 from network.wire import payload

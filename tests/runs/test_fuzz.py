@@ -141,7 +141,7 @@ class Range:
         out, err = io.StringIO(), io.StringIO()
         began = time.process_time()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(typer.Exit) as left:
-            check([str(file), *changes], workers=1, format=format)
+            check(what=[str(file), *changes], workers=1, format=format)
         assert time.process_time() - began < SECONDS
         self.thrown += 1
         if left.value.exit_code == 0:

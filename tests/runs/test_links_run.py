@@ -290,7 +290,7 @@ def test_check_tells_assumptions_means_and_recordings_that_are_too_short(fedlaps
     assert phones["repeats"] == pytest.approx(1.6)
     assert any("starts over" in warning for warning in plan["warnings"])
     assert re.search(r"~10.2 +~2.04 ", done.stdout)
-    assert "~ marks the mean of rates that vary" in " ".join(done.stdout.split())
+    assert "~ marks the mean of a varying rate" in " ".join(done.stdout.split())
 
 
 @pytest.mark.pages

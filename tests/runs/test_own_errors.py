@@ -13,7 +13,7 @@ from algorithms.fedavg import FedAvg
 from emulator.compute.executors import Processes
 from emulator.forecast.rehearsal import rehearse
 from emulator.lab.build import lab_of
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual

@@ -125,7 +125,7 @@ def test_a_record_that_does_not_say_among_whom_an_own_rule_chose_is_not_replayed
     copytree(run.folder, old)
     lines = [{key: value for key, value in line.items() if key != "idle"} for line in read_lines(old / "events.jsonl")]
     (old / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(ValueError, match="does not say which devices were idle as each round opened; play it again"):
+    with pytest.raises(ValueError, match="does not say which devices were idle as each round opened; run it again"):
         read_script(old)
 
 
@@ -231,7 +231,9 @@ def test_a_roll_call_that_finds_others_ends_it(ran, tmp_path):
     run = ran("fedavg", {"fleet": FLEET, "rounds": {"max": 3}})
     other = build(merged(SMALL, {"fleet": [FLEET[0], {**FLEET[1], "presence": {"off": [[0.0, 1e6]]}}]}))
     replayed, _ = again(run, tmp_path, other=other)
-    assert replayed.parting.why == ("pi-4-0 and pi-4-1 are no longer asked, because other devices are online and idle")
+    assert replayed.parting.why == (
+        "pi-4-0 and pi-4-1 are no longer selected, because other devices are online and idle"
+    )
 
 
 def opened(folder: Path) -> list[Any]:
@@ -417,7 +419,7 @@ def test_a_hundred_rounds_of_ten_devices_are_replayed_in_about_a_second(tmp_path
     replayer = Replayer(scenario)
     bill = Bill({"train": 1e8}, {"train": 0.5})
     sizes = {"weights": 100_000, "frame": 100}
-    parts = {name: DeviceScript(sizes, bill, "", sizes) for name in replayer.own.fleet}
+    parts = {name: DeviceScript(sizes, bill, "", up=sizes) for name in replayer.own.fleet}
     row = {"numbers": {}}
     rounds = [
         RoundScript(number, (), "", server={"combine": Served(bill)}, parts=parts, row=row) for number in range(100)

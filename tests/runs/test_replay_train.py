@@ -151,7 +151,7 @@ def test_where_a_decision_differs_the_result_is_that_of_a_fresh_run(fedlapse: An
     assert_same_runs(tmp_path / "new", fresh)
     assert fedlapse("audit", tmp_path / "new").returncode == 0
     alone = fedlapse(*arguments, "--no-ledger", "--out", tmp_path / "alone")
-    assert "training: everything was computed, as there was no ledger\n" in alone.stdout
+    assert "training: everything was computed, because there was no ledger\n" in alone.stdout
     assert_same_runs(tmp_path / "alone", fresh)
     for left in ("replay.json", "summary.json"):
         assert (tmp_path / "alone" / left).read_bytes() == (tmp_path / "new" / left).read_bytes()

@@ -168,16 +168,16 @@ def test_a_dry_run_says_what_is_known_and_trains_nothing(fedlapse, tmp_path: Pat
     words = ("tune", written(tmp_path), "--dry-run", "--workers", 0, "--ledger")
     done = fedlapse(*words, tmp_path / "ledger")
     assert done.returncode == 0, done.stderr
-    assert ", and 0 of them are in the ledger" in done.stdout
+    assert ", of which 0 are in the ledger" in done.stdout
     assert [path for path in (tmp_path / "ledger" / "kept").rglob("*") if path.is_file()] == []
     assert not (tmp_path / "runs").exists()
-    assert ", and 0 of them are in the ledger" in fedlapse(*words, tmp_path / "ledger").stdout
+    assert ", of which 0 are in the ledger" in fedlapse(*words, tmp_path / "ledger").stdout
     known = fedlapse(*words, whole.out.parent / "ledger").stdout
     again = tuned(tmp_path, {}, "--ledger", whole.out.parent / "ledger")
     (line,) = (line for line in again.said.splitlines() if line.startswith("training: "))
     total = line.split()[3]
     assert line == f"training: {total} of {total} device-rounds from the ledger, 0 computed"
-    assert f"\n{total} device-rounds are trained, and {total} of them are in the ledger" in known
+    assert f"\n{total} device-rounds to train, of which {total} are in the ledger" in known
     assert again.decided == whole.decided
 
 
@@ -191,7 +191,7 @@ def test_a_dry_run_says_about_how_much_is_trained(fedlapse, tmp_path: Path) -> N
     tune = {"grid": {"training.lr": [0.01, 0.1, 1.0]}, "target": {"value": 0.99, "hold": 1}}
     changes = {"algorithms": ["fedavg"], "rounds": {"fraction": 0.1}, "tune": tune}
     done = fedlapse("tune", written(tmp_path, changes), "--dry-run", "--workers", 0, "--ledger", tmp_path / "ledger")
-    assert "\nabout 48 device-rounds are trained, and 0 of them are in the ledger\n" in done.stdout
+    assert "\nabout 48 device-rounds to train, of which 0 are in the ledger\n" in done.stdout
     (line,) = (
         line
         for line in tuned(tmp_path, changes, "--ledger", tmp_path / "ledger").said.splitlines()

@@ -57,7 +57,7 @@ def test_validation_may_be_a_target_and_a_warning_is_due():
     targets = {"rounds": {"targets": [{"metric": "validation", "value": 0.5}]}}
     lab = lab_of(build(merged(SMALL, {"data": {**SET, "validation": 0.1}, **targets})))
     assert list(about_model(lab)) == [
-        "digits has no test examples: no accuracy is known but that of validation (data.validation)"
+        "digits has no test examples: the only accuracy is on validation data (data.validation)"
     ]
     assert list(about_model(lab_of(build(SMALL)))) == []
 

@@ -129,7 +129,7 @@ def test_too_many_seeds_are_counted():
 
 def test_options_that_are_offered_can_be_given():
     said = refused(changes=["algorithms.fedcl.fisher=3"])
-    offered = sorted([*(field.name for field in fields(FedCL)), "encoding", "rounds"])
+    offered = sorted([*(field.name for field in fields(FedCL)), "encoding", "rounds", "selection"])
     assert said.endswith(f"it must be one of {', '.join(offered)}")
 
 

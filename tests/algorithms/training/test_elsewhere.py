@@ -15,7 +15,7 @@ from algorithms.importance.importance import estimating
 from algorithms.importance.placebo import replaced
 from algorithms.keeptrace import keep_trace
 from algorithms.stack import together
-from algorithms.training import dropout, local, stack_model, stack_sgd, transfers
+from algorithms.training import dropout, local, optimizers, stack_model, stack_sgd, transfers
 from algorithms.training.dropout import counter_based
 from algorithms.training.local import Quadratic, Sgd
 from algorithms.training.seeding import seeded
@@ -34,7 +34,7 @@ def net():
 @pytest.fixture(autouse=True)
 def unfused(monkeypatch):
     """Torch has no fused SGD that computes shapes only."""
-    monkeypatch.setattr(local, "descend", lambda *args, **how: descend(*args, **{**how, "fused": False}))
+    monkeypatch.setattr(optimizers, "sgd", lambda *args, **how: descend(*args, **{**how, "fused": False}))
 
 
 def shape(model):

@@ -93,7 +93,7 @@ def test_a_stale_reply_that_counts_twice_is_found(sound: Played, tmp_path: Path)
         of[of.index(stale) + 1]["counted"][-1] = reply
 
     said = found(sound, tmp_path, twice)
-    assert any("I1" in fault and "counted before" in fault for fault in said)
+    assert any("I1" in fault and "aggregated before" in fault for fault in said)
 
 
 @pytest.mark.slow

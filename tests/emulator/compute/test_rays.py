@@ -16,7 +16,7 @@ import pytest
 
 from emulator.compute.executors import Cluster, Executor, Processes
 from emulator.lab.build import lab_of
-from emulator.lab.guarded import Faulty
+from emulator.lab.faulty import Faulty
 from emulator.lab.jobs import encode
 from emulator.lab.lab import Lab
 from emulator.messages.store import Ref, Store

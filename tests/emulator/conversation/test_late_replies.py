@@ -114,7 +114,7 @@ def test_the_audit_finds_a_late_reply_that_counts_twice_or_was_never_asked_for(p
     assert faults(folder, run.events) == []
     said, after = run.events[late]["counted"], closes[closes.index(late) + 1]
     twice = faults(folder, changed(after, [*run.events[after]["counted"], ["slow-0", 0]]))
-    assert any("I1" in fault and "counted before" in fault for fault in twice)
+    assert any("I1" in fault and "aggregated before" in fault for fault in twice)
     assert any("staleness is" in fault for fault in twice)
     unasked = faults(folder, changed(late, [["fast-0", 99] if each == ["slow-0", 0] else each for each in said]))
     assert any("I1" in fault and "which no earlier round selected" in fault for fault in unasked)

@@ -10,7 +10,8 @@ import pytest
 from algorithms import stack
 from algorithms.fedavg import FedAvg
 from emulator.conversation.trainings import Trainings
-from emulator.lab.guarded import Faulty, Guarded
+from emulator.lab.faulty import Faulty
+from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import train, train_stack
 from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run

@@ -235,7 +235,7 @@ def test_check_says_how_fast_versions_are_and_how_stale_replies(fedlapse: Any, t
     done = fedlapse("check", tmp_path / "small.yaml")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert "12 are at work, and 3 replies make a version" in said
+    assert "12 at work, and 3 replies make a version" in said
     assert "at most 8 versions, counted as 2 rounds of 12 replies" in said
     assert "replies are 3.0 versions old on average" in said
 

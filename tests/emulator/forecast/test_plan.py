@@ -241,7 +241,7 @@ def test_long_labels_stand_whole_in_the_table_of_memory(planned, monkeypatch):
     labels = [f"alg0-retraining-with-{letter}" for letter in "abcdefg"]
     plan = planned(algorithms=[{"fedavg": {}, "name": label} for label in labels])
     page = text(plan)
-    rows = page[page.index("Memory of a device") :].splitlines()
+    rows = page[page.index("Memory of a training device") :].splitlines()
     total = plan.memory[labels[0]].total / 1e6
     for label in labels:
         (row,) = (row for row in rows if row.startswith(f"{label} "))
@@ -295,10 +295,10 @@ def test_a_deadline_that_keeps_replies_out_is_told_instead_of_a_break_even(plann
         f"fedcurv: only {curv.counted:.1f} of the 6 replies that close a round arrive within the deadline"
     )
     assert "0 of 5 rounds fail" in said
-    assert "asked count: " in text(plan)
+    assert "selected are aggregated: " in text(plan)
     enough = float(said.rpartition("allow ")[2].removesuffix(" s"))
     longer = planned(**merged(TIGHT, {"rounds": {"deadline_s": enough}}))
-    assert longer.prices["fedcurv"].counted == longer.needed
+    assert longer.prices["fedcurv"].counted == longer.courses["fedcurv"].needed
     assert longer.ratios.keys() == {"fedprox", "fedcurv"}
 
 
@@ -386,7 +386,7 @@ def test_a_baseline_that_is_kept_out_is_told_too(planned):
     algorithms = [{"fedcurv": {}}, "fedavg"]
     plan = planned(**{**TIGHT, "algorithms": algorithms})
     assert plan.ratios == {}
-    assert "come within the deadline of 2 s" in plan.sentences["fedcurv"]
+    assert "arrive within the deadline of 2 s" in plan.sentences["fedcurv"]
     assert plan.sentences["fedavg"].startswith("fedavg: no break-even, because fedcurv gets too few replies")
 
 
@@ -439,7 +439,7 @@ def test_one_draw_that_equals_the_records_ends_no_range(monkeypatch, others, due
     lab = Drawing(SimpleNamespace(tcp=SimpleNamespace(windows=True)))
     conducts = {"a": SimpleNamespace(rules=SimpleNamespace(max=3))}
     rehearsed, prices = {"a": SimpleNamespace(rows=[1])}, {"a": SimpleNamespace(seconds=10)}
-    found = plan._bands(lab, 1, conducts, {"a": "sync"}, rehearsed, prices)
+    found = plan._bands(lab, 1, conducts, {"a": "sync"}, rehearsed, prices, plan.DRAWS)
     assert found.get("a") == (due and pytest.approx(due))
     assert drawn == [*range(1, made + 1)]
 

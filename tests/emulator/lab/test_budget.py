@@ -11,7 +11,8 @@ import pytest
 from algorithms.algorithm import MOST_STEPS
 from emulator.lab.budget import load_of, steps_of
 from emulator.lab.build import lab_of
-from emulator.lab.guarded import Faulty, Guarded
+from emulator.lab.faulty import Faulty
+from emulator.lab.guarded import Guarded
 from emulator.lab.jobs import start, train
 from emulator.lab.lab import Lab
 from emulator.messages.codec import decode

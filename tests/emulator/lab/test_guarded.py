@@ -13,7 +13,8 @@ from algorithms.algorithm import INTERFACE, Algorithm, Message, Party, Reply, Tr
 from algorithms.cohort import draw
 from algorithms.continual import Continual
 from algorithms.fedavg import FedAvg
-from emulator.lab.guarded import Faulty, Guarded, facts_of
+from emulator.lab.faulty import Faulty
+from emulator.lab.guarded import Guarded, facts_of
 from emulator.record.run import AlgorithmFacts
 from tests.runs.test_work import party
 

@@ -12,7 +12,9 @@ import pytest
 from algorithms.algorithm import Training
 from algorithms.fedavg import FedAvg
 from algorithms.fedcurv import FedCurv
-from emulator.lab.guarded import Faulty, Unmade
+from devices.device import Device, Profile
+from emulator.lab.faulty import Faulty
+from emulator.lab.guarded import Unmade
 from emulator.lab.jobs import blocks, start
 from emulator.lab.lab import Lab
 from emulator.ledger.key import Keys
@@ -24,6 +26,7 @@ from tests.emulator.ledger.small import (
     DOWN,
     JOBS,
     MEMORY,
+    NAMES,
     RUN,
     RUNS,
     TRAINING,
@@ -64,7 +67,8 @@ def test_each_option_of_each_algorithm_is_in_the_keys_of_its_jobs(key: str) -> N
 @pytest.mark.parametrize("name", [each.name for each in fields(Training)])
 def test_each_value_of_the_training_is_in_the_keys_of_the_algorithms_jobs(name: str) -> None:
     other = with_option(TRAINING, name, stepped(getattr(TRAINING, name)))
-    assert changed(keys(lab()), keys(lab(FedAvg(other)))) == RUNS
+    fleet = dict.fromkeys(NAMES, Device("any", Profile("any", 100.0, 1e9, 0.0, 1000, "")))  # `seconds` counts on it
+    assert changed(keys(lab(fleet=fleet)), keys(lab(FedAvg(other), fleet=fleet))) == RUNS
 
 
 def test_the_strength_of_a_penalty_counts_where_it_can_act() -> None:

@@ -67,7 +67,7 @@ def test_it_ends_where_replies_arrive_in_another_order_and_goes_on_anyway(tmp_pa
     parted = replayed(run, tmp_path / "parted", alike)
     assert parted.parting
     assert len(parted.rows) <= parted.parting.round < len(run.rounds)
-    assert "replies arrive in another order" in parted.parting.why or "count" in parted.parting.why
+    assert "replies arrive in another order" in parted.parting.why or "aggregated" in parted.parting.why
     whole = replayed(run, tmp_path / "whole", alike, anyway=True)
     assert len(whole.rows) == len(run.rounds)
     assert whole.parting == parted.parting

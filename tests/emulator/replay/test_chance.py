@@ -45,7 +45,7 @@ def test_on_full_links_times_have_a_range_that_contains_the_records(full: Path) 
     assert high / low > (1 + NEAR) / (1 - NEAR)  # the draws differ
     sure = json.loads((found.folder / "summary.json").read_text())["how_sure"]
     assert sure == how_sure(found.scenario, said)
-    assert f"Mean times to accuracy 0.01 over {DRAWS} draws" in sure[-1]
+    assert f"Mean times to accuracy 0.01 over {DRAWS} random draws" in sure[-1]
     assert [fault for each in audited_in([full]).values() for fault in each.faults] == []  # drawn from the seed
 
 

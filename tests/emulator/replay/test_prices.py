@@ -33,7 +33,7 @@ def fleet(profile: Profile) -> Any:
 
 
 def trained(duty: Duty = DUTY, seconds: float = 6.0) -> DeviceScript:
-    return DeviceScript(SIZES, Bill({"train": 600.0}, {"train": seconds}, duty.pieces), "u", SIZES, duty=duty)
+    return DeviceScript(SIZES, Bill({"train": 600.0}, {"train": seconds}, duty.pieces), "u", up=SIZES, duty=duty)
 
 
 def combined(number: int, replies: int, phase: str = "combine", **parts: DeviceScript) -> RoundScript:

@@ -44,7 +44,7 @@ def test_useful_wasted_and_idle_seconds_are_those_of_whole_runs_mean_over_seeds(
     figure = fates.usage(runs)
     assert figure is not None
     assert list(figure.headings) == ["algorithm", "useful, s", "wasted, s", "idle, s", "wasted, %", "idle, %"]
-    assert figure.rows == [("fedavg", "45.0", "9.0", "6.0", "15.0", "10.0")]
+    assert figure.rows == [("fedavg", "45.0", "9.00", "6.00", "15.0", "10.0")]
     for word in ("Useful:", "Wasted:", "Idle:"):  # for a reader who has never met them
         assert word in figure.caption
 
@@ -115,7 +115,7 @@ def test_the_twenty_devices_that_drew_most_are_listed_by_their_most() -> None:
     runs = {"one": {1: [row(joules=one)]}, "two": {1: [row(joules={"d-24": 500.0, "e": None})]}}
     shown = tables.of_devices(summary(runs))
     assert list(shown.headings) == ["device", "one, J", "two, J"]
-    assert shown.rows[:2] == [("d-24", "76.0", "500.0"), ("d-0", "100.0", "–")]
+    assert shown.rows[:2] == [("d-24", "76.0", "500"), ("d-0", "100", "–")]
     assert [line[0] for line in shown.rows[1:]] == [f"d-{number}" for number in range(19)]
     assert "The 20 of 26 with the most energy are shown." in shown.caption  # e is known to have been there
     assert tables.of_devices(summary({"two": {1: [row(joules={"e": None})]}})).rows == []
@@ -176,14 +176,14 @@ def test_the_terminal_has_a_column_of_joules_where_a_hundred_columns_hold_it(pri
     title, heading, _rule, line = printed(100, [0.25])
     assert title.startswith("small")
     assert heading.split()[-1] == "kJ"
-    assert line.split()[-1] == "250.0"
+    assert line.split()[-1] == "250"
 
 
 def test_a_narrow_terminal_has_its_ranges_below_the_means_and_joules_if_they_fit_then(printed: Any) -> None:
     accuracies = [0.25, 0.75]
     wide, narrow, narrowest = (printed(width, accuracies) for width in (140, 100, 80))
-    assert wide[-1].split("  ")[-1].strip() == "500.0 [250.0, 750.0]"
-    assert narrow[-2].split()[-1] == "500.0"
-    assert narrow[-1].split("  ")[-1].strip() == "[250.0, 750.0]"
+    assert wide[-1].split("  ")[-1].strip() == "500 [250, 750]"
+    assert narrow[-2].split()[-1] == "500"
+    assert narrow[-1].split("  ")[-1].strip() == "[250, 750]"
     assert narrowest[1].split()[-1] == "personalised"
     assert narrowest[-1].split("  ")[-1].strip() == "[0.250, 0.750]"

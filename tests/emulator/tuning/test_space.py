@@ -40,9 +40,9 @@ def test_an_option_is_that_of_all_of_a_kind_or_of_one_by_name_which_wins() -> No
 
 
 def test_whole_numbers_stay_whole_only_where_an_option_takes_no_others() -> None:
-    found = options(scenario(grid={"fedcl.strength": [1, 10], "training.epochs": [1, 5]}))["cl.a"]
+    found = options(scenario(grid={"fedcl.strength": [1, 10], "training.batch": [10, 20]}))["cl.a"]
     assert [(value, type(value)) for value in found["strength"]] == [(1.0, float), (10.0, float)]
-    assert [(value, type(value)) for value in found["training.epochs"]] == [(1, int), (5, int)]
+    assert [(value, type(value)) for value in found["training.batch"]] == [(10, int), (20, int)]
 
 
 def test_fixed_algorithms_have_no_space() -> None:

@@ -145,7 +145,7 @@ def test_nobody_reached_it() -> None:
     """Best values are means over seeds; at 90 s, when b ended, a had only its first evaluation, of 0.1."""
     assert said((Target("accuracy", 0.99), TARGET), a=[never(131), never(100)], b=[never(90)]).lines == [
         "No run reached accuracy 0.85 (0 of 3 runs).",
-        "Best accuracy: a 0.200 in 116 s, b 0.200 in 90.0 s.",
+        "Best accuracy by the end: a 0.200 in 116 s, b 0.200 in 90.0 s.",
         "After the same time, 90.0 s: b 0.200, a 0.100.",
     ]
 

@@ -135,7 +135,9 @@ def test_an_option_without_a_type_is_told_as_one():
 
 
 def test_what_is_no_option_is_not_proposed():
-    with pytest.raises(BadScenario, match=r"unknown key 'zzz'; it must be one of encoding, strength, training$"):
+    with pytest.raises(
+        BadScenario, match=r"unknown key 'zzz'; it must be one of encoding, rounds, selection, strength, training$"
+    ):
         build({**SMALL, "algorithms": [{at(Sound): {"zzz": 1.0}}]})
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from scenarios.builders import machines, parts
 from scenarios.load import BadScenario, build
+from tests.all_of import all_of
 from tests.conftest import SMALL, merged
 
 NAMES = ("phone-mid-0", "phone-mid-1", "pi-4-0", "pi-4-1")  # of SMALL's fleet
@@ -62,7 +63,7 @@ def test_the_servers_own_examples_are_kept_apart_if_the_scenario_says_so(tmp_pat
 def test_a_validation_share_is_held_out_of_what_the_file_says(tmp_path):
     train, found = split(written(tmp_path, [list(range(100))] * 4), validation=0.2, proxy={"fraction": 0.05})
     assert [len(held) for held in train.values()] == [80] * 4
-    assert all(set(found["validation"][name][0].tolist()) <= set(range(100)) - set(train[name]) for name in NAMES)
+    assert all_of(set(found["validation"][name][0].tolist()) <= set(range(100)) - set(train[name]) for name in NAMES)
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,7 @@ def test_a_link_that_loses_all_never_ends_under_tcp(fedlapse, file):
 def test_transfer_is_told_as_a_table(fedlapse, file):
     done = fedlapse("trace", "transfer", file(HALF), "--bytes", "2MB", "--every", "5s", *IDEAL)
     row = next(line for line in done.stdout.splitlines() if line.startswith("up ")).split()
-    assert row == ["up", "4", "2.0", "2.0", "4.5", "8.2", "11.2", "12.0", "5.8", "4.0", "0"]
+    assert row == ["up", "4", "2.00", "2.00", "4.50", "8.25", "11.2", "12.0", "5.75", "4.00", "0"]
     assert "2 of 4 went past the end of the trace" in done.stdout
 
 
