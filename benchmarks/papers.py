@@ -189,7 +189,7 @@ def _setting(name: str, found: Mapping[str, Any], homes: Mapping[str, Mapping[st
     yield from table(("algorithm", *METRICS, "virtual time"), finals)
     if rows := [row(lead) for lead in _leads(name, found, homes)]:
         yield ""
-        yield from table(("beside the baseline", "", "where", "published", "ours", ""), rows)
+        yield from table(("compared with the baseline", "", "where", "published", "ours", ""), rows)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def tables(page, heading):
             [cell.strip() for cell in line.strip("|").split(" | ")] for line in block.splitlines() if line[:1] == "|"
         ]
         if rows:
-            parts[rows[0][0] == "beside the baseline"] = rows[2:]
+            parts[rows[0][0] == "compared with the baseline"] = rows[2:]
     return parts
 
 
@@ -164,7 +164,7 @@ def test_numbers_are_those_of_the_runs(page, tmp_path):
 def test_a_page_says_who_played_what_is_open_and_why(page):
     assert "\nIt is a test.\n" in page
     assert "`agentimportance`, seed 2: its loss is not finite." in page
-    assert "Left out, as their row of the setting has changed since: `fedprox-s2.csv`." in page
+    assert "Left out, because their row of the setting has changed since: `fedprox-s2.csv`." in page
     assert "5 runs by fedlapse 1 at commit abc, PyTorch 2, 1 worker on P, 2 cores: 360 s, 250 s of a core." in page
     labels = len(scenario().algorithms)
     assert re.search(rf"\| {NAME} \| [\w, -]+ \| {3 * labels - 5} \| – \| – \|", page)
