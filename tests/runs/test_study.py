@@ -155,7 +155,7 @@ def test_a_regime_is_a_study_of_its_own(made: Path) -> None:
         for name in regimes
     )
     assert all_of(slow[label] > plain[label] for label in plain)
-    assert said.startswith("fedcl beside fedcurv, on 12 places of the map: ")
+    assert said.startswith("fedcl compared with fedcurv, at 12 points of the map: ")
 
 
 KILLED = (  # what is there when the command is killed
