@@ -309,7 +309,7 @@ def test_jobs_read_nothing_of_the_study_but_what_keys_know_of() -> None:
     of_the_round = {"buffer", "asked"}  # which turn the round is for algorithms: keys have the turn
     of_the_probe = {"trains_on"}  # what it computes, and its hardware, differ from one place to the next: "numerics"
     assert read == {
-        "lab": {"model", "dataset", "splits", "algorithms", "fleet", "augment", "up", "down"}
+        "lab": {"model", "dataset", "splits", "algorithms", "fleet", "augment", "selections", "up", "down"}
         | of_the_round
         | of_the_probe,
         "split": {"train", "validation", "tests", "proxy"},
