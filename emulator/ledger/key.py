@@ -144,6 +144,7 @@ class Keys:
     def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
         return {
             "model": self._model(),
+            "metrics": list(self.lab.metrics),
             "sources": self._sources(),
             "weights": weights.digest,
             "data": self._data("test" if part == "test" else "train"),
@@ -174,6 +175,7 @@ class Keys:
             "download": download.digest,
             "memory": memory.digest,
             "tests": {
+                "metric": self.lab.metrics[0],
                 "data": self._data("test"),
                 "examples": [digest(shard) for shard in test_shards(self.lab, run, device, round)],
             }
@@ -202,7 +204,7 @@ class Keys:
         }
 
     def _model(self) -> Parts:
-        return {"name": self.lab.model, "classes": self.lab.data.classes}
+        return {"name": self.lab.model, "classes": self.lab.data.classes, "task": self.lab.task_name}
 
     def _sources(self, label: str = "") -> str:
         found = self.sources[label]
@@ -251,10 +253,14 @@ def watch_own(lab: Lab) -> None:
 
 
 def _own_modules(lab: Lab, labels: Iterable[str]) -> list[str]:
-    """Returns the names of a user's own modules: that of the model, and those of the algorithms with these labels."""
+    """Returns the names of a user's own modules: those of model and task, and of the algorithms with these labels."""
     kinds = {type(unguarded(lab.algorithms[label])).__module__ for label in labels}
-    model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
-    return sorted(model | {name for name in kinds if name.partition(".")[0] not in OURS})
+    return sorted(_named(lab) | {name for name in kinds if name.partition(".")[0] not in OURS})
+
+
+def _named(lab: Lab) -> set[str]:
+    """Returns the modules of a user's own model and task."""
+    return {name.partition(":")[0] for name in (lab.model, lab.task_name) if ":" in name}
 
 
 def sources_of(lab: Lab) -> Code:
@@ -267,9 +273,10 @@ def sources_of(lab: Lab) -> Code:
 def _sources(lab: Lab, *classes: type) -> str | None:
     """Returns the digest of the source files of jobs that use these classes; None if a class has no file, or if the
     file of a user's class has changed since it was imported."""
-    of_model = {lab.model.partition(":")[0]} if ":" in lab.model else set()
     try:
-        found = sources({jobs.__name__, *of_model, *(each.__module__ for each in classes)})
+        found = sources(
+            {jobs.__name__, type(lab.task).__module__, *_named(lab), *(each.__module__ for each in classes)}
+        )
     except ValueError:
         return None
     return None if own_code.changed(found) else digest(packed(found))

@@ -11,6 +11,8 @@ import torch
 from algorithms import models
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.counting.cost import Meter
+from algorithms.tasks.task import Task
+from devices.data.dataset import Form, Target
 from devices.device import Device
 from emulator.lab.guarded import Faulty
 from emulator.lab.lab import Lab, in_cycle
@@ -48,8 +50,8 @@ class Costs:
 
     @cached_property
     def meter(self) -> Meter:
-        data = self.lab.data
-        return meter_of(self.lab.model, data.classes, data.x.shape[1:], data.y.shape[1:], data.text)
+        lab = self.lab
+        return meter_of(lab.model, lab.data.form, lab.data.target, lab.task)
 
     @cached_property
     def parameters(self) -> int:
@@ -185,10 +187,11 @@ def _of_tensors(sizes: Mapping[str, int]) -> int:
 
 
 @kept_for_a_call(maxsize=8)
-def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[int, ...], text: bool) -> Meter:
-    """Returns the meter of a network on examples and targets of these shapes.
+def meter_of(model: str, form: Form, target: Target, task: Task) -> Meter:
+    """Returns the meter of a network on examples and targets of these forms (devices.data.dataset).
 
     All runs of this process share it, because counting takes longer than a round of a small scenario.
     """
+    _, shape, text, _ = form
     dtype = torch.int64 if text else torch.float32
-    return Meter(models.build(model, 0, classes, shape, text), shape, models.cross_entropy, dtype, targets)
+    return Meter(models.build(model, 0, *form), shape, task, dtype, *target)

@@ -113,6 +113,8 @@ class Session:
             early=bool(scenario.rounds.stop_at or scenario.rounds.until_s),
             until=scenario.rounds.until_s,
             quiet=manner.quiet,
+            main=scenario.task.main,
+            lower=scenario.task.is_lower("validation"),
         )
         self.progress.title = manner.title
         self.stopped = 0  # number of the signal that stopped the runs, or 0

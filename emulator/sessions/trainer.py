@@ -53,7 +53,16 @@ class Trainer:
             self.lab = lab_of(self.scenario, self.pool.places)
         self.conduct = Conduct.of(self.scenario)
         rounds, runs = self.conduct.rules.max, len(batch.scripts)
-        self.progress = Progress(batch.targets, rounds, labels=batch.labels, runs=runs, quiet=self.quiet)
+        task = self.scenario.task
+        self.progress = Progress(
+            batch.targets,
+            rounds,
+            labels=batch.labels,
+            runs=runs,
+            quiet=self.quiet,
+            main=task.main,
+            lower=task.is_lower("validation"),
+        )
         self.tally: Tally | None = None  # None: no ledger
         self.fault: Faulty | None = None  # the first error of an algorithm
         self.signal = 0  # number of the signal that stopped the runs, or 0
