@@ -12,6 +12,7 @@ from scenarios.schema.link_keys import Links, listed
 from scenarios.schema.scenario import DEEPEST, Expect, Published, Scenario
 from scenarios.schema.task import OF_MAIN
 from scenarios.schema.training import Stop, Target
+from scenarios.schema.tuning import Aim
 from scenarios.text.faults import Fault, did_you_mean
 from scenarios.text.yaml_source import Loc
 
@@ -52,6 +53,7 @@ def _targets(scenario: Scenario) -> Iterator[Fault]:
     for loc, metric, values in [
         *((loc, each.metric, _values(each)) for loc, each, _ in [*named, *stated]),
         *((("task", "metrics", n), metric, {}) for n, metric in enumerate(scenario.task.metrics)),
+        *_aims(scenario),
     ]:
         yield from _metric(scenario, loc, metric, values)
     for loc, each, name in named:
@@ -61,12 +63,20 @@ def _targets(scenario: Scenario) -> Iterator[Fault]:
             yield Fault((*loc, "hold"), reason)
 
 
-def _values(each: Target | Expect | Published) -> dict[str, float]:
+def _aims(scenario: Scenario) -> Iterator[tuple[Loc, str, Mapping[str | int, float]]]:
+    """Yields the places of the values that a search or a study aims at, with their metric."""
+    if scenario.tune and isinstance(scenario.tune.target, Aim):
+        yield ("tune", "target"), "validation", {"value": scenario.tune.target.value}
+    if scenario.study:
+        yield ("study", "values"), scenario.task.main, dict(enumerate(scenario.study.values))
+
+
+def _values(each: Target | Expect | Published) -> dict[str | int, float]:
     said = {key: getattr(each, key, None) for key in ("value", "reach", "final")}
     return {key: value for key, value in said.items() if value is not None}
 
 
-def _metric(scenario: Scenario, loc: Loc, metric: str, values: Mapping[str, float]) -> Iterator[Fault]:
+def _metric(scenario: Scenario, loc: Loc, metric: str, values: Mapping[str | int, float]) -> Iterator[Fault]:
     """Yields a fault if the task has no such metric, or if a value of it is impossible."""
     task, general = scenario.task, () if loc[0] == "task" else ("loss", *OF_MAIN[:2], OF_MAIN[3])
     known = (*METRICS.get(task.name, ()), *general)

@@ -88,8 +88,12 @@ class Dataset:
     @property
     def groups(self) -> NDArray[np.int64] | None:
         """The class of each training example for a split by classes: `strata`, or else its label; None without one."""
-        alone = self.y.ndim == 1 and self.y.dtype == np.int64
-        return self.y if self.strata is None and alone else self.strata
+        return self.strata if self.strata is not None else self.labels
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """The class of each training example; None unless each has one."""
+        return self.y if self.y.ndim == 1 and self.y.dtype == np.int64 else None
 
     @property
     def form(self) -> Form:

@@ -219,6 +219,12 @@ class Lab:
         ends = [len(names) * k // count for k in range(count + 1)]
         return [names[start:end] for start, end in pairwise(ends)]
 
+    @property
+    def kinds(self) -> int:
+        """The number of classes, or of strata if examples have no class."""
+        data = self.data
+        return data.classes if data.labels is not None or data.strata is None else int(data.strata.max()) + 1
+
     def label_counts(self, seed: int) -> dict[str, list[int]]:
         """Returns, by device, the number of its training examples of each class, under one seed; for texts, and data
         without classes, of each time slice.
@@ -227,11 +233,11 @@ class Lab:
         """
         train, data = self.splits[seed].train, self.data
         shards = {name: train[name] for name in sample(train)}
-        if data.groups is None or data.text:
+        labels = data.groups if data.labels is None else data.labels
+        if labels is None or data.text:
             return {name: [len(part) for part in slices] for name, slices in shards.items()}
-        groups = data.groups
         counts = {name: np.concatenate(slices) for name, slices in shards.items()}
-        return {name: bincount(groups[held], minlength=data.classes).tolist() for name, held in counts.items()}
+        return {name: bincount(labels[held], minlength=self.kinds).tolist() for name, held in counts.items()}
 
 
 @kept_for_a_call(maxsize=4)

@@ -94,17 +94,22 @@ class Metrics:
         others = {name: measured.value(self.lab, name) for name in self.lab.metrics if name != "accuracy"}
         return values, self._further(scores, cycle, trained, others)
 
+    @property
+    def _of_texts(self) -> bool:
+        """True if the loss is the cross-entropy of tokens, so that there is a perplexity."""
+        return self.lab.data.text and self.lab.task.of_classes
+
     def _further(self, scores: Scores, cycle: int, trained: Sequence[Learnt], numbers: Values) -> Values:
         """Returns the numbers, by name, that exist only for some tasks, for texts or for drifting data; unknown ones
         are left out.  `numbers`: the metrics of the task besides accuracy."""
-        if self.lab.data.text and "accuracy" in self.lab.task.metrics:
+        if self._of_texts:
             numbers = {"perplexity": _perplexity([self._of_cycle(scores, cycle).summed(self.lab)]), **numbers}
             now = [done.personalised[0] for done in trained if done.personalised]
             numbers["personalised_perplexity"] = _perplexity(now)
         if self.lab.data.cycles > 1:
             following = [done.personalised[1] for done in trained if len(done.personalised) > 1]
             numbers |= self._over_time(scores, cycle) | {"personalised_next": _mean_value(following)}
-            numbers["personalised_next_perplexity"] = _perplexity(following) if self.lab.data.text else None
+            numbers["personalised_next_perplexity"] = _perplexity(following) if self._of_texts else None
         return {name: value for name, value in numbers.items() if value is not None}
 
     def _over_time(self, scores: Scores, cycle: int) -> Values:
@@ -119,7 +124,7 @@ class Metrics:
         if cycle + 1 in shares:
             following = self._of_cycle(scores, cycle + 1).summed(self.lab)
             numbers[f"next_{main}"] = shares[cycle + 1]
-            numbers["next_perplexity"] = _perplexity([following]) if self.lab.data.text else None
+            numbers["next_perplexity"] = _perplexity([following]) if self._of_texts else None
         for time_slice in range(cycle + 1):
             now = sign * shares.get(time_slice, 0.0)
             self.best[time_slice] = max(self.best.get(time_slice, now), now)

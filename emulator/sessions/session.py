@@ -192,7 +192,7 @@ def _split(lab: Lab) -> str:
     counts = {str(seed): lab.label_counts(seed) for seed in lab.splits}
     fleet = len(lab.fleet)
     seeds = {seed: {"devices": of, **({"of": fleet} if len(of) < fleet else {})} for seed, of in counts.items()}
-    classes = lab.dataset.classes if lab.dataset else 0
+    classes = lab.kinds if lab.dataset else 0
     return json.dumps({"classes": classes, "seeds": seeds}, sort_keys=True) + "\n"
 
 
