@@ -1,6 +1,7 @@
 """How many words of docs/ are written by hand: `python -m benchmarks.words`.
 
-Code blocks, tables, comments and link targets are not counted, nor pages that the program or a study writes. The
+Code blocks, tables, comments and link targets are not counted, nor pages, and parts of pages between two marks, that
+the program or a study writes. The
 sentences of the scripts that write such pages are counted in these scripts.
 """
 
@@ -10,9 +11,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-GENERATED = {"keys.md", "papers.md", "papers/results/README.md", "study.md"}
+GENERATED = {"keys.md", "papers.md", "papers/results/README.md", "study-regimes.md"}
 SCRIPTS = ("benchmarks/papers.py", "benchmarks/study.py")
-LEFT_OUT = re.compile(r"^```.*?^```$|^ *\|.*?$|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
+LEFT_OUT = re.compile(
+    r"^```.*?^```$|^ *\|.*?$|<!-- (\S+) -->.*?<!-- end of \1 -->|<!--.*?-->|\]\([^)]*\)", re.MULTILINE | re.DOTALL
+)
 WORD = re.compile(r"\S*\w\S*")
 SENTENCE = 12  # words; a shorter constant is a label
 

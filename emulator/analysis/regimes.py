@@ -45,10 +45,12 @@ def places(answers: Mapping[str, Answer]) -> list[Place]:
     for regime, answer in answers.items():
         for question, cells in ({(): answer.cells} | dict(answer.duels)).items():
             found.setdefault(question, []).extend((regime, cell) for cell in cells)
-    return [each for question, cells in found.items() for each in _adjusted(question, cells)]
+    return [each for question, cells in found.items() for each in adjusted(question, cells)]
 
 
-def _adjusted(question: Question, cells: Sequence[tuple[str, Cell]]) -> list[Place]:
+def adjusted(question: Question, cells: Sequence[tuple[str, Cell]]) -> list[Place]:
+    """Returns the places of a question, whose p-values are adjusted together.  `cells`: with the names of their
+    regimes."""
     ps = holm({number: cell.p for number, (_, cell) in enumerate(cells) if cell.p is not None})
     return [Place(question, regime, cell, ps.get(number)) for number, (regime, cell) in enumerate(cells)]
 

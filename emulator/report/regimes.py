@@ -7,7 +7,6 @@ from typing import Any
 
 import altair as alt
 
-from emulator.analysis.answer import Answer
 from emulator.analysis.cells import AXES
 from emulator.analysis.explanations import WHEN
 from emulator.analysis.regimes import Place
@@ -21,29 +20,30 @@ from emulator.wording.regimes_page import shown
 ACROSS = 2  # panels beside each other
 
 
-def picture(answers: Mapping[str, Answer], places: Sequence[Place]) -> dict[str, bytes]:
-    """Returns the figure as pays.svg and pays.png; {} if the study has no map."""
+def picture(names: Sequence[str], places: Sequence[Place]) -> dict[str, bytes]:
+    """Returns the figure as pays.svg and pays.png; {} if the study has no map.  `names`: all algorithms, in the order
+    of their colours."""
     if not places:
         return {}
-    spec = alone(figure(answers, places))
+    spec = alone(figure(names, places))
     return {"pays.svg": drawing.svg(spec).encode(), "pays.png": drawing.png(spec, scale=1.5)}
 
 
-def figure(answers: Mapping[str, Answer], places: Sequence[Place]) -> Figure:
+def figure(names: Sequence[str], places: Sequence[Place]) -> Figure:
     """Returns the map of when an algorithm pays: a panel for each question, with the regimes as rows and the uplinks as
     columns."""
     won = {each.winner for each in places}
-    every = dict.fromkeys(entry.name for each in answers.values() for entry in each.scenario.algorithms)
-    names = [name for name in every if name in won]
-    shades = {name: WINNERS[number % len(WINNERS)] for number, name in enumerate(names)}
+    regimes = list(dict.fromkeys(each.regime for each in places))
+    winning = [name for name in names if name in won]
+    shades = {name: WINNERS[number % len(WINNERS)] for number, name in enumerate(winning)}
     shades |= {name: shade for name, shade in GREY.items() if name in won}
     panels = []
     for question in dict.fromkeys(each.question for each in places):
         here = [each for each in places if each.question == question]
         title = " or ".join(question) or "all ranked algorithms"
-        panels.append(_panel(here, list(answers), shades).properties(title=title))
+        panels.append(_panel(here, regimes, shades).properties(title=title))
     chart: Any = alt.concat(*panels, columns=ACROSS, spacing=20)
-    described = f"Heat-maps of who is faster in {len(answers)} regimes, by uplink."
+    described = f"Heat-maps of who is faster in {len(regimes)} regimes, by uplink."
     return Figure("pays", "When does it pay?", WHEN, frame(chart, "pays", described))
 
 

@@ -80,6 +80,7 @@ def _write(out: Path, answers: Mapping[str, Answer], left: Sequence[str]) -> Map
     from emulator.report.regimes import picture  # altair takes a second to import
 
     places = regimes.places(answers)
+    names = list(dict.fromkeys(entry.name for each in answers.values() for entry in each.scenario.algorithms))
     with uninterrupted():
         for kind in ("tables", "figures"):  # an earlier report may have had more files
             (out / kind).mkdir(exist_ok=True)
@@ -87,7 +88,7 @@ def _write(out: Path, answers: Mapping[str, Answer], left: Sequence[str]) -> Map
         named = tables(answers, places)
         for name, each in named.items():
             replace_file(out / "tables" / name, each.csv)
-        for name, content in picture(answers, places).items():
+        for name, content in picture(names, places).items():
             replace_file(out / "figures" / name, content)
         replace_file(out / "study.md", markdown(answers, places, left))
         said = {"exploratory": any(each.exploratory for each in answers.values()), "verdict": verdict(answers, places)}

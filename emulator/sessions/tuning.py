@@ -303,11 +303,14 @@ class Tuning:
     def _trials(
         self, label: str, asks: Asks, rounds: int, runs: Runs, elsewhere: Mapping[str, Sequence[ReplayResult]]
     ) -> Mapping[Configuration, Trial]:
+        (entry,) = (each for each in self.scenario.algorithms if each.name == label)
         made = {}
         for each in asks[label].configurations:
             name = self.names.of(label, each)
             there = {link: [one for one in of if one.label == name] for link, of in elsewhere.items()}
-            made[each] = trial(runs[name], self.target, rounds, there)
+            own = applied(entry, each).options.get("training") or {}
+            momentum = own.get("momentum", self.scenario.training.momentum)
+            made[each] = trial(runs[name], self.target, rounds, there, momentum)
         return made
 
     def _elsewhere(self, where: Path, asks: Asks) -> dict[str, list[ReplayResult]]:

@@ -15,9 +15,11 @@ from math import fsum, inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from emulator.record.targets import Target, reached, value_of
+from emulator.results.leverage import stiff_from
 
 Thing = TypeVar("Thing")
 Row = Mapping[str, Any]
+MARGIN = 0.5  # of the strength at which SGD diverges: largest importances of two seeds differ by up to this factor
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,16 @@ class ScoreCurve:
         return 1 - self.values[number - 1] if number else 1.0
 
 
-def curve(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
+def curve(rows: Sequence[Row], target: Target, rounds: int, momentum: float = 0.0) -> ScoreCurve:
     """Returns the curve of a run from its rows, over the run's own seconds.
 
-    `rounds`: how many a whole run has.  A run with fewer that missed the target counts as failed.
+    `rounds`: how many a whole run has.  A run with fewer that missed the target counts as failed.  So does a run whose
+    penalty came within MARGIN of the strength at which SGD with this momentum diverges, as it may under other seeds.
     """
-    found = reached(rows, target)
+    steep = any(row.get("leverage", {}).get("step", 0.0) > MARGIN * stiff_from(momentum) for row in rows)
+    found = None if steep else reached(rows, target)
     told = [row for row in rows if value_of(row, target.metric) is not None]
-    whole = found is not None or len(rows) >= rounds
+    whole = found is not None or (len(rows) >= rounds and not steep)
     return ScoreCurve(
         tuple(float(row["time_s"]) for row in told),
         tuple(float(value_of(row, target.metric) or 0.0) for row in told),
@@ -58,10 +62,10 @@ def curve(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
     )
 
 
-def in_rounds(rows: Sequence[Row], target: Target, rounds: int) -> ScoreCurve:
-    """Returns the curve of a run from its rows, over rounds instead of seconds."""
+def in_rounds(rows: Sequence[Row], target: Target, rounds: int, momentum: float = 0.0) -> ScoreCurve:
+    """Returns the curve of a run from its rows, over rounds instead of seconds; otherwise as `curve`."""
     counted = [{**row, "time_s": row["round"] + 1} for row in rows]
-    return curve(counted, target, rounds)
+    return curve(counted, target, rounds, momentum)
 
 
 def retimed(made: ScoreCurve, stamps: Sequence[float]) -> ScoreCurve:

@@ -207,14 +207,15 @@ def trial(
     target: Target,
     rounds: int,
     elsewhere: Mapping[str, Sequence[ReplayResult]],
+    momentum: float,
 ) -> dict[str, tuple[ScoreCurve, ...]]:
     """Returns the curves of a configuration, one for each seed, by clock.
 
     `rows`: by seed; `elsewhere`: by name of other links, the configuration's replays there, one for each seed.  A clock
-    is left out if the result of one of its replays is not known.
+    is left out if the result of one of its replays is not known.  `momentum`: of SGD, with this configuration.
     """
-    own = {seed: curve(of, target, rounds) for seed, of in sorted(rows.items())}
-    found = {OWN: tuple(own.values()), ROUNDS: tuple(in_rounds(rows[seed], target, rounds) for seed in own)}
+    own = {seed: curve(of, target, rounds, momentum) for seed, of in sorted(rows.items())}
+    found = {OWN: tuple(own.values()), ROUNDS: tuple(in_rounds(rows[seed], target, rounds, momentum) for seed in own)}
     for link, results in elsewhere.items():
         by_seed = {each.seed: each for each in results}
         if all(_known(by_seed.get(seed), target) for seed in own):

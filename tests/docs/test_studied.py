@@ -1,31 +1,44 @@
-"""The figures that README, the quickstart and docs/study.md take from the studies in docs/studies are the figures
-there."""
+"""The figures that README, the quickstart and the study's pages take from the studies are those of the tables in
+docs/studies, whose ratios follow from the seconds of the runs."""
 
 import csv
-import json
 import re
+from functools import cache
+from itertools import groupby
+from math import inf
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from benchmarks import study as made
-from emulator.results.comparison import SOME
+from benchmarks.words import prose
 from emulator.results.restricted import Timed, contrast
 from scenarios.load import load
 
 ROOT = Path(__file__).parents[2]
-README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-OWN = "own links"
+README, STUDY, REGIMES = (
+    (ROOT / page).read_text("utf-8") for page in ("README.md", "docs/study.md", "docs/study-regimes.md")
+)
+KEPT = [(study, regime) for study in made.STUDIES for regime in made.regimes(study)]
+TRIPLE = re.compile(r"(\d+(?:\.\d+)?)x? \[(\d+(?:\.\d+)?), (\d+(?:\.\d+)?|∞)\]")
+MEAN = re.compile(r"(\d+\.\d) s\b")
+each_regime = pytest.mark.parametrize(("study", "regime"), KEPT)
 
 
-def rows(study, table):
-    with (ROOT / "docs" / "studies" / study / "tables" / f"{table}.csv").open(encoding="utf-8", newline="") as file:
+def rows(study, regime, table):
+    with (made.KEPT / study / regime / "tables" / f"{table}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def by_hand(page):
+    """The page without the parts that are generated."""
+    return re.sub(r"<!-- (\S+) -->.*?<!-- end of \1 -->", "", page, flags=re.S)
 
 
 def test_the_quickstart_has_the_settings_that_were_chosen():
     quickstart = load("quickstart")
-    chosen = {row["algorithm"]: row["settings"] for row in rows("digits", "tuning") if row["tuned for"] == OWN}
+    chosen = {row["algorithm"]: row["settings"] for row in made.rows(made.KEPT / "quickstart.csv")}
     assert [entry.name for entry in quickstart.algorithms if entry.name not in chosen] == []
     for entry in quickstart.algorithms:
         own = entry.options.get("training") or {}
@@ -36,77 +49,157 @@ def test_the_quickstart_has_the_settings_that_were_chosen():
         }, entry.name
 
 
-def main(study):
-    """The target that the verdict is about: of the three shares the middle one."""
-    said = json.loads((ROOT / "docs" / "studies" / study / "study.json").read_text(encoding="utf-8"))
-    return said.get("main") or sorted({row["target"] for row in rows(study, "comparisons")})[1]
+# --- the tables ---------------------------------------------------------------------------------------------------
 
 
-def test_readme_has_the_ratios_of_the_larger_network():
-    said = {
-        row["algorithm"]: row
-        for row in rows("mnist", "comparisons")
-        if row["link"] == OWN and row["base"] == "fedavg" and row["target"] == main("mnist")
-    }
-    for label in ("fedcurv", "fedcl-n10"):
-        ratio, low, high = (f"{float(said[label][name]):.2f}" for name in ("ratio", "low", "high"))
-        assert f"{ratio} [{low}, {high}] times as long" in README, label
+def runs(study, regime):
+    """Times and ends of the runs on the study's own links, by target, algorithm and seed, with the mean's horizon."""
+    found = {}
+    for row in rows(study, regime, "times"):
+        if row["link"] == "own links":
+            time = Timed(float(row["time s"]) if row["time s"] else None, float(row["end s"] or inf))
+            found.setdefault((row["target"], row["algorithm"]), {})[row["seed"]] = time
+    return found
 
 
-STUDIES = ("digits", "mnist")
-TRIPLE = re.compile(r"\d+\.\d+ \[\d+\.\d+, \d+\.\d+\]")
+def known_for(*of):
+    """Seconds up to which the runs were seen: the end of the first that stopped without the target; if none did, or
+    only runs that diverged, the latest time."""
+    every = [run for each in of for run in each.values()]
+    ends = [run.end for run in every if run.time is None and run.end < inf]
+    return min(ends, default=max(run.time or 0.0 for run in every))
 
 
-def told(study):
-    """Ratios of times with their intervals, as a page writes them: those compared, and any on the study's own links."""
-    known = [row for row in rows(study, "comparisons") if row["ratio"]]
-    here = [row for row in rows(study, "times") if row["link"] == OWN and row["target"] == main(study)]
-    runs, taus = {}, {}
-    for row in here:
-        taus[row["algorithm"]] = float(row["horizon s"] or "inf")
-        time = float(row["time s"]) if row["time s"] else None
-        runs.setdefault(row["algorithm"], {})[row["seed"]] = Timed(time, float(row["end s"] or "inf"))
-    pairs = [(label, base) for label in runs for base in runs if label != base]
-    others = [contrast(runs[label], runs[base], min(taus[label], taus[base])) for label, base in pairs]
-    return {str_of(row) for row in known} | {str_of(vars(each)) for each in others if each}
+def restricted_mean(of, tau):
+    return fmean(min(run.time or tau, tau) for run in of.values())
 
 
-def str_of(row):
-    return "{ratio:.2f} [{low:.2f}, {high:.2f}]".format(**{key: float(row[key]) for key in ("ratio", "low", "high")})
+@each_regime
+def test_ratios_follow_from_the_seconds_of_the_runs(study, regime):
+    found = runs(study, regime)
+    compared = [row for row in rows(study, regime, "comparisons") if row["ratio"] and row["link"] == "own links"]
+    assert len(compared) > 20
+    for row in compared:
+        mine, base = (found[row["target"], row[key]] for key in ("algorithm", "base"))
+        tau = known_for(mine, base)
+        expected = restricted_mean(mine, tau) / restricted_mean(base, tau)
+        assert float(row["ratio"]) == pytest.approx(expected, rel=1e-9), row
+        again = contrast(mine, base, tau)
+        assert (again.low, again.high, again.p) == tuple(float(row[key]) for key in ("low", "high", "p")), row
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_remarks_tell_ratios_of_the_tables(study):
-    text = " ".join((made.REMARKS[study] + made.CAVEATS.get(study, "")).split())
-    known = told(study)
-    assert [each for each in TRIPLE.findall(text) if each not in known] == []
+def holm(ps):
+    """Holm (1979), from its definition: the i-th smallest of m values times m - i + 1, never below the one before."""
+    order = sorted(range(len(ps)), key=lambda place: ps[place])
+    scaled = [min(1.0, (len(ps) - rank) * ps[place]) for rank, place in enumerate(order)]
+    return {place: max(scaled[: rank + 1]) for rank, place in enumerate(order)}
 
 
-def test_readme_has_the_table_of_the_study():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert made.with_table(readme, ROOT / "docs" / "studies" / "digits" / "tables") == readme
+@each_regime
+def test_comparisons_are_adjusted_pair_by_pair(study, regime):
+    found = [row for row in rows(study, regime, "comparisons") if row["p"]]
+    pair = lambda row: (row["algorithm"], row["base"])  # noqa: E731
+    for _, of in groupby(sorted(found, key=pair), pair):
+        here = list(of)
+        adjusted = holm([float(row["p"]) for row in here])
+        for place, row in enumerate(here):
+            assert float(row["adjusted p"]) == pytest.approx(adjusted[place])
+            assert row["decided"] == ("yes" if adjusted[place] < 0.05 else "no")
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_without_their_penalty_they_learn_what_the_baseline_learns(study):
-    assert made.differing(ROOT / "docs" / "studies" / study) == []
-    assert len(rows(study, "nulls")) >= 10
+@pytest.mark.parametrize("study", sorted({study for study, _ in KEPT}))
+def test_the_map_is_adjusted_over_all_regimes(study):
+    found = made.rows(made.KEPT / study / "pays.csv")
+    assert list(dict.fromkeys(row["regime"] for row in found)) == made.regimes(study)
+    for question, of in groupby(found, lambda row: row["question"]):
+        here = [row for row in of if row["p"]]
+        adjusted = holm([float(row["p"]) for row in here])
+        for place, row in enumerate(here):
+            assert float(row["adjusted p"]) == pytest.approx(adjusted[place]), question
+            assert row["winner"] == (row["first"] if adjusted[place] < 0.05 else "undecided")
 
 
-def test_the_page_opens_with_at_most_ten_lines():
-    page = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
-    _, _, short = page.partition("## In short\n")
-    short = short.partition("<!-- study")[0]
-    assert 6 <= short.count("\n- ") <= 10
+@each_regime
+def test_without_their_penalty_they_learn_what_the_baseline_learns(study, regime):
+    nulls = rows(study, regime, "nulls")
+    assert len(nulls) >= 10
+    assert {row["same"] for row in nulls} == {"yes"}
+    assert made.differing(made.KEPT / study) == []
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_the_page_has_the_remarks_and_counts_as_the_tables_do(study):
-    page = (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
-    section = page.partition(f"<!-- study {study} -->\n")[2].partition(f"<!-- end of {study} -->")[0]
-    assert made.REMARKS[study] in section
-    few = sum(
-        row["decided"] == "no" and max(int(row["reached"] or 0), int(row["base reached"] or 0)) < SOME
-        for row in rows(study, "comparisons")
-    )
-    assert few == 0 or f", {few} of them as fewer than {SOME} seeds of either got there in time" in section
+# --- the pages ----------------------------------------------------------------------------------------------------
+
+
+def test_pages_are_made_of_the_tables():
+    assert made.filled(STUDY, made.blocks()) == STUDY
+    assert made.filled(README, made.blocks()) == README
+    assert made.second_page() == REGIMES
+
+
+def ratios(study, regime):
+    """Every ratio of the tables, with the ends of its interval."""
+    for row in rows(study, regime, "comparisons") + rows(study, regime, "pays"):
+        yield tuple(float(row[key]) for key in ("ratio", "low", "high")) if row["ratio"] else (0.0, 0.0, 0.0)
+    for table, parts in (
+        ("regimes", ("time", "rounds", "seconds a round")),
+        ("reasons", ("time ratio", "rounds ratio", "seconds per round ratio", "bytes ratio", "joules ratio")),
+    ):
+        for row in rows(study, regime, table):
+            yield from (
+                tuple(float(row[f"{part}{end}"]) for end in ("", " low", " high")) for part in parts if row[part]
+            )
+    yield from over_the_fastest(study, regime)
+
+
+@cache
+def over_the_fastest(study, regime):
+    """The ratios of all algorithms with the one of the least mean, whom a verdict compares with each."""
+    found = runs(study, regime)
+    known = []
+    for goal in {goal for goal, _ in found}:
+        here = [of for (same, _), of in found.items() if same == goal]
+        for base in sorted(here, key=lambda of: restricted_mean(of, known_for(of)))[:3]:
+            taus = [(mine, known_for(mine, base)) for mine in here if mine is not base]
+            known += [contrast(mine, base, tau) for mine, tau in taus if tau > 0]
+    return [(each.ratio, each.low, each.high) for each in known if each]
+
+
+def rounds_to(said, value):
+    """True if a figure of a page is the value, rounded to as many digits as it shows."""
+    unit = 10.0 ** -len(said.partition(".")[2])
+    return abs(float(said) - value) <= 0.5 * unit * (1 + 1e-9)
+
+
+def told(text, known):
+    """Ratios with intervals in a text that are none of the known ones; 0 and ∞ are the open ends of bounds."""
+    return [
+        found[0]
+        for found in TRIPLE.finditer(text)
+        if not any(
+            all(end in ("0", "∞") or rounds_to(end, value) for end, value in zip(found.groups(), each, strict=True))
+            for each in known
+        )
+    ]
+
+
+@each_regime
+def test_each_regime_tells_ratios_and_means_of_its_tables(study, regime):
+    known = set(ratios(study, regime))
+    means = [restricted_mean(of, known_for(of)) for of in runs(study, regime).values()]
+    for page in ("short.txt", "whole.txt"):
+        text = (made.KEPT / study / regime / page).read_text(encoding="utf-8")
+        assert len(TRIPLE.findall(text)) > 10
+        assert told(text, known) == []
+    short = (made.KEPT / study / regime / "short.txt").read_text(encoding="utf-8")
+    assert [said for said in MEAN.findall(short) if not any(rounds_to(said, mean) for mean in means)] == []
+
+
+def test_what_is_written_by_hand_tells_ratios_of_the_tables():
+    known = {each for pair in KEPT for each in ratios(*pair)}
+    text = " ".join((by_hand(STUDY).partition("## A study of your own")[0] + README).split())
+    assert told(text, known) == []
+
+
+def test_the_study_has_at_most_2500_words_by_hand():
+    assert 500 < prose(STUDY) <= 2500
+    assert prose(README) <= 550

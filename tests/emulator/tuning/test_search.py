@@ -272,6 +272,17 @@ def test_a_run_that_failed_counts_to_the_horizon_and_does_not_move_it() -> None:
     assert scores({"a": [failed], "b": [there]})["a"].time == 30
 
 
+@pytest.mark.parametrize(
+    ("momentum", "step", "fails"), [(0, 0.9, False), (0, 1.1, True), (0.5, 1.4, False), (0.5, 1.6, True)]
+)
+def test_a_penalty_near_divergence_counts_as_failed(momentum: float, step: float, fails: bool) -> None:
+    """SGD diverges from 2 (1 + momentum) on; half of that is too near."""
+    steep = [row(0, 10, 0.6) | {"leverage": {}}, row(1, 20, 0.7) | {"leverage": {"step": step}}]
+    found = curve(steep, TARGET, 2, momentum)
+    assert (found.reached, found.end) == ((None, inf) if fails else (10, 20))
+    assert in_rounds(steep, TARGET, 2, momentum).reached == (None if fails else 1)
+
+
 def test_rounds_are_a_clock_of_their_own() -> None:
     assert in_rounds([row(0, 10, 0.1), row(1, 30, 0.6), row(2, 50, 0.7)], TARGET, 3).reached == 2
 
