@@ -26,7 +26,7 @@ def picture(names: Sequence[str], places: Sequence[Place]) -> dict[str, bytes]:
     if not places:
         return {}
     spec = alone(figure(names, places))
-    return {"pays.svg": drawing.svg(spec).encode(), "pays.png": drawing.png(spec, scale=1.5)}
+    return {"pays.svg": drawing.svg(spec).encode(), "pays.png": drawing.png(spec, scale=1.0)}
 
 
 def figure(names: Sequence[str], places: Sequence[Place]) -> Figure:

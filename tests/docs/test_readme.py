@@ -161,9 +161,12 @@ def test_blocks_of_docs_are_what_they_say(monkeypatch):
                 if "fleet" in said:
                     assert machines.fleet(parse(body, str(page)))[1]
                     continue
+                fleet = "fleet: [{profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1}}]"
+                if "algorithms" not in said:
+                    assert parse(f"name: x\n{fleet}\nalgorithms: [fedavg]\n{body}", str(page))
+                    continue
                 entries = said["algorithms"]
                 named = [entry for entry in entries if entry != "holdhead"]  # that one needs the package installed
-                fleet = "fleet: [{profile: pi-4, link: {up_mbit_s: 1, down_mbit_s: 1}}]"
                 assert len(parse(f"name: x\n{fleet}\nalgorithms: {named}\n", str(page)).algorithms) == 3
                 seen += 1
     assert seen == 2
