@@ -153,9 +153,8 @@ class Party:
     seed: int  # seed of this party's draws in this round, derived from names
     memory: Message = field(default_factory=dict)  # state that this party has kept; {} at first
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
-    ahead: int = (
-        1  # the server's: rounds to that of the next model; an asynchronous round makes several, and 0 is usual
-    )
+    # The server's: rounds to that of the next model; an asynchronous round makes several models, so 0 is usual.
+    ahead: int = 1
     lossy: Mapping[str, str] = field(default_factory=dict)  # lossy encodings, such as {"up fisher": "bfloat16"}
     constants: Mapping[str, ndarray] = field(default_factory=dict)  # the server's: buffers that are not finite at first
     # A device's: its memory as of its last reply that the model which it received has; None: that is `memory`.

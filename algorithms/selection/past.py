@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Past(NamedTuple):
-    """What the server knows of one device: its size, requests to it so far, and its replies that count in rounds or
+    """The server's knowledge of one device: its size, requests to it so far, and its replies that count in rounds or
     versions that have closed.  `round`, `seconds`, `staleness` and `loss` are those of the last such reply."""
 
     examples: int  # training examples that it holds, which it has told before the run
@@ -23,8 +23,8 @@ class Past(NamedTuple):
 
 
 class Pasts(dict[str, Past]):
-    """What the server knows of each device, by name; of any device at least its number of examples, as `examples` says
-    it."""
+    """The server's knowledge of each device, by name; a device without requests has at least its number of examples,
+    which `examples` returns for its name."""
 
     def __init__(self, examples: Callable[[str], int]) -> None:
         super().__init__()

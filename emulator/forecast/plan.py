@@ -32,7 +32,7 @@ from emulator.lab.faulty import Faulty
 from emulator.lab.lab import CPU, Lab
 from emulator.lab.links import DRAWS, FEW, band
 from emulator.lab.stacking import why_alone
-from emulator.play.conduct import Conduct
+from emulator.play.conduct import Conduct, conducts_of
 from emulator.pricing.costs import Costs
 from emulator.pricing.memory import Footprint, footprint
 from emulator.record.events import Refused
@@ -117,11 +117,6 @@ def forecast_of(scenario: Scenario, workers: int, places: Sequence[str] = (CPU,)
     kinds = comparable({label: kinds[label] for label in rehearsals}, rounds)
     cut_short = _cut_short(rounds, conducts, unseen)
     return _figures(scenario, lab, host, kinds, rehearsals, failing, cut_short, draws)
-
-
-def conducts_of(scenario: Scenario, labels: Iterable[str]) -> dict[str, Conduct]:
-    """Returns the settings of each algorithm's runs, by label."""
-    return {label: Conduct.of(scenario.under(label)) for label in labels}
 
 
 def _kind(algorithm: Algorithm, rules: RoundRules) -> Kind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -79,3 +79,8 @@ def _staleness(rounds: Rounds) -> float:
     if rounds.stragglers != "count" and rounds.mode == "sync":
         return 0
     return inf if rounds.max_staleness is None else rounds.max_staleness
+
+
+def conducts_of(scenario: Scenario, labels: Iterable[str]) -> dict[str, Conduct]:
+    """Returns the settings of each algorithm's runs, by label; an algorithm may have rounds of its own."""
+    return {label: Conduct.of(scenario.under(label)) for label in labels}

@@ -16,7 +16,7 @@ from emulator.compute.executor import Executor, Tally
 from emulator.compute.remembering import Disagreed
 from emulator.compute.workers import why_broken
 from emulator.lab.lab import Lab
-from emulator.play.conduct import Conduct
+from emulator.play.conduct import conducts_of
 from emulator.play.progress import Progress, about
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome, Row
@@ -102,7 +102,7 @@ def why_ended(error: BrokenExecutor | Disagreed | OSError) -> str:
 
 def progress_of(scenario: Scenario, lab: Lab, manner: Manner) -> Progress:
     """Returns the display of the progress of a scenario's runs, at their beginning."""
-    devices, conducts = len(sample(lab.fleet)), {label: Conduct.of(scenario.under(label)) for label in lab.algorithms}
+    devices, conducts = len(sample(lab.fleet)), conducts_of(scenario, lab.algorithms)
     return Progress(
         targets(scenario),
         scenario.rounds.max,
@@ -121,7 +121,7 @@ class Session:
 
     def __init__(self, scenario: Scenario, lab: Lab, out: Path, pool: Executor, manner: Manner) -> None:
         self.scenario, self.lab, self.out, self.pool, self.manner = scenario, lab, out, pool, manner
-        self.conducts = {label: Conduct.of(scenario.under(label)) for label in lab.algorithms}
+        self.conducts = conducts_of(scenario, lab.algorithms)
         self.progress = progress_of(scenario, lab, manner)
         self.progress.title = manner.title
         self.stopped = 0  # number of the signal that stopped the runs, or 0

@@ -18,7 +18,7 @@ from emulator.lab.build import lab_of
 from emulator.lab.faulty import Faulty
 from emulator.lab.jobs import start
 from emulator.lab.lab import Lab
-from emulator.play.conduct import Conduct
+from emulator.play.conduct import conducts_of
 from emulator.play.progress import Progress
 from emulator.play.run import run_virtual
 from emulator.play.stage import Outcome
@@ -51,7 +51,7 @@ class Trainer:
             self.scenario = load(str(batch.home / "scenario.yaml"), recordings=True)
         with placed(self.scenario.source):
             self.lab = lab_of(self.scenario, self.pool.places)
-        self.conducts = {label: Conduct.of(self.scenario.under(label)) for label in batch.labels}
+        self.conducts = conducts_of(self.scenario, batch.labels)
         rounds = {label: conduct.rules.max for label, conduct in self.conducts.items()}
         most, runs = self.scenario.rounds.max, len(batch.scripts)
         self.progress = Progress(batch.targets, most, labels=rounds, runs=runs, quiet=self.quiet)
