@@ -242,7 +242,12 @@ MODELS: dict[str, Design] = {
 
 
 def build(
-    name: str, seed: int, classes: int | None = None, shape: Sequence[int] | None = None, text: bool = False
+    name: str,
+    seed: int,
+    classes: int | None = None,
+    shape: Sequence[int] | None = None,
+    text: bool = False,
+    inputs: own.Inputs = (),
 ) -> nn.Module:
     """Returns the network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
 
@@ -250,7 +255,8 @@ def build(
     `package.module:thing` names a user's own network.  The thing is a function that returns the network, and gets
     `classes` only if it has a parameter of this name; or it is a network, which is copied with its weights.  Lazy
     layers infer the number of their inputs from examples of shape `shape`, which are int64 tokens with `text` and
-    float32 numbers without; `shape` None means that the network has no lazy layers.
+    float32 numbers without; `shape` None means that the network has no lazy layers.  `inputs`: those of a network that
+    takes several, which lie in an example one after another (own.taking).
 
     Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that no example reaches; TypeError
     for a function that returns something else.
@@ -265,6 +271,8 @@ def build(
         network = make(**chosen)
         if not isinstance(network, nn.Module):
             raise TypeError(f"{name}() must return a torch.nn.Module, not {type(network).__name__}")
+        if inputs:
+            own.taking(network, inputs)
         if shape is not None and _lazy(network):
             _sized(network, torch.zeros(2, *shape, dtype=torch.int64 if text else torch.float32))
     if names := overlap(network):
@@ -354,8 +362,14 @@ def hits(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     Shapes as in cross_entropy; an image is one position.  A tie goes to the first of the classes.  Raises ValueError
     for other shapes.
     """
-    right, labelled = answers(outputs, y).argmax(-1) == y, y != UNLABELLED
-    return (right.long(), labelled.long()) if y.dim() == 1 else (right.sum(1), labelled.sum(1))
+    right = answers(outputs, y).argmax(-1) == y
+    return (right.long() if y.dim() == 1 else right.sum(1)), labelled(y)
+
+
+def labelled(y: Tensor) -> Tensor:
+    """Returns the number of labels of each example: int64 (n,)."""
+    known = y != UNLABELLED
+    return known.long() if y.dim() == 1 else known.flatten(1).sum(1)
 
 
 def answers(outputs: Tensor, y: Tensor) -> Tensor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
+from inspect import signature
+from math import prod
 from pkgutil import resolve_name
 from typing import Any
 from weakref import WeakSet
@@ -14,6 +16,8 @@ from torch import Tensor, nn
 from algorithms.training.copied import copied
 from algorithms.training.stack_layers import takes_stacks
 from algorithms.training.tensors import tensors_of
+
+Inputs = tuple[tuple[str, tuple[int, ...], str], ...]  # of several inputs: name, shape and dtype of each
 
 _MADE: WeakSet[nn.Module] = WeakSet()  # networks that functions have returned: each must be a new one
 
@@ -54,6 +58,31 @@ def _logits(_network: nn.Module, _inputs: Any, outputs: Any) -> Any:
     if isinstance(outputs, Mapping) and "logits" in outputs:
         return outputs["logits"]
     return getattr(outputs, "logits", None)
+
+
+def taking(network: nn.Module, inputs: Inputs) -> None:
+    """Makes a network with several inputs take one tensor (n, numbers), in which they lie one after another.
+
+    `inputs`: name, shape and dtype of each.  Those with names are its keyword arguments, or a dict if it has no
+    arguments of these names; others are its positional arguments.
+    """
+    sizes = [prod(shape) for _, shape, _ in inputs]
+    names = [name for name, _, _ in inputs]
+    known = signature(network.forward).parameters
+    by_keyword = any(each.kind is each.VAR_KEYWORD for each in known.values()) or {*names} <= known.keys()
+
+    def apart(_network: nn.Module, args: tuple[Any, ...], _options: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        pieces = args[0].split(sizes, 1)
+        whole = [
+            piece.reshape(len(piece), *shape).to(getattr(torch, dtype))
+            for piece, (_, shape, dtype) in zip(pieces, inputs, strict=True)
+        ]
+        if not all(names):
+            return tuple(whole), {}
+        named = dict(zip(names, whole, strict=True))
+        return ((), named) if by_keyword else ((named,), {})
+
+    network.register_forward_pre_hook(apart, with_kwargs=True)
 
 
 def unsendable(network: nn.Module, dtypes: Collection[str]) -> str | None:

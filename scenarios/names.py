@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from algorithms.tasks.task import METRICS
 from devices.device import profiles
 from network.links.synth import presets
 from network.traces.read import FORMATS
@@ -30,6 +31,8 @@ def faults(plain: Any) -> list[Fault]:
     boards = [*profiles(), *_keys(plain, "profiles")]
     return [
         *_unknown(plain, ("model",), "model", known.models(), own=True),
+        *_unknown(plain, ("task",), "task", METRICS, own=True),
+        *_unknown(plain, ("task", "name"), "task", METRICS, own=True),
         *_unknown(plain, ("data", "set"), "data set", known.sets(), own=True),
         *_unknown(plain, ("server", "profile"), "profile", boards),
         *_shadowing(plain),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pydantic import ValidationError
 
+from algorithms.tasks.task import METRICS
 from scenarios.builders import absence
 from scenarios.builders.roster import EACH
 from scenarios.schema.link_keys import Links, listed
-from scenarios.schema.scenario import DEEPEST, Expect, Scenario
+from scenarios.schema.scenario import DEEPEST, Expect, Published, Scenario
+from scenarios.schema.task import OF_MAIN
 from scenarios.schema.training import Rounds, Stop, Target
+from scenarios.schema.tuning import Aim
 from scenarios.text.faults import Fault, did_you_mean, faults_of
 from scenarios.text.yaml_source import Loc
 
@@ -71,11 +74,43 @@ def _targets(scenario: Scenario) -> Iterator[Fault]:
     said += [(("rounds", "stop_at"), stop)] if stop else []
     named: list[tuple[Loc, Target | Expect, str]] = [(loc, each, f"{each.metric} {each.value:g}") for loc, each in said]
     named += [(("expect", n), each, each.metric) for n, each in enumerate(scenario.expect)]
+    stated = [(("published", n), each, each.metric) for n, each in enumerate(scenario.published)]
+    for loc, metric, values in [
+        *((loc, each.metric, _values(each)) for loc, each, _ in [*named, *stated]),
+        *((("task", "metrics", n), metric, {}) for n, metric in enumerate(scenario.task.metrics)),
+        *_aims(scenario),
+    ]:
+        yield from _metric(scenario, loc, metric, values)
     for loc, each, name in named:
         if reason := _never_seen(scenario, each.metric, each.hold > 1 or isinstance(each, Stop)):
             yield Fault(loc, f"{name} can never be seen: {reason}")
         elif reason := _too_often(scenario, each.metric, each.hold):
             yield Fault((*loc, "hold"), reason)
+
+
+def _aims(scenario: Scenario) -> Iterator[tuple[Loc, str, Mapping[str | int, float]]]:
+    """Yields the places of the values that a search or a study aims at, with their metric."""
+    if scenario.tune and isinstance(scenario.tune.target, Aim):
+        yield ("tune", "target"), "validation", {"value": scenario.tune.target.value}
+    if scenario.study:
+        yield ("study", "values"), scenario.task.main, dict(enumerate(scenario.study.values))
+
+
+def _values(each: Target | Expect | Published) -> dict[str | int, float]:
+    said = {key: getattr(each, key, None) for key in ("value", "reach", "final")}
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _metric(scenario: Scenario, loc: Loc, metric: str, values: Mapping[str | int, float]) -> Iterator[Fault]:
+    """Yields a fault if the task has no such metric, or if a value of it is impossible."""
+    task, general = scenario.task, () if loc[0] == "task" else ("loss", *OF_MAIN[:2], OF_MAIN[3])
+    known = (*METRICS.get(task.name, ()), *general)
+    if task.name in METRICS and metric not in known:
+        place = loc if loc[0] == "task" else (*loc, "metric")
+        yield Fault(place, f"{task.name} has no metric {metric!r}; {did_you_mean(metric, known)}")
+    for key, value in values.items():
+        if task.is_share(metric) and not 0 < value <= 1:
+            yield Fault((*loc, key), f"it is {value:g}, but {metric} is a share; it must be above 0, and at most 1")
 
 
 def _never_seen(scenario: Scenario, metric: str, often: bool) -> str | None:

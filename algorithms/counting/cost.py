@@ -133,7 +133,7 @@ def _kind(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bo
 class Meter:
     """The costs of phases on one model, whose examples have shape `input_shape`.
 
-    `dtype`: the type of an example's numbers; `target_shape`: the shape of one target.
+    `dtype`: the type of an example's numbers; `target_shape`, `target_dtype`: of one target.
     """
 
     def __init__(
@@ -143,11 +143,12 @@ class Meter:
         loss: Loss,
         dtype: torch.dtype = torch.float32,
         target_shape: Sequence[int] = (),
+        target_dtype: str = "int64",
     ) -> None:
         self.model = remember(on_meta(model))
         self.trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.input_shape, self.target_shape = tuple(input_shape), tuple(target_shape)
-        self.loss, self.dtype = loss, dtype
+        self.loss, self.dtype, self.target_dtype = loss, dtype, getattr(torch, target_dtype)
         self.counts: dict[tuple[str, int, str], StepCounts] = {}
 
     def steps(self, phase: Phase) -> int:
@@ -259,7 +260,7 @@ class Meter:
             ) as moved,
         ):
             x = torch.empty(batch, *self.input_shape, dtype=self.dtype)
-            y = torch.empty(batch, *self.target_shape, dtype=torch.long)
+            y = torch.empty(batch, *self.target_shape, dtype=self.target_dtype)
             ran = RUNS[order](self.model, self.loss, x, y, chosen)
         if ran is False:  # the failed attempt is not charged
             return self._run("whole", batch, backward)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,12 +22,12 @@ from algorithms.algorithm import Loss, Party, Tensors
 from algorithms.course import Course, structure
 from algorithms.importance.batched import CHUNK, in_chunks
 from algorithms.importance.gradients import Power, gradients, one_by_one, trainable, zeros
-from algorithms.models import answers
+from algorithms.tasks.task import logits_of
 from algorithms.training.as_built import restore
 from algorithms.training.copied import copied
 from algorithms.training.local import PIECE
 from algorithms.training.seeding import drawing
-from algorithms.training.tensors import BATCH_NORMS, load
+from algorithms.training.tensors import BATCH_NORMS, load, mapped
 
 Kind = Literal["abs", "sq", "true", "sampled", "mas", "batch_squared", "mean_squared", "tensor_scalar"]
 MEANING: dict[str, str] = {
@@ -181,7 +181,7 @@ def _sums_of(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Kind, see
     if kind == "true":
         return (yield from _expected(model, loss, x, y))
     if kind == "sampled":
-        return (yield Summed(model, loss, x, drawn(model, x, y, seed), "sq"))
+        return (yield Summed(model, loss, x, drawn(model, loss, x, y, seed), "sq"))
     if kind == "mas":
         return (yield Summed(model, norm, x, y, "abs"))
     return (yield Summed(model, loss, x, y, kind))
@@ -205,9 +205,11 @@ def _expected(model: nn.Module, loss: Loss, x: Tensor, y: Tensor) -> Course[Tens
 OWN = 2**32 - 1  # a step number that no round reaches: so training with this seed draws otherwise (local.step_seed)
 
 
-def norm(outputs: Tensor, y: Tensor) -> Tensor:  # noqa: ARG001  it needs no labels
-    """Returns ‖f(x)‖² of each example (Aljundi et al. 2018, Eq. 3)."""
-    return outputs.flatten(1).square().sum(1)
+def norm(outputs: Any, y: Tensor) -> Tensor:  # noqa: ARG001  it needs no labels
+    """Returns ‖f(x)‖² of each example (Aljundi et al. 2018, Eq. 3), over all of its outputs."""
+    found: list[Tensor] = []
+    mapped(lambda each: found.append(each.unsqueeze(-1).flatten(1).square().sum(1)), outputs)
+    return torch.stack(found).sum(0) if len(found) > 1 else found[0]
 
 
 def at_label(loss: Loss, label: int) -> Loss:
@@ -215,21 +217,23 @@ def at_label(loss: Loss, label: int) -> Loss:
     differentiated.  The squares of its gradients are therefore weighted by p."""
 
     def weighed(outputs: Tensor, y: Tensor) -> Tensor:
-        root = answers(outputs, y).detach().softmax(1)[:, label].sqrt()
+        root = logits_of(loss)(outputs, y).detach().softmax(1)[:, label].sqrt()
         return root * loss(outputs, torch.full_like(y, label))
 
     return weighed
 
 
 @torch.no_grad()
-def drawn(model: nn.Module, x: Tensor, y: Tensor, seed: int) -> Tensor:
+def drawn(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, seed: int) -> Tensor:
     """Returns labels drawn from the softmax of the model's outputs, in the shape of `y`; positions without a label
     (below 0) keep their value."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(OWN,))))
     labels = []
     with drawing(seed):  # some networks draw in eval mode, too
         for some_x, some_y in zip(torch.split(x, PIECE), torch.split(y, PIECE), strict=True):
-            said = answers(model(some_x), some_y).cpu()  # on a GPU the order of a cumulative sum is not deterministic
+            said = logits_of(loss)(
+                model(some_x), some_y
+            ).cpu()  # on a GPU the order of a cumulative sum is not deterministic
             reached = said.double().softmax(-1).cumsum(-1)  # (*some_y's shape, classes)
             chance = torch.from_numpy(random.random(tuple(some_y.shape))).unsqueeze(-1)
             label = (reached[..., :-1] < chance).sum(-1).to(y.device)  # the last class takes what rounding leaves

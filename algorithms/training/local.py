@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from algorithms.training.augmenting import augmented
 from algorithms.training.optimizers import descent
 from algorithms.training.pulls import form
 from algorithms.training.seeding import seeded
-from algorithms.training.tensors import BATCH_NORMS, call, load, tensors_of
+from algorithms.training.tensors import BATCH_NORMS, call, joined, load, tensors_of
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
@@ -250,8 +250,8 @@ def fitting(
 
 
 @torch.no_grad()
-def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
-    """Returns the outputs (n, classes) of the model with these weights for `x`, in eval mode.
+def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Any:
+    """Returns the outputs (n, ...) of the model with these weights for `x`, in eval mode.
 
     On the CPU in small pieces and channels_last: 1,000 examples of the MNIST CNN in 150 ms, not 430 (1 thread).  On a
     GPU, copying weights into a simple model takes longer than computing.
@@ -262,11 +262,11 @@ def outputs(model: nn.Module, weights: Tensors, x: Tensor) -> Tensor:
     if transfers.elsewhere(x.device) and simple and not any(isinstance(layer, nn.RNNBase) for layer in model.modules()):
         restore(model)
         model.eval()
-        return torch.cat([call(model, weights, part) for part in torch.split(x, PIECE_ON_GPU)])
+        return joined([call(model, weights, part) for part in torch.split(x, PIECE_ON_GPU)])
     load(model, weights)
     model.eval()
     lay_out(model, torch.channels_last)
-    said = torch.cat([model(part) for part in torch.split(x, PIECE)])
+    said = joined([model(part) for part in torch.split(x, PIECE)])
     lay_out(model, torch.contiguous_format)
     return said
 

@@ -10,15 +10,16 @@ import torch
 from torch import Tensor
 
 from algorithms.algorithm import Precision
+from algorithms.training.tensors import mapped
 
 
-def outputs(precision: Precision, place: torch.device, network: Callable[[], Tensor]) -> Tensor:
+def outputs(precision: Precision, place: torch.device, network: Callable[[], Any]) -> Any:
     """Returns the network's outputs in float32; under bf16 its matrix products and convolutions are computed in
     bfloat16."""
     if precision != "bf16":
         return network()
     with torch.autocast(place.type, torch.bfloat16, cache_enabled=False):  # a cache would outlive a stack's step
-        return network().float()
+        return mapped(Tensor.float, network())
 
 
 @contextmanager

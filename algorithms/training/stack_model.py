@@ -18,7 +18,7 @@ from algorithms.training.dropout import DROPOUTS, keys, mask, mask_on_cpu
 from algorithms.training.local import lay_out, step_seed
 from algorithms.training.seeding import seeded, torch_seeded
 from algorithms.training.stack_layers import StackFlatten, instead_of, takes_stacks
-from algorithms.training.tensors import call
+from algorithms.training.tensors import call, mapped
 
 _known: WeakKeyDictionary[nn.Module, StackModel] = WeakKeyDictionary()
 
@@ -33,7 +33,7 @@ def stack_model(model: nn.Module) -> StackModel:
 
 
 @torch.no_grad()
-def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) -> list[Tensor]:
+def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) -> list[Any]:
     """Returns, for each model in `weights`, its outputs for its own x (n, ...), as local.outputs does; all are computed
     together."""
     restore(model)
@@ -46,10 +46,11 @@ def outputs(model: nn.Module, weights: Sequence[Tensors], xs: Sequence[Tensor]) 
     pieces = torch.split(filled, max(1, local.PIECE_ON_GPU // len(xs)), 1)
     one.model.eval()
     try:
-        said = torch.cat([one.called(together, piece) for piece in pieces], 1)
+        each = [one.called(together, piece) for piece in pieces]
+        said = mapped(lambda *some: torch.cat(some, 1), *each)
     finally:
         one.model.train()
-    return [own[: len(x)] for own, x in zip(said, xs, strict=True)]
+    return [mapped(lambda every, k=k, x=x: every[k, : len(x)], said) for k, x in enumerate(xs)]
 
 
 class StackModel:
@@ -100,20 +101,19 @@ class StackModel:
             return StackFlatten
         return instead_of(layer, self.on_cpu)
 
-    def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Tensor:
+    def outputs(self, how: Precision, weights: Tensors, x: Tensor, drawn: Sequence[Tensor]) -> Any:
         """Returns the outputs (k, B, ...) of k devices for x (k, B, ...), in which padding may follow a device's own
         examples.  `how`: the precision of products; `drawn`: the result of `draw`."""
         return precision.outputs(how, x.device, lambda: self.called(weights, x, *drawn))
 
-    def called(self, weights: Tensors, x: Tensor, *drawn: Tensor) -> Tensor:
+    def called(self, weights: Tensors, x: Tensor, *drawn: Tensor) -> Any:
         """Returns the network's outputs (k, B, ...) for x (k, B, ...), without a change of precision."""
 
         def one(weights: Tensors, x: Tensor, *drawn: Tensor) -> Any:
             self.given[:] = drawn if self.on_cpu else [key for keys in drawn for key in keys]
             return call(self.model, weights, x)
 
-        said: Tensor = (one if self.whole else vmap(one))(weights, x, *drawn)
-        return said
+        return (one if self.whole else vmap(one))(weights, x, *drawn)
 
     def draw(self, seeds: Sequence[int], step: int, x: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
         """Returns the masks or keys of dropout for a step of these devices, whose batches in x (k, B, ...) have these

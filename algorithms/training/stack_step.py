@@ -16,6 +16,7 @@ from algorithms.training.optimizers import Descent, descent
 from algorithms.training.pulls import changed, joined, mappings, others
 from algorithms.training.stack_batches import means_of, stacked
 from algorithms.training.stack_model import StackModel, stack_model
+from algorithms.training.tensors import mapped
 
 PLAIN = (int, float, str, bool, type(None))  # types of a pull's fields that a recorded step may contain
 
@@ -72,7 +73,8 @@ class Stack:
         theta = {name: weights[name].requires_grad_() for name in self.names}
         how = self.descent.training.precision
         outputs = self.model.outputs(how, {**weights, **theta}, batch.x, batch.drawn)  # (k, B, classes)
-        losses = self.loss(outputs.flatten(0, 1), batch.y.flatten(0, 1)).view(batch.y.shape[:2])
+        flat = mapped(lambda each: each.flatten(0, 1), outputs)
+        losses = self.loss(flat, batch.y.flatten(0, 1)).view(batch.y.shape[:2])
         means = means_of(losses, batch.counted)
         found = torch.autograd.grad(means.sum(), list(theta.values()), allow_unused=True)
         with torch.no_grad():

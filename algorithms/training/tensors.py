@@ -6,10 +6,11 @@ all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -17,6 +18,26 @@ from algorithms.algorithm import Tensors
 from algorithms.training.as_built import restore
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+def as_input(x: Tensor) -> Tensor:
+    """Returns examples as a network takes them: uint8 pixels as float32 from 0 to 1, others unchanged."""
+    return x.float() / 255 if x.dtype == torch.uint8 else x
+
+
+def mapped(change: Callable[..., Any], *said: Any) -> Any:
+    """Returns `change(*tensors)` in place of each tensor of a network's outputs: a tensor, a tuple or a dict of them.
+    Several outputs of one form go together."""
+    if isinstance(said[0], Mapping):
+        return {key: mapped(change, *(each[key] for each in said)) for key in said[0]}
+    if isinstance(said[0], tuple | list):
+        return tuple(mapped(change, *each) for each in zip(*said, strict=True))
+    return change(*said)
+
+
+def joined(said: Sequence[Any]) -> Any:
+    """Returns the outputs for several batches as one, in their order."""
+    return mapped(lambda *each: torch.cat(each), *said)
 
 
 def tensors_of(model: nn.Module) -> Tensors:

@@ -12,36 +12,52 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-ARRAYS = ("x", "y", "x_test", "y_test", "owner", "owner_test", "cycle", "cycle_test")
+from devices.data import several
+
+ARRAYS = ("x", "y", "x_test", "y_test", "owner", "owner_test", "cycle", "cycle_test", "strata")
 UNLABELLED = -1  # a position of a sequence without a label: padding
+
+Inputs = tuple[tuple[str, tuple[int, ...], str], ...]  # of several: name, shape and dtype of each; () for one
+Form = tuple[int, tuple[int, ...], bool, Inputs]  # classes, an example's shape, True for text, and several inputs
+Target = tuple[tuple[int, ...], str]  # shape and dtype of an example's target
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples and their classes, checked at construction; compared by identity.
+    """Examples and their targets, checked at construction; compared by identity.
 
-    Instead of arrays, torch's tensors may be given; uint8 pixels become float32 from 0 to 1, and other integers int64.
-    Images are float32 and have one label each.  Texts are int64 tokens; each example is a sequence with one label (the
-    next token) or one for each position; UNLABELLED positions count in no loss and no accuracy.  With natural clients,
-    `owner` is the index in `owners` of each example's owner.  With data that drift, `cycle` is the time slice, of
-    `cycles`, to which each example belongs.  Raises ValueError for arrays of another type or shape, and for numbers out
-    of their range.
+    Instead of arrays, torch's tensors may be given; integers but uint8 pixels become int64.  Images are float32, or
+    uint8, which stay so in memory and reach the network as float32 from 0 to 1.  Texts are int64 tokens.  A
+    network with several inputs has a tuple or a dict of arrays for x, with one row each for an example.  Targets are
+    classes, int64: one for each example, or one for each position of a text or an image, where UNLABELLED ones count in
+    no loss and no metric; or, as a task may need, numbers of any other dtype and shape.  With natural clients, `owner`
+    is the index in `owners` of each example's owner.  With data that drift, `cycle` is the time slice, of `cycles`, to
+    which each example belongs.  Raises ValueError for arrays of another type or shape, and for numbers out of their
+    range.
     """
 
     name: str
-    x: NDArray[Any]  # float32 (n, *shape), or int64 (n, positions)
-    y: NDArray[np.int64]  # (n,), or (n, positions)
+    x: NDArray[Any]  # float32 or uint8 (n, *shape), or int64 (n, positions)
+    y: NDArray[Any]  # (n, *shape): int64 classes, or numbers of another dtype
     x_test: NDArray[Any]  # (n_test, ...)
-    y_test: NDArray[np.int64]  # (n_test, ...)
-    classes: int  # or tokens of the vocabulary
+    y_test: NDArray[Any]  # (n_test, ...)
+    classes: int  # or tokens of the vocabulary, labels, or numbers to predict: the outputs of a network
     owners: tuple[str, ...] = ()  # names of natural clients; () if there are none
     owner: NDArray[np.int64] | None = None  # (n,), index into owners
     owner_test: NDArray[np.int64] | None = None  # (n_test,); None: the test examples are nobody's
     cycles: int = 1  # time slices
     cycle: NDArray[np.int64] | None = None  # (n,), from 0; None: all in slice 0
     cycle_test: NDArray[np.int64] | None = None  # (n_test,)
+    inputs: Inputs = ()  # of a network that takes several: they lie in x one after another
+    strata: NDArray[np.int64] | None = None  # (n,), classes for the split; by default the labels, if there is one each
 
     def __post_init__(self) -> None:
+        if not self.inputs and isinstance(self.x, (dict, tuple, list)):
+            (x, inputs), (x_test, others) = (several.packed(part) for part in (self.x, self.x_test))  # type: ignore[arg-type]
+            if inputs != others:
+                raise ValueError(f"{self.name}: x has {inputs} and x_test {others}; they must be alike")
+            for name, made in {"x": x, "x_test": x_test, "inputs": inputs}.items():
+                object.__setattr__(self, name, made)
         for name in ARRAYS:
             object.__setattr__(self, name, _converted(getattr(self, name), examples=name in ("x", "x_test")))
         if self.classes < 1:
@@ -58,6 +74,9 @@ class Dataset:
                 f"{self.name}: labels have shape {self.y.shape[1:]} in y and {self.y_test.shape[1:]}"
                 " in y_test; they must be alike"
             )
+        if self.strata is not None and (self.strata.dtype != np.int64 or self.strata.shape != self.y.shape[:1]):
+            form = f"{self.strata.dtype} of shape {self.strata.shape}"
+            raise ValueError(f"{self.name}: strata are {form}; they must be int64 ({len(self.y)},)")
         self._check_numbers("owner", len(self.owners))
         self._check_numbers("cycle", self.cycles)
 
@@ -65,6 +84,26 @@ class Dataset:
     def text(self) -> bool:
         """True if examples are sequences of tokens."""
         return self.x.dtype == np.int64
+
+    @property
+    def groups(self) -> NDArray[np.int64] | None:
+        """The class of each training example for a split by classes: `strata`, or else its label; None without one."""
+        return self.strata if self.strata is not None else self.labels
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """The class of each training example; None unless each has one."""
+        return self.y if self.y.ndim == 1 and self.y.dtype == np.int64 else None
+
+    @property
+    def form(self) -> Form:
+        """The form of the examples, for which a network is built."""
+        return self.classes, self.x.shape[1:], self.text, self.inputs
+
+    @property
+    def target(self) -> Target:
+        """The form of an example's target."""
+        return self.y.shape[1:], str(self.y.dtype)
 
     def put_away(self, folder: Path) -> dict[str, Any]:
         """Moves the arrays into files in `folder` and maps them, so that memory holds one copy for all processes that
@@ -97,28 +136,26 @@ class Dataset:
         values: dict[str, Any] = {k: _mapped(v) if isinstance(v, (Path, Mapped)) else v for k, v in shelf.items()}
         return cls(**values)
 
-    def _check(self, part: str, x: NDArray[Any], y: NDArray[np.int64]) -> None:
-        is_text, is_numbers = x.dtype == np.int64 and x.ndim == 2, x.dtype == np.float32 and x.ndim >= 2
+    def _check(self, part: str, x: NDArray[Any], y: NDArray[Any]) -> None:
+        is_text, is_numbers = x.dtype == np.int64 and x.ndim == 2, x.dtype in (np.float32, np.uint8) and x.ndim >= 2
         if not (is_text or is_numbers):
             raise ValueError(
-                f"{self.name}: {part} is {x.dtype} of shape {x.shape}; it must be float32 (n, *shape), as of images"
-                " (n, channels, height, width), or int64 (n, positions)"
+                f"{self.name}: {part} is {x.dtype} of shape {x.shape}; it must be float32 or uint8 (n, *shape), as of"
+                " images (n, channels, height, width), or int64 (n, positions)"
             )
-        self._check_labels(part, x, y, is_text)
+        self._check_labels(part, x, y)
         if is_text:
             self._check_range(f"the tokens of {part}", x, 0, self.classes)
 
-    def _check_labels(self, part: str, x: NDArray[Any], y: NDArray[np.int64], is_text: bool) -> None:
-        """Raises ValueError unless there is one label for each example, or in a text optionally one for each
-        position."""
-        shapes = [x.shape[:1], x.shape] if is_text else [x.shape[:1]]
-        if y.dtype != np.int64 or y.shape not in shapes:
-            allowed = " or ".join(map(str, shapes))
+    def _check_labels(self, part: str, x: NDArray[Any], y: NDArray[Any]) -> None:
+        """Raises ValueError unless there is one target for each example; classes must be in range."""
+        if y.dtype.kind not in "bif" or y.shape[:1] != x.shape[:1]:
             raise ValueError(
-                f"{self.name}: the labels of {part} are {y.dtype} of shape {y.shape}; they must be int64 {allowed}"
+                f"{self.name}: the labels of {part} are {y.dtype} of shape {y.shape}; they must be numbers, one or "
+                f"several for each of {len(x)} examples"
             )
-        lowest = UNLABELLED if y.ndim > 1 else 0
-        self._check_range(f"the labels of {part}", y, lowest, self.classes)
+        if y.dtype == np.int64:
+            self._check_range(f"the labels of {part}", y, UNLABELLED if y.ndim > 1 else 0, self.classes)
 
     def _check_numbers(self, what: str, count: int) -> None:
         """Raises ValueError unless `what`, "owner" or "cycle", is given for both the training and the test examples or
@@ -151,15 +188,13 @@ def _moved(array: NDArray[Any], file: Path) -> Path:
 
 
 def _converted(values: Any, examples: bool) -> Any:
-    """Returns tensors as arrays, uint8 pixels as float32 from 0 to 1, and other integers as int64; any other value
-    unchanged."""
+    """Returns tensors as arrays, and integers that are no pixels as int64; any other value unchanged."""
     if hasattr(values, "detach"):  # torch, which this module does not import
         values = values.detach().cpu().numpy()
     if not isinstance(values, np.ndarray):
         return values
-    if examples and values.dtype == np.uint8:
-        return np.divide(values, 255, dtype=np.float32)
-    plain = np.issubdtype(values.dtype, np.integer) and (values.ndim == 2 or not examples)  # texts have two axes
+    pixels = examples and (values.ndim != 2 or values.dtype == np.uint8)  # texts have two axes
+    plain = np.issubdtype(values.dtype, np.integer) and not pixels
     return values.astype(np.int64, copy=False) if plain else values
 
 

@@ -13,8 +13,8 @@ CHUNK = 1 << 22  # values per check: an array may be mapped, and larger than the
 
 
 def check_finite(data: Dataset) -> None:
-    """Raises ValueError, naming the array and the example, if any input value of the data set is NaN or infinite."""
-    for part in ("x", "x_test"):
+    """Raises ValueError, naming the array and the example, if any value of the data set is NaN or infinite."""
+    for part in ("x", "x_test", "y", "y_test"):
         values: NDArray[Any] = getattr(data, part)
         found = _not_finite(values)
         if found is not None:

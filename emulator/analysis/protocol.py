@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from emulator.record.targets import Target
 from emulator.results.resampling import seeds_needed
 from scenarios.schema.scenario import Scenario
 from scenarios.schema.study import Protocol
+from scenarios.schema.task import CLASSES, Task
 from scenarios.text.faults import BadScenario, did_you_mean
-
-METRIC: Literal["accuracy"] = "accuracy"  # on test examples; validation examples choose settings and targets
 
 
 def protocol_of(scenario: Scenario) -> Protocol:
@@ -62,11 +60,18 @@ def duels(scenario: Scenario) -> list[tuple[str, str]]:
     return [pair for pair in protocol_of(scenario).pairs if {*pair} <= {*ranked(scenario)}]
 
 
-def targets(said: Protocol, best: float) -> list[Target]:
-    """Returns the targets, which are test accuracies, lowest first: the values that the study names, and its shares of
-    `best`, the best validation accuracy that any ranked algorithm reaches."""
-    values = [*(round(share * best, 4) for share in said.shares), *said.values]
-    return [Target(METRIC, value, said.hold) for value in sorted(dict.fromkeys(values))]
+def targets(said: Protocol, best: float, task: Task = CLASSES) -> list[Target]:
+    """Returns the targets, values of the task's first metric on test examples, the easiest first: the values that the
+    study names, and its shares of `best`, the best validation value that any ranked algorithm reaches.  Where lower is
+    better, a share of 0.95 is best / 0.95."""
+    lower = task.is_lower(task.main)
+    values = [*(round(share_of(best, share, lower), 4) for share in said.shares), *said.values]
+    return [Target(task.main, value, said.hold, lower=lower) for value in sorted(dict.fromkeys(values), reverse=lower)]
+
+
+def share_of(best: float, share: float, lower: bool) -> float:
+    """Returns the value that is a share of the best one, on its worse side."""
+    return best / share if lower == (best > 0) else best * share
 
 
 def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
@@ -77,7 +82,7 @@ def main_target(said: Protocol, best: float, among: Sequence[Target]) -> Target:
     """
     if not said.shares:
         return among[len(among) // 2]
-    wanted = sorted(said.shares)[len(said.shares) // 2] * best
+    wanted = share_of(best, sorted(said.shares)[len(said.shares) // 2], among[0].lower)
     return min(among, key=lambda each: abs(each.value - wanted))
 
 

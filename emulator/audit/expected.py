@@ -24,6 +24,7 @@ from network.links.link import Link
 from scenarios.builders import machines, selections
 from scenarios.load import recorded
 from scenarios.schema.scenario import Scenario
+from scenarios.schema.task import Task
 from scenarios.schema.training import Evaluate, Rounds
 
 DRAW = ("fedlapse", "numpy")  # packages whose other versions may draw another fleet
@@ -35,6 +36,7 @@ class Declared:
 
     rounds: Rounds
     evaluate: Evaluate
+    task: Task
     needed: int  # replies that close a round
     always_on: bool  # no group of devices ever goes offline
     devices: Mapping[str, Device]
@@ -89,6 +91,7 @@ def declared(folder: Path) -> Declared:
     return Declared(
         scenario.rounds,
         scenario.evaluate,
+        scenario.task,
         scenario.needed,
         machines.always_on(scenario),
         *machines.unseen(scenario),

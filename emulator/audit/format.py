@@ -127,8 +127,8 @@ ROW: Keys = {
     "watts": _each(THREE | NULL),
 }
 LEARNT: Keys = {  # metrics of models, which the audit cannot recompute
-    **dict.fromkeys(("accuracy", "validation", "initial", "personalised", "personalised_participants"), SHARE | NULL),
-    "loss": NUMBER | NULL,
+    "accuracy": SHARE | NULL,
+    **dict.fromkeys(("loss", "validation", "initial", "personalised", "personalised_participants"), NUMBER | NULL),
     "leverage": _each(NUMBER),
     "numbers": _each(NUMBER | NULL),
 }

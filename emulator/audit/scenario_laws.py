@@ -183,6 +183,8 @@ def evaluations(declared: Declared, rows: Sequence[Row]) -> Iterator[tuple[int, 
         evaluated = bool(evaluate.every) and (final or declared.falls(evaluate.every, place) or trained)
         for metric in METRICS:
             due = evaluated and (evaluate.test or metric == VALIDATION)
+            if declared.task.is_share(metric) and not 0 <= (row[metric] or 0) <= 1:
+                yield place, f"{metric} is {row[metric]}; it must be a number from 0 to 1"
             if row[metric] is not None and not due:
                 yield place, f"{metric} is {row[metric]}, but by `evaluate` it is not known after this round"
         if place == last and often != "never":  # the run knows that it ends here before the devices train for it
@@ -198,9 +200,9 @@ def is_enough(declared: Declared, rows: Sequence[Row]) -> bool:
     `until_s`."""
     rules = declared.rounds
     stop, until = rules.stop_at, rules.until_s
-    held = any(pending(rows, Target.of(target)) for target in rules.targets)
+    held = any(pending(rows, Target.of(target, declared.task)) for target in rules.targets)
     late = bool(until and rows and rows[-1]["time_s"] >= until) and not held
-    return len(rows) == declared.last or late or bool(stop and reached(rows, Target.of(stop)))
+    return len(rows) == declared.last or late or bool(stop and reached(rows, Target.of(stop, declared.task)))
 
 
 def _said(often: int | str) -> str:

@@ -14,6 +14,8 @@ import torch
 from algorithms import models
 from algorithms.algorithm import MOST_STEPS, Load
 from algorithms.counting.cost import Meter
+from algorithms.tasks.task import Task
+from devices.data.dataset import Form, Target
 from emulator.lab.faulty import Faulty
 from emulator.lab.lab import Lab
 from emulator.record.work import TRAINING
@@ -44,8 +46,7 @@ def steps_of(lab: Lab, label: str, name: str, load: Load) -> int:
     limit = algorithm.training.seconds
     if not limit:
         return 0
-    data = lab.data
-    meter = meter_of(lab.model, data.classes, data.x.shape[1:], data.y.shape[1:], data.text)
+    meter = meter_of(lab.model, lab.data.form, lab.data.target, lab.task)
 
     def seconds(steps: int) -> float:
         phases = [each for each in algorithm.device_work(replace(load, steps=steps)) if each.name == TRAINING]
@@ -58,10 +59,11 @@ def steps_of(lab: Lab, label: str, name: str, load: Load) -> int:
 
 
 @kept_for_a_call(maxsize=8)
-def meter_of(model: str, classes: int, shape: tuple[int, ...], targets: tuple[int, ...], text: bool) -> Meter:
-    """Returns the meter of a network on examples and targets of these shapes.
+def meter_of(model: str, form: Form, target: Target, task: Task) -> Meter:
+    """Returns the meter of a network on examples and targets of these forms (devices.data.dataset).
 
     All runs of this process share it, because counting takes longer than a round of a small scenario.
     """
+    _, shape, text, _ = form
     dtype = torch.int64 if text else torch.float32
-    return Meter(models.build(model, 0, classes, shape, text), shape, models.cross_entropy, dtype, targets)
+    return Meter(models.build(model, 0, *form), shape, task, dtype, *target)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from algorithms.tasks.task import Task
 from emulator.lab import single, stacking
 from emulator.lab.faulty import Faulty
-from emulator.lab.guarded import CAUGHT, Guarded, GuardedSelection, Unmade
+from emulator.lab.guarded import CAUGHT, Guarded, GuardedSelection, Unmade, unguarded
 from emulator.lab.lab import CPU, Division, Lab
 from emulator.lab.seeds import seed as derive
 from scenarios.builders import machines, parts, plugins, selections, wiring
@@ -29,9 +30,10 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
 
     Raises BadScenario, also for a precision that the places do not support.
     """
+    scenario, task = parts.with_task(scenario)
     data = parts.dataset(scenario)
     augmentation = parts.augmentation(scenario, data)
-    parts.check_model(scenario, data)
+    parts.check_model(scenario, data, task)
     parts.check_enough(scenario, data)
     scenario = stacking.resolved(scenario, data, places[0])
     fleet, links = machines.fleet(scenario)
@@ -50,8 +52,11 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
         except Faulty as fault:
             algorithms[entry.name], encodings[entry.name] = Guarded(entry.name, Unmade(fault)), Encoding()
     _check_precision(algorithms, places[0])
+    _check_fisher(algorithms, task, scenario.task.name)
     lab = Lab(
         model=scenario.model,
+        task_name=scenario.task.name,
+        metrics=scenario.metrics,
         dataset=data,
         splits=splits,
         algorithms=algorithms,
@@ -91,6 +96,15 @@ def _check_precision(algorithms: Mapping[str, Any], place: str) -> None:
             continue
         if place == CPU and precision == "tf32":
             raise BadScenario(f"{label}: training.precision: tf32 needs --device cuda; on the CPU use float32 or bf16")
+
+
+def _check_fisher(algorithms: Mapping[str, Any], task: Task, name: str) -> None:
+    """Raises BadScenario for a Fisher diagonal that needs probabilities of classes, in a task without them."""
+    for label, algorithm in algorithms.items():
+        fisher = getattr(unguarded(algorithm), "fisher", None)
+        if fisher in ("exact", "sampled") and not task.of_classes:
+            what = f"{label}: fisher: {fisher} needs probabilities of classes, and {name} has none"
+            raise BadScenario(f"{what}; it may be empirical or batch_squared")
 
 
 def _algorithm(entry: Entry, scenario: Scenario) -> Any:

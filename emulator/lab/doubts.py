@@ -22,7 +22,7 @@ def about_data(lab: Lab, split: Split) -> Iterator[str]:
     """Yields sentences on labels: a single class, classes that are not tested, a Dirichlet split that is more even than
     its law."""
     data = lab.data
-    if data.text or data.y.ndim > 1 or not len(data.y):
+    if data.text or data.y.ndim > 1 or not len(data.y) or data.y.dtype != np.int64:
         return
     trained, tested = (np.bincount(y, minlength=data.classes) > 0 for y in (data.y, data.y_test))
     if trained.sum() == 1:
@@ -62,7 +62,7 @@ def _evener(lab: Lab, data: Dataset, alpha: float, classes: int) -> Iterator[str
 
 def about_model(lab: Lab) -> Iterator[str]:
     """Yields sentences on outputs that are not logits, and on data that cannot test the model."""
-    if ":" in lab.model and _ends_in_softmax(lab):
+    if ":" in lab.model and "accuracy" in lab.metrics and _ends_in_softmax(lab):
         yield (
             f"the outputs of {lab.model} are >= 0 and sum to 1, as after a softmax; training takes the cross-entropy "
             "of logits, which has a softmax of its own, so the model should end before it"
@@ -76,7 +76,8 @@ def _ends_in_softmax(lab: Lab) -> bool:
     import torch
 
     from algorithms import own
+    from algorithms.training.tensors import as_input
 
-    network, x = lab.network(0), torch.tensor(lab.data.x[:2])
+    network, x = lab.network(0), as_input(torch.tensor(lab.data.x[:2]))
     with torch.no_grad():
         return any(own.probabilities(network.train(how)(x)) for how in (False, True))

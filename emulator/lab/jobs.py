@@ -22,7 +22,7 @@ from algorithms.algorithm import Losses, Message, Party, Reply, Send, Tensors, u
 from emulator.lab.faulty import Faulty
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
-from emulator.lab.scoring import Hits, Scores, on_shards, score
+from emulator.lab.scoring import Score, Scores, on_shards, score
 from emulator.lab.seeds import seed as derive
 from emulator.messages import flat
 from emulator.messages.codec import ERROR, Outbox, Row, arrays_of, decode, encode, unread, unstacked
@@ -69,7 +69,7 @@ class Learnt:
 
     leverage: Mapping[str, float] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)  # further numbers for the report
-    personalised: Sequence[Hits] = ()  # on its own test shard: this time slice, the next one
+    personalised: Sequence[Score] = ()  # on its own test shard: this time slice, the next one
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def train_stack(
     earlier = [combined.get(device) for device in devices]
     answers = _answers(lab, store, run, round, list(zip(devices, downloads, memories, earlier, strict=True)))
     uploads = _uploads(lab, store, run, round, answers)
-    shown: Sequence[Sequence[Hits]] = _shown(lab, run, round, answers) if measure else [()] * len(answers)
+    shown: Sequence[Sequence[Score]] = _shown(lab, run, round, answers) if measure else [()] * len(answers)
     drifts = _drifts(lab, answers) if measure else [{}] * len(answers)
     return [_trained(store, *each) for each in zip(answers, uploads, shown, drifts, strict=True)]
 
@@ -153,7 +153,7 @@ def personalise_stack(
     devices: Sequence[str],
     downloads: Sequence[Ref],
     memories: Sequence[Ref],
-) -> list[Sequence[Hits]]:
+) -> list[Sequence[Score]]:
     """Trains these devices as if they had been asked in this round (`trial` of their Party is true), and returns the
     scores of their models on their own test examples."""
     asked = [(*each, None) for each in zip(devices, downloads, memories, strict=True)]
@@ -281,7 +281,7 @@ def _uploads(lab: Lab, store: Store, run: Run, round: int, answers: Sequence[_An
 
 
 def _trained(
-    store: Store, answer: _Answer, upload: Stored, shown: Sequence[Hits], drift: Mapping[str, float]
+    store: Store, answer: _Answer, upload: Stored, shown: Sequence[Score], drift: Mapping[str, float]
 ) -> Trained:
     """Puts the device's memory into the store and returns its result.  `shown`: the scores on its own test examples;
     `shown` and `drift` are empty if nothing is measured."""
@@ -329,7 +329,7 @@ def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
-def _shown(lab: Lab, run: Run, round: int, answers: Sequence[_Answer]) -> list[Sequence[Hits]]:
+def _shown(lab: Lab, run: Run, round: int, answers: Sequence[_Answer]) -> list[Sequence[Score]]:
     return on_shards(lab, run, round, [(answer.device, _model(answer.reply)) for answer in answers])
 
 
@@ -437,7 +437,6 @@ def _state(lab: Lab, store: Store, message: Message) -> State:
 def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., Party]:
     """Returns a function that makes a Party of this round, with the values that all its Parties share; their network is
     on the device `place` of torch."""
-    from algorithms import models
     from algorithms.training.as_built import restore
 
     model = lab.module_on(place)
@@ -446,7 +445,7 @@ def _shared(lab: Lab, run: Run, round: int, place: str = CPU) -> Callable[..., P
         Party,
         devices=len(lab.fleet),
         model=model,
-        loss=models.cross_entropy,
+        loss=lab.task,
         round=lab.turn(run.label, round),
         cycle=lab.cycle(run.label, round),
         augment=lab.augment,

@@ -13,7 +13,7 @@ from numpy import bincount, ndarray
 
 from algorithms.algorithm import Algorithm, Training
 from algorithms.selection.past import Pasts, Selection
-from devices.data.dataset import Dataset
+from devices.data.dataset import Dataset, Form
 from devices.device import Device
 from emulator.lab.links import LinksAtOffsets, places
 from emulator.lab.seeds import seed as derive
@@ -30,6 +30,8 @@ from scenarios.builders.transforms import Augmentation
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+    from algorithms.tasks.task import Task
 
 CPU = "cpu"
 Held = Mapping[str, tuple[ndarray, ...]]  # device -> its examples of each time slice; one slice if they never change
@@ -75,6 +77,8 @@ class Lab:
     over_sockets: bool = False  # uploads are sent as bytes, with their tensors' names
     draw: int = 0  # number of TCP's chances on full links that a run has; 0 is the record's, others are for comparison
     augment: Augmentation | None = None  # of training examples
+    task_name: str = "classification"  # or that of a user's own: package.module:Task
+    metrics: Sequence[str] = ("accuracy",)  # of the task, measured in evaluated rounds; the first decides
     trains_on: Sequence[str] = ("cpu",)  # where torch computes the devices' halves: or GPUs, each worker's in turn
 
     @property
@@ -85,23 +89,18 @@ class Lab:
         return self.dataset
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The shape of one example."""
-        return self.data.x.shape[1:]
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The names of all devices, sorted."""
         return all_names(self.fleet)
 
+    @property
+    def task(self) -> Task:
+        """What the network is trained for: loss and metrics."""
+        return task_named(self.task_name)
+
     def network(self, seed: int) -> nn.Module:
         """Returns a new network with initial weights drawn from this seed."""
-        return _built(self.model, seed, *self._form)
-
-    @property
-    def _form(self) -> tuple[int, tuple[int, ...], bool]:
-        """The data's form, for which the network is built: classes, an example's shape, and True for text."""
-        return self.data.classes, self.input_shape, self.data.text
+        return _built(self.model, seed, self.data.form)
 
     def lossy(self, label: str) -> dict[str, str]:
         """Returns the lossy encodings of the algorithm `label` by direction and kind, such as {"up fisher":
@@ -113,7 +112,7 @@ class Lab:
     def module(self) -> nn.Module:
         """The network that this process shares on the CPU; callers load their own values into it first
         (training/tensors.py)."""
-        return _module(self.model, *self._form, CPU)
+        return _module(self.model, self.data.form, CPU)
 
     def upload_form(self, label: str, round: int, seed: int = 0) -> UploadForm:
         """Returns the form of this round's uploads.  The last one of each label and seed is cached."""
@@ -146,21 +145,23 @@ class Lab:
 
     def module_on(self, place: str) -> nn.Module:
         """Returns the network that this process shares on the device `place` of torch."""
-        return _module(self.model, *self._form, place)
+        return _module(self.model, self.data.form, place)
 
     def examples(self, part: str, indices: ndarray, place: str = CPU) -> tuple[Tensor, Tensor]:
         """Returns examples and labels at these indices: of the test set if `part` is "test", otherwise of the training
         set.  They are on the device `place` of torch."""
         import torch
 
+        from algorithms.training.tensors import as_input
+
         if place == CPU:
             x, y = self._part(part)
-            return torch.from_numpy(x[indices]), torch.from_numpy(y[indices])
+            return as_input(torch.from_numpy(x[indices])), torch.from_numpy(y[indices])
         from algorithms.training.transfers import sent
 
         chosen = sent(torch.from_numpy(indices), torch.device(place))
         all_x, all_y = self._resident["test" if part == "test" else "train"]
-        return all_x[chosen], all_y[chosen]
+        return as_input(all_x[chosen]), all_y[chosen]
 
     def shards(self, part: str, held: Sequence[ndarray], place: str = CPU) -> list[tuple[Tensor, Tensor]]:
         """Returns the examples and labels of several devices, a pair for each, from `part` as in `examples`; a GPU
@@ -243,37 +244,57 @@ class Lab:
         ends = [len(names) * k // count for k in range(count + 1)]
         return [names[start:end] for start, end in pairwise(ends)]
 
+    @property
+    def kinds(self) -> int:
+        """The number of classes, or of strata if examples have no class."""
+        return kinds(self.data)
+
     def label_counts(self, seed: int) -> dict[str, list[int]]:
         """Returns `counts_by_class` of the devices' training examples under one seed."""
         return counts_by_class(self.data, self.splits[seed].train)
 
 
+def kinds(data: Dataset) -> int:
+    """Returns the number of classes, or of strata if examples have no class."""
+    return data.classes if data.labels is not None or data.strata is None else int(data.strata.max()) + 1
+
+
 def counts_by_class(data: Dataset, train: Held) -> dict[str, list[int]]:
-    """Returns, by device, the number of its training examples of each class; for texts, of each time slice.
+    """Returns, by device, the number of its training examples of each class; for texts, and data without classes, of
+    each time slice.
 
     For a large fleet that draws its examples, only a sample of the devices.
     """
     shards = {name: train[name] for name in sample(train)}
-    if data.y.ndim > 1 or data.text:
+    labels = data.groups if data.labels is None else data.labels
+    if labels is None or data.text:
         return {name: [len(part) for part in slices] for name, slices in shards.items()}
     counts = {name: np.concatenate(slices) for name, slices in shards.items()}
-    return {name: bincount(data.y[held], minlength=data.classes).tolist() for name, held in counts.items()}
+    return {name: bincount(labels[held], minlength=kinds(data)).tolist() for name, held in counts.items()}
 
 
 @kept_for_a_call(maxsize=4)
-def _module(name: str, classes: int, shape: tuple[int, ...], text: bool, place: str) -> nn.Module:
+def _module(name: str, form: Form, place: str) -> nn.Module:
     from algorithms.training.as_built import remember
 
-    module = _built(name, 0, classes, shape, text)
+    module = _built(name, 0, form)
     if place == CPU:
         return remember(module)
     from algorithms.training.dropout import counter_based
     from algorithms.training.tensors import retied
 
-    return remember(counter_based(retied(module.to(place), _built(name, 0, classes, shape, text))))
+    return remember(counter_based(retied(module.to(place), _built(name, 0, form))))
 
 
-def _built(name: str, seed: int, classes: int, shape: tuple[int, ...], text: bool) -> nn.Module:
+@kept_for_a_call(maxsize=4)
+def task_named(name: str) -> Task:
+    """Returns the task of this name, the same object in all of a process; see algorithms.tasks.task.named."""
+    from algorithms.tasks.task import named
+
+    return named(name)
+
+
+def _built(name: str, seed: int, form: Form) -> nn.Module:
     from algorithms import models  # imports torch; a lab for replays has no model
 
-    return models.build(name, seed, classes, shape, text)
+    return models.build(name, seed, *form)

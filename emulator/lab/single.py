@@ -11,12 +11,12 @@ from contextlib import suppress
 from functools import partial
 from itertools import product
 
+import numpy as np
 import torch
 
 from algorithms import models
 from algorithms.algorithm import Load, Work
 from algorithms.training.local import PIECE, single_values
-from devices.data.dataset import Dataset
 from emulator.lab.faulty import Faulty
 from emulator.lab.lab import Held, Lab, in_cycle
 from scenarios.builders.roster import sample
@@ -31,7 +31,7 @@ def check(scenario: Scenario, lab: Lab) -> None:
     does not accept one."""
     for training, found in ((True, _in_training(scenario, lab)), (False, _in_evaluation(scenario, lab))):
         whose = next(found, None)
-        refusal = whose and _refusal(scenario.model, lab.data, training)
+        refusal = whose and _refusal(scenario.model, lab, training)
         if refusal:
             raise BadScenario(
                 f"{scenario.model} must take a batch of one example, as the last one of {whose} is: {refusal}; "
@@ -93,13 +93,13 @@ def _sizes(held: Held) -> Iterator[tuple[str, int]]:
 
 
 @torch.no_grad()
-def _refusal(model: str, data: Dataset, training: bool) -> str | None:
+def _refusal(model: str, lab: Lab, training: bool) -> str | None:
     """Returns the reason why the model does not accept one example; None if it does."""
-    x, y = torch.tensor(data.x[:1]), torch.tensor(data.y[:1])
-    module = models.build(model, 0, data.classes, data.x.shape[1:], data.text).train(training)
+    x, y = lab.examples("train", np.arange(1))
+    module = models.build(model, 0, *lab.data.form).train(training)
     try:
         with single_values(module):
-            models.cross_entropy(module(x), y)
+            lab.task(module(x), y)
     except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
         return " ".join(f"{type(error).__name__}: {error}".split())
     return None

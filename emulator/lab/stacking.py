@@ -19,14 +19,15 @@ from torch import nn
 from algorithms import models, stack
 from algorithms.algorithm import Party, Training
 from algorithms.fedavg import FedAvg, stackable
+from algorithms.tasks.task import Task
 from algorithms.training.as_built import has_changed, remember
 from algorithms.training.copied import copied
 from algorithms.training.dropout import DROPOUTS
 from algorithms.training.seeding import drawing
-from algorithms.training.tensors import tensors_of
+from algorithms.training.tensors import as_input, mapped, tensors_of
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
-from emulator.lab.lab import CPU, Lab
+from emulator.lab.lab import CPU, Lab, task_named
 from scenarios.builders import plugins
 from scenarios.builders.own_code import before_each_call
 from scenarios.schema import training as schema
@@ -51,7 +52,7 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
     """
 
     def number(training: schema.Training, asked: int = scenario.asked) -> int:
-        return size(scenario.model, data, training.batch, asked, training.stack, place)
+        return size(scenario.model, data, training.batch, asked, training.stack, place, scenario.task.name)
 
     def own(entry: Entry) -> Entry:
         said = entry.options.get("training") or {}
@@ -78,11 +79,19 @@ def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
     return found
 
 
-def size(model: str, data: Dataset, batch: int, asked: int, said: int | str = "auto", place: str = CPU) -> int:
+def size(
+    model: str,
+    data: Dataset,
+    batch: int,
+    asked: int,
+    said: int | str = "auto",
+    place: str = CPU,
+    task: str = "classification",
+) -> int:
     """Returns the number of devices in a stack if `training.stack` is `said`, "auto" or a number, and a round asks
     `asked` devices; 1 if the model cannot be stacked."""
     wanted = _that_pay(_built(model, data), batch, asked, place)[0] if said == "auto" else int(said)
-    return wanted if wanted == 1 or not _obstacle(model, data) else 1
+    return wanted if wanted == 1 or not _obstacle(model, data, task) else 1
 
 
 def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
@@ -98,7 +107,7 @@ def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
             continue
         if not stackable(unguarded(lab.algorithms[entry.name])):
             found[entry.name] = "the algorithm has a training loop of its own"
-        elif obstacle := _obstacle(scenario.model, lab.data):
+        elif obstacle := _obstacle(scenario.model, lab.data, lab.task_name):
             found[entry.name] = obstacle
         else:
             found[entry.name] = _that_pay(
@@ -108,7 +117,7 @@ def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
 
 
 def _built(model: str, data: Dataset) -> nn.Module:
-    return models.build(model, 0, data.classes, data.x.shape[1:], data.text)
+    return models.build(model, 0, *data.form)
 
 
 def _that_pay(model: nn.Module, batch: int, asked: int, place: str) -> tuple[int, str]:
@@ -134,25 +143,25 @@ _tried: dict[tuple[Any, ...], str] = {}
 before_each_call(_tried.clear)
 
 
-def _obstacle(model: str, data: Dataset) -> str:
+def _obstacle(model: str, data: Dataset, task: str) -> str:
     """Returns the reason why the model cannot be stacked; "" if a stack of two devices with three examples gives the
     same weights as training them one by one."""
-    key = (model, data.classes, data.x.shape[1:], data.y.shape[1:], data.x.dtype)
+    key = (model, task, data.form, data.y.shape[1:], data.y.dtype)
     if key not in _tried:
-        _tried[key] = _trial(_built(model, data), data)
+        _tried[key] = _trial(_built(model, data), data, task_named(task))
     return _tried[key]
 
 
-def _trial(model: nn.Module, data: Dataset) -> str:
+def _trial(model: nn.Module, data: Dataset, task: Task) -> str:
     remember(model)
     weights = {name: value.clone() for name, value in tensors_of(model).items()}
     parameters = dict(model.named_parameters())
     for name in [name for name in weights if name not in parameters]:
         owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
         return f"{owner} keeps {name.rpartition('.')[2]} in addition to its parameters"
-    x, y = torch.tensor(data.x[:3]), torch.tensor(data.y[:3])
+    x, y = as_input(torch.tensor(data.x[:3])), torch.tensor(data.y[:3])
     devices = [
-        Party("", 2, model, models.cross_entropy, x[some], y[some], round=0, cycle=0, seed=seed)
+        Party("", 2, model, task, x[some], y[some], round=0, cycle=0, seed=seed)
         for seed, some in enumerate((slice(0, 2), slice(2, 3)))
     ]
     algorithm, download = FedAvg(Training(epochs=2, batch=2, lr=0.01)), {"weights": weights}
@@ -190,7 +199,9 @@ def _draws(model: nn.Module, x: torch.Tensor) -> bool:
     for seed in (0, 1):
         with drawing(seed), torch.no_grad():
             outputs.append(quiet(x))
-    return not torch.equal(*outputs)
+    alike: list[bool] = []
+    mapped(lambda one, other: alike.append(torch.equal(one, other)), *outputs)
+    return not all(alike)
 
 
 def _draws_from_python(model: nn.Module, x: torch.Tensor) -> bool:

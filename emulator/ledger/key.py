@@ -160,6 +160,7 @@ class Keys:
     def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
         return {
             "model": self._model(),
+            "metrics": list(self.lab.metrics),
             "sources": self._sources(),
             "weights": weights.digest,
             "data": self._data("test" if part == "test" else "train"),
@@ -207,6 +208,7 @@ class Keys:
             "download": download.digest,
             "memory": memory.digest,
             "tests": {
+                "metric": self.lab.metrics[0],
                 "data": self._data("test"),
                 "examples": [digest(shard) for shard in test_shards(self.lab, run, device, round)],
             }
@@ -237,7 +239,7 @@ class Keys:
         }
 
     def _model(self) -> Parts:
-        return {"name": self.lab.model, "classes": self.lab.data.classes}
+        return {"name": self.lab.model, "classes": self.lab.data.classes, "task": self.lab.task_name}
 
     def _sources(self, label: str = "") -> str:
         found = self.sources[label]
@@ -286,11 +288,11 @@ def watch_own(lab: Lab) -> None:
 
 
 def _own_modules(lab: Lab, labels: Iterable[str]) -> list[str]:
-    """Returns the names of a user's own modules: that of the model, and those of the algorithms with these labels and
-    of their optimisers."""
+    """Returns the names of a user's own modules: those of model and task, and those of the algorithms with these labels
+    and of their optimisers."""
     algorithms = [unguarded(lab.algorithms[label]) for label in labels]
     kinds = {type(each).__module__ for each in algorithms}
-    named = _modules(lab.model, *map(_optimizer, algorithms))
+    named = _modules(lab.model, lab.task_name, *map(_optimizer, algorithms))
     return sorted(named | {name for name in kinds if name.partition(".")[0] not in OURS})
 
 
@@ -320,8 +322,9 @@ def sources_of(lab: Lab) -> Code:
 def _sources(lab: Lab, modules: Collection[str]) -> str | None:
     """Returns the digest of the source files of jobs that use these modules; None if one has no file, or if the file of
     a user's own has changed since it was imported."""
+    own = _modules(lab.model, lab.task_name)
     try:
-        found = sources({jobs.__name__, *_modules(lab.model), *modules})
+        found = sources({jobs.__name__, type(lab.task).__module__, *own, *modules})
     except ValueError:
         return None
     return None if own_code.changed(found) else digest(packed(found))

@@ -22,15 +22,14 @@ from emulator.lab.jobs import (
     train,
     train_stack,
 )
-from emulator.lab.scoring import Hits, Scores
+from emulator.lab.scoring import Score, Scores
 from emulator.messages.store import Ref, Stored
 from network.wire.form import NotFinite, RefusedMessage
 
 Plain = Any  # lists, strings, numbers and bytes, which msgpack encodes
 FAULTS = {"refused": RefusedMessage, "not finite": NotFinite}
 # An array is kept in the first of these forms that loses no bit; nearly always that is a quarter of the last form.
-COUNTS, LOSSES = ("<u1", "<u2", "<i8"), ("<f4", "<f8")
-SCORES = {"correct": COUNTS, "counted": COUNTS, "loss": LOSSES}
+COUNTS, LOSSES, ROWS = ("<u1", "<u2", "<i8"), ("<f4", "<f8"), ("<u1", "<u2", "<f4", "<f8")
 
 
 def refs(value: object) -> Iterator[Ref]:
@@ -96,35 +95,36 @@ def _read_opening(plain: Plain) -> Opening:
     return Opening(_read_stored(download), {name: _read_stored(of) for name, of in extra.items()})
 
 
-def _hits(hits: Sequence[Hits]) -> Plain:
-    return [[scored.correct, scored.counted, scored.loss] for scored in hits]
+def _each_score(scores: Sequence[Score]) -> Plain:
+    return [[score.value, score.counted, score.loss] for score in scores]
 
 
-def _read_hits(plain: Plain) -> list[Hits]:
-    return [Hits(*scored) for scored in plain]
+def _read_each_score(plain: Plain) -> list[Score]:
+    return [Score(*score) for score in plain]
 
 
 def _trained(done: Trained) -> Plain:
     later, learnt = done.kept_if_counted, done.learnt
     messages = [_stored(done.upload), _stored(done.kept), _stored(later) if later else None]
-    told = [dict(learnt.leverage), dict(learnt.numbers), _hits(learnt.personalised)]
+    told = [dict(learnt.leverage), dict(learnt.numbers), _each_score(learnt.personalised)]
     return [done.examples, messages, told, *([] if done.loss is None else [done.loss])]
 
 
 def _read_trained(plain: Plain) -> Trained:
-    examples, (upload, kept, later), (leverage, numbers, hits), *loss = plain
-    learnt = Learnt(leverage, numbers, _read_hits(hits))
+    examples, (upload, kept, later), (leverage, numbers, scores), *loss = plain
+    learnt = Learnt(leverage, numbers, _read_each_score(scores))
     counted = _read_stored(later) if later else None
     return Trained(_read_stored(upload), examples, _read_stored(kept), counted, learnt, *loss)
 
 
 def _scores(scores: Scores) -> Plain:
-    return [_narrow(np.asarray(getattr(scores, part), forms[-1]), forms) for part, forms in SCORES.items()]
+    rows = {name: [each.shape[1], *_narrow(each, ROWS)] for name, each in scores.rows.items()}
+    return [rows, _narrow(scores.counted, COUNTS), _narrow(scores.loss, LOSSES)]
 
 
 def _narrow(values: ndarray, forms: Sequence[str]) -> Plain:
     for form in forms:
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             narrow = values.astype(form)
         if narrow.astype(forms[-1]).tobytes() == values.tobytes():
             return [form, narrow.tobytes()]
@@ -132,8 +132,14 @@ def _narrow(values: ndarray, forms: Sequence[str]) -> Plain:
 
 
 def _read_scores(plain: Plain) -> Scores:
-    last = (forms[-1] for forms in SCORES.values())
-    return Scores(*(np.frombuffer(data, form).astype(of) for (form, data), of in zip(plain, last, strict=True)))
+    rows, counted, loss = plain
+    read = {name: _wide(part, ROWS).reshape(-1, width) for name, (width, *part) in rows.items()}
+    return Scores(read, _wide(counted, COUNTS), _wide(loss, LOSSES))
+
+
+def _wide(plain: Plain, forms: Sequence[str]) -> ndarray:
+    form, data = plain
+    return np.frombuffer(data, form).astype(forms[-1])
 
 
 Forms = tuple[Callable[[Any], Plain], Callable[[Plain], Any]]
@@ -152,7 +158,7 @@ FORMS: dict[Job, Forms] = {
     request: (_opening, _read_opening),
     train: (_trained, _read_trained),
     train_stack: _of_each(_trained, _read_trained),
-    personalise_stack: _of_each(_hits, _read_hits),
+    personalise_stack: _of_each(_each_score, _read_each_score),
     combine: (_state, _read_state),
     evaluate: (_scores, _read_scores),
 }

@@ -72,5 +72,5 @@ class Watching:
         begun = {label: seeds for label, seeds in runs.items() if any(seeds.values())}
         if not begun:
             return []
-        figures = beginning(begun, targets(self.scenario))
+        figures = beginning(begun, targets(self.scenario), self.scenario.task)
         return [(figure.title, figure.spec(validate=False)) for figure in figures]

@@ -45,9 +45,9 @@ class Conduct:
                 transfers=rounds.transfers,
             ),
             Schedule(evaluate.every, None if often == "never" or not evaluate.test else often, evaluate.test),
-            Target.of(stop) if stop else None,
+            Target.of(stop, scenario.task) if stop else None,
             rounds.until_s,
-            [Target.of(target) for target in rounds.targets],
+            [Target.of(target, scenario.task) for target in rounds.targets],
         )
 
     def last_round(self, devices: int) -> float:

@@ -1,8 +1,8 @@
 """Evaluates the models of a run, which costs no virtual time and changes nothing.  The metrics:
 
-accuracy, loss             the model after the round, on the whole test set
-validation                 its accuracy on all devices' held-out examples, for tuning
-initial                    mean over all devices of the accuracy of the round's downloaded model on their test shards
+accuracy, loss             the model after the round, on the whole test set; accuracy is null in tasks without it
+validation                 its accuracy, or the task's first metric, on all devices' held-out examples, for tuning
+initial                    mean over all devices of the same of the round's downloaded model on their test shards
 personalised               as `initial`, but each device's model after one local training
 personalised_participants  as `personalised`, but over the counted devices alone, after their training in the round
 
@@ -19,12 +19,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from emulator.conversation.device import Attendant
 from emulator.lab.jobs import Learnt, Opening, State, blocks, evaluate, personalise_stack, request
 from emulator.lab.lab import Lab, in_cycle
-from emulator.lab.scoring import Hits, Scores, hits
+from emulator.lab.scoring import Score, Scores
 from emulator.messages.store import NOTHING, Ref
 from emulator.record.run import Run
 from emulator.worlds.interface import World
@@ -62,7 +60,9 @@ class Metrics:
         self.world, self.lab, self.run, self.schedule = world, lab, run, schedule
         self.attendants = attendants  # the devices that were ever asked; others have no memory
         self.known: tuple[str, Scores] | None = None  # digest of the last model, and its scores on the test set
-        self.best: dict[int, float] = {}  # by time slice: the best accuracy so far
+        self.best: dict[
+            int, float
+        ] = {}  # by time slice: the best value so far of the first metric, negated where lower is better
 
     async def start(self, state: State) -> None:
         """Evaluates the initial model, which round 0 sends to the devices, if every round is evaluated on the test
@@ -80,46 +80,55 @@ class Metrics:
         if not self.schedule.test:
             return dict.fromkeys(NAMES) | {"validation": await self._validation(state, cycle)}, {}
         before, tests = await self._test(broadcast), self.lab.splits[self.run.seed].tests
-        initial = _mean_share(hits(before[in_cycle(tests, name, cycle)]) for name in sample(tests))
+        initial = _mean_value(before[in_cycle(tests, name, cycle)].summed(self.lab) for name in sample(tests))
         scores = await self._test(state)
-        now = self._of_cycle(scores, cycle)
+        measured = self._of_cycle(scores, cycle)
+        now = measured.summed(self.lab)
         values: Values = {
-            "accuracy": now.correct / now.counted if now.counted else None,
+            "accuracy": measured.value(self.lab, "accuracy") if "accuracy" in self.lab.metrics else None,
             "loss": now.loss / now.counted if now.counted and math.isfinite(now.loss / now.counted) else None,
             "validation": await self._validation(state, cycle),
             "initial": initial,
-            "personalised_participants": _mean_share(done.personalised[0] for done in trained if done.personalised),
+            "personalised_participants": _mean_value(done.personalised[0] for done in trained if done.personalised),
         }
-        return values, self._further(scores, cycle, trained)
+        others = {name: measured.value(self.lab, name) for name in self.lab.metrics if name != "accuracy"}
+        return values, self._further(scores, cycle, trained, others)
 
-    def _further(self, scores: Scores, cycle: int, trained: Sequence[Learnt]) -> Values:
-        """Returns the numbers, by name, that exist only for texts or for drifting data; unknown ones are left out."""
-        numbers: Values = {}
-        if self.lab.data.text:
-            numbers["perplexity"] = _perplexity([self._of_cycle(scores, cycle)])
+    @property
+    def _of_texts(self) -> bool:
+        """True if the loss is the cross-entropy of tokens, so that there is a perplexity."""
+        return self.lab.data.text and self.lab.task.of_classes
+
+    def _further(self, scores: Scores, cycle: int, trained: Sequence[Learnt], numbers: Values) -> Values:
+        """Returns the numbers, by name, that exist only for some tasks, for texts or for drifting data; unknown ones
+        are left out.  `numbers`: the metrics of the task besides accuracy."""
+        if self._of_texts:
+            numbers = {"perplexity": _perplexity([self._of_cycle(scores, cycle).summed(self.lab)]), **numbers}
             now = [done.personalised[0] for done in trained if done.personalised]
             numbers["personalised_perplexity"] = _perplexity(now)
         if self.lab.data.cycles > 1:
             following = [done.personalised[1] for done in trained if len(done.personalised) > 1]
-            numbers |= self._over_time(scores, cycle) | {"personalised_next": _mean_share(following)}
-            numbers["personalised_next_perplexity"] = _perplexity(following) if self.lab.data.text else None
+            numbers |= self._over_time(scores, cycle) | {"personalised_next": _mean_value(following)}
+            numbers["personalised_next_perplexity"] = _perplexity(following) if self._of_texts else None
         return {name: value for name, value in numbers.items() if value is not None}
 
     def _over_time(self, scores: Scores, cycle: int) -> Values:
-        """Returns the accuracy on the next time slice, and the mean over earlier slices of what was forgotten: the
-        best accuracy so far minus the current one."""
+        """Returns the task's first metric on the next time slice, and the mean over earlier slices of what was
+        forgotten: how much worse it is now than at its best."""
+        main = self.lab.metrics[0]
+        sign = -1 if self.lab.task.metrics[main].lower else 1
         shares = {}
         for time_slice in range(min(cycle + 2, self.lab.data.cycles)):
-            of_slice = self._of_cycle(scores, time_slice)
-            shares[time_slice] = of_slice.correct / of_slice.counted if of_slice.counted else 0.0
+            shares[time_slice] = self._of_cycle(scores, time_slice).summed(self.lab).value or 0.0
         numbers: Values = {}
         if cycle + 1 in shares:
-            following = self._of_cycle(scores, cycle + 1)
-            numbers["next_accuracy"] = shares[cycle + 1]
-            numbers["next_perplexity"] = _perplexity([following]) if self.lab.data.text else None
+            following = self._of_cycle(scores, cycle + 1).summed(self.lab)
+            numbers[f"next_{main}"] = shares[cycle + 1]
+            numbers["next_perplexity"] = _perplexity([following]) if self._of_texts else None
         for time_slice in range(cycle + 1):
-            self.best[time_slice] = max(self.best.get(time_slice, 0.0), shares.get(time_slice, 0.0))
-        lost = [self.best[earlier] - shares[earlier] for earlier in range(min(cycle, self.lab.data.cycles - 1))]
+            now = sign * shares.get(time_slice, 0.0)
+            self.best[time_slice] = max(self.best.get(time_slice, now), now)
+        lost = [self.best[earlier] - sign * shares[earlier] for earlier in range(min(cycle, self.lab.data.cycles - 1))]
         numbers["forgetting"] = sum(lost) / len(lost) if lost else None
         return numbers
 
@@ -139,29 +148,29 @@ class Metrics:
             job = (personalise_stack, self.run, round, tuple(devices), downloads, memories)
             tickets.append(self.world.submit(*job))
         scores = [device for ticket in tickets for device in await self.world.uncharged(ticket)]
-        return _mean_share(device[0] for device in scores if device)
+        return _mean_value(device[0] for device in scores if device)
 
     async def _test(self, state: State) -> Scores:
         """Returns the model's score on each example of the whole test set, in all time slices.  The scores of the
         last model are kept."""
         if self.known is None or self.known[0] != state.weights.digest:
-            scores = _joined(await self._scores(state, "test", 0))
+            scores = Scores.joined(await self._scores(state, "test", 0), self.lab)
             self.known = (state.weights.digest, scores)
         return self.known[1]
 
     async def _validation(self, state: State, cycle: int) -> float | None:
-        return _mean_share([hits(_joined(await self._scores(state, "validation", cycle)))])
+        return Scores.joined(await self._scores(state, "validation", cycle), self.lab).summed(self.lab).value
 
     async def _scores(self, state: State, part: str, cycle: int) -> list[Scores]:
         numbers = range(blocks(self.lab, self.run, part, cycle))
         tickets = [self.world.submit(evaluate, self.run, state.weights, part, cycle, block) for block in numbers]
         return [await self.world.uncharged(ticket) for ticket in tickets]
 
-    def _of_cycle(self, scores: Scores, cycle: int) -> Hits:
+    def _of_cycle(self, scores: Scores, cycle: int) -> Scores:
         data, tested = self.lab.data, self.lab.splits[self.run.seed].test
         if data.cycle_test is not None:
-            return hits(scores[data.cycle_test == min(cycle, data.cycles - 1)])
-        return hits(scores if tested is None else scores[tested])
+            return scores[data.cycle_test == min(cycle, data.cycles - 1)]
+        return scores if tested is None else scores[tested]
 
     def _memory(self, name: str, round: int, counted: Mapping[str, int]) -> Ref:
         if name not in self.attendants:
@@ -169,22 +178,14 @@ class Metrics:
         return self.attendants[name].home.before(round, counted.get(name)).ref
 
 
-def _joined(scores: Sequence[Scores]) -> Scores:
-    if not scores:  # data without test examples
-        return Scores(*(np.zeros(0, kind) for kind in (np.int64, np.int64, np.float64)))
-    return Scores(
-        *(np.concatenate([getattr(block, part) for block in scores]) for part in ("correct", "counted", "loss"))
-    )
+def _mean_value(devices: Iterable[Score]) -> float | None:
+    """Returns the mean over devices of the first metric, without devices for which it is not defined; None if it is for
+    none."""
+    values = [scored.value for scored in devices if scored.value is not None]
+    return sum(values) / len(values) if values else None
 
 
-def _mean_share(devices: Iterable[Hits]) -> float | None:
-    """Returns the mean over devices of correct/counted, without devices that have no examples; None if no device has
-    any."""
-    shares = [scored.correct / scored.counted for scored in devices if scored.counted]
-    return sum(shares) / len(shares) if shares else None
-
-
-def _perplexity(devices: Sequence[Hits]) -> float | None:
+def _perplexity(devices: Sequence[Score]) -> float | None:
     """Returns exp of the mean loss of a label, over the labels of all devices together; None if it is too large for
     a float, or if there are no labels."""
     counted = sum(scored.counted for scored in devices)

@@ -17,7 +17,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from emulator.record.targets import Target
+from emulator.record.targets import Target, value_of
 
 if TYPE_CHECKING:
     from emulator.play.stage import Row
@@ -94,13 +94,19 @@ class RunProgress:
     max_rounds: int
     seen: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # metric -> its last values
     ends: tuple[float, ...] = ()  # s, arrival of the last rows
-    best: float = 0.0  # best value so far of the shown metric
+    main: str = "accuracy"  # the task's first metric
+    lower: bool = False  # True: lower is better for it
+    tops: dict[str, float] = field(default_factory=dict)  # best values so far of the metrics that may be shown
     streaks: dict[Target, tuple[int, float]] = field(default_factory=dict)  # last values that reach it, since when (s)
 
     @property
     def shown(self) -> str:
-        """The name of the metric to show: accuracy, or validation if the test set is not evaluated."""
-        return "validation" if "validation" in self.seen and "accuracy" not in self.seen else "accuracy"
+        """The name of the metric to show: the task's first, or validation if the test set is not evaluated."""
+        return "validation" if "validation" in self.seen and self.main not in self.seen else self.main
+
+    @property
+    def best(self) -> float | None:
+        return self.tops.get(self.shown)
 
     def take(self, row: Row, real: float) -> None:
         """Takes a new row, which arrived at `real`, s.
@@ -108,18 +114,19 @@ class RunProgress:
         Replaces containers instead of changing them, because the display reads them in another thread.
         """
         self.row, self.real, self.ends = row, real, (*self.ends, real)[-MEASURED - 1 :]
-        for metric in {"accuracy", "validation", *(target.metric for target in self.targets)}:
-            if row.get(metric) is not None:
-                self.seen = {**self.seen, metric: (*self.seen.get(metric, ()), (real, row[metric]))[-POINTS:]}
-        self.best = max(self.best, row.get(self.shown) or 0.0)
+        better = min if self.lower else max
+        for metric in {self.main, "validation", *(target.metric for target in self.targets)}:
+            if (value := value_of(row, metric)) is not None:
+                self.seen = {**self.seen, metric: (*self.seen.get(metric, ()), (real, value))[-POINTS:]}
+                self.tops = {**self.tops, metric: better(self.tops.get(metric, value), value)}
         self.targets = [target for target in self.targets if not self._holds(target, row)]
 
     def _holds(self, target: Target, row: Row) -> bool:
         """Returns true if the target is reached with this row.  Reading all rows again for this would take too long."""
-        if (value := row.get(target.metric)) is None:
+        if (value := value_of(row, target.metric)) is None:
             return False
         times, since = self.streaks.get(target, (0, row["time_s"]))
-        if value < target.value:
+        if not target.met(value):
             self.streaks.pop(target, None)
             return False
         self.streaks[target] = times + 1, since
@@ -138,8 +145,9 @@ class RunProgress:
         if not self.targets:
             return ""
         target = self.targets[0]
-        seconds = eta(self.seen.get(target.metric, ()), target.value)
-        name = target.level if target.metric == "accuracy" else target.name
+        sign = -1 if target.lower else 1  # a slope that rises is one towards the target
+        seconds = eta([(t, sign * value) for t, value in self.seen.get(target.metric, ())], sign * target.value)
+        name = target.level if target.metric == self.main else target.name
         return f"{name} in {'-' if seconds is None else f'{about(max(0.0, seconds - (real - self.real)))} real'}"
 
     def curve(self, bars: bool) -> str:
@@ -147,8 +155,10 @@ class RunProgress:
         values = [value for _, value in self.seen.get(self.shown, ())]
         if not values:
             return ""
-        best = f" (best {self.best:.2f})" if round(self.best, 2) > round(values[-1], 2) else ""
-        return f"acc {values[-1]:.2f}{best}" + (f" {sparkline(values)}" if bars else "")
+        top = values[-1] if self.best is None else self.best
+        best = f" (best {top:.2f})" if round(top, 2) != round(values[-1], 2) else ""
+        name = "acc" if self.main == "accuracy" else self.main
+        return f"{name} {values[-1]:.2f}{best}" + (f" {sparkline(values)}" if bars else "")
 
 
 class Progress:
@@ -158,7 +168,8 @@ class Progress:
     `labels`: the rounds of a run of each algorithm, which may differ from `max_rounds`.
     `early`: runs may end before their last round.  `until`: virtual seconds after which no round begins, if given.
     `at_once`: the most runs that are played at the same time.  `last`: as many rounds as a run's last one takes.
-    With `quiet`, no rounds are shown, only messages.  Colours follow NO_COLOR (rich does).
+    `main`, `lower`: the task's first metric, and True if lower is better.  With `quiet`, no rounds are shown, only
+    messages.  Colours follow NO_COLOR (rich does).
     """
 
     def __init__(
@@ -174,11 +185,16 @@ class Progress:
         last: float = 1.0,
         quiet: bool = False,
         console: Console | None = None,
+        main: str = "accuracy",
+        lower: bool = False,
         clock: Callable[[], float] = time.monotonic,
         today: Callable[[], datetime] = lambda: datetime.now().astimezone(),
     ) -> None:
         self.console = Console(stderr=True) if console is None else console
-        self.targets = sorted(targets, key=lambda target: (target.value, target.hold))
+        self.targets = sorted(
+            targets, key=lambda target: (-target.value if target.lower else target.value, target.hold)
+        )
+        self.main, self.lower = main, lower
         self.max_rounds, self.runs, self.quiet = max_rounds, runs, quiet
         self.early, self.until, self.at_once, self.last = early, until, at_once, last
         self.clock, self.today = clock, today
@@ -212,8 +228,8 @@ class Progress:
         real = self.clock() - self.began
         # the latest run last; a new dict, because the display is reading the old one
         paces = {other: pace for other, pace in self.paces.items() if other != run}
-        most = self.labels.get(run.label, self.max_rounds)
-        paces[run] = self.paces.get(run) or RunProgress(row, real, self.targets, most)
+        most, known = self.labels.get(run.label, self.max_rounds), self.paces.get(run)
+        paces[run] = known or RunProgress(row, real, self.targets, most, main=self.main, lower=self.lower)
         paces[run].take(row, real)
         self.paces = paces
         if not (self.live or self.quiet) and self.clock() - self.written >= EVERY:
@@ -351,7 +367,7 @@ class Progress:
             f"{run.label} seed {run.seed}: {row['round'] + 1}/{self.paces[run].max_rounds} rounds",
             f"{clock_face(row['time_s'])} simulated",
             _speed(row["time_s"], real),
-            "" if row.get(metric) is None else f"{metric} {row[metric]:.3f}",
+            "" if (value := value_of(row, metric)) is None else f"{metric} {value:.3f}",
         ]
         return " · ".join(part for part in parts if part)
 

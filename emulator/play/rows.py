@@ -61,7 +61,7 @@ class Diary:
             values |= metrics
         if conduct.personalised(number):
             values["personalised"] = await self._personalised(play)
-        self.measured.append({"round": number, "time_s": play.stamp, **values})
+        self.measured.append({"round": number, "time_s": play.stamp, **values, "numbers": further})
         enough = conduct.stop_at is not None and reached(self.measured, conduct.stop_at) is not None
         if conduct.until is not None and play.stamp >= conduct.until:
             # Waits for a target that may just be held: otherwise the record could not tell.

@@ -48,8 +48,8 @@ class Costs:
 
     @cached_property
     def meter(self) -> Meter:
-        data = self.lab.data
-        return meter_of(self.lab.model, data.classes, data.x.shape[1:], data.y.shape[1:], data.text)
+        lab = self.lab
+        return meter_of(lab.model, lab.data.form, lab.data.target, lab.task)
 
     @cached_property
     def parameters(self) -> int:

@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from algorithms import models
-from algorithms.algorithm import Load, Phase
+from algorithms.algorithm import Load, Loss, Phase
+from algorithms.tasks.task import Task
 from algorithms.training.copied import on_meta, shapes
 from algorithms.training.local import single_values
 from algorithms.training.optimizers import state_floats
 from algorithms.training.torch_lock import TURN
+from devices.data.dataset import Form, Target
 from emulator.lab.faulty import Faulty
 from emulator.lab.lab import Lab
 from scenarios.builders.own_code import kept_for_a_call
@@ -45,7 +47,7 @@ def footprint(lab: Lab, label: str, load: Load, downloaded: int, uploaded: int, 
     """Returns the memory that a device's half of a round needs, for a load, and the bytes downloaded, uploaded besides
     the weights, and kept."""
     algorithm = lab.algorithms[label]
-    held, trained = _of_module(lab.model, lab.data.classes, lab.input_shape, lab.data.text)
+    held, trained = _of_module(lab.model, lab.data.form)
     phases = [
         phase
         for phase in algorithm.device_work(load)
@@ -76,26 +78,24 @@ def uploaded(lab: Lab, label: str, round: int) -> int:
 def _activations(lab: Lab, phase: Phase) -> int:
     """Returns the bytes that the phase's largest batch keeps for the backward pass, with a factor if it has second
     derivatives."""
-    data = lab.data
-    nbytes = _measured(lab.model, data.classes, data.x.shape[1:], data.text, data.y.shape[1:], phase.batch)
+    nbytes = _measured(lab.model, lab.data.form, lab.data.target, lab.task, phase.batch)
     return round((TWICE if phase.second_order else 1.0) * nbytes)
 
 
 @kept_for_a_call(maxsize=8)
-def _of_module(model: str, classes: int, shape: tuple[int, ...], text: bool) -> tuple[int, int]:
+def _of_module(model: str, form: Form) -> tuple[int, int]:
     """Returns the bytes of a network's parameters and buffers, and of its trained parameters alone."""
-    module = models.build(model, 0, classes, shape, text)
+    module = models.build(model, 0, *form)
     trained = (parameter for parameter in module.parameters() if parameter.requires_grad)
     return _bytes((*module.parameters(), *module.buffers())), _bytes(trained)
 
 
 @kept_for_a_call(maxsize=256)
-def _measured(
-    model: str, classes: int, shape: tuple[int, ...], text: bool, targets: tuple[int, ...], batch: int
-) -> int:
+def _measured(model: str, form: Form, target: Target, task: Task, batch: int) -> int:
+    _, shape, text, _ = form
     with TURN:  # building the model may draw from torch's generator
-        network = on_meta(models.build(model, 0, classes, shape, text))
-        return activations(network, shape, batch, torch.int64 if text else torch.float32, targets)
+        network = on_meta(models.build(model, 0, *form))
+        return activations(network, shape, batch, torch.int64 if text else torch.float32, *target, task)
 
 
 @shapes()
@@ -105,13 +105,15 @@ def activations(
     batch: int,
     dtype: torch.dtype = torch.float32,
     targets: Sequence[int] = (),
+    target_dtype: str = "int64",
+    loss: Loss = models.cross_entropy,
 ) -> int:
     """Returns the bytes that a forward pass over `batch` examples of this shape leaves for the backward pass.
 
     The model is on the meta device, so nothing is computed.  Memory that tensors share counts once.
     """
     x = torch.empty(batch, *shape, dtype=dtype)
-    y = torch.empty(batch, *targets, dtype=torch.long)
+    y = torch.empty(batch, *targets, dtype=getattr(torch, target_dtype))
     own = {tensor.untyped_storage()._cdata for tensor in (*model.parameters(), *model.buffers())}
     kept = {x.untyped_storage()._cdata: _size(x)}
 
@@ -123,9 +125,9 @@ def activations(
 
     model.train()
     with single_values(model), saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = models.cross_entropy(model(x), y).mean()  # keeps the graph alive, so no memory is reused
+        mean = loss(model(x), y).mean()  # keeps the graph alive, so no memory is reused
     total = sum(kept.values())
-    del loss
+    del mean
     return total
 
 

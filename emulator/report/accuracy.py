@@ -1,4 +1,5 @@
-"""Charts of accuracy against virtual time, rounds or bytes: a line for each seed, or for five or more seeds one line of
+"""Charts of accuracy, or the task's first metric, against virtual time, rounds or bytes: a line for each seed, or for
+five or more seeds one line of
 their median with a band of their quartiles."""
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from emulator.record.targets import Target
+from emulator.record.targets import Target, value_of
 from emulator.report import palette
 from emulator.report.curves import Curve, Point, merged, thinned
 from emulator.report.figure import Chart, Figure, dressed, table, whole
@@ -18,6 +19,7 @@ from emulator.report.times import hardest
 from emulator.results import units
 from emulator.results.results import Row, Runs
 from emulator.results.summary import FEW, round_bytes
+from scenarios.schema.task import CLASSES, Task
 
 POINTS = 1600  # points in a chart, at most; a screen has fewer columns
 DOTS = 40  # points up to which each one is marked
@@ -54,37 +56,43 @@ BYTES = CurveAxis(
 )
 
 
-def curve(rows: Sequence[Row], along: Along) -> Curve:
-    """Returns the accuracy of one seed along an axis; rounds without an evaluation are left out.
+def curve(rows: Sequence[Row], along: Along, metric: str = "accuracy") -> Curve:
+    """Returns the metric of one seed along an axis; rounds without an evaluation are left out.
 
     `along`: returns each row's place on the axis, in seconds, rounds or bytes.
     """
     places = along(rows)
-    known = [(x, row["accuracy"]) for x, row in zip(places, rows, strict=True) if row["accuracy"] is not None]
+    known = [(x, y) for x, row in zip(places, rows, strict=True) if (y := value_of(row, metric)) is not None]
     return Curve([x for x, _ in known], [y for _, y in known], places[-1] if places else 0.0)
 
 
 def figure(
-    axis: CurveAxis, runs: Runs, summary: Mapping[str, Any], targets: Sequence[Target], points: int = POINTS
+    axis: CurveAxis,
+    runs: Runs,
+    summary: Mapping[str, Any],
+    targets: Sequence[Target],
+    points: int = POINTS,
+    task: Task = CLASSES,
 ) -> Figure | None:
-    """Returns the chart of accuracy along an axis, with at most `points` points; None if no round was evaluated."""
-    lines = list(_lines(axis, runs, points))
+    """Returns the chart of the task's first metric along an axis, with at most `points` points; None if no round was
+    evaluated."""
+    lines = list(_lines(axis, runs, points, task.main))
     if not lines:
         return None
+    targets = [target for target in targets if target.metric == task.main]
     end = max(line[2] for line in lines)
     unit = axis.unit(iter([end]))
     story = _story(axis, summary, targets, end)
     marks = [
         (label, entry[axis.measure]["mean"] / unit.size, target.value)
         for target in targets
-        if target.metric == "accuracy"
         for label, said in summary["labels"].items()
         if (entry := said["targets"].get(target.name)) and _everybody(entry)
     ]
-    title = f"Accuracy against {axis.title}"
+    title = f"{task.main.capitalize()} against {axis.title}"
     shown = f"{axis.title}, {unit.name}" if unit.name else axis.title
     scaled = [(*line[:2], line[2] / unit.size, *line[3:]) for line in lines]
-    chart = _chart(scaled, marks, list(runs), shown, (story / unit.size, end / unit.size), targets)
+    chart = _chart(scaled, marks, list(runs), shown, (story / unit.size, end / unit.size), targets, task)
     labels = list(dict.fromkeys(line[0] for line in lines))
     last = {label: max((x, y) for name, _, x, y, *_ in lines if name == label)[1] for label in labels}
     ends = (f"{label} ends at {accuracy:.3f}." for label, accuracy in last.items())
@@ -92,11 +100,11 @@ def figure(
     return Figure(axis.name, title, _caption(axis, runs, marks, targets), dressed(chart, axis.name, description))
 
 
-def _lines(axis: CurveAxis, runs: Runs, most: int) -> Iterator[Line]:
+def _lines(axis: CurveAxis, runs: Runs, most: int, metric: str) -> Iterator[Line]:
     """Yields the points of the lines, at most `most`: for an algorithm with fewer than five seeds a line for each seed,
     else one line of their median, with low and high quartiles."""
     for label, seeds in runs.items():
-        curves = {seed: curve(rows, axis.along) for seed, rows in seeds.items()}
+        curves = {seed: curve(rows, axis.along, metric) for seed, rows in seeds.items()}
         if len(seeds) >= FEW:
             for p in thinned(_common(merged(list(curves.values()))), most // len(runs)):
                 yield label, "median", p.x, p.median, p.low, p.high, p.seeds
@@ -145,6 +153,7 @@ def _chart(
     axis: str,
     ends: tuple[float, float],
     targets: Sequence[Target],
+    task: Task,
 ) -> Chart:
     columns = {"label": "string", "seed": "string"} | dict.fromkeys(("x", "accuracy", "low", "high", "seeds"), "number")
     story, end = ends
@@ -156,11 +165,12 @@ def _chart(
     colour = alt.Color("label:N", scale=domain, legend=legend)
     dash = alt.StrokeDash("label:N", scale=alt.Scale(domain=labels, range=palette.dashes(labels)), legend=legend)
     base = table(columns, lines).encode(x=x)
-    accuracy = alt.Y("accuracy:Q", title="accuracy on the test set", scale=alt.Scale(domain=[0, 1]))
+    scale = alt.Scale(domain=[0, 1]) if task.is_share(task.main) else alt.Scale(zero=False)
+    accuracy = alt.Y("accuracy:Q", title=f"{task.main} on the test set", scale=scale)
     medians = any(line[1] == "median" for line in lines)
     few = len(lines) <= DOTS * len({line[:2] for line in lines})
     band = base.mark_area(opacity=0.18, interpolate="step-after", clip=True).encode(
-        y=alt.Y("low:Q", title="accuracy on the test set"), y2="high:Q", color=colour, detail="seed:N"
+        y=alt.Y("low:Q", title=f"{task.main} on the test set"), y2="high:Q", color=colour, detail="seed:N"
     )
     chart = alt.LayerChart(
         layer=[
@@ -169,7 +179,7 @@ def _chart(
                 y=accuracy, color=colour, strokeDash=dash, detail="seed:N"
             ),
             base.mark_circle(size=22, opacity=0.8 if few else 0, aria=False, clip=True).encode(
-                y=accuracy, color=colour, tooltip=_tips(axis)
+                y=accuracy, color=colour, tooltip=_tips(axis, task.main)
             ),
             *_rules(targets),
             *_diamonds(marks, x, colour, axis),
@@ -190,19 +200,20 @@ def _diamonds(marks: Sequence[Any], x: alt.X, colour: alt.Color, axis: str) -> I
         )
 
 
-def _tips(axis: str) -> list[alt.Tooltip]:
+def _tips(axis: str, metric: str) -> list[alt.Tooltip]:
     return [
         alt.Tooltip("label:N", title="algorithm"),
         alt.Tooltip("seed:N", title="seed"),
         alt.Tooltip("x:Q", title=axis, format=",.4~g"),
-        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("accuracy", "low", "high")),
+        alt.Tooltip("accuracy:Q", title=metric, format=".3f"),
+        *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high")),
         alt.Tooltip("seeds:Q", title="seeds"),
     ]
 
 
 def _rules(targets: Sequence[Target]) -> Iterator[alt.Chart]:
-    """Yields two layers: a dashed line at each target accuracy, and the numbers of these lines."""
-    values = sorted({target.value for target in targets if target.metric == "accuracy"})
+    """Yields two layers: a dashed line at each target, and the numbers of these lines."""
+    values = sorted({target.value for target in targets})
     if values:
         base = table({"value": "number"}, [(value,) for value in values]).encode(y="value:Q")
         yield base.mark_rule(strokeDash=[3, 4], color="#777777")
@@ -221,6 +232,6 @@ def _caption(axis: CurveAxis, runs: Runs, marks: Sequence[Any], targets: Sequenc
     said.append("A model counts until the next one is evaluated.")
     if axis is ROUNDS and any("stale" in row for seeds in runs.values() for rows in seeds.values() for row in rows[:1]):
         said.append("Rounds of asynchronous runs are versions of the model, of fewer replies each.")
-    if any(target.metric == "accuracy" for target in targets):
+    if targets:
         said.append("Dashed: the targets." + (" Diamonds: the means of the table." if marks else ""))
     return " ".join(said)

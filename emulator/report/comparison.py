@@ -12,6 +12,7 @@ from emulator.record.targets import Target
 from emulator.results.results import Results, Runs, classes, momentum, targets
 from emulator.results.standings import with_means
 from emulator.results.summary import summarise
+from scenarios.schema.task import Task
 
 AT_THE_END = ("rounds", "final", "numbers", "time_s", "bytes", "joules", "device_rounds")  # keys of a label's summary
 MADE_BY = "made by fedlapse report"  # at the beginning of every file that it writes
@@ -33,6 +34,11 @@ class SideBySide:
     @property
     def name(self) -> str:
         return " · ".join(dict.fromkeys(results.name for results in self.sources.values()))
+
+    @property
+    def task(self) -> Task:
+        """The task of the first folder."""
+        return next(iter(self.sources.values())).scenario.task
 
     def events(self, label: str, seed: int) -> Iterable[Event]:
         results, own = self.origin[label]
@@ -57,8 +63,9 @@ def compare(results: Sequence[Results]) -> SideBySide:
         summary = _summary(sources, origin, runs, list(aims.values()))
     lengths = [one.shared for one in results if one.shared is not None]
     if lengths:
+        metrics = list(dict.fromkeys(name for one in results for name in one.scenario.metrics))
         cut = {label: {seed: rows[: min(lengths)] for seed, rows in runs[label].items()} for label in summary["labels"]}
-        ends = summarise(cut, (), dict.fromkeys(cut, 0.0))["labels"]
+        ends = summarise(cut, (), dict.fromkeys(cut, 0.0), metrics=metrics)["labels"]
         labels = {
             label: {**said, **{key: ends[label][key] for key in AT_THE_END}}
             for label, said in summary["labels"].items()
@@ -115,10 +122,11 @@ def _summary(
     """
     results = list(sources.values())
     drag = {label: momentum(one.scenario)[own] for label, (one, own) in origin.items()}
+    metrics = list(dict.fromkeys(name for one in results for name in one.scenario.metrics))
     known = {label: classes(one.split) for label, (one, _) in origin.items()}
     played = {label: seeds for label, seeds in runs.items() if seeds}
     pairs = not differing(results)  # otherwise seeds are not paired
-    summary = with_means(summarise(played, aims, drag, known), played, aims, pairs)
+    summary = with_means(summarise(played, aims, drag, known, metrics), played, aims, pairs)
     return {
         **summary,
         "failures": {label: list(one.summary.get("failures", {}).get(own, [])) for label, (one, own) in origin.items()},

@@ -43,6 +43,7 @@ from emulator.results.settings import how_sure, settings
 from emulator.results.summary import summarise
 from emulator.wording import tables
 from emulator.wording.conclusion import answered, told
+from scenarios.schema.task import Task
 
 HEADLINE = 640  # width of the picture for readers without JavaScript
 ANSWER = ("times", "seconds")  # at the top, side by side
@@ -73,7 +74,7 @@ def charts(results: Sequence[Results]) -> Mapping[str, Chart]:
     return {figure.name: chart for figure in figures(compare(results)) if (chart := figure.alone())}
 
 
-def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
+def beginning(runs: Runs, targets: Sequence[Target], task: Task) -> list[Figure]:
     """Returns the charts of times to the hardest target and of accuracy over time, for runs that may still be in
     progress; those without content are left out."""
     played = {
@@ -83,7 +84,7 @@ def beginning(runs: Runs, targets: Sequence[Target]) -> list[Figure]:
     target = times.hardest(summary, targets)
     drawn = [
         times.figure(played, summary, target) if target else None,
-        accuracy.figure(accuracy.TIME, played, summary, targets),
+        accuracy.figure(accuracy.TIME, played, summary, targets, task=task),
     ]
     return [figure for figure in drawn if figure]
 
@@ -101,7 +102,7 @@ def figures(all_: SideBySide) -> list[Figure]:
     drawn = [
         times.figure(runs, all_.summary, target) if target else None,
         critical.figure(ranked, target, times.end(runs, all_.summary, target) if target else None),
-        *(accuracy.figure(axis, runs, all_.summary, all_.targets) for axis in axes),
+        *(accuracy.figure(axis, runs, all_.summary, all_.targets, task=all_.task) for axis in axes),
         rounds.figure(runs),
         timeline.figure(runs, all_.events),
         over_time.rates(all_),

@@ -110,7 +110,7 @@ def _first(found: SearchResult) -> dict[Configuration, float]:
     for rung in found.rungs:
         if rung.rounds == found.rungs[0].rounds:
             for configuration, by_clock in rung.scores.items():
-                accuracy.setdefault(configuration, 1 - by_clock[OWN].error)
+                accuracy.setdefault(configuration, by_clock[OWN].value)
     return accuracy
 
 
@@ -118,9 +118,11 @@ def _heat(label: str, found: SearchResult, one: str, other: str) -> Figure:
     """Returns a heat-map over the values of two options.  A cell has the best validation accuracy, after the first
     comparison, of all configurations with its two values."""
     cells: dict[tuple[Any, Any], float] = {}
+    lower = any(score.lower for rung in found.rungs for clocks in rung.scores.values() for score in clocks.values())
+    better = min if lower else max
     for configuration, accuracy in _first(found).items():
         place = dict(configuration)[one], dict(configuration)[other]
-        cells[place] = max(cells.get(place, 0.0), accuracy)
+        cells[place] = better(cells.get(place, accuracy), accuracy)
     best = dict(found.best())
     rows = [
         (_text(x), _text(y), accuracy, "best" if (x, y) == (best[one], best[other]) else "")

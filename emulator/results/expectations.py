@@ -10,6 +10,7 @@ from statistics import median
 from emulator.record.targets import Target
 from emulator.results.summary import Rows, last, to_target
 from scenarios.schema.scenario import Expect
+from scenarios.schema.task import CLASSES, Task
 
 
 @dataclass(frozen=True)
@@ -23,26 +24,30 @@ class Judgement:
         return f"{'✓' if self.ok else '✗'} {self.text}"
 
 
-def judge(expectations: Sequence[Expect], runs: Mapping[str, Mapping[int, Rows]]) -> list[Judgement]:
+def judge(
+    expectations: Sequence[Expect], runs: Mapping[str, Mapping[int, Rows]], task: Task = CLASSES
+) -> list[Judgement]:
     """Returns a judgement for each claim of each expectation; `runs` are the rows of rounds, by label and seed.
 
     `reach` with bounds claims that the median over seeds of the seconds, rounds or MB to the target is at most the
     bound; a seed that never reaches it counts as infinite.  `reach` alone claims that every seed reaches the target.
-    `final` claims that the median over seeds of the last measured value is at least this high.  An algorithm that was
+    `final` claims that the median over seeds of the last measured value is at least this high, or at most if lower is
+    better.  An algorithm that was
     not run meets no claim.
     """
-    return [judgement for expected in expectations for judgement in _judge(expected, runs)]
+    return [judgement for expected in expectations for judgement in _judge(expected, runs, task)]
 
 
-def _judge(expected: Expect, runs: Mapping[str, Mapping[int, Rows]]) -> Iterator[Judgement]:
+def _judge(expected: Expect, runs: Mapping[str, Mapping[int, Rows]], task: Task) -> Iterator[Judgement]:
     seeds = runs.get(expected.label)
     if not seeds:
         yield Judgement(False, f"{expected.label}: was not run")
         return
     if expected.reach is not None:
-        yield from _reach(expected, Target(expected.metric, expected.reach, expected.hold), seeds)
+        target = Target(expected.metric, expected.reach, expected.hold, lower=task.is_lower(expected.metric))
+        yield from _reach(expected, target, seeds)
     if expected.final is not None:
-        yield _final(expected, expected.final, seeds)
+        yield _final(expected, Target(expected.metric, expected.final, lower=task.is_lower(expected.metric)), seeds)
 
 
 def _reach(expected: Expect, target: Target, seeds: Mapping[int, Rows]) -> Iterator[Judgement]:
@@ -71,14 +76,15 @@ def _reach(expected: Expect, target: Target, seeds: Mapping[int, Rows]) -> Itera
             yield Judgement(middle <= bound, f"{claim}: {_apart(middle, bound)} {unit} (median, {count})")
 
 
-def _final(expected: Expect, least: float, seeds: Mapping[int, Rows]) -> Judgement:
-    ends = [last(rows, expected.metric) for rows in seeds.values()]
-    middle = median([-inf if value is None else value for value in ends])
-    claim = f"{expected.label}: {expected.metric} at least {least:g} at the end"
+def _final(expected: Expect, target: Target, seeds: Mapping[int, Rows]) -> Judgement:
+    ends = [last(rows, target.metric) for rows in seeds.values()]
+    worst = inf if target.lower else -inf
+    middle = median([worst if value is None else value for value in ends])
+    claim = f"{expected.label}: {target.metric} at {'most' if target.lower else 'least'} {target.value:g} at the end"
     count = f"(median of {len(ends)} seed{'s' * (len(ends) > 1)})"
-    if middle == -inf:
+    if middle == worst:
         return Judgement(False, f"{claim}: not measured {count}")
-    return Judgement(middle >= least, f"{claim}: {_apart(middle, least)} {count}")
+    return Judgement(target.met(middle), f"{claim}: {_apart(middle, target.value)} {count}")
 
 
 def _apart(value: float, bound: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from emulator.record.targets import Target, reached
+from emulator.record.targets import Target, reached, value_of
 from emulator.results.restricted import Timed
 from emulator.results.summary import joules, round_bytes
 
@@ -52,7 +52,7 @@ class Observed:
         """Returns the time in s at which the run reached the target, and the time in s until which it was observed.
 
         Without the target, the second is the time until which the run certainly had not reached it.  If the last
-        evaluations are at or above the value, but too few to show that it is held, that is the time of the first of
+        evaluations are at the value or better, but too few to show that it is held, that is the time of the first of
         them.
         """
         place = self.place(target)
@@ -61,19 +61,19 @@ class Observed:
         return Timed(None, self.stamps[self._open(target)] if self.whole and self.stamps else inf)
 
     def _open(self, target: Target) -> int:
-        """Returns the index, from 0, of the first of the last evaluated rounds that are all at or above the target's
-        value; that of the last round if there are none."""
+        """Returns the index, from 0, of the first of the last evaluated rounds that are all at the target's value or
+        better; that of the last round if there are none."""
         began = len(self.rows) - 1
         for row in reversed(self.rows):
-            value = row[target.metric]
-            if value is not None and value < target.value:
+            value = value_of(row, target.metric)
+            if value is not None and not target.met(value):
                 break
             began = int(row["round"]) if value is not None else began
         return began
 
     def crossing(self, target: Target) -> float | None:
-        """Returns the time in s of the first evaluation at or above the target's value, even if the value was not held;
-        None if there is none."""
+        """Returns the time in s of the first evaluation at the target's value or better, even if it was not held; None
+        if there is none."""
         place = self.place(replace(target, hold=1))
         return None if place is None else self.stamps[place]
 

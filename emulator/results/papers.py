@@ -9,9 +9,10 @@ from math import exp, inf, isfinite, log
 from statistics import fmean, median
 from typing import Any, Literal
 
-from emulator.record.targets import Target, reached
+from emulator.record.targets import Target, reached, value_of
 from emulator.results.summary import Rows, Spread, spread
 from scenarios.schema.scenario import Published
+from scenarios.schema.task import CLASSES, Task
 
 # The last value; how far it lies above another algorithm's; rounds to a value; those rounds over the baseline's.
 Kind = Literal["final", "gap", "rounds", "part"]
@@ -22,7 +23,7 @@ TWICE = 2.0  # two differences count as similar if the larger one is at most twi
 
 
 def beside(
-    stated: Sequence[Published], runs: Mapping[str, Mapping[int, Rows]], ending: int = 1
+    stated: Sequence[Published], runs: Mapping[str, Mapping[int, Rows]], ending: int = 1, task: Task = CLASSES
 ) -> list[dict[str, Any]]:
     """Returns a row for each published number of an algorithm that ran: {label, kind, what, source, theirs, ours,
     reached, of, seeds}.
@@ -34,13 +35,15 @@ def beside(
     """
     first = next(iter(runs)) if runs else ""
     return [
-        _one(each, seeds, runs.get(each.over or first, {}), ending)
+        _one(each, seeds, runs.get(each.over or first, {}), ending, task)
         for each in stated
         if (seeds := runs.get(each.label))
     ]
 
 
-def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows], ending: int) -> dict[str, Any]:
+def _one(
+    stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows], ending: int, task: Task
+) -> dict[str, Any]:
     ours: dict[int, float | None]
     kind: Kind = "final" if stated.value is None else "rounds" if stated.ratio is None else "part"
     if stated.value is None:
@@ -50,7 +53,7 @@ def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]
             kind, what = "gap", f"{what}, above {stated.over}'s"
             ours = {n: _ahead(ours[n], _end(first[n], stated.metric, ending), ratio=False) for n in ours if n in first}
     else:
-        target = Target(stated.metric, stated.value)
+        target = Target(stated.metric, stated.value, lower=task.is_lower(stated.metric))
         found, base = (_rounds(each, target) for each in (seeds, first))
         if stated.ratio is None:
             ours, what, theirs = found, f"rounds to {target.name}", stated.rounds
@@ -72,7 +75,7 @@ def _one(stated: Published, seeds: Mapping[int, Rows], first: Mapping[int, Rows]
 
 def _end(rows: Rows, metric: str, ending: int) -> float | None:
     """Returns the mean of the last `ending` values of the metric; None if it was never measured."""
-    known = [row[metric] for row in rows if row[metric] is not None][-ending:]
+    known = [value for row in rows if (value := value_of(row, metric)) is not None][-ending:]
     return fmean(known) if known else None
 
 

@@ -25,7 +25,7 @@ from emulator.record.events import (
     TransferEnded,
     TransferStarted,
 )
-from emulator.record.targets import Target, reached
+from emulator.record.targets import Target, reached, value_of
 from emulator.results.results import Results, Row
 from emulator.results.results import targets as targets_of
 from emulator.results.summary import FATES, joules
@@ -61,6 +61,7 @@ class RoundRow:
     up_s: float
     server_s: float
     wait_s: float
+    values: Mapping[str, float | None]  # by name: the task's other metrics on the test set
 
 
 @dataclass(frozen=True)
@@ -161,10 +162,11 @@ def rounds(results: Results) -> Iterator[RoundRow]:
 
 def rounds_of(label: str, seed: int, results: Results) -> list[RoundRow]:
     """Returns the rounds of one run."""
-    return [_round(label, seed, row) for row in results.runs[label][seed]]
+    others = [name for name in results.scenario.metrics if name not in METRICS]
+    return [_round(label, seed, row, others) for row in results.runs[label][seed]]
 
 
-def _round(label: str, seed: int, row: Row) -> RoundRow:
+def _round(label: str, seed: int, row: Row, others: Sequence[str]) -> RoundRow:
     known: dict[str, Any] = {name: row.get(name) for name in METRICS}
     known |= {fate: row[fate] for fate in FATES} | {part: _sum(row["critical"][part]) for part in PARTS}
     return RoundRow(
@@ -176,6 +178,7 @@ def _round(label: str, seed: int, row: Row) -> RoundRow:
         bytes_up=sum(row["bytes"].get("up", {}).values()),
         wasted_bytes=int(_sum(row["wasted_bytes"])),
         joules=joules([row]),
+        values={name: value_of(row, name) for name in others},
         **known,
     )
 
@@ -289,7 +292,7 @@ def columns(of: Sequence[Any], table: str) -> dict[str, list[Any]]:
     has numbers and other values in one table is text in all its rows, because a column of a frame has one type."""
     names = [field.name for field in fields(TABLES[table]) if field.name != "values"]
     found = {name: [getattr(each, name) for each in of] for name in names}
-    paths = dict.fromkeys(path for each in of if isinstance(each, SettingsRow) for path in each.values)
+    paths = dict.fromkeys(path for each in of for path in getattr(each, "values", ()))
     return found | {path: _alike([each.values.get(path) for each in of]) for path in paths}
 
 

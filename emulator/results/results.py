@@ -97,10 +97,10 @@ def _summary(
     """Returns the summary.  It is computed from the rounds, because another version may have summed them differently;
     facts that cannot be computed from them are taken from summary.json (`said`)."""
     begun = {label: seeds for label, seeds in runs.items() if seeds}
-    known = dict.fromkeys(begun, classes(split))
+    known = dict.fromkeys(begun, classes(split) if scenario.task.name == "classification" else 0)
     aims = targets(scenario)
-    made = with_means(summarise(begun, aims, momentum(scenario), known), begun, aims)
-    made["published"] = beside(scenario.published, begun)
+    made = with_means(summarise(begun, aims, momentum(scenario), known, scenario.metrics), begun, aims)
+    made["published"] = beside(scenario.published, begun, task=scenario.task)
     made["network"] = scenario.network_model
     made["unmetered"] = _unmetered(scenario, made)
     chosen = settings(scenario)
@@ -118,7 +118,7 @@ def _unmetered(scenario: Scenario, summary: Mapping[str, Any]) -> list[str]:
 
 
 def targets(scenario: Scenario) -> list[Target]:
-    return [Target.of(said) for said in scenario.rounds.targets]
+    return [Target.of(said, scenario.task) for said in scenario.rounds.targets]
 
 
 def facts(scenario: Scenario) -> str:

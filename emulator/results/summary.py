@@ -9,7 +9,7 @@ from itertools import chain
 from math import inf
 from typing import Any
 
-from emulator.record.targets import Target, reached
+from emulator.record.targets import Target, reached, value_of
 from emulator.results import divergence, leverage
 from emulator.results.pace import best, rounds_at_pace
 
@@ -28,14 +28,18 @@ def summarise(
     targets: Sequence[Target],
     momentum: Mapping[str, float | None],
     classes: Mapping[str, int] | None = None,
+    metrics: Sequence[str] = ("accuracy",),
 ) -> dict[str, Any]:
     """Returns the summary of `runs`, rows of rounds by label and seed, without comparisons of algorithms.  The first
     label is the baseline.
 
-    Warnings depend on each algorithm's `momentum` and on the number of `classes` in its data set.
+    Warnings depend on each algorithm's `momentum` and on the number of `classes` in its data set.  `metrics`: those
+    measured on test examples.
     """
     baseline, known = next(iter(runs)), classes or {}
-    labels = {label: _label(seeds, targets, momentum[label], known.get(label, 0)) for label, seeds in runs.items()}
+    labels = {
+        label: _label(seeds, targets, momentum[label], known.get(label, 0), metrics) for label, seeds in runs.items()
+    }
     return {"baseline": baseline, "labels": labels}
 
 
@@ -98,7 +102,7 @@ def _finite(value: float) -> float | None:
 
 
 def _label(
-    seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float | None, classes: int
+    seeds: Mapping[int, Rows], targets: Sequence[Target], momentum: float | None, classes: int, metrics: Sequence[str]
 ) -> dict[str, Any]:
     finals = [rows[-1] for rows in seeds.values() if rows]
     rounds = [row for rows in seeds.values() for row in rows]
@@ -109,11 +113,11 @@ def _label(
         "rounds": {str(seed): len(rows) for seed, rows in sorted(seeds.items())},
         "targets": {target.name: _target(seeds, target) for target in targets},
         "final": {
-            metric: spread([row[metric] for row in finals]) if finals else None
-            for metric in FINALS
-            if all(row[metric] is not None for row in finals)
+            metric: spread([value_of(row, metric) for row in finals]) if finals else None
+            for metric in (*metrics, *FINALS[1:])
+            if all(value_of(row, metric) is not None for row in finals)
         },
-        "numbers": _numbers(finals),
+        "numbers": {name: of for name, of in _numbers(finals).items() if name not in metrics},
         "time_s": spread([row["time_s"] for row in finals]) if finals else None,
         "bytes": spread([float(sum(map(round_bytes, rows))) for rows in seeds.values()]),
         "joules": None if None in spent else spread(spent),
@@ -199,7 +203,7 @@ def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:
         "joules": _over_seeds(found.values(), "joules") if metered else None,
         "reached": len(there),
         "of": len(found),
-        "best": _best(seeds, target.metric),
+        "best": _best(seeds, target),
         "at_pace": None if there else rounds_at_pace([*seeds.values()], target),
         "seeds": {str(seed): at for seed, at in found.items()},
     }
@@ -207,12 +211,12 @@ def _target(seeds: Mapping[int, Rows], target: Target) -> dict[str, Any]:
 
 def last(rows: Rows, metric: str) -> float | None:
     """Returns the value of the metric when it was last evaluated; None if it never was."""
-    return next((row[metric] for row in reversed(rows) if row[metric] is not None), None)
+    return next((value for row in reversed(rows) if (value := value_of(row, metric)) is not None), None)
 
 
-def _best(seeds: Mapping[int, Rows], metric: str) -> Spread | None:
-    """Returns the spread over seeds of the highest value of the metric in a run; None if a seed was never evaluated."""
-    tops = [best(rows, metric) for rows in seeds.values()]
+def _best(seeds: Mapping[int, Rows], target: Target) -> Spread | None:
+    """Returns the spread over seeds of the best value of the metric in a run; None if a seed was never evaluated."""
+    tops = [best(rows, target) for rows in seeds.values()]
     return None if None in tops else spread(tops)
 
 

@@ -20,7 +20,9 @@ def summary_json(found: Results, failures: Failures, links: Caveats, interrupted
         **found.summary,
         "failures": failures,
         "digest": digest(found.folder),
-        "expect": [{"ok": each.ok, "text": each.text} for each in judge(found.scenario.expect, found.runs)],
+        "expect": [
+            {"ok": each.ok, "text": each.text} for each in judge(found.scenario.expect, found.runs, found.scenario.task)
+        ],
         "interrupted": interrupted,
         "links": links,
     }

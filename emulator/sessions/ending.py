@@ -93,7 +93,7 @@ def conclude(out: Path, ending: Ending) -> Ended:
     results = added_up(out, ending)
     unwritten = [each.unwritten for each in ending.outcomes if each.unwritten] + _written(results, ending.host)
     unwritten += _sealed(out) if not (unwritten or ending.interrupted) else []
-    return Ended(ending, results, judge(results.scenario.expect, results.runs), unwritten)
+    return Ended(ending, results, judge(results.scenario.expect, results.runs, results.scenario.task), unwritten)
 
 
 def added_up(out: Path, ending: Ending) -> Results:

@@ -112,6 +112,8 @@ def progress_of(scenario: Scenario, lab: Lab, manner: Manner) -> Progress:
         until=scenario.rounds.until_s,
         at_once=manner.at_once,
         last=max(conduct.last_round(devices) for conduct in conducts.values()),
+        main=scenario.task.main,
+        lower=scenario.task.is_lower("validation"),
         quiet=manner.quiet,
     )
 
@@ -199,7 +201,7 @@ def _split(lab: Lab) -> str:
     counts = {str(seed): lab.label_counts(seed) for seed in lab.splits}
     fleet = len(lab.fleet)
     seeds = {seed: {"devices": of, **({"of": fleet} if len(of) < fleet else {})} for seed, of in counts.items()}
-    classes = lab.dataset.classes if lab.dataset else 0
+    classes = lab.kinds if lab.dataset else 0
     return json.dumps({"classes": classes, "seeds": seeds}, sort_keys=True) + "\n"
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from emulator.analysis import analysis, cells
 from emulator.analysis.answer import Answer
 from emulator.analysis.comparisons import comparisons
-from emulator.analysis.protocol import METRIC, main_target, pairs, protocol_of, ranked, targets
+from emulator.analysis.protocol import main_target, pairs, protocol_of, ranked, targets
 from emulator.analysis.stamps import KeptSettings
 from emulator.compute.executor import Tally
 from emulator.play.conduct import Conduct
@@ -150,7 +151,7 @@ class Studying:
         founds = self.tuning.run(out / "tuning")
         self.tuning.write(out / "tuning", founds)
         best = self._best(out / "tops", founds)
-        goals = targets(self.protocol, best)
+        goals = targets(self.protocol, best, self.scenario.task)
         variants = self._variants(founds)
         entries = []
         for entry in self.scenario.algorithms:
@@ -186,7 +187,13 @@ class Studying:
             seeds=self.tuning.tune.seeds, algorithms=tuple(entries), rounds=rounds, evaluate=untested(self.scenario)
         )
         runs = self.trials.play(scenario, out, "the best settings of each, for the targets")
-        return max(fmean(max(row["validation"] or 0.0 for row in rows) for rows in of.values()) for of in runs.values())
+        lower = self.scenario.task.is_lower("validation")
+        top, worst = (min, inf) if lower else (max, 0.0)
+        tops = (
+            [top((row["validation"] or worst for row in rows), default=worst) for rows in of.values()]
+            for of in runs.values()
+        )
+        return top(map(fmean, tops))
 
     def _variants(self, founds: Founds) -> dict[str, dict[str, Configuration]]:
         """Returns, by algorithm, the configurations to play, each by the label of its runs.
@@ -210,8 +217,8 @@ class Studying:
     def _reporting(self, out: Path, entries: Sequence[Entry], goals: Sequence[Target], variants: Variants) -> Rows:
         """Plays all algorithms with the seeds of the scenario until the last target is reached; returns the rows of
         their rounds, by label and seed."""
-        every = tuple(Aim(metric=METRIC, value=each.value, hold=each.hold) for each in goals)
-        stop = Stop(metric=METRIC, value=goals[-1].value, hold=goals[-1].hold)
+        every = tuple(Aim(metric=each.metric, value=each.value, hold=each.hold) for each in goals)
+        stop = Stop(metric=goals[-1].metric, value=goals[-1].value, hold=goals[-1].hold)
         rounds = self._until(stop).model_copy(update={"targets": every})
         own, other = "by the study, for its own links", "by the study, for other links"
         tuned = {name: own if name == label else other for label, of in variants.items() for name in of}

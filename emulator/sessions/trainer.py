@@ -53,8 +53,16 @@ class Trainer:
             self.lab = lab_of(self.scenario, self.pool.places)
         self.conducts = conducts_of(self.scenario, batch.labels)
         rounds = {label: conduct.rules.max for label, conduct in self.conducts.items()}
-        most, runs = self.scenario.rounds.max, len(batch.scripts)
-        self.progress = Progress(batch.targets, most, labels=rounds, runs=runs, quiet=self.quiet)
+        most, runs, task = self.scenario.rounds.max, len(batch.scripts), self.scenario.task
+        self.progress = Progress(
+            batch.targets,
+            most,
+            labels=rounds,
+            runs=runs,
+            main=task.main,
+            lower=task.is_lower("validation"),
+            quiet=self.quiet,
+        )
         self.tally: Tally | None = None  # None: no ledger
         self.fault: Faulty | None = None  # the first error of an algorithm
         self.signal = 0  # number of the signal that stopped the runs, or 0

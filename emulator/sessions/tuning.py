@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from emulator.analysis.protocol import ranked
+from emulator.analysis.protocol import ranked, share_of
 from emulator.compute.executor import Tally
 from emulator.forecast.plan import Forecast, forecast_of
 from emulator.play.progress import about
@@ -249,10 +249,12 @@ class Tuning:
             for number, rate in enumerate(rates or [()], 1)
         ]
         runs = self._beforehand(out / "00-target", entries, steps_of(self.scenario)[-1], "the target")
-        best = max(row["validation"] or 0.0 for of in runs.values() for rows in of.values() for row in rows)
+        every = [row["validation"] for of in runs.values() for rows in of.values() for row in rows]
+        known, lower = [value for value in every if value is not None] or [0.0], self.target.lower
+        best = (min if lower else max)(known)
         shares = sorted(study.shares) if study else []
         share = shares[len(shares) // 2] if shares else SHARE
-        aim = Aim(value=round(share * best, 3), hold=study.hold if study else HOLD)
+        aim = Aim(value=round(share_of(best, share, lower), 3), hold=study.hold if study else HOLD)
         self.scenario = tuned(self.scenario, target=aim)
         self.target = target_of(self.scenario)
 

@@ -19,7 +19,7 @@ class CsvTracker:
         self.home.mkdir(parents=True, exist_ok=True)
         self._says("running")
         self.file = (self.home / "metrics.csv").open("w", encoding="utf-8", newline="")
-        self.lines = csv.DictWriter(self.file, ("step", *METRICS), restval="", lineterminator="\n")
+        self.lines = csv.DictWriter(self.file, ("step", *METRICS, *tracked.others), restval="", lineterminator="\n")
         self.lines.writeheader()
         self.file.flush()
 

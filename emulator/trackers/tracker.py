@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from emulator.play.watcher import Status
 from emulator.record.run import Run
+from emulator.record.targets import value_of
 from emulator.results.results import Row
 from emulator.results.summary import joules
 from scenarios.builders.plugins import training_of
@@ -46,6 +47,7 @@ class Tracked:
     scenario: str  # its name
     out: Path  # the folder of the results
     run: str  # LABEL-sSEED
+    others: Sequence[str] = ()  # the task's metrics besides accuracy, which log_metrics may get too
 
     @property
     def home(self) -> Path:
@@ -92,6 +94,7 @@ class TrackedTotals:
     up: int = 0  # bytes
     down: int = 0
     joules: float | None = 0.0  # None: the power draw of a device is not known
+    others: Sequence[str] = ()  # the task's metrics besides accuracy
 
     def metrics(self, row: Row) -> dict[str, float]:
         """Adds a round to the totals, and returns the metrics after it; {} if its model was not evaluated."""
@@ -99,7 +102,7 @@ class TrackedTotals:
         self.down += sum(row["bytes"].get("down", {}).values())
         spent = joules([row])
         self.joules = None if self.joules is None or spent is None else self.joules + spent
-        values = {name: row[name] for name in VALUES if row.get(name) is not None}
+        values = {name: value for name in (*VALUES, *self.others) if (value := value_of(row, name)) is not None}
         if not values:
             return {}
         found = {**values, "mb_up": self.up / 1e6, "mb_down": self.down / 1e6, "virtual_seconds": row["time_s"]}

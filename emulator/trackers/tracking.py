@@ -12,7 +12,7 @@ from emulator.record.run import Run
 from emulator.record.writing import told
 from emulator.results.results import Row
 from emulator.trackers.destination import Destination
-from emulator.trackers.tracker import Tracked, TrackedTotals, Tracker, hyperparams
+from emulator.trackers.tracker import METRICS, Tracked, TrackedTotals, Tracker, hyperparams
 from scenarios.schema.scenario import Scenario
 
 
@@ -44,11 +44,12 @@ class Tracking:
         self.thread.shutdown()
 
     def begin(self, run: Run) -> None:
-        self.meters[run] = TrackedTotals()
+        others = [name for name in self.scenario.metrics if name not in METRICS]
+        self.meters[run] = TrackedTotals(others=others)
         params = hyperparams(self.scenario, run)
 
         def begin(of: Destination, run: Run) -> None:
-            self.trackers[of, run] = of.make(Tracked(of.folder, self.scenario.name, self.out, run.name))
+            self.trackers[of, run] = of.make(Tracked(of.folder, self.scenario.name, self.out, run.name, others))
             self.trackers[of, run].log_hyperparams(params)
 
         self._soon(run, begin)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import fsum, inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from emulator.record.targets import Target, reached
+from emulator.record.targets import Target, reached, value_of
 from emulator.results.leverage import stiff_from
 
 Thing = TypeVar("Thing")
@@ -31,11 +31,15 @@ class ScoreCurve:
     reached: float | None  # time at which the target was reached; None: not in this run
     end: float  # end of the observation; inf for a failed run, which never reaches the target
     rounds: tuple[int, ...] = ()  # evaluated rounds, from 0
+    lower: bool = False  # True: lower values are better
 
-    def at(self, time: float) -> float:
-        """Returns the accuracy of the last evaluation up to this time; 0 if there is none."""
+    def error(self, time: float) -> float:
+        """Returns 1 - accuracy of the last evaluation up to this time, or where lower is better the value itself; if
+        there is none, that of accuracy 0, or the first value."""
         number = bisect_right(self.times, time)
-        return self.values[number - 1] if number else 0.0
+        if self.lower:
+            return self.values[max(0, number - 1)] if self.values else inf
+        return 1 - self.values[number - 1] if number else 1.0
 
 
 def curve(rows: Sequence[Row], target: Target, rounds: int, momentum: float = 0.0) -> ScoreCurve:
@@ -46,14 +50,15 @@ def curve(rows: Sequence[Row], target: Target, rounds: int, momentum: float = 0.
     """
     steep = any(row.get("leverage", {}).get("step", 0.0) > MARGIN * stiff_from(momentum) for row in rows)
     found = None if steep else reached(rows, target)
-    told = [row for row in rows if row[target.metric] is not None]
+    told = [row for row in rows if value_of(row, target.metric) is not None]
     whole = found is not None or (len(rows) >= rounds and not steep)
     return ScoreCurve(
         tuple(float(row["time_s"]) for row in told),
-        tuple(float(row[target.metric]) for row in told),
+        tuple(float(value_of(row, target.metric) or 0.0) for row in told),
         float(found["time_s"]) if found else None,
         float(rows[-1]["time_s"]) if whole and rows else inf,
         tuple(int(row["round"]) for row in told),
+        target.lower,
     )
 
 
@@ -77,9 +82,15 @@ class Score(NamedTuple):
     """The score of one configuration by one clock."""
 
     time: float  # restricted mean time
-    error: float  # 1 - mean validation accuracy at equal time
+    error: float  # 1 - mean validation accuracy at equal time; where lower is better, the value itself
     reached: int = 0
     of: int = 0
+    lower: bool = False
+
+    @property
+    def value(self) -> float:
+        """The mean validation accuracy, or another metric, at equal time."""
+        return self.error if self.lower else 1 - self.error
 
     @property
     def rank(self) -> tuple[float, int, float]:
@@ -100,8 +111,9 @@ def _score(curves: Sequence[ScoreCurve], horizon: float, watched: float) -> Scor
     there = [each for each in curves if each.reached is not None]
     times = [horizon if each.reached is None else each.reached for each in curves]
     # A run that ended at the target is known only up to there.
-    errors = [1 - each.at(watched) for each in curves]
-    return Score(fsum(times) / len(times), fsum(errors) / len(errors), len(there), len(curves))
+    errors = [each.error(watched) for each in curves]
+    lower = any(each.lower for each in curves)
+    return Score(fsum(times) / len(times), fsum(errors) / len(errors), len(there), len(curves), lower)
 
 
 @dataclass(frozen=True)

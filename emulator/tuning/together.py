@@ -61,16 +61,16 @@ def tune_of(scenario: Scenario) -> Tune:
 
 
 def target_of(scenario: Scenario) -> Target:
-    """Returns the validation accuracy to reach, by which configurations are timed.  Raises ValueError if the
+    """Returns the value of `validation` to reach, by which configurations are timed.  Raises ValueError if the
     scenario names none."""
-    aim = tune_of(scenario).target
-    if aim == AUTO:
-        return Target(METRIC, 1.0, HOLD)  # until some rounds tell it
+    aim, lower = tune_of(scenario).target, scenario.task.is_lower(METRIC)
+    if aim == AUTO:  # until some rounds tell it
+        return Target(METRIC, 0.0 if lower else 1.0, HOLD, lower=lower)
     if isinstance(aim, Aim):
-        return Target(METRIC, aim.value, aim.hold)
+        return Target(METRIC, aim.value, aim.hold, lower=lower)
     if not scenario.rounds.targets:
         raise ValueError("the scenario has no target; give tune.target, as {value: 0.9}")
-    return Target(METRIC, scenario.rounds.targets[-1].value, HOLD)
+    return Target(METRIC, scenario.rounds.targets[-1].value, HOLD, lower=lower)
 
 
 def fixed(scenario: Scenario) -> list[str]:

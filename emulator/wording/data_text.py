@@ -18,7 +18,7 @@ def text(found: Holdings, kind: str) -> str:
     names = list(found.devices)
     shown = {name: found.devices[name] for name in (names[int(k * step)] for k in range(min(ROWS, len(names))))}
     owners = any(each.owner for each in shown.values())
-    by_class = not found.data.text and found.data.y.ndim == 1
+    by_class = not found.data.text and found.data.labels is not None
     numbers = ["train", "held out", "test", *(["classes", "in the largest"] if by_class else [])]
     table = grid("Examples by device", "device", *(["owner"] if owners else []), numbers=numbers)
     for name, each in shown.items():

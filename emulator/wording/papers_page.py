@@ -51,7 +51,7 @@ def full_page(found: Mapping[str, Setting]) -> str:
 def leads(of: Setting, ending: int = 1) -> list[Lead]:
     """Returns the leads over the baseline for which a paper has a number; none if the baseline has not been played."""
     baseline = of.scenario.algorithms[0].name
-    return steps(beside(of.scenario.published, of.runs, ending)) if of.done[baseline] else []
+    return steps(beside(of.scenario.published, of.runs, ending, of.scenario.task)) if of.done[baseline] else []
 
 
 def _summary(found: Mapping[str, Setting]) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _setting(name: str, of: Setting) -> Iterator[str]:
     data, rounds = of.scenario.data.set, of.scenario.rounds
     yield f"\n### {name}\n"
     yield f"{data}, {of.scenario.model}, {of.scenario.devices} devices, {rounds.max} rounds.\n"
-    once, often = (beside(of.scenario.published, of.runs, ending) for ending in (1, ENDING))
+    once, often = (beside(of.scenario.published, of.runs, ending, of.scenario.task) for ending in (1, ENDING))
     if once:
         yield from table(TABLE, [_number(*both) for both in zip(once, often, strict=True)])
     if compared := [_lead(*both) for both in zip(leads(of), leads(of, ENDING), strict=True)]:

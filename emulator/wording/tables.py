@@ -19,7 +19,6 @@ Column = tuple[str, Sequence[str]]  # heading, cells
 DEVICES = 20  # devices of a fleet that a table shows
 DREW = "the energy of the devices in the rounds for which they were selected"
 UNITS: Mapping[str, Choice] = {"time_s": units.of_time, "rounds": units.of_rounds, "bytes": units.of_bytes}
-METRICS = ("accuracy", "initial", "personalised")
 NUMBERS = {
     "omega_max": "the largest Ω of a weight",
     "omega_mean": "the mean Ω of all weights",
@@ -146,7 +145,7 @@ def at_the_end(summary: Mapping[str, Any], without: Collection[str] = ()) -> Tab
     size, sizes = units.column([said["bytes"] for said in entries], units.of_bytes)
     metrics = [
         metric
-        for metric in METRICS
+        for metric in dict.fromkeys(chain.from_iterable(said["final"] for said in entries))
         if metric not in without and any(said["time_s"] and said["final"].get(metric) for said in entries)
     ]
     fates = [fate for fate in FATES if fate != "asked" and _differs(entries, fate)]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
 
-from emulator.record.targets import Target
+from emulator.record.targets import Target, value_of
 from emulator.results.comparison import Comparison, Ranking, Seen, observed, rankings
 from emulator.results.observed import Observed
 from emulator.results.pace import LEAST, best, curve_of, rounds_at_pace
@@ -158,12 +158,14 @@ def unreached(seen: Seen, target: Target, when: str = "by the end") -> list[str]
     ends = {label: [run.stamps[-1] for run in of.values()] for label, of in seen.items()}
     first = min(min(each) for each in ends.values())
     show = durations([*(sum(each) / len(each) for each in ends.values()), first])
-    tops = {label: _mean([best(run.rows, target.metric) for run in of.values()]) for label, of in seen.items()}
-    said = [f"{label} {_value(top)} in {show(sum(ends[label]) / len(ends[label]))}" for label, top in _ranked(tops)]
+    tops = {label: _mean([best(run.rows, target) for run in of.values()]) for label, of in seen.items()}
+    said = [
+        f"{label} {_value(top)} in {show(sum(ends[label]) / len(ends[label]))}" for label, top in _ranked(tops, target)
+    ]
     lines = [f"Best {target.metric} {when}: {', '.join(said)}."]
     if len(seen) > 1:
         then = {label: _mean([_at(run, target.metric, first) for run in of.values()]) for label, of in seen.items()}
-        told = [f"{label} {_value(value)}" for label, value in _ranked(then)]
+        told = [f"{label} {_value(value)}" for label, value in _ranked(then, target)]
         lines.append(f"After the same time, {show(first)}: {', '.join(told)}.")
     return lines
 
@@ -199,7 +201,9 @@ def _pace(
 def _at(run: Observed, metric: str, time: float) -> float | None:
     """Returns a run's last value of a metric that was evaluated by this time, s; None if there is none."""
     known = [
-        row[metric] for row, end in zip(run.rows, run.stamps, strict=True) if end <= time and row[metric] is not None
+        value
+        for row, end in zip(run.rows, run.stamps, strict=True)
+        if end <= time and (value := value_of(row, metric)) is not None
     ]
     return known[-1] if known else None
 
@@ -213,6 +217,7 @@ def _value(value: float | None) -> str:
     return "not evaluated" if value is None else f"{value:.3f}"
 
 
-def _ranked(values: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
-    """Returns (label, value) pairs, highest value first; labels without a value come last."""
-    return sorted(values.items(), key=lambda each: -inf if each[1] is None else each[1], reverse=True)
+def _ranked(values: Mapping[str, float | None], target: Target) -> list[tuple[str, float | None]]:
+    """Returns (label, value) pairs, the best value first; labels without a value come last."""
+    sign = -1 if target.lower else 1
+    return sorted(values.items(), key=lambda each: -inf if each[1] is None else sign * each[1], reverse=True)

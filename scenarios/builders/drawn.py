@@ -31,7 +31,7 @@ def by_cycle(chosen: ndarray, cycle: ndarray | None, cycles: int) -> Slices:
 class SplitInput:
     """What is needed of a data set to divide it among devices, small enough to send to workers."""
 
-    labels: ndarray | None  # (n,); None for one label per position
+    labels: ndarray | None  # (n,); None unless each has one class
     labels_test: ndarray
     tests: int
     cycle: ndarray | None
@@ -40,7 +40,7 @@ class SplitInput:
 
     @classmethod
     def of(cls, data: Dataset) -> SplitInput:
-        alone = data.y.ndim == 1
+        alone = data.y.ndim == 1 and data.y.dtype == np.int64
         tested = data.y_test if alone else data.y_test[:0]
         return cls(data.y if alone else None, tested, len(data.y_test), data.cycle, data.cycle_test, data.cycles)
 

@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy import ndarray
+from torch import Tensor
 
 from algorithms import models
 from algorithms import own as networks
+from algorithms.importance.gradients import losses_of
+from algorithms.tasks.classification import Classification
+from algorithms.tasks.task import Task, named
 from algorithms.training.copied import copied
+from algorithms.training.tensors import as_input
 from devices import splits
 from devices.data.dataset import Dataset
 from network.wire.payload import DTYPES
@@ -23,7 +28,7 @@ from scenarios.builders.roster import MANY, all_names
 from scenarios.builders.split_files import read_split
 from scenarios.builders.transforms import Augmentation, check_augmentation
 from scenarios.schema.scenario import Data, Proxy, Scenario, Split
-from scenarios.text.faults import BadScenario
+from scenarios.text.faults import BadScenario, did_you_mean
 
 MODEL = ("model",)
 LEAST_OWNED = 10  # smallest number of examples of an owner who can be a device
@@ -49,8 +54,28 @@ def augmentation(scenario: Scenario, data: Dataset) -> Augmentation | None:
     return found
 
 
-def check_model(scenario: Scenario, data: Dataset) -> None:
-    """Raises BadScenario if the model does not accept the data's examples, or has too few outputs for its classes."""
+def with_task(scenario: Scenario) -> tuple[Scenario, Task]:
+    """Returns the scenario with what its own task says of its metrics, and the task.  Raises BadScenario."""
+    said = scenario.task
+    if ":" not in said.name:
+        return scenario, named(said.name)
+    try:
+        plugins.thing(said.name)
+        task = named(said.name)
+    except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
+        raise BadScenario(" ".join(str(error).split()), ("task", "name")) from None
+    lower = tuple(name for name, metric in task.metrics.items() if metric.lower)
+    scenario = scenario.model_copy(
+        update={"task": said.model_copy(update={"metrics": said.metrics or (*task.metrics,), "lower": lower})}
+    )
+    for metric in scenario.metrics:
+        if metric not in task.metrics:
+            raise BadScenario(f"{said.name} has no metric {metric!r}; {did_you_mean(metric, task.metrics)}", ("task",))
+    return scenario, task
+
+
+def check_model(scenario: Scenario, data: Dataset, task: Task) -> None:
+    """Raises BadScenario if the model does not accept the data's examples, or if the task cannot use its outputs."""
     name, shape = scenario.model, data.x.shape[1:]
     if ":" not in name and not models.fits(name, shape, data.text):
         fitting = " or ".join(other for other in models.MODELS if models.fits(other, shape, data.text))
@@ -61,17 +86,29 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
     if ":" in name:
         reads.watch(name)
     try:
-        module = models.build(name, 0, data.classes, shape, data.text)
+        module = models.build(name, 0, *data.form)
         if strange := networks.unsendable(module, DTYPES):
             raise TypeError(strange)
-        copied(models.build(name, 0, data.classes, shape, data.text))  # each is a new one, and can be copied
+        copied(models.build(name, 0, *data.form))  # each is a new one, and can be copied
         with torch.no_grad():  # (2, classes) or (2, positions, classes), in eval and train mode
-            both = [module.train(how)(torch.tensor(data.x[:2])) for how in (False, True)]
+            x = as_input(torch.tensor(data.x[:2]))
+            both = [module.train(how)(x) for how in (False, True)]
+            if not isinstance(task, Classification):
+                _try(scenario, task, both, torch.tensor(data.y[:2]))
     except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
         said = " ".join(str(error).split())
         if isinstance(error, ModuleNotFoundError):
             said += f"; {plugins.advice(name, error)}"
         raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {said}", MODEL) from None
+    if not isinstance(task, Classification):
+        return
+    if data.y.dtype != np.int64 or data.y.shape not in ((len(data.y),), *((data.x.shape,) if data.text else ())):
+        message = (
+            f"the labels of {data.name} are {data.y.dtype} of shape {data.y.shape}; {scenario.task.name} needs int64"
+        )
+        raise BadScenario(
+            f"{message} ({len(data.y)},); other targets need another task, as `task: regression`", ("task",)
+        )
     wanted = [(2, data.classes), *([(2, *shape, data.classes)] if data.text else [])]
     if said := next(filter(None, map(networks.fault, both)), ""):
         logits = f"it must return the logits, {wanted[-1]} for 2 examples, or what has them as `logits`"
@@ -87,6 +124,14 @@ def check_model(scenario: Scenario, data: Dataset) -> None:
             f"so it must be {wanted[-1]}, from parameters that can be trained",
             MODEL,
         )
+
+
+def _try(scenario: Scenario, task: Task, outputs: Sequence[Any], y: Tensor) -> None:
+    """Raises an error if the task has no loss, or no value of a metric, for these outputs for 2 examples."""
+    for said in outputs:
+        losses_of(task, said, y)
+        for metric in scenario.metrics:
+            task.metrics[metric].rows(said, y)
 
 
 def _shape_of(data: Dataset) -> str:
@@ -194,11 +239,12 @@ def _dealt(said: Split, data: Dataset, pool: ndarray, devices: int, rng: np.rand
     owners."""
     if said.kind == "draw":
         return splits.draw(len(pool), devices, said.each or 1, rng)
-    if data.y.ndim == 1:
-        return _by_label(said, data.y[pool], devices, rng)
-    if said.kind == "iid":  # positions of texts have no single label
+    if data.groups is not None:
+        return _by_label(said, data.groups[pool], devices, rng)
+    if said.kind == "iid":
         return splits.iid(np.zeros(len(pool), np.int64), devices, rng, said.sizes_sigma)
-    raise ValueError(f"{data.name} has a label at each position; its split may be natural, iid or draw")
+    has = "has a label at each position" if data.text else "has no classes, and its Dataset no `strata`"
+    raise ValueError(f"{data.name} {has}; its split may be natural, iid or draw")
 
 
 def _by_label(said: Split, labels: ndarray, devices: int, rng: np.random.Generator) -> list[ndarray]:

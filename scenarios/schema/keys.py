@@ -13,6 +13,7 @@ Rate = Annotated[float, Field(ge=1e-6, le=1e6, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=LONG, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]  # names a folder
 Word = Annotated[str, Field(min_length=1, max_length=200)]
+Value = Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)]  # of a metric
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 BelowOne = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]

@@ -9,10 +9,11 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Presence, Server
-from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, says
+from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, Value, says
 from scenarios.schema.link_keys import NetworkModel, Shared, Transport
 from scenarios.schema.study import Protocol
-from scenarios.schema.training import Evaluate, Metric, Rounds, Training, own_rounds
+from scenarios.schema.task import OF_MAIN, Metric, Task
+from scenarios.schema.training import Evaluate, Rounds, Training, own_rounds
 from scenarios.schema.tuning import Tune
 from scenarios.text.yaml_source import YamlSource
 
@@ -192,13 +193,13 @@ class Published(Part):
 
     label: str = says("Name of one of the algorithms.", "fedavg")
     metric: Metric = says("Metric that the published number is about.", "accuracy", default="accuracy")
-    final: Share | None = says("Value of the metric at the end of the run.", 0.81, default=None)
+    final: Value | None = says("Value of the metric at the end of the run.", 0.81, default=None)
     over: str | None = says(
         "Name of an algorithm, if `final` is by how much the metric lies above that algorithm's.",
         "fedavg",
         default=None,
     )
-    value: Share | None = says("Value of the metric that was reached after `rounds` or `ratio`.", 0.9, default=None)
+    value: Value | None = says("Value of the metric that was reached after `rounds` or `ratio`.", 0.9, default=None)
     rounds: Annotated[float, Field(gt=0, le=1e6)] | None = says(
         "Rounds after which `value` was reached.", 30, default=None
     )
@@ -222,7 +223,7 @@ class Expect(Part):
 
     label: str = says("Name of one of the algorithms.", "fedavg")
     metric: Metric = says("Metric that the expectation is about.", "accuracy", default="accuracy")
-    reach: Share | None = says(
+    reach: Value | None = says(
         "Value that the metric must reach. Without a limit on time, rounds or MB, every seed must reach it.",
         0.9,
         default=None,
@@ -233,7 +234,9 @@ class Expect(Part):
     mb: Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)] | None = says(
         "MB, both directions together, within which `reach` must be reached.", 50, default=None
     )
-    final: Share | None = says("Least value that the metric must have at the end.", 0.93, default=None)
+    final: Value | None = says(
+        "Least value that the metric must have at the end, or greatest if lower is better.", 0.93, default=None
+    )
 
     @model_validator(mode="after")
     def _says_something(self) -> Expect:
@@ -270,6 +273,7 @@ class Scenario(Part):
         "my_package.nets:tiny",
         default="digits-cnn",
     )
+    task: Task = says("What the model is trained for.", "regression", {"metrics": ["f1"]}, default=Task())
     training: Training = says(
         "Local training on the devices.", {"epochs": 5, "batch": 10, "lr": 0.05}, default=Training()
     )
@@ -399,6 +403,15 @@ class Scenario(Part):
         """
         own = next((entry.options.get("rounds") for entry in self.algorithms if entry.name == label), None)
         return self.model_copy(update={"rounds": own_rounds(self.rounds, own)}) if own else self
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that runs measure on test examples, besides the loss; the one that decides is the first."""
+        rounds = self.rounds
+        said = [each.metric for each in rounds.targets] + [each.metric for each in self.expect]
+        said += [each.metric for each in self.published] + ([rounds.stop_at.metric] if rounds.stop_at else [])
+        wanted = [metric for metric in said if metric not in (*OF_MAIN, "loss")]
+        return tuple(dict.fromkeys([*self.task.measured, *wanted]))
 
     @property
     def devices(self) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seconds, Share, says
+from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seconds, Share, Value, says
 from scenarios.schema.link_keys import Path
 from scenarios.schema.tuning import Elsewhere
 
@@ -84,7 +84,7 @@ class Protocol(Part):
         [0.9, 0.95, 0.99],
         default=(0.9, 0.95, 0.99),
     )
-    values: tuple[Share, ...] = says("Targets as test accuracies, such as those of papers.", [0.9], default=())
+    values: tuple[Value, ...] = says("Targets as test accuracies, such as those of papers.", [0.9], default=())
     hold: Count = says("Consecutive evaluated rounds in which a target must be reached.", 1, default=3)
     horizon_s: Seconds | None = says(
         "Virtual seconds after which a run ends. By default it ends with the last target or with `rounds.max`.",

@@ -9,10 +9,8 @@ from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from algorithms.algorithm import MOST_STEPS, Precision, Schedule
 from algorithms.algorithm import Training as Sgd
-from scenarios.schema.keys import LONG, BelowOne, Count, NotNegative, Part, Positive, Seconds, Share, Word, says
-
-Metric = Literal["accuracy", "initial", "personalised", "validation"]
-
+from scenarios.schema.keys import LONG, BelowOne, Count, NotNegative, Part, Positive, Seconds, Share, Value, Word, says
+from scenarios.schema.task import Metric
 
 Either = Discriminator(
     lambda value: "<word>" if isinstance(value, str) else "<number>"
@@ -113,9 +111,12 @@ class Target(Part):
     """A value that a metric has to reach; the time, rounds and bytes until then are the result."""
 
     metric: Metric = says(
-        "Metric that is compared with the value after each evaluated round.", "accuracy", default="accuracy"
+        "Metric that is compared with the value after each evaluated round: one of the task's, as accuracy, f1 or mse, "
+        "or loss, initial, personalised or validation.",
+        "accuracy",
+        default="accuracy",
     )
-    value: Share = says("Value to reach, between 0 and 1.", 0.9)
+    value: Value = says("Value to reach: from below, or from above if lower is better, as for mse.", 0.9)
     hold: Count = says("Consecutive evaluated rounds in which the value must be reached.", 3, default=1)
     hold_s: Seconds | None = says(
         "Seconds for which each evaluation must reach the value, as `hold` spans other times where rounds are "

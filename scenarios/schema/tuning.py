@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seed, Share, says
+from scenarios.schema.keys import Count, Name, NotNegative, Part, Positive, Rate, Seed, Value, says
 from scenarios.schema.link_keys import Path
 
 Choice = bool | int | float | str
@@ -15,10 +15,10 @@ AUTO: Literal["auto"] = "auto"
 
 
 class Aim(Part):
-    """The validation accuracy to which the time of each configuration is measured. It is measured on examples that
-    devices hold out, never on test examples."""
+    """The value of `validation` (accuracy, or the task's first metric) to which the time of each configuration is
+    measured. It is measured on examples that devices hold out, never on test examples."""
 
-    value: Share = says("Validation accuracy to reach, between 0 and 1.", 0.9)
+    value: Value = says("Value of `validation` to reach.", 0.9)
     hold: Count = says("Consecutive evaluated rounds in which it must be reached.", 1, default=3)
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from algorithms.training.tensors import as_input
 from devices.data.dataset import UNLABELLED, Dataset
 
 X = np.zeros((4, 1, 2, 2), np.float32)
@@ -39,10 +40,10 @@ def test_examples_that_are_no_images_may_have_any_shape_of_one_dimension_or_more
         (X.astype(np.float64), Y, "toy: x is float64"),
         (X[:, 0, 0, 0], Y, "toy: x is float32 of shape"),
         (X.astype(np.int64), Y, "toy: x is int64 of shape"),
-        (X, Y.astype(np.float32), "labels of x are float32"),
+        (X, Y.astype(np.complex64), "labels of x are complex64"),
         (X.astype(np.int32), Y, "toy: x is int32 of shape"),
         (X, Y[:3], "labels of x are int64 of shape"),
-        (X, Y[:, None], "labels of x are int64 of shape"),
+        (X, Y[:, None], "labels have shape"),
         (X, Y + 1, "run from 1 to 3"),
         (X, Y - 1, "run from -1 to 1"),
         (X[..., :1], Y, "must be alike"),
@@ -57,11 +58,25 @@ PIXELS = np.array([0, 51, 102, 255], np.uint8).reshape(1, 1, 2, 2).repeat(4, 0)
 
 
 @pytest.mark.parametrize("given", [PIXELS, torch.from_numpy(PIXELS), torch.from_numpy(PIXELS).requires_grad_(False)])
-def test_pixels_of_one_byte_become_numbers_from_0_to_1(given):
+def test_pixels_stay_bytes_in_memory_and_become_numbers_from_0_to_1_for_the_network(given):
     data = toy(x=given, x_test=given[:2])
-    assert data.x.dtype == data.x_test.dtype == np.float32
-    assert data.x[3].ravel().tolist() == np.array([0, 0.2, 0.4, 1], np.float32).tolist()
+    assert data.x.dtype == data.x_test.dtype == np.uint8
     assert data.x_test.shape == (2, 1, 2, 2)
+    every = np.arange(256, dtype=np.uint8)
+    found = as_input(torch.from_numpy(every)).numpy()
+    assert found.tobytes() == np.divide(every, 255, dtype=np.float32).tobytes()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.bool_])
+def test_targets_that_are_no_classes_keep_their_dtype_and_shape(kind):
+    y = np.array([[0, 1], [1, 1], [0, 0], [1, 0]]).astype(kind)
+    data = toy(y=y, y_test=y[:2])
+    assert (data.y.dtype, data.target) == (kind, ((2,), np.dtype(kind).name))
+    assert data.groups is None
+    assert toy(y=y, y_test=y[:2], strata=Y).groups.tolist() == Y.tolist()
+    assert toy().groups is Y
+    with pytest.raises(ValueError, match=r"strata are int64 of shape \(3,\); they must be int64 \(4,\)"):
+        toy(y=y, y_test=y[:2], strata=Y[:3])
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int16, np.uint8, np.int64, torch.int32, torch.int64, torch.uint8])
@@ -112,7 +127,6 @@ def test_a_text_has_a_label_for_each_position_or_one_for_each_sequence():
         (TOKENS, NEXT - 1, "the labels of x run from -2 to 1"),
         (TOKENS, NEXT + 1, "the labels of x run from 0 to 3"),
         (TOKENS, np.array([0, UNLABELLED]), "the labels of x run from -1 to 0"),  # a sequence has one, or is none
-        (TOKENS, NEXT[:, :2], "the labels of x are int64 of shape"),
         (TOKENS.astype(np.float64), NEXT, "x is float64"),
     ],
 )

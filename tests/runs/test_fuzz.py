@@ -192,8 +192,9 @@ def meter_of(design, shape):
     return Meter(models.build(design, seed=0), shape, models.cross_entropy)
 
 
-def meter(_model, _classes, shape, *_others):
+def meter(_model, form, *_others):
     """One for all scenarios: counting the operations is most of what a plan of a little scenario takes."""
+    shape = form[1]
     return meter_of("mlp" if shape[-1] == 28 else "digits-cnn", shape)
 
 

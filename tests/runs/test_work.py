@@ -14,6 +14,7 @@ from algorithms import models
 from algorithms.algorithm import Load, Message, Party, Reply, Training, Work
 from algorithms.counting.cost import Meter
 from algorithms.fedavg import FedAvg
+from algorithms.tasks.task import named
 from emulator.pricing.costs import meter_of
 from scenarios.builders import plugins
 
@@ -80,7 +81,10 @@ def declared(meter: Meter, work: Work) -> float:
 def rounds_of(algorithm: FedAvg, model: str, rounds: int) -> list[tuple[str, float, float]]:
     """The work that each half of each round declares, and the work that it does.  Two of three devices are asked, other
     ones each time."""
-    module, meter = models.build(model, 0), meter_of(model, 10, models.input_shape(model), (), False)
+    module, meter = (
+        models.build(model, 0),
+        meter_of(model, (10, models.input_shape(model), False, ()), ((), "int64"), named("classification")),
+    )
     weights = {name: value.clone() for name, value in module.state_dict().items()}
     load = Load(0, EXAMPLES, sum(value.numel() for value in weights.values()), proxy=PROXY, devices=3, asked=2)
     memory: dict[str, Message] = {name: {} for name in NAMES}

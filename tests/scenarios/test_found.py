@@ -7,6 +7,7 @@ import pytest
 from numpy.random import default_rng
 
 from algorithms.fedcl import FedCL
+from algorithms.tasks.task import named
 from devices.data.digits import digits
 from emulator.forecast.plan import forecast_of
 from scenarios.builders import machines, parts
@@ -70,7 +71,7 @@ def test_an_own_function_that_ends_the_program_is_a_bad_scenario(of):
     outer, _, inner = of.partition(".")
     scenario = build(merged(SMALL, {outer: {inner: "sys:exit"} if inner else "sys:exit"}))
     with pytest.raises(BadScenario, match=f"{of}: sys:exit.*SystemExit"):
-        parts.check_model(scenario, parts.dataset(scenario))
+        parts.check_model(scenario, parts.dataset(scenario), named("classification"))
 
 
 def test_an_own_module_that_ends_the_program_is_a_bad_scenario(tmp_path, monkeypatch):

@@ -183,7 +183,7 @@ def test_drawn_labels_are_independent_of_the_order_of_training() -> None:
     x, y = torch.ones(64, 4).double(), torch.zeros(64, dtype=torch.long)
     for seed in range(5):
         same = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0]))).random(64)
-        assert (drawn(model, x, y, seed).numpy() != (same > 0.5)).any()
+        assert (drawn(model, cross_entropy, x, y, seed).numpy() != (same > 0.5)).any()
 
 
 def test_places_without_a_label_are_drawn_none() -> None:

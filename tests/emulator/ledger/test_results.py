@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from emulator.lab.jobs import (
-    Hits,
     Learnt,
     Opening,
+    Score,
     Scores,
     State,
     Trained,
@@ -32,7 +32,7 @@ A, B, C = (Ref.of(data) for data in (b"a", b"b", b"c"))
 ROWS = [Ref(A.digest, 1, C, 0), Ref(B.digest, 1, C, 1)]  # of a stack's message
 ONE = Stored(A, {"weights": 30, "frame": 2})
 TWO = Stored(B, {"fisher": 1, "frame": 2})
-LEARNT = Learnt({"99": 0.1 + 0.2}, {"drift": 5e-324}, [Hits(1, 2, 1 / 3), Hits(0, 0, -0.0)])
+LEARNT = Learnt({"99": 0.1 + 0.2}, {"drift": 5e-324}, [Score(1 / 3, 2, 1 / 3), Score(None, 0, -0.0)])
 RESULTS: list[tuple[Callable[..., Any], Any]] = [
     (start, State(A, A)),
     (combine, State(A, B)),
@@ -41,7 +41,7 @@ RESULTS: list[tuple[Callable[..., Any], Any]] = [
     (train, Trained(ONE, 60, EMPTY, None, Learnt(personalised=[]))),
     (train, Trained(ONE, 60, TWO, Stored(C, {"frame": 1}), LEARNT)),
     (train_stack, [Trained(ONE, 60, EMPTY, None, LEARNT), Trained(ONE, 6, TWO, Stored(C, {"frame": 1}), LEARNT)]),
-    (personalise_stack, [[Hits(3, 4, 0.1)], []]),
+    (personalise_stack, [[Score(0.75, 4, 0.1)], []]),
 ]
 
 
@@ -71,10 +71,10 @@ def test_a_row_of_a_stack_comes_back_with_the_stack_s_message() -> None:
 @pytest.mark.parametrize("n", [0, 3])
 def test_scores_come_back_bit_for_bit(n: int) -> None:
     there, back = FORMS[evaluate]
-    scores = Scores(np.arange(n), np.full(n, 2), np.array([0.1, np.inf, -0.0][:n]))
+    scores = Scores({"accuracy": np.arange(n * 1.0).reshape(n, 1)}, np.full(n, 2), np.array([0.1, np.inf, -0.0][:n]))
     again = back(msgpack.unpackb(msgpack.packb(there(scores))))
-    for part in ("correct", "counted", "loss"):
-        before, after = getattr(scores, part), getattr(again, part)
+    pairs = [(getattr(scores, part), getattr(again, part)) for part in ("counted", "loss")]
+    for before, after in [*pairs, (scores.rows["accuracy"], again.rows["accuracy"])]:
         assert before.dtype == after.dtype
         assert before.tobytes() == after.tobytes()
 

@@ -12,12 +12,14 @@ PLAIN, READ = FORMS[evaluate]
 
 
 def bits(scores):
-    arrays = (scores.correct, scores.counted, scores.loss)
+    arrays = (*scores.rows.values(), scores.counted, scores.loss)
     return [(array.dtype.str, array.tobytes()) for array in arrays]
 
 
 def scores(correct, counted, loss):
-    return Scores(np.array(correct, "<i8"), np.array(counted, "<i8"), np.array(loss, "<f8"))
+    return Scores(
+        {"accuracy": np.array(correct, "<f8").reshape(-1, 1)}, np.array(counted, "<i8"), np.array(loss, "<f8")
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1, 255, 256, 65_535, 65_536, 2**62])

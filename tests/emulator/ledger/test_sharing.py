@@ -36,7 +36,11 @@ Done = Sequence[tuple[str, str, Any]]  # job and round, key, result
 
 
 def plain(result: Any) -> Any:
-    return [each.tolist() for each in vars(result).values()] if isinstance(result, Scores) else result
+    return (
+        [each.tolist() for each in (*result.rows.values(), result.counted, result.loss)]
+        if isinstance(result, Scores)
+        else result
+    )
 
 
 def contradictions(*runs: Done) -> set[str]:

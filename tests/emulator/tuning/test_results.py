@@ -84,8 +84,20 @@ def test_tune_json_has_all_that_was_compared_and_numbers_to_find_it_by() -> None
     first, second, fine = of_fedavg["rungs"]
     assert of_fedavg["tried"] == [{"training.lr": value} for value in (0.01, 0.1, 1.0, 0.2)]
     assert (first["phase"], first["rounds"], first["survivors"]) == ("coarse", 2, [2])
-    assert first["scores"]["2"][OWN] == {"time": 9, "error": pytest.approx(1 - 1 / 9), "reached": 2, "of": 2}
-    assert first["scores"]["1"][OWN] == {"time": 20, "error": pytest.approx(1 - 1 / 35), "reached": 0, "of": 2}
+    assert first["scores"]["2"][OWN] == {
+        "time": 9,
+        "error": pytest.approx(1 - 1 / 9),
+        "reached": 2,
+        "of": 2,
+        "lower": False,
+    }
+    assert first["scores"]["1"][OWN] == {
+        "time": 20,
+        "error": pytest.approx(1 - 1 / 35),
+        "reached": 0,
+        "of": 2,
+        "lower": False,
+    }
     assert (second["rounds"], list(second["scores"]), second["survivors"]) == (4, ["2"], [2])
     # the best so far takes part, and is better than its neighbour
     assert (fine["phase"], fine["rounds"], sorted(fine["scores"]), fine["survivors"]) == ("fine", 2, ["2", "4"], [2])

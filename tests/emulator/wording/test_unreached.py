@@ -57,5 +57,6 @@ def test_all_lines_have_one_unit() -> None:
 
 def test_the_best_value_need_not_be_the_last() -> None:
     rows = [row(0, 1, 0.3, 1), row(1, 2, 0.6, 1), row(2, 3, 0.5, 1)]
-    assert best(rows, "accuracy") == 0.6
-    assert best([], "accuracy") is None
+    assert best(rows, Target("accuracy", 0.9)) == 0.6
+    assert best(rows, Target("accuracy", 0.1, lower=True)) == 0.3
+    assert best([], Target("accuracy", 0.9)) is None

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from algorithms.tasks.task import named
 from devices.device import NEVER, profiles
 from scenarios.builders.machines import fleet, machine
 from scenarios.builders.parts import check_model, dataset
@@ -155,14 +156,14 @@ def test_an_own_data_set_and_model_fit(own):
     scenario = said("waves", "tiny")
     data = dataset(scenario)
     assert data.name == "waves"
-    check_model(scenario, data)
+    check_model(scenario, data, named("classification"))
 
 
 @pytest.mark.parametrize(("model", "message"), [("wide", "3 classes"), ("none", "torch.nn.Module"), ("broken", "luck")])
 def test_an_own_model_that_does_not_fit_is_refused_in_one_line(own, model, message):
     scenario = said("waves", model)
     with pytest.raises(BadScenario, match=message) as caught:
-        check_model(scenario, dataset(scenario))
+        check_model(scenario, dataset(scenario), named("classification"))
     assert "\n" not in str(caught.value)
 
 
@@ -173,7 +174,7 @@ def test_an_own_model_that_is_not_found_is_told_with_where_to_start(own):
     with pytest.raises(
         BadScenario, match=r"No module named 'no_such_net'; .*start it in the folder of no_such_net\.py$"
     ):
-        check_model(elsewhere, data)
+        check_model(elsewhere, data, named("classification"))
 
 
 @pytest.mark.parametrize(("data", "message"), [("none", "Dataset"), ("broken", "luck"), ("nothing", "cannot find")])

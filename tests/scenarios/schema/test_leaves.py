@@ -17,7 +17,7 @@ from scenarios.schema.keys import Part
 # (schema, leaf, the leaf's names of keys that it calls otherwise, what only the schema has, what only the leaf has)
 PAIRS = {
     "training": (training.Training, algorithm.Training, {}, {"stack"}, {"per_cycle"}),
-    "target": (training.Target, targets.Target, {}, set(), set()),
+    "target": (training.Target, targets.Target, {}, set(), {"lower"}),
     "renewal": (
         hardware.Renewal,
         generated_presence.RenewalSessions,

@@ -111,7 +111,7 @@ def test_a_stack_is_shown_the_test_shards_at_once(lab, tmp_path, monkeypatch, ch
     for one, other in zip(*found, strict=True):
         assert len(one.learnt.personalised) == 1
         for wanted, hits in zip(one.learnt.personalised, other.learnt.personalised, strict=True):
-            assert (hits.correct, hits.counted) == (wanted.correct, wanted.counted)
+            assert (hits.value, hits.counted) == (wanted.value, wanted.counted)
             assert hits.counted > 0
             assert hits.loss == pytest.approx(wanted.loss, rel=1e-5)
         assert one.learnt.numbers == other.learnt.numbers
