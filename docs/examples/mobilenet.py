@@ -1,0 +1,55 @@
+"""Fine-tuning: a MobileNetV3 of torchvision whose last layer alone is trained, on digits in colour.
+
+python mobilenet.py
+"""
+
+import fedlapse  # first: beside a PyTorch for CPUs, torchvision needs it
+import numpy as np
+from sklearn.datasets import load_digits
+from torch import nn
+from torchvision.models import mobilenet_v3_small
+
+from devices.data.dataset import Dataset
+
+TRAIN, TEST = 400, 100
+
+
+def data():
+    """Images of bytes (n, 3, 32, 32): each digit of scikit-learn, four times as large, in one of three colours."""
+    x, y = load_digits(return_X_y=True)
+    some = np.random.default_rng(0).permutation(len(x))[: TRAIN + TEST]
+    grey = (x[some] * 15).astype(np.uint8).reshape(-1, 8, 8).repeat(4, 1).repeat(4, 2)
+    colour = np.eye(3, dtype=np.uint8)[some % 3]
+    x, y = grey[:, None] * colour[:, :, None, None], y[some]
+    return Dataset("colours", x[:TRAIN], y[:TRAIN], x[TRAIN:], y[TRAIN:], classes=10)
+
+
+class Head(nn.Module):
+    """The network's features, frozen, and a new last layer."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.features = mobilenet_v3_small().features.requires_grad_(False)  # yours: weights="IMAGENET1K_V1"
+        self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(576), nn.Linear(576, classes))
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.features.eval()  # so that BatchNorm keeps its statistics
+        return self
+
+    def forward(self, x):
+        return self.head(self.features(x))
+
+
+SCENARIO = {
+    "name": "mobilenet",
+    "data": {"set": "mobilenet:data", "split": {"kind": "dirichlet", "alpha": 0.5}},
+    "model": "mobilenet:Head",
+    "training": {"epochs": 2, "batch": 10, "lr": 0.1},
+    "rounds": {"max": 10, "fraction": 0.5, "targets": [{"metric": "accuracy", "value": 0.5}]},
+    "fleet": [{"profile": "phone-mid", "count": 10, "link": {"radio": "lte-driving"}}],
+    "algorithms": ["fedavg", {"fedprox": {"mu": 0.1}}, {"fedcl": {"strength": 1.0}}, {"fedcurv": {"strength": 0.1}}],
+}
+
+if __name__ == "__main__":
+    print(fedlapse.compare(SCENARIO).verdict)
