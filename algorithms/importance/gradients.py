@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from algorithms.algorithm import Loss, Tensors
 from algorithms.models import twice_differentiable
@@ -76,7 +77,8 @@ def one_by_one(model: nn.Module, loss: Loss, x: Tensor, y: Tensor, kind: Power) 
         return losses_of(loss, outputs, some_y[None]).sum()
 
     of_each = vmap(grad(one), in_dims=(None, 0, 0))
-    for some_x, some_y in chunks(x, y, VMAP_CHUNK):
-        for name, g in of_each(weights, some_x, some_y).items():  # (n, *parameter)
-            sums[name] += power(g).sum(0)
+    with sdpa_kernel(SDPBackend.MATH):  # over fused attention vmap would loop, with a warning
+        for some_x, some_y in chunks(x, y, VMAP_CHUNK):
+            for name, g in of_each(weights, some_x, some_y).items():  # (n, *parameter)
+                sums[name] += power(g).sum(0)
     return sums

@@ -49,8 +49,8 @@ SCENARIO = {
     "name": "vit-lora",
     "data": {"set": "vit_lora:data", "split": {"kind": "dirichlet", "alpha": 0.5}},
     "model": "vit_lora:network",
-    "training": {"optimizer": "adam", "epochs": 2, "batch": 10, "lr": 0.01},
-    "rounds": {"max": 10, "fraction": 0.5, "targets": [{"metric": "accuracy", "value": 0.5}]},
+    "training": {"optimizer": "adam", "epochs": 4, "batch": 10, "lr": 0.01},
+    "rounds": {"max": 20, "fraction": 0.5, "targets": [{"metric": "accuracy", "value": 0.5}]},
     "fleet": [{"profile": "phone-mid", "count": 10, "link": {"radio": "lte-driving"}}],
     "algorithms": ["fedavg", {"fedprox": {"mu": 0.01}}, {"fedcl": {"strength": 1.0}}, {"fedcurv": {"strength": 0.1}}],
 }
