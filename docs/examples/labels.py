@@ -33,7 +33,7 @@ SCENARIO = {
     "task": {"name": "multilabel", "metrics": ["f1", "auc"]},
     "training": {"epochs": 2, "batch": 10, "lr": 0.2},
     "rounds": {"max": 25, "fraction": 0.5, "targets": [{"metric": "f1", "value": 0.8}]},
-    "fleet": [{"profile": "phone-mid", "count": 12, "link": {"radio": "lte-driving"}}],
+    "fleet": [{"profile": "phone-mid", "count": 12, "link": {"up_mbit_s": 5, "down_mbit_s": 20, "latency_ms": 40}}],
     "algorithms": ["fedavg", {"fedprox": {"mu": 0.1}}, {"fedcl": {"strength": 1.0}}, {"fedcurv": {"strength": 1.0}}],
     "seeds": [1, 2],
 }

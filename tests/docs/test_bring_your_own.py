@@ -3,7 +3,6 @@
 import re
 import runpy
 import shlex
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,7 +49,7 @@ def test_every_block_is_a_file_a_part_of_a_scenario_or_commands():
 @pytest.mark.slow
 def test_the_commands_run(fedlapse, folder):
     told = [command for kind, body in blocks(PAGE) if kind == "console" for command in commands(body)]
-    told += [shlex.split(said) for said in re.findall(r"`(fedlapse [^`]+)`", PAGE)]
+    told += [shlex.split(said) for said in re.findall(r"`(fedlapse compare [^`]+)`", PAGE)]
     assert [command[1] for command in told] == ["data", "check", "compare", "compare"]
     for command in told:
         done = fedlapse(*command[1:], *(PLAYED if command[1] == "compare" else ()))
@@ -62,7 +61,8 @@ def test_the_program_runs(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setattr("emulator.report.page.page", lambda results: "a page")
-    monkeypatch.setattr(fedlapse, "compare", partial(fedlapse.compare, *SHORT[:3], workers=0, quiet=True))
+    played = fedlapse.compare
+    monkeypatch.setattr(fedlapse, "compare", lambda said, **how: played(said, *SHORT, **how, workers=0, quiet=True))
     runpy.run_path("program.py", run_name="__main__")
     assert len(re.findall(r"^fed\w+ 1 [\d.]+ [\d.]+$", capsys.readouterr().out, re.MULTILINE)) == 4 * 2
 
