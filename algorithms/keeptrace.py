@@ -17,10 +17,10 @@ from torch import Tensor
 
 from algorithms.algorithm import Party, Phase, Tensors, Training, Work
 from algorithms.counting.cost import SQUARES
-from algorithms.models import twice_differentiable
 from algorithms.training.augmenting import augmented
 from algorithms.training.local import Quadratic, batches, check_penalty, pull, seeded_step, single_values, steps
 from algorithms.training.tensors import load, tensors_of
+from algorithms.training.unfused import twice_differentiable
 
 FLOAT = 4  # bytes: the declared memory is that of float32
 

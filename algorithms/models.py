@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -13,7 +12,6 @@ from inspect import signature
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 
 from algorithms import own
@@ -384,20 +382,3 @@ def answers(outputs: Tensor, y: Tensor) -> Tensor:
             "(n,), or (n, positions, classes) and (n, positions) or (n,)"
         )
     return outputs
-
-
-@contextmanager
-def twice_differentiable() -> Iterator[None]:
-    """A context in which recurrent layers have gradients in eval mode, and they and attention second derivatives.
-
-    On CUDA, cuDNN's GRU and LSTM support neither ("derivative for '_cudnn_rnn_backward' is not implemented"), so here
-    they run on torch's own kernels, forward passes included; fused attention has no second derivatives, so here it is
-    its single products.  Elsewhere it changes nothing.  For UGA's keep-trace passes and for importance.
-    """
-    before = torch.backends.cudnn.enabled
-    torch.backends.cudnn.enabled = False  # cudnn.flags() would also change other settings, such as the precision
-    try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
-    finally:
-        torch.backends.cudnn.enabled = before

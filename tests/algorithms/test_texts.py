@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from algorithms.algorithm import Party, Tensors, Training
 from algorithms.importance.importance import importance
-from algorithms.models import MODELS, UNLABELLED, build, cross_entropy, hits, twice_differentiable
+from algorithms.models import MODELS, UNLABELLED, build, cross_entropy, hits
 from algorithms.training.local import outputs, sgd
 from algorithms.training.seeding import seeded
+from algorithms.training.unfused import twice_differentiable
 
 torch.set_num_threads(1)  # as in a worker
 

@@ -130,9 +130,11 @@ class Attending(nn.Module):
         return said
 
 
+@pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_attention_has_gradients_of_single_examples_without_a_warning(kind: Kind) -> None:
+def test_attention_has_gradients_of_single_examples_without_a_warning(kind: Kind, frozen: bool) -> None:
     model, (x, y) = Attending().double(), examples((3, 4), 10)
+    model.attend.requires_grad_(not frozen)
     found, wanted = importance(model, cross_entropy, x, y, kind), one_by_one(model, cross_entropy, x, y, kind)
     for name, value in wanted.items():  # the key's bias has no gradient: it moves all of an example's scores alike
         assert torch.allclose(found[name], value, rtol=1e-10, atol=1e-14)
