@@ -34,7 +34,7 @@ class Head(nn.Module):
         for layer in self.features.modules():
             layer.momentum = None  # in place of pretraining: BatchNorm's statistics are those of noise
         with torch.no_grad():
-            self.features(torch.rand(32, 3, 32, 32))
+            self.features(torch.rand(8, 3, 32, 32))
         self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(576), nn.Linear(576, classes))
 
     def train(self, mode=True):
