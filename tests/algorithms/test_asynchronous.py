@@ -93,7 +93,9 @@ def test_fedbuff_sums_changes_by_staleness_and_not_by_examples(divisor: Any, exp
 def test_fedbuff_of_fresh_replies_with_equal_examples_is_fedavg(dtype: torch.dtype, rtol: float) -> None:
     """eta_g = 1 and constant staleness (law 1)."""
     generator = torch.Generator().manual_seed(7)
-    device = replace(server(0), name="a", model=nn.Linear(3, 2).to(dtype), x=torch.randn(6, 3, generator=generator).to(dtype))
+    device = replace(
+        server(0), name="a", model=nn.Linear(3, 2).to(dtype), x=torch.randn(6, 3, generator=generator).to(dtype)
+    )
     device = replace(device, y=torch.tensor([0, 1, 0, 1, 1, 0]))
     start = {name: value.clone() for name, value in tensors_of(device.model).items()}
     parties = {name: replace(device, name=name, seed=seed) for seed, name in enumerate("abc")}

@@ -87,8 +87,9 @@ class Still(FedAvg):
 @pytest.mark.slow
 def test_replies_are_as_stale_as_frequent_and_as_evenly_shared_as_queues_say(tmp_path: Any) -> None:
     """300 devices, half of them four times slower, M = 20, K = 4, arrivals spread by jitter (law 2): each version makes
-    the other M - 1 one version older, so the mean staleness is (M - 1) / K; replies a second are M / mean cycle (Little);
-    and as nobody is asked by its speed, both halves have equal shares, less the few that are busy."""
+    the other M - 1 one version older, so the mean staleness is (M - 1) / K; replies a second are M over the mean cycle
+    (Little); and as nobody is asked by its speed, both halves have equal shares, less the few that are busy.
+    """
     M, K, rounds = 20, 4, 40
     kinds = {"fast": 100, "slow": 400}
     alike = {"profile": "pi-4", "count": 150, "jitter": 0.3, "link": INSTANT}
