@@ -45,7 +45,7 @@ SCENARIO = merged(
         "seeds": [1],
         "rounds": {"max": 3, "fraction": 0.34},
         "fleet": [{"profile": "phone-mid", "count": 4, "link": LINK}, {"profile": "pi-4", "count": 2, "link": LINK}],
-        "algorithms": ["fedavg", "scaffold"],
+        "algorithms": ["scaffold", {"fedcurv": {"rounds": {"mode": "async", "buffer": 2, "in_flight": 3}}}],
     },
 )
 LOG = "FEDLAPSE_TORTURE_LOG"
