@@ -383,7 +383,7 @@ def main() -> None:
         )
         progress = Progress(wanted.kills)
         lines = place("lines", 0)
-        while lines.kills < wanted.kills * 6 // 10:  # after each line in turn; there are 119
+        while lines.kills < wanted.kills * 6 // 10:  # after each line in turn; there are 181
             if _ended(lines.session(0, after=lines.kills + 1)) == 0:
                 break
             lines.kills += 1

@@ -13,6 +13,7 @@ from tests.conftest import FAST, audit_run
 from tests.runs.test_study import STUDY, followed, rows
 from tests.runs.tuning import TINY, tuned
 
+SEARCH = {"budget": 2, "grid": {"training.lr": [0.1, 1.0]}, "links": {}}
 ASYNC = {"rounds": {"mode": "async", "buffer": 1, "in_flight": 2}}
 
 
@@ -23,7 +24,7 @@ def test_settings_of_asynchronous_algorithms_are_searched(tmp_path: Path) -> Non
     changes = {
         "fleet": [{"profile": "pi-4", "count": 2, "link": FAST}, {"profile": "phone-low", "count": 1, "link": slow}],
         "algorithms": ["fedavg", {"fedbuff": ASYNC}],
-        "tune": {"seeds": [11], "budget": 2, "grid": {"training.lr": [0.1, 1.0]}, "links": {}, "target": {"value": 0.999, "hold": 1}},
+        "tune": {**SEARCH, "seeds": [11], "target": {"value": 0.999, "hold": 1}},
     }
     made = tuned(tmp_path, changes)
     folders = [each for step in sorted((made.out / "trials").iterdir()) for each in run_folders(step)]
@@ -43,7 +44,7 @@ def test_a_study_compares_both_modes(tmp_path: Path) -> None:
     own = {"max": 4, "fraction": 1.0, "targets": [{"value": 0.3}]}
     settings = {"pairs": [["fedavg", "fedbuff"]], "shares": [0.2, 0.3], "hold": 1, "horizon_s": 100}
     spans = {"up_mbit_s": [0.1, 100], "down_over_up": [5], "round_trip_ms": [20], "speed_gflop_s": [1]}
-    search = {**TINY["tune"], "seeds": [101], "grid": {"training.lr": [0.1, 1.0]}, "budget": 2, "rungs": 1, "links": {}}
+    search = {**TINY["tune"], **SEARCH, "seeds": [101], "rungs": 1}
     kept = {key: said for key, said in STUDY.items() if key not in ("links", "tune", "study")}
     changes = {"seeds": [1, 2], "rounds": own, "algorithms": ["fedavg", {"fedbuff": ASYNC}], "tune": search}
     file = tmp_path / "both.yaml"
