@@ -27,8 +27,10 @@ def figure(summary: Mapping[str, Any]) -> Figure | None:
         return None
     points = []
     for label, of in found.items():
-        total = sum(of["counts"].values())
-        points += [(label, int(value), 100 * replies / total) for value, replies in of["counts"].items()]
+        counts = {int(value): replies for value, replies in of["counts"].items()}
+        beside = {max(0, value + step) for value in counts for step in (-1, 0, 1)}  # the line falls to 0 between them
+        total = sum(counts.values())
+        points += [(label, value, 100 * counts.get(value, 0) / total) for value in sorted(beside)]
     largest = max(value for _, value, _ in points)
     x = alt.X("x:Q", title="staleness, in versions of the model", axis=whole(largest), scale=alt.Scale(nice=False))
     described = "Share of replies by staleness, one line for each algorithm."
