@@ -26,6 +26,7 @@ from algorithms.training.tensors import BATCH_NORMS, call, joined, load, tensors
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
+PIECED = 1 << 21  # values, 16 MB in float64
 SLACK = 1e-9  # steps: 0.07 of 100 steps is 7.000000000000001
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
 PENALTY = ("strength", "importance", "value")  # members of a Penalty in addition to its call
@@ -128,16 +129,31 @@ class Quadratic:
     importance: Tensors | None = None  # Ω; None means ones
 
     def __call__(self, name: str, parameter: Tensor, grad: Tensor) -> None:
-        omega = None if self.importance is None else self.importance[name]
-        pull(grad, parameter - self.anchor[name], self.strength, omega)
+        for part, at, anchor, *omega in pieces(grad, parameter, self.anchor[name], *self._known(name)):
+            pull(part, at - anchor, self.strength, *omega)
 
     def value(self, weights: Tensors) -> float:
         """Returns λ Σ Ω (θ - θ_t)²."""
         total = 0.0
         for name in self.importance or weights:
-            squares = (weights[name] - self.anchor[name]).double().square_()
-            total += float((squares if self.importance is None else squares.mul_(self.importance[name])).sum())
+            for value, anchor, *omega in pieces(weights[name], self.anchor[name], *self._known(name)):
+                squares = (value - anchor).double().square_()
+                total += float((squares.mul_(omega[0]) if omega else squares).sum())
         return self.strength * total
+
+    def _known(self, name: str) -> Sequence[Tensor]:
+        return () if self.importance is None else (self.importance[name],)
+
+
+def pieces(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yields views of the tensors, broadcast to the shape of the first: as they are, or some rows of those with more
+    than PIECED values, so that what is computed of a piece stays small."""
+    first = tensors[0]
+    if first.numel() <= PIECED:
+        yield tensors
+    else:
+        rows = max(1, PIECED * len(first) // first.numel())
+        yield from zip(*(torch.split(each.expand_as(first), rows) for each in tensors), strict=True)
 
 
 def _forget(parameters: Mapping[str, Tensor]) -> None:

@@ -88,9 +88,9 @@ def start(lab: Lab, store: Store, run: Run) -> State:
     """Returns the server's state before round 0.  All algorithms of a seed start from the same weights."""
     from algorithms.training.tensors import tensors_of
 
-    model = lab.network(derive(run.seed, "weights"))
-    weights = {name: value.clone() for name, value in tensors_of(model).items()}
-    return _state(lab, store, lab.algorithms[run.label].start(weights, _drawing(_server(lab, run, 0))))
+    server = _server(lab, run, 0)  # first: with it the process learns how large its models are (freed.py)
+    weights = tensors_of(lab.network(derive(run.seed, "weights")))
+    return _state(lab, store, lab.algorithms[run.label].start(weights, _drawing(server)))
 
 
 def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
@@ -316,12 +316,16 @@ def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -
     {} without any."""
     from torch import stack
 
+    from algorithms.training.local import pieces
     from algorithms.training.stack_batches import stacked
 
     if not names:
         return [{} for _ in pairs]
-    gone = (stacked([model[name] for model, _ in pairs]) - stacked([base[name] for _, base in pairs]) for name in names)
-    squares = [each.double().square().reshape(len(pairs), -1).sum(1) for each in gone]
+    squares = []
+    for name in names:
+        for part in pieces(*(model[name] for model, _ in pairs), *(base[name] for _, base in pairs)):
+            gone = stacked(part[: len(pairs)]) - stacked(part[len(pairs) :])
+            squares.append(gone.double().square_().reshape(len(pairs), -1).sum(1))
     return [{"drift": math.sqrt(math.fsum(row))} for row in stack(squares, 1).tolist()]
 
 
@@ -405,7 +409,8 @@ def export(lab: Lab, store: Store, weights: Ref) -> Ref:
     in the file twice, and the file's metadata maps the second name to the first."""
     from algorithms.training.tensors import second_names
 
-    arrays, again = payload.trusted(store.get(weights)).arrays()["weights"], second_names(lab.module)
+    view, again = payload.trusted(store.get(weights)), second_names(lab.module)
+    arrays = {name: values for name in view.tree["weights"] if (values := view.in_place("weights", name)) is not None}
     about = {SECOND_NAMES: json.dumps(again)} if again else None  # one key: safetensors writes several in any order
     return store.put(save(arrays | {name: arrays[first] for name, first in again.items()}, about))
 
