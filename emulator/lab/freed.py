@@ -7,7 +7,7 @@ import ctypes
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 KEPT = 1 << 30  # bytes
 LARGE = 1 << 26  # bytes: a model that is large
-RETURNED = 1 << 22  # bytes: a block that is returned if the model is large
+RETURNED = 1 << 25  # bytes: a block that is returned if the model is large; smaller ones hold activations
 
 
 def keep_memory(model: int = 0) -> None:
