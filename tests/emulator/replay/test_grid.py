@@ -283,9 +283,7 @@ def test_a_map_of_other_results_is_not_shown_and_that_is_said(tmp_path):
     assert remarks("new") == []
     (tmp_path / "map.json").write_text('{"digest": "old"}')
     assert remarks("old") == []
-    assert remarks("new") == [
-        "The map that lies here is of other results, and not shown; `fedlapse map` makes it anew."
-    ]
+    assert remarks("new") == ["map.json is of other results, so it is not shown; `fedlapse map` makes it again."]
 
 
 @pytest.mark.slow
