@@ -93,8 +93,12 @@ def beginning(runs: Runs, targets: Sequence[Target], task: Task) -> list[Figure]
 
 
 def style() -> str:
-    """Returns the CSS of the page."""
-    return _text("page.css")
+    """Returns the CSS of the page and of the live page; colours of charts are lighter in the dark."""
+    lighter = (
+        f'.chart [fill="{colour}" i] {{ fill: {light}; }} .chart [stroke="{colour}" i] {{ stroke: {light}; }}'
+        for colour, light in palette.ON_DARK.items()
+    )
+    return "\n".join([_text("page.css"), "@media screen and (prefers-color-scheme: dark) {", *lighter, "}"])
 
 
 def figures(all_: SideBySide) -> list[Figure]:
@@ -151,12 +155,11 @@ def render(all_: SideBySide, elsewhere: bool = False) -> str:
         sections=_sections(drawn),
         headline=_trusted(_headline(drawn)),
         hatched=palette.hatched(),
-        on_dark=palette.ON_DARK,
         written={name: dict(_written(one)) for name, one in all_.sources.items()},
         commands={name: command(one, places[name]) for name, one in all_.sources.items()},
         specs=_json(specs),
         choices=_json(timeline.choices(all_.runs)),
-        style=_trusted(_text("page.css")),
+        style=_trusted(style()),
         script=_trusted(_text("page.js")),
         vega=_trusted(script_of_vega()),
     )
