@@ -157,6 +157,7 @@ def _spec(shown: Figure, below: Sequence[str] = ()) -> dict[str, Any]:
 def _framed(chart: Any, description: str) -> Any:
     return (
         chart.properties(name="map", description=description)
+        .configure(background="transparent")
         .configure_view(stroke=None)
         .configure_axis(grid=False, titleFontWeight="normal", labelFontSize=12, titleFontSize=12)
         .configure_legend(
