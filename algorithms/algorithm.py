@@ -72,7 +72,7 @@ class Training:
         if name in ("adam", "adamw") and self.momentum:
             raise ValueError(f"momentum is {self.momentum}; {name} has none, so it must be 0")
         if self.nesterov and not self.momentum:
-            raise ValueError("nesterov is true and momentum is 0; it must be above, as {momentum: 0.9, nesterov: true}")
+            raise ValueError("nesterov is true and momentum is 0; it must be above 0, for example 0.9")
 
     def cycle(self, round: int) -> int:
         """Returns the number of the data's time slice in global round `round`; both count from 0."""

@@ -53,7 +53,7 @@ class Continual(FedAvg):
     """
 
     cohort_rule: ClassVar[CohortRule] = "own"
-    synchronous: ClassVar[str] = "it asks the whole fleet in some rounds"
+    synchronous: ClassVar[str] = "it selects the whole fleet in some rounds"
 
     variant: Variant = "baseline"
     """Retraining at the end of a cycle: none, only FedAvg (baseline), retraining of all parameters (alg0), or

@@ -268,10 +268,11 @@ def _of_run(cost: MeanRound, rounds: int) -> str:
 
 
 def _fates(cost: MeanRound) -> str:
-    """Returns a phrase on how many of the asked devices count in a round, and how many of the others are late, lost
-    or refused."""
+    """Returns a phrase on how many replies of the selected devices are aggregated in a round, and how many of the
+    others are late, lost or refused."""
     if cost.staleness is not None:
-        return f"{cost.replies:.3g} count, {cost.replies - cost.counted:.1f} of which earlier rounds asked"
+        earlier = cost.replies - cost.counted
+        return f"{cost.replies:.3g} aggregated, {earlier:.1f} of them from devices selected in earlier rounds"
     others = [f"{getattr(cost, fate):.1f} {fate}" for fate in FATES if getattr(cost, fate)]
     return f"{cost.counted:.3g} of {cost.asked:.3g} selected are aggregated: {', '.join(others)}"
 

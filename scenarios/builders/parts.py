@@ -183,7 +183,7 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
         return {**drawing.shares(fleet), "proxy": proxy, "test": None}
     names = all_names(fleet)
     if len(pool) < len(names) and said.split.kind != "file":
-        raise ValueError(f"{len(pool)} examples beside the proxy set are too few for {len(names)} devices")
+        raise ValueError(f"{len(pool)} examples outside the proxy set are too few for {len(names)} devices")
     known = SplitInput.of(data)
     owned, held, called = _held(said.split, data, pool, names, rng)
     parts: dict[str, Any] = {"train": {}, "validation": {}, "tests": {}, "proxy": proxy, "test": None}
