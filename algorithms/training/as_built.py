@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 KEY = "as_built"  # the network's own attribute
+STAYS = "as_settled"  # another, of settled.py: {name of a tensor that is in no message: why}
 MODE = "training"  # a layer's attribute: train mode or eval mode
 STILL = (int, float, complex, str, bytes, type(None))
 MAPPINGS, ROWS = (dict, OrderedDict, defaultdict), (list, deque)
@@ -63,7 +64,9 @@ class AsBuilt:
 
     def __init__(self, model: nn.Module) -> None:
         vars(model)[KEY] = self
-        weights = (*model.parameters(), *model.state_dict(keep_vars=True).values())
+        stays = vars(model).get(STAYS, {})  # a buffer that is in no message is restored as all else is
+        saved = [value for name, value in model.state_dict(keep_vars=True).items() if name not in stays]
+        weights = (*model.parameters(), *saved)
         self.known: dict[int, Any] = {id(each): each for each in (self, *weights)}  # by id: what deepcopy must not copy
         self.memory = {each.untyped_storage().data_ptr() for each in weights if isinstance(each, Tensor)}
         self.trained = [(parameter, parameter.requires_grad) for parameter in model.parameters()]

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from algorithms.algorithm import Tensors
-from algorithms.training.as_built import restore
+from algorithms.networks import FROZEN
+from algorithms.training.as_built import STAYS, restore
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -41,16 +42,31 @@ def joined(said: Sequence[Any]) -> Any:
 
 
 def tensors_of(model: nn.Module) -> Tensors:
-    """Returns parameters and buffers in the form of messages, in the order of state_dict(); they share the model's
-    memory."""
+    """Returns the parameters and buffers that travel, in the form of messages, in the order of state_dict(); they share
+    the model's memory."""
+    own, _ = _saved(model)
+    apart = {*_second_names(model, own), *staying(model)}
+    return {name: value.detach() for name, value in own.items() if name not in apart}
+
+
+def frozen_of(model: nn.Module) -> Tensors:
+    """Returns the tensors that never change, in the form of messages; they share the model's memory."""
     own, _ = _saved(model)
     second = _second_names(model, own)
-    return {name: value.detach() for name, value in own.items() if name not in second}
+    still = [name for name, why in staying(model).items() if why == FROZEN and name not in second]
+    return {name: own[name].detach() for name in still}
+
+
+def staying(model: nn.Module) -> Mapping[str, str]:
+    """Returns the names of all tensors that are in no message between server and devices, each with the reason."""
+    found: Mapping[str, str] = vars(model).get(STAYS, {})
+    return found
 
 
 def second_names(model: nn.Module) -> dict[str, str]:
-    """Returns each further name that state_dict() has for a tensor, with the first name of that tensor."""
-    return _second_names(model, _saved(model)[0])
+    """Returns each further name that state_dict() has for a tensor that travels, with the first name of that tensor."""
+    stay = staying(model)
+    return {name: first for name, first in _second_names(model, _saved(model)[0]).items() if first not in stay}
 
 
 def load(model: nn.Module, weights: Tensors) -> None:
@@ -62,7 +78,9 @@ def load(model: nn.Module, weights: Tensors) -> None:
     restore(model)
     own, further = _saved(model)
     again = {name: weights[first] for name, first in _second_names(model, own).items() if first in weights}
-    model.load_state_dict({**further, **weights, **again})
+    found = model.load_state_dict({**further, **weights, **again}, strict=not staying(model))
+    if unfit := [*(set(found.missing_keys) - staying(model).keys()), *found.unexpected_keys]:
+        raise RuntimeError(f"the weights lack {unfit[0]!r}, or have it too much, of those that travel")
 
 
 def call(model: nn.Module, weights: Tensors, x: Tensor) -> Any:

@@ -19,6 +19,7 @@ from numpy import ndarray
 from safetensors.numpy import save
 
 from algorithms.algorithm import Losses, Message, Party, Reply, Send, Tensors, unharmed
+from algorithms.networks import FROZEN
 from emulator.lab.faulty import Faulty
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
@@ -93,16 +94,29 @@ def start(lab: Lab, store: Store, run: Run) -> State:
     return _state(lab, store, lab.algorithms[run.label].start(weights, _drawing(_server(lab, run, 0))))
 
 
-def request(lab: Lab, store: Store, run: Run, round: int, state: Ref, names: tuple[str, ...]) -> Opening:
-    """Opens a round: returns the encoded messages to these devices.  A download that several devices get is encoded
-    once."""
+def request(
+    lab: Lab,
+    store: Store,
+    run: Run,
+    round: int,
+    state: Ref,
+    names: tuple[str, ...],
+    new: tuple[str, ...] = (),
+) -> Opening:
+    """Opens a round: returns the encoded messages to these devices, those to `new` ones with the frozen tensors.  A
+    download that several devices get is encoded once."""
     algorithm, how = lab.algorithms[run.label], lab.down.get(run.label, {})
     asked = algorithm.request(decode(store.get(state)), names, _drawing(_server(lab, run, round)))
     seed = derive(run.seed, "encode", "server", round)
     plain = lab.constants(run.seed)
-    extra = {name: encode({**asked.download, **more}, how, seed, plain) for name, more in asked.extra.items()}
-    down = encode(asked.download, how, seed, plain)
-    return Opening(stored(store, down), {name: stored(store, view) for name, view in extra.items()})
+
+    def packed(more: Message) -> Stored:
+        return stored(store, encode({**asked.download, **more}, how, seed, plain))
+
+    frozen: Message = {FROZEN: found} if new and (found := lab.frozen) else {}
+    first = dict.fromkeys(new, packed(frozen)) if frozen else {}
+    own = {name: packed({**more, **(frozen if name in new else {})}) for name, more in asked.extra.items()}
+    return Opening(packed({}), {**first, **own})
 
 
 def train(
@@ -210,6 +224,8 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     algorithm = lab.algorithms[run.label]
     devices, downloads, memories, combined = zip(*asked, strict=True)
     received = _each(downloads, lambda ref: own(lab, store, ref))
+    for message in received:
+        message.pop(FROZEN, None)  # this process has them
     kept = _each(memories, lambda ref: moved(lab, decode(store.get(ref))))
     held = [lab.held(run.seed, device, lab.cycle(run.label, round)) for device in devices]
     parties, outboxes, shared = [], [], partial(_shared(lab, run, round, lab.on), trial=trial)
@@ -424,7 +440,8 @@ def message_limits(lab: Lab, run: Run) -> tuple[int, int]:
     """Returns upper limits of the bytes of a download and an upload.  They are sizes without encodings, because no
     encoding makes a tensor larger."""
     down, up = message_sizes(replace(lab, up={}, down={}), run)
-    return down + SLACK, up + SLACK
+    frozen = sum(value.nbytes for value in lab.frozen.values())
+    return down + frozen + SLACK, up + SLACK
 
 
 def _state(lab: Lab, store: Store, message: Message) -> State:

@@ -19,6 +19,7 @@ from torch import nn
 from algorithms import models, stack
 from algorithms.algorithm import Party, Training
 from algorithms.fedavg import FedAvg, stackable
+from algorithms.networks import Network
 from algorithms.tasks.task import Task
 from algorithms.training.as_built import has_changed, remember
 from algorithms.training.copied import copied
@@ -28,7 +29,7 @@ from algorithms.training.tensors import as_input, mapped, tensors_of
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
 from emulator.lab.lab import CPU, Lab, task_named
-from scenarios.builders import plugins
+from scenarios.builders import networks, plugins
 from scenarios.builders.own_code import before_each_call
 from scenarios.schema import training as schema
 from scenarios.schema.entries import Entry
@@ -51,8 +52,10 @@ def resolved(scenario: Scenario, data: Dataset, place: str = CPU) -> Scenario:
     is used.
     """
 
+    model = networks.network(scenario)
+
     def number(training: schema.Training, asked: int = scenario.asked) -> int:
-        return size(scenario.model, data, training.batch, asked, training.stack, place, scenario.task.name)
+        return size(model, data, training.batch, asked, training.stack, place, scenario.task.name)
 
     def own(entry: Entry) -> Entry:
         said = entry.options.get("training") or {}
@@ -80,7 +83,7 @@ def size_of(entry: Entry, algorithm: Any, scenario: Scenario) -> int:
 
 
 def size(
-    model: str,
+    model: str | Network,
     data: Dataset,
     batch: int,
     asked: int,
@@ -107,16 +110,14 @@ def why_alone(scenario: Scenario, lab: Lab) -> dict[str, str]:
             continue
         if not stackable(unguarded(lab.algorithms[entry.name])):
             found[entry.name] = "the algorithm has a training loop of its own"
-        elif obstacle := _obstacle(scenario.model, lab.data, lab.task_name):
+        elif obstacle := _obstacle(lab.model, lab.data, lab.task_name):
             found[entry.name] = obstacle
         else:
-            found[entry.name] = _that_pay(
-                _built(scenario.model, lab.data), training.batch, lab.asked[entry.name], lab.on
-            )[1]
+            found[entry.name] = _that_pay(_built(lab.model, lab.data), training.batch, lab.asked[entry.name], lab.on)[1]
     return found
 
 
-def _built(model: str, data: Dataset) -> nn.Module:
+def _built(model: str | Network, data: Dataset) -> nn.Module:
     return models.build(model, 0, *data.form)
 
 
@@ -143,7 +144,7 @@ _tried: dict[tuple[Any, ...], str] = {}
 before_each_call(_tried.clear)
 
 
-def _obstacle(model: str, data: Dataset, task: str) -> str:
+def _obstacle(model: str | Network, data: Dataset, task: str) -> str:
     """Returns the reason why the model cannot be stacked; "" if a stack of two devices with three examples gives the
     same weights as training them one by one."""
     key = (model, task, data.form, data.y.shape[1:], data.y.dtype)

@@ -97,9 +97,11 @@ class Keys:
     def _start(self, run: Run) -> Parts:
         return {**self._of_server(run, 0), "first": derive(run.seed, "weights")}
 
-    def _request(self, run: Run, round: int, state: Ref, names: Sequence[str]) -> Parts:
+    def _request(self, run: Run, round: int, state: Ref, names: Sequence[str], new: Sequence[str] = ()) -> Parts:
         seed = derive(run.seed, "encode", "server", round)
-        return {**self._of_server(run, round), "state": state.digest, "names": list(names), "encoding_seed": seed}
+        more = {"new": list(new)} if new else {}
+        parts = {**self._of_server(run, round), **more}
+        return {**parts, "state": state.digest, "names": list(names), "encoding_seed": seed}
 
     def _train(
         self,
@@ -239,12 +241,15 @@ class Keys:
         }
 
     def _model(self) -> Parts:
-        return {"name": self.lab.model, "classes": self.lab.data.classes, "task": self.lab.task_name}
+        said = self.lab.model
+        more = {"weights": said.digest, "train": said.train}
+        found = {"name": said.name, "classes": self.lab.data.classes, "task": self.lab.task_name}
+        return found | {key: value for key, value in more.items() if value}
 
     def _sources(self, label: str = "") -> str:
         found = self.sources[label]
         if found is None:
-            what = f"the code of {label or self.lab.model}"
+            what = f"the code of {label or self.lab.model.name}"
             raise ValueError(f"{what} is in no file, or in one that has changed since it was imported")
         return found
 
@@ -292,7 +297,7 @@ def _own_modules(lab: Lab, labels: Iterable[str]) -> list[str]:
     and of their optimisers."""
     algorithms = [unguarded(lab.algorithms[label]) for label in labels]
     kinds = {type(each).__module__ for each in algorithms}
-    named = _modules(lab.model, lab.task_name, *map(_optimizer, algorithms))
+    named = _modules(lab.model.name, lab.task_name, *map(_optimizer, algorithms))
     return sorted(named | {name for name in kinds if name.partition(".")[0] not in OURS})
 
 
@@ -322,7 +327,7 @@ def sources_of(lab: Lab) -> Code:
 def _sources(lab: Lab, modules: Collection[str]) -> str | None:
     """Returns the digest of the source files of jobs that use these modules; None if one has no file, or if the file of
     a user's own has changed since it was imported."""
-    own = _modules(lab.model, lab.task_name)
+    own = _modules(lab.model.name, lab.task_name)
     try:
         found = sources({jobs.__name__, type(lab.task).__module__, *own, *modules})
     except ValueError:

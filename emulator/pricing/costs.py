@@ -8,6 +8,7 @@ from typing import Any
 
 from algorithms.algorithm import Load, Phase, Work
 from algorithms.counting.cost import Meter
+from algorithms.networks import FROZEN
 from devices.device import Device
 from emulator.lab.budget import load_of, meter_of, steps_of
 from emulator.lab.faulty import Faulty
@@ -178,9 +179,9 @@ class Costs:
 
 @lru_cache(maxsize=256)
 def _tensors(kinds: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(kinds) - {FRAME}
+    return frozenset(kinds) - {FRAME, FROZEN}
 
 
 def _of_tensors(sizes: Mapping[str, int]) -> int:
-    """Returns the bytes of all kinds but "frame"."""
-    return sum(sizes.values()) - sizes.get(FRAME, 0)
+    """Returns the bytes of all kinds but "frame", and but frozen tensors, which count as parameters."""
+    return sum(sizes.values()) - sizes.get(FRAME, 0) - sizes.get(FROZEN, 0)
