@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FROZEN = "frozen"  # why a tensor is in no message, and its kind in the one that brings it to each device once
+KEPT = "kept-weights"  # why another is in no message, and its kind in a device's memory
 TRAINABLE = "trainable"  # in place of patterns: what the module itself leaves with requires_grad
 
 

@@ -24,6 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from algorithms.networks import FROZEN
+
 KEY = "as_built"  # the network's own attribute
 STAYS = "as_settled"  # another, of settled.py: {name of a tensor that is in no message: why}
 MODE = "training"  # a layer's attribute: train mode or eval mode
@@ -64,8 +66,8 @@ class AsBuilt:
 
     def __init__(self, model: nn.Module) -> None:
         vars(model)[KEY] = self
-        stays = vars(model).get(STAYS, {})  # a buffer that is in no message is restored as all else is
-        saved = [value for name, value in model.state_dict(keep_vars=True).items() if name not in stays]
+        stays = vars(model).get(STAYS, {})  # a frozen buffer is restored as all else is
+        saved = [value for name, value in model.state_dict(keep_vars=True).items() if stays.get(name) != FROZEN]
         weights = (*model.parameters(), *saved)
         self.known: dict[int, Any] = {id(each): each for each in (self, *weights)}  # by id: what deepcopy must not copy
         self.memory = {each.untyped_storage().data_ptr() for each in weights if isinstance(each, Tensor)}

@@ -20,9 +20,9 @@ from safetensors.torch import load as safetensors
 from torch import Tensor, nn
 
 from algorithms.algorithm import Tensors, matches
-from algorithms.networks import FROZEN, TRAINABLE, Network
+from algorithms.networks import FROZEN, KEPT, TRAINABLE, Network
 from algorithms.training.as_built import STAYS
-from algorithms.training.tensors import BATCH_NORMS
+from algorithms.training.tensors import BATCH_NORMS, staying, travelling
 
 INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 NAMED = 3  # tensors that an error names
@@ -32,13 +32,17 @@ def settle(model: nn.Module, said: Network) -> None:
     """Changes a network that was just built as `said` says.
 
     Raises ValueError for a file of weights that does not fit the network, for a pattern that matches nothing, and if
-    nothing is trained.
+    nothing is trained or travels.
     """
     if said.weights:
         _fill(model, _read(said.weights, said.digest), said.weights)
     if said.train:
         _freeze(model, said.train)
         vars(model)[STAYS] = dict.fromkeys(_frozen(model), FROZEN)
+    if said.keep:
+        vars(model)[STAYS] = {**staying(model), **dict.fromkeys(_kept(model, said.keep), KEPT)}
+        if not travelling(model):
+            raise ValueError(f"keep is {said.keep!r}, and no parameter travels; it must leave at least one")
 
 
 def digest_of(path: Path) -> str:
@@ -88,7 +92,7 @@ def _freeze(model: nn.Module, train: str) -> None:
     """Leaves requires_grad only with the parameters that the patterns match, under any of their names."""
     if train != TRAINABLE:
         named = dict(model.named_parameters(remove_duplicate=False))
-        check_patterns("train", train, named)
+        _check_patterns("train", train, named)
         chosen = {id(parameter) for name, parameter in named.items() if matches(name, train)}
         for parameter in model.parameters():
             parameter.requires_grad_(id(parameter) in chosen)
@@ -100,7 +104,18 @@ def _freeze(model: nn.Module, train: str) -> None:
             layer.train()
 
 
-def check_patterns(key: str, patterns: str, names: Collection[str]) -> None:
+def _kept(model: nn.Module, keep: str) -> list[str]:
+    """Returns the names of the tensors that the patterns match, under any of their names, and that are not frozen."""
+    tensors = {name: value for name, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
+    _check_patterns("keep", keep, tensors)
+    chosen = {id(value) for name, value in tensors.items() if matches(name, keep)}
+    found = [name for name, value in tensors.items() if id(value) in chosen and name not in staying(model)]
+    if not found:
+        raise ValueError(f"keep is {keep!r}, which matches only tensors that are frozen")
+    return found
+
+
+def _check_patterns(key: str, patterns: str, names: Collection[str]) -> None:
     """Raises ValueError for a pattern that matches none of these names."""
     for pattern in patterns.split():
         if not any(matches(name, pattern.removeprefix("!")) for name in names):

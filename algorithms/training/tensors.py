@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from algorithms.algorithm import Tensors
-from algorithms.networks import FROZEN
+from algorithms.networks import FROZEN, KEPT
 from algorithms.training.as_built import STAYS, restore
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -51,10 +51,19 @@ def tensors_of(model: nn.Module) -> Tensors:
 
 def frozen_of(model: nn.Module) -> Tensors:
     """Returns the tensors that never change, in the form of messages; they share the model's memory."""
-    own, _ = _saved(model)
-    second = _second_names(model, own)
-    still = [name for name, why in staying(model).items() if why == FROZEN and name not in second]
-    return {name: own[name].detach() for name in still}
+    return _that_stay(model, FROZEN)
+
+
+def kept_of(model: nn.Module) -> Tensors:
+    """Returns the tensors of which each device has values of its own, in the form of messages; they share the model's
+    memory."""
+    return _that_stay(model, KEPT)
+
+
+def travelling(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Returns the parameters that are trained and travel, by name."""
+    stay = staying(model)
+    return {name: p for name, p in model.named_parameters() if p.requires_grad and name not in stay}
 
 
 def staying(model: nn.Module) -> Mapping[str, str]:
@@ -73,14 +82,16 @@ def load(model: nn.Module, weights: Tensors) -> None:
     """Loads these weights into the model, after restoring everything else to its state after construction; no trace of
     earlier use remains.
 
-    Call it before train(), eval() and hooks, which it undoes.  Raises RuntimeError if the weights do not fit the model.
+    Call it before train(), eval() and hooks, which it undoes.  Frozen tensors need not be among the weights; kept ones
+    must be.  Raises RuntimeError if the weights do not fit the model.
     """
     restore(model)
     own, further = _saved(model)
     again = {name: weights[first] for name, first in _second_names(model, own).items() if first in weights}
     found = model.load_state_dict({**further, **weights, **again}, strict=not staying(model))
-    if unfit := [*(set(found.missing_keys) - staying(model).keys()), *found.unexpected_keys]:
-        raise RuntimeError(f"the weights lack {unfit[0]!r}, or have it too much, of those that travel")
+    lacking = [name for name in found.missing_keys if staying(model).get(name) != FROZEN]
+    if unfit := [*lacking, *found.unexpected_keys]:
+        raise RuntimeError(f"the weights do not fit the model: {unfit[0]!r} is missing, or is not in it")
 
 
 def call(model: nn.Module, weights: Tensors, x: Tensor) -> Any:
@@ -118,6 +129,13 @@ def retied(moved: nn.Module, model: nn.Module) -> nn.Module:
         owner, _, own = name.rpartition(".")
         setattr(moved.get_submodule(owner), own, buffers[first])
     return moved
+
+
+def _that_stay(model: nn.Module, why: str) -> Tensors:
+    own, _ = _saved(model)
+    second = _second_names(model, own)
+    names = [name for name, each in staying(model).items() if each == why and name not in second]
+    return {name: own[name].detach() for name in names}
 
 
 def _saved(model: nn.Module) -> tuple[Tensors, dict[str, Any]]:

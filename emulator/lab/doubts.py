@@ -70,6 +70,11 @@ def about_model(lab: Lab) -> Iterator[str]:
         )
     if lab.model.train and not lab.model.weights and ":" not in lab.model.name:
         yield f"the frozen weights of {lab.model.name} are random, and stay so; model.weights names a file of others"
+    if lab.model.keep and len(lab.data.y_test):
+        yield (
+            f"{lab.metrics[0]} is of the server's model, in which {lab.model.keep!r}, kept by devices, has its first "
+            "values; `personalised` is of each device's own model (evaluate.personalise_every)"
+        )
     if not len(lab.data.y_test):
         yield f"{lab.data.name} has no test examples: the only accuracy is on validation data (data.validation)"
 

@@ -19,7 +19,7 @@ from numpy import ndarray
 from safetensors.numpy import save
 
 from algorithms.algorithm import Losses, Message, Party, Reply, Send, Tensors, unharmed
-from algorithms.networks import FROZEN
+from algorithms.networks import FROZEN, KEPT
 from emulator.lab.faulty import Faulty
 from emulator.lab.gpu import bring, brought, full, make_room, moved, own
 from emulator.lab.lab import CPU, Lab, in_cycle
@@ -184,6 +184,7 @@ class _Answer:
     outbox: Outbox
     kept: Message  # memory before the round
     loss: float | None = None  # see Trained
+    own: Tensors = field(default_factory=dict)  # what the device keeps of the network, after the round
 
     def told(self, **numbers: float) -> _Answer:
         """Returns a copy that also has these numbers; where it has a number of the same name, that one stays."""
@@ -236,6 +237,7 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
         outboxes.append(_outbox(lab, run, device, round, download, memory))
         losses = Losses(power) if power and not trial else None
         party = _party(shared, run, device, round, "train", examples, memory, outboxes[-1].send, losses)
+        party.own.update(memory.get(KEPT) or lab.kept(run.seed))
         steps = _steps(lab, run, party, frozenset(download), frozenset(memory))
         parties.append(replace(party, steps=steps) if steps else party)
     for k, ref in enumerate(combined):
@@ -251,7 +253,8 @@ def _together(lab: Lab, store: Store, run: Run, round: int, asked: Sequence[_Ask
     told = [party.losses.mean if party.losses else None for party in parties]
     if power and not trial and None in told:
         raise Faulty(run.label, f", round {round}, device {devices[told.index(None)]}", NO_LOSSES)
-    return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, told, strict=True)]
+    own_parts = [party.own for party in parties]
+    return [_Answer(*each) for each in zip(devices, replies, outboxes, kept, told, own_parts, strict=True)]
 
 
 def _steps(lab: Lab, run: Run, device: Party, kinds: Collection[str], memory: Collection[str]) -> int:
@@ -302,7 +305,7 @@ def _trained(
     """Puts the device's memory into the store and returns its result.  `shown`: the scores on its own test examples;
     `shown` and `drift` are empty if nothing is measured."""
     reply, outbox = answer.reply, answer.outbox
-    kept = {**answer.kept, **reply.memory}
+    kept = {**answer.kept, **reply.memory, **({KEPT: answer.own} if answer.own else {})}
     later = {**reply.if_counted, **outbox.errors}
     return Trained(
         upload=upload,
@@ -346,11 +349,13 @@ def _finite(numbers: Mapping[str, float]) -> dict[str, float]:
 
 
 def _shown(lab: Lab, run: Run, round: int, answers: Sequence[_Answer]) -> list[Sequence[Score]]:
-    return on_shards(lab, run, round, [(answer.device, _model(answer.reply)) for answer in answers])
+    models = [(answer, _model(answer.reply)) for answer in answers]
+    whole = [(answer.device, {**answer.own, **model} if model else model) for answer, model in models]
+    return on_shards(lab, run, round, whole)
 
 
 def _model(reply: Reply) -> Tensors:
-    """Returns the model after local training; {} if there is none."""
+    """Returns what travels of the model after local training; {} if there is no model."""
     return reply.model or reply.upload.get("weights", {})
 
 
@@ -394,8 +399,8 @@ def combine(
 
 def evaluate(lab: Lab, store: Store, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Scores:
     """Returns the scores of the model on one block of examples: of the `test` set, or of all devices' `validation`
-    examples in a time slice."""
-    model = brought(lab, store, weights)["weights"]
+    examples in a time slice.  What devices keep has its first values in this model."""
+    model = {**brought(lab, store, weights)["weights"], **lab.kept(run.seed)}
     return score(lab, model, part, block_of(lab, run, part, cycle, block))
 
 
@@ -498,4 +503,6 @@ def _server(lab: Lab, run: Run, round: int) -> Party:
     shared = partial(
         _shared(lab, run, round), fleet=lab.names, constants=lab.constants(run.seed), ahead=lab.ahead(run.label, round)
     )
-    return _party(shared, run, "server", round, "server", lab.proxy(run.seed), {})
+    server = _party(shared, run, "server", round, "server", lab.proxy(run.seed), {})
+    server.own.update({name: value.cpu() for name, value in lab.kept(run.seed).items()})
+    return server

@@ -120,6 +120,15 @@ class Lab:
         """True if the first message to a device brings the tensors that never change."""
         return bool(self.model.train) and not self.preloaded
 
+    def kept(self, seed: int) -> Tensors:
+        """Returns the tensors that never leave a device, as each has them at the beginning of a run with this seed."""
+        if self.model.keep and seed not in self._kept:
+            from algorithms.training.tensors import kept_of
+
+            found = kept_of(self.network(derive(seed, "weights")))
+            self._kept[seed] = {name: value.to(self.on, copy=True) for name, value in found.items()}
+        return self._kept.get(seed, {})
+
     def lossy(self, label: str) -> dict[str, str]:
         """Returns the lossy encodings of the algorithm `label` by direction and kind, such as {"up fisher":
         "bfloat16"}."""
@@ -199,6 +208,10 @@ class Lab:
 
     @cached_property
     def _trainings(self) -> dict[str, Training]:
+        return {}
+
+    @cached_property
+    def _kept(self) -> dict[int, Tensors]:
         return {}
 
     @cached_property

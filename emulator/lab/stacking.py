@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -25,7 +26,7 @@ from algorithms.training.as_built import has_changed, remember
 from algorithms.training.copied import copied
 from algorithms.training.dropout import DROPOUTS
 from algorithms.training.seeding import drawing
-from algorithms.training.tensors import as_input, mapped, tensors_of
+from algorithms.training.tensors import as_input, kept_of, mapped, tensors_of
 from devices.data.dataset import Dataset
 from emulator.lab.guarded import unguarded
 from emulator.lab.lab import CPU, Lab, task_named
@@ -156,13 +157,14 @@ def _obstacle(model: str | Network, data: Dataset, task: str) -> str:
 def _trial(model: nn.Module, data: Dataset, task: Task) -> str:
     remember(model)
     weights = {name: value.clone() for name, value in tensors_of(model).items()}
+    own = {name: value.clone() for name, value in kept_of(model).items()}
     parameters = dict(model.named_parameters())
-    for name in [name for name in weights if name not in parameters]:
+    for name in [name for name in (*weights, *own) if name not in parameters]:
         owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
         return f"{owner} keeps {name.rpartition('.')[2]} in addition to its parameters"
     x, y = as_input(torch.tensor(data.x[:3])), torch.tensor(data.y[:3])
     devices = [
-        Party("", 2, model, task, x[some], y[some], round=0, cycle=0, seed=seed)
+        Party("", 2, model, task, x[some], y[some], round=0, cycle=0, seed=seed, own={**own})
         for seed, some in enumerate((slice(0, 2), slice(2, 3)))
     ]
     algorithm, download = FedAvg(Training(epochs=2, batch=2, lr=0.01)), {"weights": weights}
@@ -170,7 +172,7 @@ def _trial(model: nn.Module, data: Dataset, task: Task) -> str:
     try:
         with warnings.catch_warnings(action="error"):  # torch warns if it falls back to a loop over the devices
             found = stack.train(algorithm, [download] * 2, devices)
-        wanted = [algorithm.train(download, device) for device in devices]
+        wanted = [algorithm.train(download, replace(device, own={**own})) for device in devices]
     except Exception as error:  # torch.func.vmap may reject a user's code, which may then raise anything
         failure = error
     if has_changed(model):

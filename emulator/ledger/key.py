@@ -161,7 +161,7 @@ class Keys:
 
     def _evaluate(self, run: Run, weights: Ref, part: str, cycle: int, block: int) -> Parts:
         return {
-            "model": self._model(),
+            "model": self._model(run),
             "metrics": list(self.lab.metrics),
             "sources": self._sources(),
             "weights": weights.digest,
@@ -231,7 +231,7 @@ class Keys:
         augment = self.lab.augment and {"steps": plain(self.lab.augment), "torchvision": version("torchvision")}
         return {
             **({"augment": augment} if augment else {}),
-            "model": self._model(),
+            "model": self._model(run),
             "algorithm": self._once(lambda: _options(self.lab.algorithms[run.label], penalised), run.label, penalised),
             "sources": self._sources(run.label),
             "data": self._data("train"),
@@ -240,11 +240,12 @@ class Keys:
             "down": plain(self.lab.down.get(run.label, {})),
         }
 
-    def _model(self) -> Parts:
+    def _model(self, run: Run) -> Parts:
         said = self.lab.model
-        more = {"weights": said.digest, "train": said.train}
+        more = {"weights": said.digest, "train": said.train, "keep": said.keep}
         found = {"name": said.name, "classes": self.lab.data.classes, "task": self.lab.task_name}
-        return found | {key: value for key, value in more.items() if value}
+        first = {"first": derive(run.seed, "weights")} if said.keep else {}  # what is kept begins so
+        return found | {key: value for key, value in more.items() if value} | first
 
     def _sources(self, label: str = "") -> str:
         found = self.sources[label]

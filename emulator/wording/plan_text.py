@@ -130,14 +130,20 @@ def _travel(plan: Forecast) -> Iterator[str]:
     """Yields what of the model travels, if not all of it does."""
     if plan.travel is None:
         return
-    travels, frozen, whole = (
+    travels, kept, frozen, whole = (
         of_bytes([size]).full(size)
-        for size in (plan.travel.travels, plan.travel.frozen, plan.travel.brought * plan.devices)
+        for size in (
+            *(plan.travel.travels, plan.travel.kept, plan.travel.frozen),
+            plan.travel.brought * plan.devices,
+        )
     )
-    once = "which are on the devices already"
-    if plan.travel.brought:
-        once = f"which travel once to each device ({whole} to all of them), in none of the rounds below"
-    yield f"Of the model {travels} travel with each message; {frozen} are frozen, {once}."
+    parts = [f"{travels} travel with each message"]
+    if plan.travel.kept:
+        parts.append(f"{kept} never leave a device, which keeps its own")
+    if plan.travel.frozen:
+        once = f"travel once to each device ({whole} to all of them), in none of the rounds below"
+        parts.append(f"{frozen} are frozen, and {once if plan.travel.brought else 'are on the devices already'}")
+    yield f"Of the model {'; '.join(parts)}."
 
 
 def _versions(plan: Forecast) -> Iterator[str]:

@@ -39,7 +39,7 @@ def network(scenario: Scenario) -> Network:
     """Returns what the scenario says of its network.  Raises BadScenario."""
     said = scenario.model
     path = str(_place(said.weights)) if said.weights else ""
-    return Network(said.name, path, said.digest or "", said.train or "")
+    return Network(said.name, path, said.digest or "", said.train or "", said.keep or "")
 
 
 def _place(path: str) -> Path:

@@ -41,6 +41,13 @@ class Model(Part):
         "trainable",
         default=None,
     )
+    keep: Word | None = says(
+        "Patterns of tensors that never leave a device: each device trains its own, and keeps them from round to round "
+        "(FedBN's normalisations, FedPer's last layers). By default there are none.",
+        "head.*",
+        "*bn*",
+        default=None,
+    )
     preloaded: bool = says("Frozen weights are on the devices already, so they never travel.", True, default=False)
 
     @model_validator(mode="before")

@@ -235,9 +235,9 @@ def test_check_says_what_travels_and_leaves_the_first_messages_out_of_its_means(
     assert plan.prices["fedavg"].down_bytes["weights"] == 4 * TRAINED
     assert "frozen" not in plan.prices["fedavg"].down_bytes
     said = " ".join(text(plan).split())
-    assert "Of the model 520 B travel with each message; 3.12 kB are frozen, which travel once to each device" in said
+    assert "Of the model 520 B travel with each message; 3.12 kB are frozen, and travel once to each device" in said
     there = replace(plan, travel=replace(plan.travel, brought=0))
-    assert "3.12 kB are frozen, which are on the devices already." in " ".join(text(there).split())
+    assert "3.12 kB are frozen, and are on the devices already." in " ".join(text(there).split())
 
 
 def test_random_weights_that_stay_random_are_warned_of() -> None:
