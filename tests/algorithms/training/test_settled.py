@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,16 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from algorithms import models, stack
-from algorithms.algorithm import Party, Phase, Training
+from algorithms.algorithm import Party, Phase, Tensors, Training
 from algorithms.counting.cost import Meter
 from algorithms.fedavg import FedAvg
+from algorithms.fedcurv import FedCurv
+from algorithms.fedprox import FedProx
+from algorithms.keeptrace import keep_trace
 from algorithms.networks import TRAINABLE, Network
 from algorithms.training.as_built import remember
 from algorithms.training.local import sgd
-from algorithms.training.tensors import frozen_of, load, tensors_of
+from algorithms.training.tensors import frozen_of, kept_of, load, tensors_of, travelling
 from tests.all_of import all_of
 
 NAMES = __name__
@@ -161,6 +165,102 @@ def test_a_frozen_buffer_is_as_it_was_built_for_each_device() -> None:
         model.get_buffer("1.running_mean").add_(7)
     load(model, tensors_of(model))
     assert not model.get_buffer("1.running_mean").any()
+
+
+# ---- what each device keeps
+
+
+def kept(model: nn.Module, scale: float = 1.0) -> Tensors:
+    return {name: value.clone() * scale for name, value in kept_of(model).items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "keep", "train", "travels", "keeps"),
+    [
+        ("normed", "4.*", "", 12, ["4.weight", "4.bias"]),
+        ("normed", "1.* 3.1.*", "", 6, ["1.weight", "1.bias", *STATISTICS, *(f"3.{n}" for n in STATISTICS)]),
+        ("normed", "*.bias", "3.0.*", 4, ["3.0.bias"]),
+        ("Tied", "b.weight", "", 4, ["a.weight"]),
+    ],
+)
+def test_what_is_kept_does_not_travel(name: str, keep: str, train: str, travels: int, keeps: list[str]) -> None:
+    model = built(name, train, keep=keep)
+    assert list(kept_of(model)) == keeps
+    assert len(tensors_of(model)) == travels
+    assert not tensors_of(model).keys() & keeps
+    assert travelling(model).keys() == {n for n, p in model.named_parameters() if p.requires_grad and n not in keeps}
+    with pytest.raises(RuntimeError, match="do not fit the model"):
+        load(model, tensors_of(model))
+    load(model, {**tensors_of(model), **kept(model)})
+
+
+@pytest.mark.parametrize(("keep", "mu"), [("4.*", 0.0), ("4.*", 3.0), ("0.bias 2.weight", 3.0)])
+def test_training_is_that_of_torch_whose_penalty_is_of_what_travels(keep: str, mu: float) -> None:
+    ours, theirs = remember(built("dense", keep=keep).double()), copy.deepcopy(built("dense").double())
+    download = {"weights": {n: value.clone() for n, value in tensors_of(ours).items()}}
+    device = replace(party(ours, X.double()), own=kept(ours, 2.0))
+    theirs.load_state_dict({**download["weights"], **device.own})
+    reply = FedProx(Training(epochs=3, batch=6, lr=0.2), mu=mu).train(download, device)
+    optimizer = torch.optim.SGD(theirs.parameters(), 0.2)
+    for _ in range(3):
+        optimizer.zero_grad()
+        own = dict(theirs.named_parameters())
+        gone = sum(((own[n] - value) ** 2).sum() for n, value in download["weights"].items())
+        (nn.functional.cross_entropy(theirs(X.double()), Y) + mu / 2 * gone).backward()
+        optimizer.step()
+    found = {**reply.upload["weights"], **device.own}
+    assert reply.upload["weights"].keys() == download["weights"].keys()
+    assert found.keys() == theirs.state_dict().keys()
+    assert all_of(torch.allclose(v, found[n], rtol=1e-12, atol=1e-14) for n, v in theirs.state_dict().items())
+
+
+@pytest.mark.parametrize(("name", "keep"), [("dense", "4.*"), ("dense", "0.bias 2.weight"), ("convolved", "1.*")])
+@pytest.mark.parametrize("algorithm", [FedProx(Training(epochs=2, batch=2, lr=0.1), mu=0.5),
+                                       FedCurv(Training(epochs=2, batch=2, lr=0.1), strength=0.1)])  # fmt: skip
+def test_in_a_stack_each_device_has_its_own(name: str, keep: str, algorithm: FedAvg) -> None:
+    model = remember(built(name, keep=keep).double())
+    download = {"weights": {n: value.clone() for n, value in tensors_of(model).items()}}
+    pairs = [(X[:4].double(), Y[:4], 1), (X[3:].double(), Y[3:], 2)]
+    stacked, loop = ([replace(party(model, *pair), own=kept(model, 1.0 + k)) for k, pair in enumerate(pairs)]
+                     for _ in range(2))  # fmt: skip
+    together = stack.train(algorithm, [download] * 2, stacked)
+    for reply, one, device in zip(together, stacked, loop, strict=True):
+        alone = algorithm.train(download, device)
+        assert {kind: value.keys() for kind, value in reply.upload.items()} == {
+            kind: download["weights"].keys() for kind in algorithm.uploads
+        }
+        for kind, tensors in [*alone.upload.items(), ("own", device.own)]:
+            ours = one.own if kind == "own" else reply.upload[kind]
+            assert all_of(torch.allclose(ours[n], v, rtol=1e-10, atol=1e-14) for n, v in tensors.items())
+    assert not torch.equal(next(iter(stacked[0].own.values())), next(iter(stacked[1].own.values())))
+
+
+def test_the_meta_gradient_is_of_what_travels_and_takes_the_device_s_own_along() -> None:
+    """With one epoch it is the plain gradient, at the device's own values."""
+    model = remember(built("dense", keep="4.*").double())
+    device = replace(party(model, X.double()), own=kept(model, 2.0))
+    weights = {n: value.clone() for n, value in tensors_of(model).items()}
+    found = keep_trace(device, weights, Training(epochs=1, batch=6, lr=0.2))
+    plain = built("dense").double()
+    plain.load_state_dict({**weights, **kept(model, 1.0)})
+    plain.load_state_dict({**weights, **device.own})
+    nn.functional.cross_entropy(plain(X.double()), Y).backward()
+    assert found.gradient.keys() == weights.keys()
+    assert all_of(torch.allclose(found.gradient[n], plain.get_parameter(n).grad, rtol=1e-12) for n in weights)
+
+
+@pytest.mark.parametrize(
+    ("keep", "train", "said"),
+    [
+        ("9.*", "", r"keep has '9\.\*', which matches none of"),
+        ("0.*", "4.*", r"keep is '0\.\*', which matches only tensors that are frozen"),
+        ("*", "", r"keep is '\*', and no parameter travels"),
+        ("4.*", "4.*", r"keep is '4\.\*', and no parameter travels"),
+    ],
+)
+def test_what_is_kept_must_be_there_and_leave_something(keep: str, train: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        built("normed", train, keep=keep)
 
 
 # ---- what it costs
