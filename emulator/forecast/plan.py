@@ -34,7 +34,7 @@ from emulator.lab.lab import CPU, Lab
 from emulator.lab.links import DRAWS, FEW, band
 from emulator.lab.stacking import why_alone
 from emulator.play.conduct import Conduct, conducts_of
-from emulator.pricing.costs import Costs
+from emulator.pricing.costs import Costs, of_tensors
 from emulator.pricing.memory import Footprint, footprint
 from emulator.record.events import Refused
 from emulator.record.run import Run
@@ -342,5 +342,5 @@ def largest(costs: Costs, rehearsal: Rehearsal) -> Footprint:
     rehearsal."""
     load = costs.heaviest()
     uploaded = sum(size for kind, size in rehearsal.uploaded.items() if kind != "weights")
-    downloaded, kept = sum(rehearsal.downloaded.values()), sum(rehearsal.kept.values())
+    downloaded, kept = of_tensors(rehearsal.downloaded), of_tensors(rehearsal.kept)
     return footprint(costs.lab, costs.label, load, downloaded, uploaded, kept)

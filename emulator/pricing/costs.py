@@ -96,7 +96,7 @@ class Costs:
         """Returns a device's work in `round` and the memory that it needs, from the bytes downloaded and kept, by kind
         and "frame" (bytes of no tensor)."""
         depends = self._depends(name, round, downloaded, kept)
-        tensors = _of_tensors(downloaded), _of_tensors(kept)
+        tensors = of_tensors(downloaded), of_tensors(kept)
         duty = self.duties.get((depends, *tensors))
         if duty is None:
             pieces = self.price(name, round, downloaded, kept).pieces
@@ -189,6 +189,6 @@ def _tensors(kinds: tuple[str, ...]) -> frozenset[str]:
     return frozenset(kinds) - NO_KIND
 
 
-def _of_tensors(sizes: Mapping[str, int]) -> int:
+def of_tensors(sizes: Mapping[str, int]) -> int:
     """Returns the bytes of all kinds but "frame", and but frozen and kept tensors, which count as parameters."""
     return sum(size for kind, size in sizes.items() if kind not in NO_KIND)

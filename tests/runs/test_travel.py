@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load as tensors
 from safetensors.torch import save_file
+from torch import Tensor, nn
 
 from algorithms import models
 from algorithms.algorithm import Load
 from algorithms.networks import Network
 from emulator.compute.executors import Inline
+from emulator.conversation.device import Home
 from emulator.forecast.plan import forecast_of
+from emulator.forecast.travel import Travel
 from emulator.lab.build import built, lab_of
 from emulator.lab.doubts import about_model
-from emulator.lab.jobs import evaluate, message_limits, request, start
+from emulator.lab.jobs import combine, evaluate, message_limits, personalise_stack, request, start, train
+from emulator.lab.lab import Lab
+from emulator.lab.scoring import score
+from emulator.lab.seeds import seed
 from emulator.ledger.key import Keys
-from emulator.messages.store import NOTHING
+from emulator.messages.codec import decode
+from emulator.messages.store import EMPTY, NOTHING
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
 from emulator.play.run import run_virtual
@@ -33,7 +42,7 @@ from emulator.wording.plan_text import text
 from scenarios.load import BadScenario, build, dump, parse
 from tests.all_of import all_of
 from tests.conftest import SMALL, Play, Played, digests, merged, results
-from tests.runs.nets import DENSE
+from tests.runs.nets import DENSE, NORMED
 
 HEAD = {"name": DENSE, "train": "4.*"}
 TRAINED, FROZEN = 4 * (12 * 10 + 10), 4 * (64 * 12 + 12)  # bytes: 64-12-10
@@ -155,7 +164,8 @@ def test_workers_change_no_byte(tmp_path: Path) -> None:
     from emulator.sessions.computing import Playing
     from emulator.sessions.one_scenario import play_scenario
 
-    changes = {"model": HEAD, "training": {"stack": 2}, "algorithms": [{"fedcurv": {"strength": 0.05}}]}
+    model = {"name": DENSE, "train": "1.bias 4.*", "keep": "4.bias"}
+    changes = {"model": model, "training": {"stack": 2}, "algorithms": [{"fedcurv": {"strength": 0.05}}]}
     alone = digests(results(tmp_path / "0", changes))
     for workers in (1, 2):
         with pytest.MonkeyPatch.context() as patch:
@@ -163,6 +173,129 @@ def test_workers_change_no_byte(tmp_path: Path) -> None:
             out, playing = tmp_path / str(workers), Playing(workers=workers, quiet=True, no_ledger=True)
             assert play_scenario(build(merged(SMALL, changes)), playing, out=out).code == 0
         assert digests(out) == alone
+
+
+# ---- what each device keeps
+
+
+BODY = {"name": DENSE, "keep": "4.*"}
+FIRST = 2  # rounds of seed 1 that ask a device each, before one is asked again
+WHOLE = {"training": {"batch": 1000, "epochs": 2, "lr": 0.5}, "evaluate": {"personalise_every": 1}}  # full batches
+PLAIN = "tests.runs.test_travel:plain"
+
+
+def plain() -> nn.Sequential:
+    """64-12-10, without dropout."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
+
+
+def by_hand(lab: Lab, seed: int, heads: dict[str, dict[str, Tensor]], body: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A round of FedPer (Arivazhagan et al. 2019) on all devices in torch: changes the heads, returns the new body."""
+    sums, total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in body.items()}, 0
+    for device in lab.names:
+        model = plain()
+        model.load_state_dict({**body, **heads[device]})
+        x, y = lab.examples("train", lab.held(seed, device))
+        optimizer = torch.optim.SGD(model.parameters(), 0.5)
+        for _ in range(2):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        heads[device] = {name: value for name, value in model.state_dict().items() if name in heads[device]}
+        for name in sums:
+            sums[name] += len(y) * model.state_dict()[name].double()
+        total += len(y)
+    return {name: (value / total).float() for name, value in sums.items()}
+
+
+def test_two_rounds_are_those_of_fedper_and_the_server_tests_first_heads_and_devices_their_own() -> None:
+    lab, run = lab_of(scenario(model={"name": PLAIN, "keep": "3.*"}, **WHOLE)), Run("fedavg", 1)
+    store = Inline(lab).store
+    first = {name: value.clone() for name, value in lab.network(seed(1, "weights")).state_dict().items()}
+    body, head = ({n: v for n, v in first.items() if (n[0] == "3") == of} for of in (False, True))
+    heads, state, memories = dict.fromkeys(lab.names, head), start(lab, store, run), dict.fromkeys(lab.names, EMPTY)
+    for round in range(2):
+        down = request(lab, store, run, round, state.message, lab.names).download
+        done = {n: train(lab, store, run, n, round, down.ref, memories[n].ref, True) for n in lab.names}
+        memories = {n: each.kept for n, each in done.items()}
+        replies = {n: (each.upload.ref, each.examples) for n, each in done.items()}
+        state = combine(lab, store, run, round, state.message, replies, down.ref)
+        own = {n: {**decode(store.get(done[n].upload.ref))["weights"], **decode(store.get(kept.ref))["kept-weights"]}
+               for n, kept in memories.items()}  # fmt: skip
+        for name in lab.names:
+            shown = score(lab, own[name], "test", lab.splits[1].tests[name][0]).summed(lab)
+            assert done[name].learnt.personalised[0] == shown
+        body = by_hand(lab, 1, heads, body)
+    found = decode(store.get(state.weights))["weights"]
+    assert found.keys() == body.keys()
+    assert all_of(torch.allclose(found[name], value, atol=1e-5) for name, value in body.items())
+    for name in lab.names:
+        ours = decode(store.get(memories[name].ref))["kept-weights"]
+        assert all_of(torch.allclose(ours[n], value, atol=1e-5) for n, value in heads[name].items())
+    tested = evaluate(lab, store, run, state.weights, "test", 0, 0)
+    indices = np.arange(len(lab.data.y_test))
+    assert np.array_equal(tested.loss, score(lab, {**found, **head}, "test", indices).loss)
+    trial = personalise_stack(lab, store, run, 2, lab.names[:1], [down.ref], [memories[lab.names[0]].ref])
+    assert trial[0][0].loss != done[lab.names[0]].learnt.personalised[0].loss
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", {"fedcl": {"interval": 2}}, {"fedcurv": {"strength": 0.05}}], ids=str)
+def test_no_message_has_what_is_kept(play: Play, algorithm: Any) -> None:
+    run = play(algorithm, model=BODY, rounds={"max": 3})
+    assert {n for way in ("down", "up") for row in sent(run, way) for n in row.values()} == {4 * FROZEN}
+    assert tensors(run.model).keys() == {"1.weight", "1.bias"}
+    facts = json.loads((run.folder / "run.json").read_text())["algorithm"]
+    assert facts["keeps_uncounted"] is True
+
+
+def test_fedbn_keeps_a_batch_norm_and_its_statistics(play: Play) -> None:
+    run = play(model={"name": NORMED, "keep": "2.*"})
+    assert sent(run, "up") == [{"weights": 4 * (FROZEN + TRAINED)}] * 2
+    assert tensors(run.model).keys() == {"1.weight", "1.bias", "4.weight", "4.bias"}
+
+
+def test_what_a_device_keeps_outlasts_rounds_without_it(play: Play) -> None:
+    """Until a device is asked again, its memory does not matter; from then on it does."""
+
+    def both(rounds: int) -> list[bytes]:
+        """Final models of a run, and of one whose devices forget."""
+        changes = {"rounds": {"max": rounds, "fraction": 0.25}, "training": {"batch": 1000}}
+        with pytest.MonkeyPatch.context() as patch:
+            found = [play(model=BODY, **changes)]
+            patch.setattr(Home, "keep", lambda *_: None)
+            asked = [line["asked"][0] for line in found[0].of("open")]
+            assert (len({*asked}) == len(asked)) == (rounds == FIRST)
+            return [each.model for each in (*found, play(model=BODY, **changes))]
+
+    one, other = both(FIRST)
+    assert one == other
+    one, other = both(FIRST + 1)
+    assert one != other
+
+
+def test_without_a_penalty_the_others_keep_fedavgs_bits(play: Play) -> None:
+    fedavg = play(model=BODY).model
+    for algorithm in ({"fedprox": {"mu": 0.0}}, {"fedcl": {"strength": 0.0}}, {"fedcurv": {"strength": 0.0}}):
+        assert play(algorithm, model=BODY).model == fedavg
+
+
+def test_keys_of_jobs_know_what_is_kept_and_how_it_begins() -> None:
+    lab = lab_of(scenario(model=BODY, seeds=[1, 2]))
+    keys, other = Keys(lab, ""), Keys(lab_of(scenario(model=DENSE, seeds=[1, 2])), "")
+    job = NOTHING, "test", 0, 0
+    assert keys.key(evaluate, (Run("fedavg", 1), *job)) != keys.key(evaluate, (Run("fedavg", 2), *job))
+    assert other.key(evaluate, (Run("fedavg", 1), *job)) == other.key(evaluate, (Run("fedavg", 2), *job))
+    assert keys.key(evaluate, (Run("fedavg", 1), *job)) != other.key(evaluate, (Run("fedavg", 1), *job))
+
+
+def test_check_and_warnings_say_what_is_kept() -> None:
+    made = scenario(model={"name": DENSE, "train": "1.bias 4.*", "keep": "4.bias", "preloaded": True})
+    plan = forecast_of(made, 1, draws=1)
+    assert plan.travel == Travel(4 * (12 + 120), 40, 4 * 64 * 12, 0)
+    said = " ".join(text(plan).split())
+    assert "40 B never leave a device, which keeps its own; 3.07 kB are frozen, and are on the devices already" in said
+    assert [each for each in plan.warnings if "'4.bias', kept by devices, has its first values" in each]
+    assert plan.memory["fedavg"].kept == 0  # counted among the parameters
 
 
 # ---- pretrained weights
