@@ -242,7 +242,7 @@ class Keys:
 
     def _model(self, run: Run) -> Parts:
         said = self.lab.model
-        more = {"weights": said.digest, "train": said.train, "keep": said.keep}
+        more = {"weights": said.digest, "train": said.train, "keep": said.keep, "inputs": plain(self.lab.data.inputs)}
         found = {"name": said.name, "classes": self.lab.data.classes, "task": self.lab.task_name}
         first = {"first": derive(run.seed, "weights")} if said.keep else {}  # what is kept begins so
         return found | {key: value for key, value in more.items() if value} | first

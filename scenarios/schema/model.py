@@ -53,6 +53,9 @@ class Model(Part):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, said: Any) -> Any:
+        if not isinstance(said, str | dict | Model):
+            what = f"a {type(said).__name__}" if said is not None else None
+            raise ValueError(f"it must be a name, as digits-cnn, or a mapping with `name`, not {what}")
         return {"name": said} if isinstance(said, str) else said
 
     @model_validator(mode="after")
