@@ -19,7 +19,7 @@ from algorithms.tasks.classification import Classification
 from algorithms.tasks.task import Task, named
 from algorithms.training.copied import copied
 from algorithms.training.tensors import as_input
-from devices import splits
+from devices import owners, splits
 from devices.data.dataset import Dataset
 from network.wire.payload import DTYPES
 from scenarios.builders import plugins, reads, sets
@@ -202,7 +202,7 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
         if owned is None or data.owner_test is None:
             parts["tests"][name] = known.test_shards(own, len(names), rng)
         else:
-            (mine,) = splits.owned(data.owner_test, owned[number : number + 1])
+            (mine,) = owners.owned(data.owner_test, owned[number : number + 1])
             parts["tests"][name] = by_cycle(mine, data.cycle_test, data.cycles)
     _check_all_train(parts["train"], data)
     return parts
@@ -231,8 +231,8 @@ def _held(
                 f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards, classes or draw"
             )
         globs, least = said.owners or "*", said.least or LEAST_OWNED
-        owners, found = splits.natural(data.owner[pool], data.owners, len(names), rng, globs, least)
-        return owners, [pool[each] for each in found], [data.owners[owner] for owner in owners]
+        chosen, found = owners.natural(data.owner[pool], data.owners, len(names), rng, globs, least)
+        return chosen, [pool[each] for each in found], [data.owners[owner] for owner in chosen]
     return None, [pool[each] for each in _dealt(said, data, pool, len(names), rng)], ()
 
 
@@ -268,6 +268,6 @@ def _of_owners(
         raise ValueError("proxy.owners belongs to a natural split")
     if data.owner_test is None:
         raise ValueError(f"proxy.owners needs the owners of the test examples too, and {data.name} has none")
-    known = splits.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
-    tested = np.sort(np.concatenate(splits.owned(data.owner_test, known)))
-    return splits.among(data.owner, known, size, rng), tested
+    known = owners.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
+    tested = np.sort(np.concatenate(owners.owned(data.owner_test, known)))
+    return owners.among(data.owner, known, size, rng), tested
