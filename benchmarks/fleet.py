@@ -5,8 +5,8 @@ round.  There is no evaluation, and devices reply with the model that they recei
 measured.  The devices of some fleets come and go: sessions of half an hour, absences of an hour, and nights.  Last, the
 same fleet is played with 1,000 devices in synchronous rounds, and with 1,000 at work in asynchronous ones.  Each fleet
 is measured in its own process, without workers.  Seconds are processor seconds.  Start: from the beginning of the
-process to the first job; first: to the end of the first round; a device-round: the time after the start outside of
-jobs, as in benchmarks/engine.py.
+process to the first job; first: to the end of the first round; a device-round: the time outside of jobs between the end
+of the first round, or of as many replies, and that of the last, so that as many devices are at work at both ends.
 """
 
 from __future__ import annotations
@@ -106,17 +106,24 @@ def scenario_of(fleet: int, comes: bool, rounds: int, mode: str = "") -> Scenari
 
 
 def measure(fleet: int, comes: bool, rounds: int, folder: Path, mode: str = "") -> Cost:
-    """Plays `rounds` rounds in this process, or as many replies in asynchronous ones; the record goes to `folder`."""
-    scenario, closed = scenario_of(fleet, comes, rounds, mode), list[float]()
+    """Plays `rounds` rounds, 2 at least, in this process, or as many replies in asynchronous ones; the record goes to
+    `folder`."""
+    scenario, closed, marks = scenario_of(fleet, comes, rounds, mode), list[float](), list[float]()
     lab = lab_of(scenario)
     check_deadline(lab, scenario)
     let_stay()  # as the commands do
-    executor = Stopwatch(lab)
-    asyncio.run(run_virtual(lab, Run("nothing", 1), Conduct.of(scenario), executor, folder, progress=_noting(closed)))
+    executor, conduct = Stopwatch(lab), Conduct.of(scenario)
+
+    def mark() -> bool:
+        marks.append(time.process_time() - executor.seconds)
+        return True
+
+    asyncio.run(run_virtual(lab, Run("nothing", 1), conduct, executor, folder, mark, _noting(closed)))
     assert executor.began is not None
-    own = time.process_time() - executor.began - executor.seconds
+    own = marks[-1] - marks[(len(marks) - 1) // rounds]  # before the first round there is a mark, too
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return Cost(fleet, comes, executor.began, closed[0], memory, own / ((MANY if mode else COHORT) * rounds), mode)
+    device_rounds = (MANY if mode else COHORT) * (rounds - 1)
+    return Cost(fleet, comes, executor.began, closed[0], memory, own / device_rounds, mode)
 
 
 def _noting(closed: list[float]) -> Callable[[Run, Row], None]:
@@ -135,11 +142,11 @@ def measure_apart(fleet: int, comes: bool, rounds: int, mode: str = "") -> Cost:
 
 def measure_all(scale: float, repetitions: int = REPETITIONS) -> list[Cost]:
     """The best of the repetitions for each fleet."""
-    rounds = max(1, round(scale * ROUNDS))
+    rounds = max(2, round(scale * ROUNDS))
     costs = [
         [
             *(measure_apart(*fleet, rounds) for fleet in FLEETS),
-            *(measure_apart(fleet, False, max(1, rounds // 2), mode) for fleet, mode in MODES),
+            *(measure_apart(fleet, False, max(2, rounds // 2), mode) for fleet, mode in MODES),
         ]
         for _ in range(repetitions)
     ]

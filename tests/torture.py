@@ -45,7 +45,7 @@ SCENARIO = merged(
         "seeds": [1],
         "rounds": {"max": 3, "fraction": 0.34},
         "fleet": [{"profile": "phone-mid", "count": 4, "link": LINK}, {"profile": "pi-4", "count": 2, "link": LINK}],
-        "algorithms": ["fedavg", "scaffold"],
+        "algorithms": ["scaffold", {"fedcurv": {"rounds": {"mode": "async", "buffer": 2, "in_flight": 3}}}],
     },
 )
 LOG = "FEDLAPSE_TORTURE_LOG"
@@ -383,7 +383,7 @@ def main() -> None:
         )
         progress = Progress(wanted.kills)
         lines = place("lines", 0)
-        while lines.kills < wanted.kills * 6 // 10:  # after each line in turn; there are 119
+        while lines.kills < wanted.kills * 6 // 10:  # after each line in turn; there are 181
             if _ended(lines.session(0, after=lines.kills + 1)) == 0:
                 break
             lines.kills += 1

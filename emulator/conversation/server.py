@@ -231,9 +231,10 @@ class Server:
         new = tuple(name for name in names if name not in self.exchange.reached) if self.lab.brings_frozen else ()
         args = self.run, round.number, self.state.message, tuple(names)
         ticket = self.world.submit(request, *args, *([new] if new else []))
-        bill = self.costs.request(round.number)
+        # Charged once, however often an asynchronous round asks.
+        bill = None if play.asks or play.bills else self.costs.request(round.number)
         opening: Opening
-        if bill.seconds and not play.bills:  # charged once, however often an asynchronous round asks
+        if bill and bill.seconds:
             opening = await self._serve_work(play, "request", bill, ticket)
             self.record.server_end(round.number, "request", self.state.weights.short)
         else:
@@ -265,7 +266,9 @@ class Server:
         Devices with the same last counted round share one, unless the algorithm has a message of its own for a device.
         A reply that the open round has taken in counts, too, but the model does not have it yet.
         """
-        taken = {reply.device: reply.call.round for reply in (self.exchange.open or play).replies}
+        asked = set(names)  # a filling asks few devices, and its buffer may hold hundreds of replies
+        replies = [reply for reply in (self.exchange.open or play).replies if reply.device in asked]
+        taken = {reply.device: reply.call.round for reply in replies}
 
         @cache
         def parcel(combined: int | None, taken: int | None, own: str | None) -> Parcel:

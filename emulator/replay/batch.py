@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from emulator.compute.garbage import let_stay
@@ -18,7 +19,7 @@ from emulator.record.targets import Target
 from emulator.replay.conditions import Condition, onto
 from emulator.replay.findings import Finding, ReplayResult, finding, no_result, result_of
 from emulator.replay.replayer import Replayed, Replayer
-from emulator.replay.script import read_script
+from emulator.replay.script import Script, read_script
 from emulator.results.results import targets
 from emulator.results.soundness import soundness
 from scenarios.load import recorded
@@ -107,10 +108,12 @@ class Batch:
         said = list(soundness(self.home).notes)
         if missing := self._missing:
             said.append(f"These runs are missing: {', '.join(missing)}.")
-        longest = max(len(script.rounds) for script in self.scripts)
+        longest = max(map(self._length, self.scripts))
         if longest > self.shared:
             only = f"only the first {f'{self.shared} are' if self.shared > 1 else 'round is'} compared"
             said.append(f"The runs have {self.shared} to {longest} rounds; {only}.")
+        if parts := [label for label, (replies, of) in self._sizes.items() if replies < of]:
+            said.append(f"Versions of {' and '.join(parts)} are parts of a round: as many replies as devices at work.")
         return said
 
     @property
@@ -132,13 +135,31 @@ class Batch:
     @property
     def shared(self) -> int:
         """The number of rounds of the shortest run, up to which all runs can be compared."""
-        return min(len(script.rounds) for script in self.scripts)
+        return min(map(self._length, self.scripts))
+
+    @cached_property
+    def _sizes(self) -> dict[str, tuple[int, int]]:
+        """By label: the replies that close a round of its runs, and those that are compared as one round.  Asynchronous
+        versions are parts of a round, unless all runs have versions of one size."""
+        rules = {label: self.scenario.under(label) for label in self.labels}
+        sizes = {label: (of.needed, of.asked) if of.rounds.mode == "async" else (1, 1) for label, of in rules.items()}
+        return sizes if len(set(sizes.values())) > 1 else dict.fromkeys(sizes, (1, 1))
+
+    def _length(self, script: Script) -> int:
+        """Returns the number of whole rounds of a run, as they are compared."""
+        replies, of = self._sizes[script.label]
+        return len(script.rounds) * replies // of
+
+    def compared(self, label: str) -> int:
+        """Returns how many rounds, or versions, of the runs of an algorithm are compared with the others'."""
+        replies, of = self._sizes[label]
+        return -(-self.shared * of // replies)
 
     @property
     def every(self) -> str:
         """A phrase for the rounds that are compared: `all 8 rounds`, or `the first 3 rounds` if the runs differ in
         length."""
-        alike = all(len(script.rounds) == self.shared for script in self.scripts)
+        alike = all(self._length(script) == self.shared for script in self.scripts)
         which = "all" if alike else "the first"
         return f"{which} {self.shared} rounds" if self.shared > 1 else "the only round" if alike else "the first round"
 
@@ -146,7 +167,7 @@ class Batch:
         script = self.scripts[order.run]
         setting = order.condition.setting(self.base)
         replayed = self.replayer.replay(script, setting, order.folder, self.source.anyway)
-        return result_of(replayed, self.targets, len(script.rounds), self.shared)
+        return result_of(replayed, self.targets, len(script.rounds), self.compared(script.label))
 
     @property
     def recorded(self) -> Finding:
@@ -157,7 +178,8 @@ class Batch:
         """Returns the result of one run, by its index, as it was recorded, without a replay."""
         script = self.scripts[run]
         rows = [written.row for written in script.rounds]
-        return result_of(Replayed(script.label, script.seed, rows, None, 0, None), self.targets, len(rows), self.shared)
+        played = Replayed(script.label, script.seed, rows, None, 0, None)
+        return result_of(played, self.targets, len(rows), self.compared(script.label))
 
     def _machine_code(self) -> list[str]:
         """Returns the names of modules that load compiled code of the network model in workers; empty if none is

@@ -27,11 +27,14 @@ def figure(summary: Mapping[str, Any]) -> Figure | None:
         return None
     points = []
     for label, of in found.items():
-        total = sum(of["counts"].values())
-        points += [(label, int(value), 100 * replies / total) for value, replies in of["counts"].items()]
+        counts = {int(value): replies for value, replies in of["counts"].items()}
+        beside = {max(0, value + step) for value in counts for step in (-1, 0, 1)}  # the line falls to 0 between them
+        total = sum(counts.values())
+        points += [(label, value, 100 * counts.get(value, 0) / total) for value in sorted(beside)]
     largest = max(value for _, value, _ in points)
     x = alt.X("x:Q", title="staleness, in versions of the model", axis=whole(largest), scale=alt.Scale(nice=False))
-    chart = _lines(points, list(summary["labels"]), x, "share of replies, %", "linear")
+    described = "Share of replies by staleness, one line for each algorithm."
+    chart = _lines("staleness", described, points, summary, x, "share of replies, %", "linear")
     caption = (
         "Replies that are in a model, by how many versions of it were made since their devices started; all seeds. At "
         "work: the mean number of devices from their request to their reply, without those that the end cut off."
@@ -48,8 +51,7 @@ def figure(summary: Mapping[str, Any]) -> Figure | None:
         for label, of in found.items()
     ]
     headings = ("algorithm", "mean", "largest", "replies", "too stale", "at work")
-    described = dressed(chart, "staleness", "Share of replies by staleness, one line for each algorithm.")
-    return Figure("staleness", "Staleness of replies", caption, described, headings, rows)
+    return Figure("staleness", "Staleness of replies", caption, chart, headings, rows)
 
 
 def shares(runs: Runs, summary: Mapping[str, Any], events: Events) -> Figure | None:
@@ -66,7 +68,8 @@ def shares(runs: Runs, summary: Mapping[str, Any], events: Events) -> Figure | N
     if not points:
         return None
     x = alt.X("x:Q", title="devices, those with most replies first, %", scale=alt.Scale(domain=[0, 100]))
-    chart = _lines(points, list(summary["labels"]), x, "replies, 1 = as many as the mean device", "step-before")
+    described = "Replies of each device, in falling order, one line for each algorithm."
+    chart = _lines("shares", described, points, summary, x, "replies, 1 = as many as the mean device", "step-before")
     caption = (
         "Replies of each device that are in a model, of all devices that were asked; all seeds. Even: Jain’s index, "
         "(Σ n)² / (N Σ n²) for n replies of each of N devices; 1 if all have as many, 1/N if one has all."
@@ -82,8 +85,7 @@ def shares(runs: Runs, summary: Mapping[str, Any], events: Events) -> Figure | N
         for label, counts in found.items()
     ]
     headings = ("algorithm", "devices", "without a reply", "most replies", "even")
-    described = dressed(chart, "shares", "Replies of each device, in falling order, one line for each algorithm.")
-    return Figure("shares", "Share of each device", caption, described, headings, rows)
+    return Figure("shares", "Share of each device", caption, chart, headings, rows)
 
 
 def jain(counts: Sequence[int]) -> float:
@@ -110,8 +112,11 @@ def _counted(label: str, seeds: Iterable[int], events: Events) -> Counter[str]:
     return found
 
 
-def _lines(points: Sequence[Any], labels: list[str], x: alt.X, title: str, steps: Steps) -> Chart:
-    shown = {label for label, *_ in points}
+def _lines(
+    name: str, described: str, points: Sequence[Any], summary: Mapping[str, Any], x: alt.X, title: str, steps: Steps
+) -> Chart:
+    """Returns the chart of a line for each algorithm, through points (label, x, y); `title`: of the y axis."""
+    labels, shown = list(summary["labels"]), {label for label, *_ in points}
     those = [place for place, label in enumerate(labels) if label in shown]  # in the colours of the other charts
     colours, dashes = palette.of_labels(labels), palette.dashes(labels)
     names = [labels[place] for place in those]
@@ -122,4 +127,4 @@ def _lines(points: Sequence[Any], labels: list[str], x: alt.X, title: str, steps
     base = table({"label": "string", "x": "number", "y": "number"}, points).encode(x=x, y=y, color=colour)
     line = base.mark_line(interpolate=steps, strokeWidth=1.6).encode(strokeDash=dash)
     dots = base.mark_circle(size=22, aria=False).encode(tooltip=tips)
-    return alt.LayerChart(layer=[line, dots]).properties(height=240)
+    return dressed(alt.LayerChart(layer=[line, dots]).properties(height=240), name, described)

@@ -144,7 +144,7 @@ class Trainer:
         run, rows = outcome.run, outcome.rows
         loops, _ = outcome.looped
         played = Replayed(run.label, run.seed, rows, None, 0, outcome.why, loops)
-        return result_of(played, self.batch.targets, len(rows), self.batch.shared)
+        return result_of(played, self.batch.targets, len(rows), self.batch.compared(run.label))
 
     # --- what it will cost ----------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ FAST = {"up_mbit_s": 40, "down_mbit_s": 80, "latency_ms": 1}
 ON_FAST = ("--down", "80Mbit/s", "--up", "40Mbit/s", "--latency", "1ms")
 TALLY = re.compile(r"training: (\d+) of (\d+) device-rounds from the ledger, (\d+) computed(?:, (\d+) computed again)?")
 SCAFFOLD = {"scaffold": {}}  # whose devices keep what they trained
+ASYNC = {"rounds": {"mode": "async", "buffer": 2, "in_flight": 3}}
 ALL_SLOW = [{**group, "link": SLOW} for group in FLEET]
 ALL_FAST = [{**group, "link": FAST} for group in FLEET]
 ELSEWHERE = [FLEET[0], {**FLEET[1], "presence": {"off": [[0.1, 2.5]]}}]
@@ -115,6 +116,11 @@ OTHERWISE: dict[str, tuple[Changes, tuple[str, ...] | None, Changes]] = {
         {"fleet": ALL_FAST},
     ),
     "presence": ({"algorithms": ["fedavg", SCAFFOLD], "rounds": {"max": 4}, "fleet": AWAY}, None, {"fleet": ELSEWHERE}),
+    "asynchronous": (
+        {"algorithms": [{"fedbuff": ASYNC}, {"fedcurv": ASYNC}], "rounds": {"max": 3}, "fleet": FLEET},
+        ON_FAST,
+        {"fleet": ALL_FAST},
+    ),
     "own rule": (
         {"algorithms": [IN_TURN], "rounds": {"max": 4, "fraction": 0.5}, "fleet": FLEET},
         None,
@@ -197,11 +203,15 @@ def test_without_a_ledger_it_says_before_how_much_is_trained(fedlapse: Any, tmp_
     assert (done.returncode, done.stderr.splitlines(keepends=True)[0]) == (0, said)
 
 
-def test_the_cells_of_a_map_are_fresh_runs(fedlapse: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("own", [{}, ASYNC], ids=["synchronous", "asynchronous"])
+def test_the_cells_of_a_map_are_fresh_runs(
+    fedlapse: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: Changes
+) -> None:
     from emulator.report import winners
 
     monkeypatch.setattr(winners, "png", lambda shown: b"png")
-    changes = {"algorithms": ["fedavg", {"fedcurv": {}}], "rounds": {"max": 3, "deadline_s": 3}, "fleet": FLEET}
+    rounds = {"max": 3, **({} if own else {"deadline_s": 3})}
+    changes = {"algorithms": [{"fedavg": own}, {"fedcurv": own}], "rounds": rounds, "fleet": FLEET}
     ledger = tmp_path / "ledger"
     record = compared(tmp_path / "record", scenario(changes), ledger)
     common = ("--workers", 0, "--ledger", ledger, "--train", "--quiet")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from algorithms.algorithm import Training
+from algorithms.algorithm import Message, Party, Reply, Training
 from algorithms.fedavg import FedAvg
 from emulator.audit.audit import audit
 from emulator.compute.executors import Inline
@@ -74,6 +74,49 @@ def test_equal_devices_in_step_have_a_mean_staleness_of_m_minus_k_over_k(tmp_pat
     assert [row["staleness"] for row in run.rounds[:8]] == [{str(version): 10} for version in range(8)]
     assert all_of(row["staleness"] == {"7": 10} for row in run.rounds[8:])
     assert {len(line["asked"]) for line in run.of("ask")} == {80, 10}
+
+
+@dataclass(frozen=True)
+class Still(FedAvg):
+    """Devices answer with what they got, so that a run of many replies is short."""
+
+    def train(self, download: Message, device: Party) -> Reply:
+        return Reply(download, len(device.y))
+
+
+@pytest.mark.slow
+def test_replies_are_as_stale_as_frequent_and_as_evenly_shared_as_queues_say(tmp_path: Any) -> None:
+    """300 devices, half of them four times slower, M = 20, K = 4, arrivals spread by jitter (law 2): each version makes
+    the other M - 1 one version older, so the mean staleness is (M - 1) / K; replies a second are M over the mean cycle
+    (Little); and as nobody is asked by its speed, both halves have equal shares, less the few that are busy.
+    """
+    M, K, rounds = 20, 4, 40
+    kinds = {"fast": 100, "slow": 400}
+    alike = {"profile": "pi-4", "count": 150, "jitter": 0.3, "link": INSTANT}
+    fleet = [{**alike, "name": name, "overhead_ms": ms} for name, ms in kinds.items()]
+    server = {"profile": "workstation", "link": INSTANT}
+    still = {f"{__name__}:Still": {}, "name": "still"}
+    rules = {"max": rounds, "mode": "async", "buffer": K, "in_flight": M}
+    run = played(tmp_path, still, fleet=fleet, server=server, rounds=rules, model="tests.runs.network:small")
+    ages = [int(age) for row in run.rounds[20:] for age, count in row["staleness"].items() for _ in range(count)]
+    assert np.mean(ages) == pytest.approx((M - 1) / K, rel=0.05)
+    asked = {(name, line["round"]): line["t"] for line in run.of("ask") for name in line["asked"]}
+    ends = {(line["device"], line["round"]): line["t"] for line in run.of("up.end")}
+    cycle = np.mean([t - asked[call] for call, t in ends.items()])
+    assert len(ends) / max(ends.values()) == pytest.approx(M / cycle, rel=0.05)
+    slow = np.mean([name.startswith("slow") for name, _ in asked])
+    assert slow == pytest.approx((150 - 16) / (300 - 20), abs=0.06)  # 16 of 20 at work are slow; three deviations
+
+
+@pytest.mark.slow
+def test_one_device_that_replaces_the_model_is_sequential_sgd(tmp_path: Any) -> None:
+    """K = M = 1, alpha = 1 (law 1)."""
+    fleet = [{**ALIKE, "count": 1}]
+    sync = played(tmp_path / "sync", fleet=fleet, rounds={"max": 3, "fraction": 1.0})
+    rounds = {"max": 3, "mode": "async", "buffer": 1, "in_flight": 1}
+    made = played(tmp_path / "async", {"fedasync": {"alpha": 1.0}}, fleet=fleet, rounds=rounds)
+    assert made.model == sync.model
+    assert [row["staleness"] for row in made.rounds] == [{"0": 1}] * 3
 
 
 def three(*times: float) -> dict[str, Any]:

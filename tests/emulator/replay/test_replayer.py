@@ -26,6 +26,8 @@ from network.links.link import Link
 from network.links.tcp import Tcp
 from network.links.trace import Trace
 from network.sharing.flow import SharedLink
+from scenarios.load import build
+from tests.conftest import SMALL, merged
 
 GOAL = Target("accuracy", 0.5)
 FACTS = AlgorithmFacts(keeps_uncounted=False, any_cohort_will_do=True, cohort="drawn")
@@ -482,7 +484,22 @@ def test_what_combines_ends_with_the_model_of_the_next_round(tmp_path):
 
 def test_runs_of_unlike_length_compare_up_to_the_end_of_the_shortest():
     batch = Batch.__new__(Batch)
+    batch.scenario = build(SMALL)
     batch.scripts = [script(False, False, False), script(False, False)]
     assert (batch.shared, batch.every) == (2, "the first 2 rounds")
     batch.scripts = [script(False, False)] * 2
     assert (batch.shared, batch.every) == (2, "all 2 rounds")
+
+
+def test_versions_are_compared_as_parts_of_a_round():
+    """K = 2, M = 3: 4 versions are 8 replies, two rounds of three, which the third version completes."""
+    batch = Batch.__new__(Batch)
+    own = {"rounds": {"mode": "async", "buffer": 2, "in_flight": 3}}
+    batch.scenario = build(merged(SMALL, {"algorithms": ["fedavg", {"fedbuff": own}]}))
+    versions = replace(script(*[False] * 4), run=Run("fedbuff", 1))
+    batch.scripts = [replace(script(*[False] * 5), run=Run("fedavg", 1)), versions]
+    assert (batch.shared, batch.every) == (2, "the first 2 rounds")
+    assert (batch.compared("fedavg"), batch.compared("fedbuff")) == (2, 3)
+    alone = Batch.__new__(Batch)
+    alone.scenario, alone.scripts = batch.scenario, [versions]
+    assert (alone.shared, alone.compared("fedbuff")) == (4, 4)

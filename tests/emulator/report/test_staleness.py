@@ -8,6 +8,7 @@ from emulator.record.events import Asked, Closed, Opened
 from emulator.report import staleness
 from emulator.results.summary import fates
 from emulator.results.summary import staleness as summed
+from tests.all_of import all_of
 
 EVENTS = [
     Opened(0.0, 0, [], "m"),
@@ -59,10 +60,10 @@ def test_each_device_has_its_share_of_the_replies_in_models() -> None:
     assert staleness.shares({"fedbuff": {1: []}}, {"labels": {"fedbuff": {}}}, lambda _label, _seed: EVENTS) is None
 
 
-def test_the_chart_has_a_point_for_each_staleness() -> None:
+def test_the_chart_has_a_point_for_each_staleness_and_falls_to_0_where_there_is_none() -> None:
     of = {"mean": 1.0, "largest": 3, "counts": {"0": 3, "3": 1}, "rejected": 0, "at_work": 9.96}
     figure = staleness.figure({"labels": {"fedavg": {}, "fedbuff": {"staleness": of}}})
     assert figure is not None
     assert figure.rows == [("fedbuff", "1.00", "3", "4", "0", "10.0")]
-    assert "0,0,75" in str(figure.spec())
+    assert all_of(point in str(figure.spec()) for point in ("0,0,75", "0,1,0", "0,2,0", "0,3,25", "0,4,0"))
     assert staleness.figure({"labels": {"fedavg": {}}}) is None
