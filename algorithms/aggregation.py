@@ -96,22 +96,32 @@ def _means(counted: Sequence[Reply], kind: str, times: Sequence[float]) -> Tenso
     if sum(BLOCK if value is None else value.numel() for value in values) < BLOCK:  # starting threads takes longer
         return {name: _mean((_either(tensors, name) for tensors in uploads), times) for name in uploads[0]}
     with ThreadPoolExecutor(THREADS) as threads:
-        parts = {name: [threads.submit(_mean, block, times) for block in _blocks(uploads, name)] for name in uploads[0]}
-        return {name: _joined([part.result() for part in parts[name]], uploads[0], name) for name in parts}
+        under_way = {name: _begun(threads, uploads, name, times) for name in uploads[0]}
+        return {name: mean() for name, mean in under_way.items()}
 
 
-def _blocks(uploads: Sequence[Tensors], name: str) -> Iterable[Iterable[Tensor]]:
-    """Returns the blocks into which the tensor `name` is split; each yields the values of all uploads in it, upload by
-    upload.  A tensor that is small, or that some upload cannot give without a copy, is a single block."""
-    flat = [value.reshape(-1) for tensors in uploads if (value := _in_place(tensors, name)) is not None]
-    if len(flat) < len(uploads) or flat[0].numel() <= BLOCK:
-        return [(tensors[name] for tensors in uploads)]
-    return zip(*(torch.split(value, BLOCK) for value in flat), strict=True)
+def _begun(
+    threads: ThreadPoolExecutor, uploads: Sequence[Tensors], name: str, times: Sequence[float]
+) -> Callable[[], Tensor]:
+    """Starts the mean of the tensor `name`, and returns a function that waits for it.  A tensor that is small, or that
+    some upload cannot give without a copy, is a single block."""
+    values = [value for tensors in uploads if (value := _in_place(tensors, name)) is not None]
+    if len(values) < len(uploads) or values[0].numel() <= BLOCK:
+        return threads.submit(_mean, (tensors[name] for tensors in uploads), times).result
+    mean = torch.empty(values[0].shape, dtype=values[0].dtype)
+    blocks = zip(*(torch.split(value.reshape(-1), BLOCK) for value in (mean, *values)), strict=True)
+    parts = [threads.submit(_fill, part, block, times) for part, *block in blocks]
+
+    def whole() -> Tensor:
+        for part in parts:
+            part.result()
+        return mean
+
+    return whole
 
 
-def _joined(parts: Sequence[Tensor], tensors: Tensors, name: str) -> Tensor:
-    like = _in_place(tensors, name)
-    return parts[0] if len(parts) == 1 or like is None else torch.cat(list(parts)).reshape(like.shape)
+def _fill(part: Tensor, values: Sequence[Tensor], times: Sequence[float]) -> None:
+    part.copy_(_mean(values, times))
 
 
 def _in_place(tensors: Tensors, name: str) -> Tensor | None:

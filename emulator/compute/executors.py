@@ -7,7 +7,6 @@ so that no message crosses a pipe.
 
 from __future__ import annotations
 
-import ctypes
 import pickle
 import select
 import sys
@@ -27,13 +26,12 @@ from emulator.compute.futures import ended, pass_on
 from emulator.compute.gpu import gpus
 from emulator.compute.ready import IMPORTED
 from emulator.compute.workers import WorkerPool
+from emulator.lab.freed import keep_memory
 from emulator.lab.lab import Lab
 from emulator.ledger.key import watch_own
-from emulator.messages.files import Draft, Drafts, Files, Memory, written
+from emulator.messages.files import Draft, Drafts, Files, written
 from emulator.messages.scratch import Scratch, in_memory
 from scenarios.builders import reads
-
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
 
 SWITCH = 1e-4  # s
 WHOLE = select.PIPE_BUF - 512  # bytes that a pipe takes in one write, less those that the pool adds
@@ -89,29 +87,16 @@ def quiet_torch() -> None:
     keep_memory()
 
 
-def keep_memory() -> None:
-    """Makes the C library, if it is glibc, keep freed memory for this process.  Otherwise each training step returns
-    the memory of its tensors to the system and fetches it again: a step of the MNIST CNN then takes 42 ms, and not 31
-    ms.  All threads share one arena (glibc's pool of memory), because autograd's thread holds much memory."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt:
-        for option in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
-            mallopt(option, 1 << 30)
-        mallopt(M_ARENA_MAX, 1)
-
-
 class Inline(Executor):
     """An executor that runs each job immediately, in this process."""
 
     immediate = True
 
     def __init__(self, lab: Lab, folder: Path | None = None) -> None:
-        """Stores messages in `folder` if it is given and has room, otherwise in scratch folders; without `folder` in
-        this process's memory."""
+        """Stores messages in `folder` if it is given and has room, otherwise in scratch folders."""
         quiet_torch()
-        self.lab = lab
-        self.scratch = scratches() if folder else []
-        self.store = Files([folder, *paths(self.scratch)]) if folder else Memory()
+        self.lab, self.scratch = lab, scratches()
+        self.store = Files([*([folder] if folder else []), *paths(self.scratch)])
 
     def __exit__(self, *_: object) -> None:
         for scratch in self.scratch:
