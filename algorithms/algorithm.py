@@ -152,6 +152,9 @@ class Party:
     cycle: int
     seed: int  # seed of this party's draws in this round, derived from names
     memory: Message = field(default_factory=dict)  # state that this party has kept; {} at first
+    # Tensors of the network that never leave this party, if the scenario keeps some: their values now, which training
+    # replaces. All that loads the network's weights for it adds them.
+    own: Tensors = field(default_factory=dict)
     fleet: Sequence[str] = ()  # names of all devices, sorted; the server's only
     # The server's: rounds to that of the next model; an asynchronous round makes several models, so 0 is usual.
     ahead: int = 1

@@ -15,7 +15,9 @@ from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
 from algorithms import own
+from algorithms.networks import Network
 from algorithms.training.seeding import seeded
+from algorithms.training.settled import settle
 from algorithms.training.tensors import overlap
 from algorithms.training.torch_lock import TURN
 
@@ -241,14 +243,15 @@ MODELS: dict[str, Design] = {
 
 
 def build(
-    name: str,
+    said: str | Network,
     seed: int,
     classes: int | None = None,
     shape: Sequence[int] | None = None,
     text: bool = False,
     inputs: own.Inputs = (),
 ) -> nn.Module:
-    """Returns the network called `name` with torch's default initial weights, drawn after `seeded(seed)`.
+    """Returns the network that is called, or described by, `said`, with torch's default initial weights, drawn after
+    `seeded(seed)`, in place of which it has pretrained ones if there are any.
 
     It has `classes` outputs, or with None its usual number: 10 kinds of image, 90 characters, 2,000 words.  A name like
     `package.module:thing` names a user's own network.  The thing is a function that returns the network, and gets
@@ -257,9 +260,11 @@ def build(
     float32 numbers without; `shape` None means that the network has no lazy layers.  `inputs`: those of a network that
     takes several, which lie in an example one after another (own.taking).
 
-    Raises ValueError for an unknown name, for `classes` below 1 and for lazy layers that no example reaches; TypeError
-    for a function that returns something else.
+    Raises ValueError for an unknown name, for `classes` below 1, for lazy layers that no example reaches and as
+    settled.settle does; TypeError for a function that returns something else.
     """
+    said = Network(said) if isinstance(said, str) else said
+    name = said.name
     if classes is not None and classes < 1:
         raise ValueError(f"classes is {classes}; a network tells at least 1 class apart")
     with TURN:  # creating a model draws random numbers
@@ -276,6 +281,7 @@ def build(
             _sized(network, torch.zeros(2, *shape, dtype=torch.int64 if text else torch.float32))
     if names := overlap(network):
         raise ValueError(f"{' and '.join(names)} share memory; one weight with two names is `b.weight = a.weight`")
+    settle(network, said)
     return network
 
 

@@ -15,7 +15,7 @@ from scenarios.schema.scenario import DEEPEST, Expect, Published, Scenario
 from scenarios.schema.task import OF_MAIN
 from scenarios.schema.training import Rounds, Stop, Target
 from scenarios.schema.tuning import Aim
-from scenarios.text.faults import Fault, did_you_mean, faults_of
+from scenarios.text.faults import Fault, as_share, did_you_mean, faults_of
 from scenarios.text.yaml_source import Loc
 
 
@@ -110,7 +110,8 @@ def _metric(scenario: Scenario, loc: Loc, metric: str, values: Mapping[str | int
         yield Fault(place, f"{task.name} has no metric {metric!r}; {did_you_mean(metric, known)}")
     for key, value in values.items():
         if task.is_share(metric) and not 0 < value <= 1:
-            yield Fault((*loc, key), f"it is {value:g}, but {metric} is a share; it must be above 0, and at most 1")
+            said = f"it is {value:g}, but {metric} is a share; it must be above 0, and at most 1{as_share(value)}"
+            yield Fault((*loc, key), said)
 
 
 def _never_seen(scenario: Scenario, metric: str, often: bool) -> str | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from devices.data.dataset import Dataset
 from devices.data.packed import absent, unpacked
-from devices.splits import tenths
+from devices.owners import tenths
 
 LIMIT = 1 << 30  # bytes of one file; LEAF puts 100 writers into one, in some 100 MB
 MOST = 784_000_000  # pixels of FEMNIST, in 3 GB; LEAF has 805,263 images of 784

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from devices.data import idx, tv
 from devices.data.dataset import Dataset
 from devices.data.packed import located
-from devices.splits import tenths
+from devices.owners import tenths
 
 PLACES = ("", "qmnist", "QMNIST/raw")
 # md5 of the .gz (torchvision's list) and of its content (computed from files with the published md5)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from devices.data.dataset import Dataset
 from devices.data.packed import located, unpacked
 from devices.data.token_windows import divided, only_known, renumbered, windows
-from devices.splits import tenths
+from devices.owners import tenths
 
 FILE = "reddit_by_subreddit_2011-2015.jsonl"
 PLACES = ("", "reddit")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devices.data.dataset import UNLABELLED, Dataset
-from devices.splits import tenths
+from devices.owners import tenths
 
 UNKNOWN = 0  # the token of every word that is not in the vocabulary, and of padding
 

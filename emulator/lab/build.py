@@ -13,7 +13,7 @@ from emulator.lab.faulty import Faulty
 from emulator.lab.guarded import CAUGHT, Guarded, GuardedSelection, Unmade, unguarded
 from emulator.lab.lab import CPU, Division, Lab
 from emulator.lab.seeds import seed as derive
-from scenarios.builders import machines, parts, plugins, selections, wiring
+from scenarios.builders import machines, networks, parts, plugins, selections, wiring
 from scenarios.schema.entries import Encoding, Entry
 from scenarios.schema.scenario import Scenario
 from scenarios.text.faults import BadScenario
@@ -30,7 +30,7 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
 
     Raises BadScenario, also for a precision that the places do not support.
     """
-    scenario, task = parts.with_task(scenario)
+    scenario, task = parts.with_task(networks.with_digest(scenario))
     data = parts.dataset(scenario)
     augmentation = parts.augmentation(scenario, data)
     parts.check_model(scenario, data, task)
@@ -51,10 +51,10 @@ def built(scenario: Scenario, places: Sequence[str] = (CPU,)) -> tuple[Scenario,
             encodings[entry.name] = plugins.encoding(entry, algorithms[entry.name])
         except Faulty as fault:
             algorithms[entry.name], encodings[entry.name] = Guarded(entry.name, Unmade(fault)), Encoding()
-    _check_precision(algorithms, places[0])
-    _check_fisher(algorithms, task, scenario.task.name)
+    _check_options(algorithms, places[0], task, scenario.task.name)
     lab = Lab(
-        model=scenario.model,
+        model=networks.network(scenario),
+        preloaded=scenario.model.preloaded,
         task_name=scenario.task.name,
         metrics=scenario.metrics,
         dataset=data,
@@ -88,20 +88,16 @@ def _selections(scenario: Scenario) -> dict[str, GuardedSelection]:
     return {label: GuardedSelection(label, chosen) for label, chosen in made.items() if chosen}
 
 
-def _check_precision(algorithms: Mapping[str, Any], place: str) -> None:
+def _check_options(algorithms: Mapping[str, Any], place: str, task: Task, name: str) -> None:
+    """Raises BadScenario for a precision that the place does not support, and for a Fisher diagonal that needs
+    probabilities of classes in a task without them; `name` is the task's."""
     for label, algorithm in algorithms.items():
         try:
-            precision = algorithm.training.precision
+            precision, fisher = algorithm.training.precision, getattr(unguarded(algorithm), "fisher", None)
         except Faulty:  # an algorithm that raises here fails in its own runs
             continue
         if place == CPU and precision == "tf32":
             raise BadScenario(f"{label}: training.precision: tf32 needs --device cuda; on the CPU use float32 or bf16")
-
-
-def _check_fisher(algorithms: Mapping[str, Any], task: Task, name: str) -> None:
-    """Raises BadScenario for a Fisher diagonal that needs probabilities of classes, in a task without them."""
-    for label, algorithm in algorithms.items():
-        fisher = getattr(unguarded(algorithm), "fisher", None)
         if fisher in ("exact", "sampled") and not task.of_classes:
             what = f"{label}: fisher: {fisher} needs probabilities of classes, and {name} has none"
             raise BadScenario(f"{what}; it may be empirical or batch_squared")

@@ -87,7 +87,7 @@ def or_go_on(out: Path) -> str:
 def _modules(scenario: Scenario) -> Mapping[str, str]:
     """Returns the SHA-256 of the user's own modules, by name: those that the scenario names and that have a file, and
     the modules that these import."""
-    named = [scenario.model, scenario.data.set, *(entry.key for entry in scenario.algorithms)]
+    named = [scenario.model.name, scenario.data.set, *(entry.key for entry in scenario.algorithms)]
     roots = {name.partition(":")[0] for name in named if ":" in name}
     found = sources({root for root in roots if file_of(root)})
     return {name: digest for name, digest in found.items() if name.partition(".")[0] not in OURS}

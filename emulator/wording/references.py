@@ -234,7 +234,7 @@ def _methods(found: Results) -> str:
     )
     aims = joined([_goal(target) for target in targets(of)])
     until = f", and report the virtual time until {aims}" if aims else ""
-    trained = f"{_latex(of.model)} on {_latex(of.data.set)} ({of.data.split.kind} split)"
+    trained = f"{_latex(of.model.name)} on {_latex(of.data.set)} ({of.data.split.kind} split)"
     length = f"at most {counted(of.rounds.max, 'round')} with {counted(len(of.seeds), 'random seed')}"
     return (
         f"We {verb} {compared} with fedlapse {_version(found)} \\cite{{fedlapse}} on {devices}, training {trained} for "

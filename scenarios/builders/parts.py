@@ -19,11 +19,12 @@ from algorithms.tasks.classification import Classification
 from algorithms.tasks.task import Task, named
 from algorithms.training.copied import copied
 from algorithms.training.tensors import as_input
-from devices import splits
+from devices import owners, splits
 from devices.data.dataset import Dataset
 from network.wire.payload import DTYPES
 from scenarios.builders import plugins, reads, sets
 from scenarios.builders.drawn import Drawing, SplitInput, by_cycle
+from scenarios.builders.networks import network
 from scenarios.builders.roster import MANY, all_names
 from scenarios.builders.split_files import read_split
 from scenarios.builders.transforms import Augmentation, check_augmentation
@@ -76,7 +77,8 @@ def with_task(scenario: Scenario) -> tuple[Scenario, Task]:
 
 def check_model(scenario: Scenario, data: Dataset, task: Task) -> None:
     """Raises BadScenario if the model does not accept the data's examples, or if the task cannot use its outputs."""
-    name, shape = scenario.model, data.x.shape[1:]
+    said, shape = network(scenario), data.x.shape[1:]
+    name = said.name
     if ":" not in name and not models.fits(name, shape, data.text):
         fitting = " or ".join(other for other in models.MODELS if models.fits(other, shape, data.text))
         message = f"{name} takes {models.takes(name)}, but {data.name} has {_shape_of(data)}"
@@ -86,20 +88,20 @@ def check_model(scenario: Scenario, data: Dataset, task: Task) -> None:
     if ":" in name:
         reads.watch(name)
     try:
-        module = models.build(name, 0, *data.form)
+        module = models.build(said, 0, *data.form)
         if strange := networks.unsendable(module, DTYPES):
             raise TypeError(strange)
-        copied(models.build(name, 0, *data.form))  # each is a new one, and can be copied
+        copied(models.build(said, 0, *data.form))  # each is a new one, and can be copied
         with torch.no_grad():  # (2, classes) or (2, positions, classes), in eval and train mode
             x = as_input(torch.tensor(data.x[:2]))
             both = [module.train(how)(x) for how in (False, True)]
             if not isinstance(task, Classification):
                 _try(scenario, task, both, torch.tensor(data.y[:2]))
     except (Exception, SystemExit) as error:  # a user's code may raise anything; its message helps the user
-        said = " ".join(str(error).split())
+        why = " ".join(str(error).split())
         if isinstance(error, ModuleNotFoundError):
-            said += f"; {plugins.advice(name, error)}"
-        raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {said}", MODEL) from None
+            why += f"; {plugins.advice(name, error)}"
+        raise BadScenario(f"{name} on 2 examples of shape {shape}: {type(error).__name__}: {why}", MODEL) from None
     if not isinstance(task, Classification):
         return
     if data.y.dtype != np.int64 or data.y.shape not in ((len(data.y),), *((data.x.shape,) if data.text else ())):
@@ -110,9 +112,9 @@ def check_model(scenario: Scenario, data: Dataset, task: Task) -> None:
             f"{message} ({len(data.y)},); other targets need another task, as `task: regression`", ("task",)
         )
     wanted = [(2, data.classes), *([(2, *shape, data.classes)] if data.text else [])]
-    if said := next(filter(None, map(networks.fault, both)), ""):
+    if strange := next(filter(None, map(networks.fault, both)), ""):
         logits = f"it must return the logits, {wanted[-1]} for 2 examples, or what has them as `logits`"
-        raise BadScenario(f"{name} returns {said}; {logits}", MODEL)
+        raise BadScenario(f"{name} returns {strange}; {logits}", MODEL)
     outputs = next((each for each in both if tuple(each.shape) not in wanted), both[-1])
     if (
         tuple(outputs.shape) not in wanted
@@ -200,7 +202,7 @@ def _split(said: Data, data: Dataset, fleet: Collection[str], rng: np.random.Gen
         if owned is None or data.owner_test is None:
             parts["tests"][name] = known.test_shards(own, len(names), rng)
         else:
-            (mine,) = splits.owned(data.owner_test, owned[number : number + 1])
+            (mine,) = owners.owned(data.owner_test, owned[number : number + 1])
             parts["tests"][name] = by_cycle(mine, data.cycle_test, data.cycles)
     _check_all_train(parts["train"], data)
     return parts
@@ -229,8 +231,8 @@ def _held(
                 f"{data.name} has no owners for a natural split; it may be iid, dirichlet, shards, classes or draw"
             )
         globs, least = said.owners or "*", said.least or LEAST_OWNED
-        owners, found = splits.natural(data.owner[pool], data.owners, len(names), rng, globs, least)
-        return owners, [pool[each] for each in found], [data.owners[owner] for owner in owners]
+        chosen, found = owners.natural(data.owner[pool], data.owners, len(names), rng, globs, least)
+        return chosen, [pool[each] for each in found], [data.owners[owner] for owner in chosen]
     return None, [pool[each] for each in _dealt(said, data, pool, len(names), rng)], ()
 
 
@@ -266,6 +268,6 @@ def _of_owners(
         raise ValueError("proxy.owners belongs to a natural split")
     if data.owner_test is None:
         raise ValueError(f"proxy.owners needs the owners of the test examples too, and {data.name} has none")
-    known = splits.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
-    tested = np.sort(np.concatenate(splits.owned(data.owner_test, known)))
-    return splits.among(data.owner, known, size, rng), tested
+    known = owners.population(data.owner, devices, said.shared_owners, said.owners or 1, rng)
+    tested = np.sort(np.concatenate(owners.owned(data.owner_test, known)))
+    return owners.among(data.owner, known, size, rng), tested

@@ -11,6 +11,7 @@ from scenarios.schema.entries import Entry
 from scenarios.schema.hardware import Boards, Group, Presence, Server
 from scenarios.schema.keys import BelowOne, Count, Name, NotNegative, Part, Positive, Seconds, Seed, Share, Value, says
 from scenarios.schema.link_keys import NetworkModel, Shared, Transport
+from scenarios.schema.model import Model
 from scenarios.schema.study import Protocol
 from scenarios.schema.task import OF_MAIN, Metric, Task
 from scenarios.schema.training import Evaluate, Rounds, Training, own_rounds
@@ -266,12 +267,11 @@ class Scenario(Part):
         default=(1,),
     )
     data: Data = says("Data set, and its division among the devices.", {"set": "digits"}, default=Data())
-    model: str = says(
-        "Neural network to train: digits-cnn, mlp, mnist-cnn or another that comes with fedlapse, or your own as "
-        "package.module:function.",
+    model: Model = says(
+        "Neural network to train, by its name, or with what of it is trained.",
         "digits-cnn",
-        "my_package.nets:tiny",
-        default="digits-cnn",
+        {"name": "my_package.nets:resnet", "weights": "resnet.safetensors", "train": "fc.*"},
+        default=Model(),
     )
     task: Task = says("What the model is trained for.", "regression", {"metrics": ["f1"]}, default=Task())
     training: Training = says(

@@ -187,10 +187,12 @@ def _hint(said: Any, key: str, given: Any) -> str:
         return f"; as [{given}]"
     if given == 0 and "fleet" in said["loc"] and key.endswith("_mbit_s"):
         return "; a device that is off is written `presence: {off: [[0, .inf]]}`"
-    is_number = isinstance(given, (int, float))
-    if is_number and said.get("ctx", {}).get("le") == 1 and 1 < given <= 100:
-        return f"; {given:g} % is {given / 100:g}"
-    return ""
+    return as_share(given) if isinstance(given, (int, float)) and said.get("ctx", {}).get("le") == 1 else ""
+
+
+def as_share(given: float) -> str:
+    """Returns how to write a share that was given in percent; "" for a number that is not a percentage."""
+    return f"; {given:g} % is {given / 100:g}" if 1 < given <= 100 else ""
 
 
 def _number(key: str, given: str) -> str:

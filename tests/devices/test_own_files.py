@@ -151,5 +151,5 @@ def test_cifar10_by_torchvision_is_the_built_in_one(tmp_path):
     np.testing.assert_array_equal(theirs.y, ours.y[first])
     np.testing.assert_array_equal(theirs.y_test, ours.y_test[first])
     whole = ours.x[first] * DEVIATION[:, None, None] + MEAN[:, None, None]
-    np.testing.assert_allclose(theirs.x, whole, atol=1e-6)
+    np.testing.assert_allclose(theirs.x / 255, whole, atol=1e-6)
     assert len(parts[0]) == 50_000

@@ -1,4 +1,4 @@
-"""The splits of `devices/splits.py` that go by label pieces and by natural owners."""
+"""Splits that go by label pieces (devices/splits.py) and by natural owners (devices/owners.py)."""
 
 from collections import Counter
 from itertools import pairwise
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devices import splits
+from devices import owners, splits
 from tests.all_of import all_of
 
 SEEDS = st.integers(0, 2**32)
@@ -116,7 +116,7 @@ def test_draws_that_cannot_be_made_are_refused(devices, each, reason):
 
 @given(OWNER, st.lists(st.integers(0, 10), max_size=12))
 def test_owned_are_all_examples_of_an_owner_and_no_others(owner, chosen):
-    for k, part in zip(chosen, splits.owned(owner, np.array(chosen, np.int64)), strict=True):
+    for k, part in zip(chosen, owners.owned(owner, np.array(chosen, np.int64)), strict=True):
         assert part.tolist() == [i for i, o in enumerate(owner) if o == k]
 
 
@@ -129,9 +129,9 @@ def test_natural_devices_are_different_owners_that_match_and_have_enough(owner, 
     ]
     if devices > len(fits):
         with pytest.raises(ValueError, match=f"devices is {devices} and {len(fits)} owners called"):
-            splits.natural(owner, NAMES, devices, rng(seed), glob, least)
+            owners.natural(owner, NAMES, devices, rng(seed), glob, least)
         return
-    chosen, parts = splits.natural(owner, NAMES, devices, rng(seed), glob, least)
+    chosen, parts = owners.natural(owner, NAMES, devices, rng(seed), glob, least)
     assert len(set(chosen.tolist())) == devices
     assert set(chosen.tolist()) <= set(fits)
     assert [part.tolist() for part in parts] == [np.flatnonzero(owner == k).tolist() for k in chosen]
@@ -139,14 +139,14 @@ def test_natural_devices_are_different_owners_that_match_and_have_enough(owner, 
 
 def test_owners_who_are_taken_are_not_drawn_again():
     owner = np.arange(9)
-    first, _ = splits.natural(owner, NAMES, 4, rng(1), "census-*")
-    others, _ = splits.natural(owner, NAMES, 5, rng(1), taken=first)
+    first, _ = owners.natural(owner, NAMES, 4, rng(1), "census-*")
+    others, _ = owners.natural(owner, NAMES, 5, rng(1), taken=first)
     assert sorted([*first, *others]) == list(range(9))
 
 
 @given(OWNER)
 def test_tenths_are_a_partition_that_holds_out_a_tenth_of_each_owner_and_at_least_one_of_two(owner):
-    train, test = splits.tenths(owner)
+    train, test = owners.tenths(owner)
     np.testing.assert_array_equal(np.sort(np.r_[train, test]), np.arange(len(owner)))
     for k in range(9):
         n, held = int((owner == k).sum()), int((owner[test] == k).sum())
@@ -154,8 +154,8 @@ def test_tenths_are_a_partition_that_holds_out_a_tenth_of_each_owner_and_at_leas
 
 
 def test_tenths_of_one_owner_are_each_tenth_example_in_the_order_of_the_data():
-    assert splits.tenths(np.zeros(25, np.int64))[1].tolist() == [9, 19]
-    assert splits.tenths(np.array([4, 7, 4, 7, 4]))[1].tolist() == [3, 4]
+    assert owners.tenths(np.zeros(25, np.int64))[1].tolist() == [9, 19]
+    assert owners.tenths(np.array([4, 7, 4, 7, 4]))[1].tolist() == [3, 4]
 
 
 @given(OWNER, st.sets(st.integers(0, 8), min_size=1), st.floats(0, 1), st.integers(1, 9), SEEDS)
@@ -165,9 +165,9 @@ def test_a_population_has_its_share_of_the_devices_owners_and_the_rest_are_other
     inside = round(overlap * count)
     if inside > len(chosen) or count - inside > len(others):
         with pytest.raises(ValueError, match=f"{count} owners with overlap"):
-            splits.population(owner, chosen, overlap, count, rng(seed))
+            owners.population(owner, chosen, overlap, count, rng(seed))
         return
-    found = splits.population(owner, chosen, overlap, count, rng(seed)).tolist()
+    found = owners.population(owner, chosen, overlap, count, rng(seed)).tolist()
     assert len(set(found)) == count
     assert len(own & set(found)) == inside
     assert set(found) - own <= others
@@ -177,22 +177,22 @@ def test_a_population_has_its_share_of_the_devices_owners_and_the_rest_are_other
 def test_fedmetas_fig_5_mixes_a_hundred_writers_at_five_rates(overlap, inside):
     owner = np.repeat(np.arange(300), 10)
     chosen = np.arange(100)
-    found = splits.population(owner, chosen, overlap, 100, rng())
+    found = owners.population(owner, chosen, overlap, 100, rng())
     assert (len(found), np.isin(found, chosen).sum()) == (100, inside)
-    meta = splits.among(owner, found, 10, rng())
+    meta = owners.among(owner, found, 10, rng())
     assert_apart([meta], 10)
     assert np.isin(owner[meta], found).all()
 
 
 def test_examples_among_owners_are_drawn_from_them_alone_up_to_all_they_have():
     owner = np.array([0, 1, 2, 1, 0, 2, 1])
-    np.testing.assert_array_equal(splits.among(owner, np.array([1, 2]), 5, rng()), [1, 2, 3, 5, 6])
+    np.testing.assert_array_equal(owners.among(owner, np.array([1, 2]), 5, rng()), [1, 2, 3, 5, 6])
     for size in (0, 6):
         with pytest.raises(ValueError, match=f"{size} examples of 2 owners who have 5"):
-            splits.among(owner, np.array([1, 2]), size, rng())
+            owners.among(owner, np.array([1, 2]), size, rng())
 
 
 @pytest.mark.parametrize("overlap", [-0.1, 1.1, float("nan")])
 def test_an_overlap_that_is_none_is_refused(overlap):
     with pytest.raises(ValueError, match="it must lie in 0 to 1"):
-        splits.population(np.arange(9), np.arange(4), overlap, 2, rng())
+        owners.population(np.arange(9), np.arange(4), overlap, 2, rng())

@@ -64,9 +64,9 @@ CASES: dict[str, Case] = {
     "fedmeta": Case("fedmeta", 33),  # 22, 18
     "fedshare": Case("fedshare", 11),  # 6, 7
     "scaffold": Case("scaffold", 24),  # 15, 16
-    "fednova": Case("fednova", 100),  # this and the next two: bounds that were not measured
-    "feddyn": Case("feddyn", 100),
-    "ditto": Case("ditto", 100),
+    "fednova": Case("fednova", 45),  # 30, 28
+    "feddyn": Case("feddyn", 23),  # 15, 14
+    "ditto": Case("ditto", 45),  # 30, 28
     "fedavgm": Case("fedavgm", 33),  # 22, 15
     "fedadam": Case("fedadam", 50),  # 33, 32
     "fedyogi": Case("fedyogi", 50),  # 33, 32

@@ -118,8 +118,11 @@ def test_long_words_make_no_long_message(changes):
 
 
 def test_a_list_where_a_word_belongs_is_said_to_be_one():
-    assert refused(changes=["model=[a]"]) == "model=[a]: model: it must be a valid string, not a list"
-    assert refused(changes=["model={a: 1}"]).endswith("it must be a valid string, not a mapping")
+    assert refused(changes=["model=[a]"]) == (
+        "model=[a]: model: it must be a name, as digits-cnn, or a mapping with `name`, not a list"
+    )
+    assert refused(changes=["data.set=[a]"]) == "data.set=[a]: data.set: it must be a valid string, not a list"
+    assert refused(changes=["data.set={a: 1}"]).endswith("it must be a valid string, not a mapping")
     assert refused(changes=["name="]).endswith("it must be a valid string, not None")
     assert "it must not be empty" in refused(changes=["name=''"])
 

@@ -96,7 +96,7 @@ def test_the_caret_stands_under_the_fault():
 def test_bad_values_are_named_with_what_would_be_right(line, message):
     text = re.sub(r"^name: t\n", "", GOOD) if line.startswith("name") else GOOD
     if message is None:
-        assert parse(text + line, "t.yaml").model == "no.such:thing"  # found out when it is built
+        assert parse(text + line, "t.yaml").model.name == "no.such:thing"  # found out when it is built
     else:
         assert message in faults(text + line)
 
