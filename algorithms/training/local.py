@@ -171,6 +171,7 @@ def sgd(
     trained = {name: parameter for name, parameter in trainable.items() if matches(name, only)}
     for name, parameter in trainable.items():
         parameter.requires_grad_(name in trained)
+    pulled = {name: parameter for name, parameter in trained.items() if name not in device.own}
     optimizer = descent(training, device.round)
     count = steps(len(device.y), training, device.steps)
     last = count - ceil(len(device.y) / training.batch)  # the first of the last steps that have all examples
@@ -188,7 +189,7 @@ def sgd(
                 losses.append(loss.detach())
             torch.autograd.backward(loss)
             if penalty is not None:
-                _penalise({name: p for name, p in trained.items() if name not in device.own}, penalty)
+                _penalise(pulled, penalty)
             optimizer.step(trained, {name: p.grad for name, p in trained.items() if p.grad is not None})
     _forget(trained)
     for parameter in trainable.values():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from scenarios.schema.keys import Part, Word, says
+from scenarios.schema.keys import Part, says
+
+Patterns = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
 
 
 class Model(Part):
@@ -33,7 +35,7 @@ class Model(Part):
         examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
         pattern="^[0-9a-f]{64}$",
     )
-    train: Word | None = says(
+    train: Patterns | None = says(
         "Patterns of the parameters that are trained; or `trainable`, those that the network leaves with "
         "requires_grad, as peft does. All others are frozen: they travel once to each device, and are the same for all "
         "seeds. By default nothing is frozen, and the whole network travels.",
@@ -41,7 +43,7 @@ class Model(Part):
         "trainable",
         default=None,
     )
-    keep: Word | None = says(
+    keep: Patterns | None = says(
         "Patterns of tensors that never leave a device: each device trains its own, and keeps them from round to round "
         "(FedBN's normalisations, FedPer's last layers). By default there are none.",
         "head.*",
