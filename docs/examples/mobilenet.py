@@ -30,17 +30,12 @@ class Head(nn.Module):
 
     def __init__(self, classes):
         super().__init__()
-        self.features = mobilenet_v3_small().features.requires_grad_(False)  # yours: weights="IMAGENET1K_V1"
+        self.features = mobilenet_v3_small().features  # yours: weights="IMAGENET1K_V1"
         for layer in self.features.modules():
             layer.momentum = None  # in place of pretraining: BatchNorm's statistics are those of noise
         with torch.no_grad():
             self.features(torch.rand(8, 3, 32, 32))
         self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LayerNorm(576), nn.Linear(576, classes))
-
-    def train(self, mode=True):
-        super().train(mode)
-        self.features.eval()  # so that BatchNorm keeps its statistics
-        return self
 
     def forward(self, x):
         return self.head(self.features(x))
@@ -49,7 +44,7 @@ class Head(nn.Module):
 SCENARIO = {
     "name": "mobilenet",
     "data": {"set": "mobilenet:data", "split": {"kind": "dirichlet", "alpha": 0.5}},
-    "model": "mobilenet:Head",
+    "model": {"name": "mobilenet:Head", "train": "head.*", "preloaded": True},  # the head alone travels
     "training": {"epochs": 2, "batch": 10, "lr": 0.02},
     "rounds": {"max": 15, "fraction": 0.5, "targets": [{"metric": "accuracy", "value": 0.2}]},
     "fleet": [{"profile": "phone-mid", "count": 10, "link": {"up_mbit_s": 5, "down_mbit_s": 20, "latency_ms": 40}}],

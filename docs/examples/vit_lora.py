@@ -48,7 +48,7 @@ def network(classes):
 SCENARIO = {
     "name": "vit-lora",
     "data": {"set": "vit_lora:data", "split": {"kind": "dirichlet", "alpha": 0.5}},
-    "model": "vit_lora:network",
+    "model": {"name": "vit_lora:network", "train": "trainable", "preloaded": True},  # as with peft
     "training": {"optimizer": "adam", "epochs": 4, "batch": 10, "lr": 0.01},
     "rounds": {"max": 20, "fraction": 0.5, "targets": [{"metric": "accuracy", "value": 0.4}]},
     "fleet": [{"profile": "phone-mid", "count": 10, "link": {"up_mbit_s": 5, "down_mbit_s": 20, "latency_ms": 40}}],

@@ -41,9 +41,12 @@ def test_the_page_is_short_and_names_all_examples_and_tasks():
 
 def test_every_block_is_a_file_a_part_of_a_scenario_or_commands():
     others = [(kind, body) for kind, body in blocks(PAGE) if body not in FILES.values()]
-    assert [kind for kind, _ in others] == ["console", "yaml"]
-    rest = "".join(line for line in FILES["project.yaml"].splitlines(True) if not line.startswith("rounds:"))
-    assert parse(rest + others[1][1], "page").task.measured == ("mae", "r2")
+    assert [kind for kind, _ in others] == ["console", "yaml", "yaml"]
+    parts = others[1][1] + others[2][1]
+    rest = [line for line in FILES["project.yaml"].splitlines(True) if not line.startswith(("rounds:", "model:"))]
+    found = parse("".join(rest) + parts, "page")
+    assert found.task.measured == ("mae", "r2")
+    assert found.model.train == "head.*"
 
 
 @pytest.mark.slow
