@@ -78,7 +78,7 @@ class FedShare(FedAvg):
             return {name: _cut(order, k, len(names)) for k, name in enumerate(sorted(names))}
         places = {name: k for k, name in enumerate(server.fleet)}
         if not places.keys() >= set(names):
-            raise ValueError(f"the fleet's {len(places)} names lack selected ones; a part for each needs them all")
+            raise ValueError(f"the {len(places)} names of the fleet lack a selected device; each needs its part")
         return {name: _cut(torch.arange(n), places[name], len(places)) for name in names}
 
     def course(self, download: Message, device: Party) -> Course[Reply]:

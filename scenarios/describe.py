@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from algorithms.models import MODELS
+from algorithms.tasks.task import TASKS
 from devices.device import profiles
 from network.links.synth import presets
 from network.traces.read import FORMATS
@@ -61,6 +62,8 @@ def _offer_names(top: dict[str, Any], definitions: dict[str, Any]) -> None:
     """Adds the built-in names to keys that take a name, so that editors can complete them."""
     _offer(top["model"], MODELS, OWN, _reference("Model"))
     _offer(definitions["Model"]["properties"]["name"], MODELS, OWN)
+    _offer(top["task"], TASKS, OWN, _reference("Task"))
+    _offer(definitions["Task"]["properties"]["name"], TASKS, OWN)
     _offer(definitions["Data"]["properties"]["set"], SETS, OWN)
     for part in ("Group", "Server"):
         _offer(definitions[part]["properties"]["profile"], profiles(), TEXT)  # or one of the scenario's own

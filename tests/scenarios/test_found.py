@@ -140,7 +140,7 @@ def test_options_that_are_offered_can_be_given():
 def test_more_devices_in_a_round_than_can_be_played_are_refused():
     for changes, key in [({"fraction": 0.5}, "fraction"), ({"fraction": 0.1, "ask": 20_000}, "ask")]:
         scenario = build(merged(SMALL, {"fleet": [group(count=40_000)], "rounds": changes}))
-        with pytest.raises(BadScenario, match=f"rounds.{key}: 20000 devices are asked in a round; .* 10000 at most"):
+        with pytest.raises(BadScenario, match=f"rounds.{key}: 20000 devices are selected per round; .* 10000 at most"):
             machines.fleet(scenario)
 
 
