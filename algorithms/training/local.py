@@ -26,7 +26,7 @@ from algorithms.training.tensors import BATCH_NORMS, call, joined, kept_of, load
 
 Pull = Callable[[str, Tensor, Tensor], None]  # (name, parameter, grad): adds a penalty's gradient to grad
 
-PIECED = 1 << 21  # values, 16 MB in float64
+PIECED = 1 << 19  # values, 4 MB in float64
 SLACK = 1e-9  # steps: 0.07 of 100 steps is 7.000000000000001
 STRONGEST = 1e9  # a penalty beyond it leaves the range of float32
 PENALTY = ("strength", "importance", "value")  # members of a Penalty in addition to its call

@@ -89,9 +89,8 @@ def start(lab: Lab, store: Store, run: Run) -> State:
     """Returns the server's state before round 0.  All algorithms of a seed start from the same weights."""
     from algorithms.training.tensors import tensors_of
 
-    server = _server(lab, run, 0)  # first: with it the process learns how large its models are (freed.py)
     weights = tensors_of(lab.network(derive(run.seed, "weights")))
-    return _state(lab, store, lab.algorithms[run.label].start(weights, _drawing(server)))
+    return _state(lab, store, lab.algorithms[run.label].start(weights, _drawing(_server(lab, run, 0))))
 
 
 def request(
@@ -340,12 +339,13 @@ def _drifts_of(pairs: Sequence[tuple[Tensors, Tensors]], names: Sequence[str]) -
 
     if not names:
         return [{} for _ in pairs]
-    squares = []
+    sums: dict[str, Tensor] = {}
     for name in names:
         for part in pieces(*(model[name] for model, _ in pairs), *(base[name] for _, base in pairs)):
             gone = stacked(part[: len(pairs)]) - stacked(part[len(pairs) :])
-            squares.append(gone.double().square_().reshape(len(pairs), -1).sum(1))
-    return [{"drift": math.sqrt(math.fsum(row))} for row in stack(squares, 1).tolist()]
+            squares = gone.double().square_().reshape(len(pairs), -1).sum(1)
+            sums[name] = sums[name].add_(squares) if name in sums else squares
+    return [{"drift": math.sqrt(math.fsum(row))} for row in stack([*sums.values()], 1).tolist()]
 
 
 def _finite(numbers: Mapping[str, float]) -> dict[str, float]:

@@ -16,7 +16,6 @@ from algorithms.networks import Network
 from algorithms.selection.past import Pasts, Selection
 from devices.data.dataset import Dataset, Form
 from devices.device import Device
-from emulator.lab.freed import keep_memory
 from emulator.lab.links import LinksAtOffsets, places
 from emulator.lab.seeds import seed as derive
 from emulator.messages.codec import arrays_of
@@ -311,7 +310,6 @@ def _module(said: Network, form: Form, place: str) -> nn.Module:
 
     module = _built(said, 0, form)
     if place == CPU:
-        keep_memory(sum(parameter.nbytes for parameter in module.parameters()))
         return remember(module)
     from algorithms.training.dropout import counter_based
     from algorithms.training.tensors import retied
