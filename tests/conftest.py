@@ -202,7 +202,7 @@ def fedlapse(request, monkeypatch, tmp_path):
     """
     monkeypatch.setattr("emulator.forecast.host.SECONDS", 0.0)
     if not request.node.get_closest_marker("pages"):
-        monkeypatch.setattr("emulator.report.page.page", lambda results: "a page")
+        monkeypatch.setattr("emulator.report.page.page", lambda results, **_: "a page")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sys.path", [*sys.path, str(tmp_path)])

@@ -367,7 +367,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200, help="in all")
     parser.add_argument("--seed", type=int, default=1)
     wanted = parser.parse_args()
-    page.page = lambda results: "a page"  # a real one takes longer than all the rest
+    page.page = lambda results, **_: "a page"  # a real one takes longer than all the rest
     draw = random.Random(wanted.seed)
     with tempfile.TemporaryDirectory() as folder, tortured(Path(folder)) as place:
         root = Path(folder)

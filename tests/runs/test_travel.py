@@ -30,6 +30,7 @@ from emulator.lab.scoring import score
 from emulator.lab.seeds import seed
 from emulator.ledger.key import Keys
 from emulator.messages.codec import decode
+from emulator.messages.files import Memory
 from emulator.messages.store import EMPTY, NOTHING
 from emulator.play.conduct import Conduct
 from emulator.play.over_sockets import run_sockets
@@ -148,7 +149,7 @@ def test_without_a_penalty_the_others_are_fedavg_bit_for_bit(play: Play) -> None
 
 def test_frozen_weights_are_the_same_for_all_seeds_and_trained_ones_are_not() -> None:
     lab = lab_of(scenario(seeds=[1, 2]))
-    states = [start(lab, Inline(lab).store, Run("fedavg", seed)) for seed in (1, 2)]
+    states = [start(lab, Memory(), Run("fedavg", seed)) for seed in (1, 2)]
     assert states[0].weights != states[1].weights
     assert lab.frozen.keys() == {"1.weight", "1.bias"}
     assert torch.equal(lab.frozen["1.weight"], lab_of(scenario(seeds=[2])).frozen["1.weight"])
@@ -210,7 +211,7 @@ def by_hand(lab: Lab, seed: int, heads: dict[str, dict[str, Tensor]], body: dict
 
 def test_two_rounds_are_those_of_fedper_and_the_server_tests_first_heads_and_devices_their_own() -> None:
     lab, run = lab_of(scenario(model={"name": PLAIN, "keep": "3.*"}, **WHOLE)), Run("fedavg", 1)
-    store = Inline(lab).store
+    store = Memory()
     first = {name: value.clone() for name, value in lab.network(seed(1, "weights")).state_dict().items()}
     body, head = ({n: v for n, v in first.items() if (n[0] == "3") == of} for of in (False, True))
     heads, state, memories = dict.fromkeys(lab.names, head), start(lab, store, run), dict.fromkeys(lab.names, EMPTY)
@@ -304,8 +305,8 @@ def test_check_and_warnings_say_what_is_kept() -> None:
 def test_a_run_begins_with_the_weights_of_the_file_and_its_scenario_names_them_by_digest(tmp_path: Path) -> None:
     save_file(models.build(DENSE, 77).state_dict(), tmp_path / "w")
     said, lab = built(scenario(seeds=[1, 5], model={**HEAD, "weights": str(tmp_path / "w")}))
-    first = start(lab, Inline(lab).store, Run("fedavg", 1))
-    assert first == start(lab, Inline(lab).store, Run("fedavg", 5))
+    first = start(lab, Memory(), Run("fedavg", 1))
+    assert first == start(lab, Memory(), Run("fedavg", 5))
     digest = said.model.digest
     assert digest
     again = parse(dump(said), "scenario.yaml")
